@@ -40,7 +40,7 @@ fn effective_config(loaded: &LoadedConfig, overrides: &Overrides) -> Result<Stri
             let _ = writeln!(out, "{gap}[{}]", key.section);
             section = key.section;
         }
-        let value = (key.show)(&config);
+        let value = key.show(&config);
         let origin = origin(key, *line, loaded, overrides);
         let _ = writeln!(out, "# {}\n{} = {value}  # {origin}", key.meaning, key.name);
     }

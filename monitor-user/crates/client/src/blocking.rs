@@ -3,17 +3,11 @@
 //! No thread runs between calls: events are queued in the socket, and the daemon drops and counts
 //! those that do not fit.
 
-use super::Error;
-use super::{SampleReply, SeriesItem};
-use monitor_model::request::MonitorRequest;
-use monitor_protocol::answer::{Accounting, FlightPart, Hello, Lease};
-use monitor_protocol::answer::{MonitorSummary, UsageTotals};
-use monitor_protocol::doctor::DoctorReport;
-use monitor_protocol::params::{Cancel, FileWatch, Flight, Heartbeat};
-use monitor_protocol::status::DaemonStatus;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use super::{
+    Accounting, Cancel, DaemonStatus, DoctorReport, Error, FileWatch, Flight, FlightPart,
+    Heartbeat, Hello, Lease, MonitorRequest, MonitorSummary, SampleReply, SeriesItem, UsageTotals,
+};
+use std::{path::Path, sync::Arc, time::Duration};
 use tokio::runtime::{Builder, Runtime};
 
 /// A connection to the daemon; copies share it.
@@ -77,8 +71,7 @@ impl Client {
     ///
     /// As [`super::Client::start`].
     pub fn start(&self, request: &MonitorRequest) -> Result<Series, Error> {
-        let series = self.runtime.block_on(self.client.start(request))?;
-        Ok(Series { series, runtime: Arc::clone(&self.runtime) })
+        self.series(self.client.start(request))
     }
 
     /// Attaches a leased monitor, with its kept events.
@@ -87,8 +80,7 @@ impl Client {
     ///
     /// As [`super::Client::attach`].
     pub fn attach(&self, id: &str) -> Result<Series, Error> {
-        let series = self.runtime.block_on(self.client.attach(id))?;
-        Ok(Series { series, runtime: Arc::clone(&self.runtime) })
+        self.series(self.client.attach(id))
     }
 
     /// Restarts a lease.
@@ -142,8 +134,7 @@ impl Client {
     ///
     /// As [`super::Client::heartbeat`].
     pub fn heartbeat(&self, params: &Heartbeat) -> Result<Series, Error> {
-        let series = self.runtime.block_on(self.client.heartbeat(params))?;
-        Ok(Series { series, runtime: Arc::clone(&self.runtime) })
+        self.series(self.client.heartbeat(params))
     }
 
     /// Sends a heartbeat of this process.
@@ -161,8 +152,7 @@ impl Client {
     ///
     /// As [`super::Client::file`].
     pub fn file(&self, params: &FileWatch) -> Result<Series, Error> {
-        let series = self.runtime.block_on(self.client.file(params))?;
-        Ok(Series { series, runtime: Arc::clone(&self.runtime) })
+        self.series(self.client.file(params))
     }
 
     /// The state of each probe.
@@ -190,6 +180,14 @@ impl Client {
     /// As [`super::Client::status`].
     pub fn status(&self) -> Result<DaemonStatus, Error> {
         self.runtime.block_on(self.client.status())
+    }
+
+    fn series(
+        &self,
+        start: impl Future<Output = Result<super::Series, Error>>,
+    ) -> Result<Series, Error> {
+        let series = self.runtime.block_on(start)?;
+        Ok(Series { series, runtime: Arc::clone(&self.runtime) })
     }
 }
 

@@ -4,19 +4,15 @@
 //! and routes replies and events. They end when the connection is dropped or closed: then
 //! every pending call and every series gets an error.
 
-use super::error::Error;
-use super::queue::EventQueue;
+use super::{error::Error, lock::lock, queue::EventQueue};
 use bytes::{Bytes, BytesMut};
 use monitor_model::status::{Refusal, Status};
 use monitor_protocol::call::{Call, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Tag};
-use monitor_protocol::event::Event;
-use monitor_protocol::params::Cancel;
+use monitor_protocol::{event::Event, params::Cancel};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::collections::HashMap;
-use std::io;
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
+use std::{collections::HashMap, io, path::Path};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -88,7 +84,7 @@ impl Connection {
 
     /// Whether the daemon has closed it.
     pub fn is_closed(&self) -> bool {
-        self.shared.lock().closed
+        lock(&self.shared.state).closed
     }
 
     /// Makes a call and waits for its result.
@@ -120,7 +116,7 @@ impl Connection {
     async fn send(&self, call: &Call, pending: PendingCall) -> Result<(), Error> {
         let permit = self.lines.reserve().await.map_err(|_| Error::Lost)?;
         let tag = {
-            let mut state = self.shared.lock();
+            let mut state = lock(&self.shared.state);
             if state.closed {
                 return Err(Error::Lost);
             }
@@ -153,7 +149,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut state = self.connection.shared.lock();
+        let mut state = lock(&self.connection.shared.state);
         // Another series may have attached to the same monitor since.
         if state.routes.get(&self.id).is_none_or(|it| !Arc::ptr_eq(it, &self.queue)) {
             return;
@@ -230,7 +226,7 @@ impl Shared {
         if let Some(params) = line.params {
             let event: Event =
                 serde_json::from_str(params.get()).map_err(|error| error.to_string())?;
-            if let Some(queue) = self.lock().routes.get(&event.id) {
+            if let Some(queue) = lock(&self.state).routes.get(&event.id) {
                 queue.push(event);
             }
             return Ok(());
@@ -249,7 +245,7 @@ impl Shared {
     }
 
     fn answer(&self, tag: i64, result: Result<String, Error>) {
-        let pending = self.lock().pending.remove(&tag);
+        let pending = lock(&self.state).pending.remove(&tag);
         match pending {
             // If the receiver is gone, the result is dropped and a series is cancelled.
             Some(PendingCall::Result(sender)) => drop(sender.send(result)),
@@ -273,13 +269,13 @@ impl Shared {
     ) -> Result<Subscription, Error> {
         let name: MonitorId = serde_json::from_str(text).map_err(Error::protocol)?;
         let queue = Arc::new(EventQueue::default());
-        self.lock().routes.insert(name.id.clone(), Arc::clone(&queue));
+        lock(&self.state).routes.insert(name.id.clone(), Arc::clone(&queue));
         Ok(Subscription { connection, id: name.id, queue, on_drop })
     }
 
     fn close(&self, why: Option<&str>) {
         let (calls, routes) = {
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             state.closed = true;
             (std::mem::take(&mut state.pending), std::mem::take(&mut state.routes))
         };
@@ -291,11 +287,6 @@ impl Shared {
             }
         }
         routes.values().for_each(|queue| queue.close());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CallTable> {
-        // The state is consistent between two calls, even after a panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,7 @@
 //! Errors of the client.
 
 use monitor_model::status::{Refusal, Status};
-use std::io;
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
 
 /// Why a call failed, by what the caller can do about it.
 #[derive(Debug, thiserror::Error)]

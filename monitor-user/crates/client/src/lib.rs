@@ -10,13 +10,16 @@
 
 pub mod blocking;
 mod connection;
+mod daemon;
 mod error;
+mod lock;
 mod queue;
 mod reply_router;
 mod series;
 pub mod socket_path;
 pub mod tool;
 
+pub use daemon::SampleReply;
 pub use error::Error;
 pub use monitor_model::request::{MonitorRequest, NodeName, RankTarget, Target};
 pub use monitor_model::status::{Refusal, Status};
@@ -30,21 +33,13 @@ pub use monitor_protocol::params::{Cancel, FileWatch, Flight, Heartbeat};
 pub use monitor_protocol::status::DaemonStatus;
 pub use series::{Series, SeriesItem};
 
-use connection::Connection;
-use monitor_protocol::answer::{Cancelled, PROTOCOL};
-use monitor_protocol::call::Call;
+use daemon::{Daemon, sample_reply};
 use monitor_protocol::params::{MonitorName, Sum};
-use serde::Deserialize;
+use monitor_protocol::{answer::Cancelled, call::Call};
 use serde::de::DeserializeOwned;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::Mutex;
-use tokio::time::timeout;
+use std::{sync::Arc, time::Duration};
 
-/// Timeout of `hello`.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
 /// Default time to wait for a daemon that has gone away.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -53,20 +48,6 @@ const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Client {
     daemon: Arc<Daemon>,
     reconnect_timeout: Duration,
-}
-
-struct Daemon {
-    paths: Vec<PathBuf>,
-    connection: Mutex<(Connection, Hello)>,
-}
-
-/// A single sample.
-#[derive(Debug)]
-pub struct SampleReply {
-    /// The event with the sample.
-    pub event: Event,
-    /// Whether requested data is missing; its notes describe it.
-    pub partial: bool,
 }
 
 impl Client {
@@ -90,8 +71,7 @@ impl Client {
     }
 
     async fn open(paths: Vec<PathBuf>) -> Result<Self, Error> {
-        let connection = Mutex::new(connect_any(&paths).await?);
-        let daemon = Arc::new(Daemon { paths, connection });
+        let daemon = Arc::new(Daemon::connect(paths).await?);
         Ok(Self { daemon, reconnect_timeout: RECONNECT_TIMEOUT })
     }
 
@@ -103,7 +83,7 @@ impl Client {
 
     /// The service and the caller's identity.
     pub async fn hello(&self) -> Hello {
-        self.daemon.connection.lock().await.1.clone()
+        self.daemon.hello().await
     }
 
     /// Reads one sample.
@@ -125,7 +105,11 @@ impl Client {
     ///
     /// Fails if the request is not a series, or the daemon refuses it or has gone away.
     pub async fn start(&self, request: &MonitorRequest) -> Result<Series, Error> {
-        Series::start(self.clone(), request).await
+        if request.every_ns.is_none() {
+            let why = "every_ns is missing: use sample for one reading";
+            return Err(Refusal::bad(why).into());
+        }
+        self.series(Call::Monitor(Box::new(request.clone()))).await
     }
 
     /// Attaches a leased monitor, with its kept events.
@@ -134,7 +118,7 @@ impl Client {
     ///
     /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
     pub async fn attach(&self, id: &str) -> Result<Series, Error> {
-        Series::attach(self.clone(), id).await
+        self.series(Call::Attach(MonitorName { id: id.into() })).await
     }
 
     /// Restarts a lease.
@@ -191,7 +175,7 @@ impl Client {
     ///
     /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
     pub async fn heartbeat(&self, params: &Heartbeat) -> Result<Series, Error> {
-        Series::watch(self.clone(), Call::Heartbeat(params.clone())).await
+        self.series(Call::Heartbeat(params.clone())).await
     }
 
     /// Sends a heartbeat of this process.
@@ -209,7 +193,7 @@ impl Client {
     ///
     /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
     pub async fn file(&self, params: &FileWatch) -> Result<Series, Error> {
-        Series::watch(self.clone(), Call::File(params.clone())).await
+        self.series(Call::File(params.clone())).await
     }
 
     /// The state of each probe.
@@ -240,61 +224,15 @@ impl Client {
         self.get(&Call::Status).await
     }
 
+    async fn series(&self, call: Call) -> Result<Series, Error> {
+        Series::start((Arc::clone(&self.daemon), self.reconnect_timeout), call).await
+    }
+
     async fn get<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
         serde_json::from_str(&self.call(call).await?).map_err(Error::protocol)
     }
 
     async fn call(&self, call: &Call) -> Result<String, Error> {
-        self.connection().await?.call(call).await
+        self.daemon.connection().await?.call(call).await
     }
-
-    /// The connection; a new one if the daemon has closed it.
-    async fn connection(&self) -> Result<Connection, Error> {
-        let mut held = self.daemon.connection.lock().await;
-        if held.0.is_closed() {
-            *held = connect_any(&self.daemon.paths).await?;
-        }
-        Ok(held.0.clone())
-    }
-
-    fn unreachable(&self) -> Error {
-        let why = "the daemon has gone away and did not come back";
-        let source = io::Error::new(io::ErrorKind::TimedOut, why);
-        Error::Unreachable { tried: self.daemon.paths.clone(), source }
-    }
-}
-
-/// Connects to the first path where a daemon answers.
-async fn connect_any(paths: &[PathBuf]) -> Result<(Connection, Hello), Error> {
-    let mut source = io::Error::from(io::ErrorKind::NotFound);
-    for path in paths {
-        match Connection::open(path).await {
-            Ok(connection) => match timeout(HELLO_TIMEOUT, connection.call(&Call::Hello)).await {
-                Ok(hello) => return Ok((connection, check_hello(&hello?)?)),
-                Err(_) => source = io::Error::new(io::ErrorKind::TimedOut, "no reply to hello"),
-            },
-            Err(error) => source = error,
-        }
-    }
-    Err(Error::Unreachable { tried: paths.to_vec(), source })
-}
-
-fn check_hello(text: &str) -> Result<Hello, Error> {
-    let hello: Hello = serde_json::from_str(text).map_err(Error::protocol)?;
-    if hello.protocol != PROTOCOL {
-        return Err(Error::protocol(format!("protocol {}, not {PROTOCOL}", hello.protocol)));
-    }
-    Ok(hello)
-}
-
-/// Parses the result of `monitor`: an event, and whether it is partial.
-fn sample_reply(text: &str) -> Result<SampleReply, Error> {
-    #[derive(Deserialize)]
-    struct StatusOnly {
-        status: String,
-    }
-    // Parsed twice, because a raw sample cannot be combined with flattened fields.
-    let reply: StatusOnly = serde_json::from_str(text).map_err(Error::protocol)?;
-    let event = serde_json::from_str(text).map_err(Error::protocol)?;
-    Ok(SampleReply { event, partial: reply.status == Status::PartialSuccess.name() })
 }

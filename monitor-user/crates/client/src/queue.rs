@@ -4,9 +4,9 @@
 //! dropped, and the next event has their number, as in the daemon. The last event of a series is
 //! never dropped.
 
+use super::lock::lock;
 use monitor_protocol::event::Event;
-use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{collections::VecDeque, sync::Mutex};
 use tokio::sync::Notify;
 
 /// Maximum number of queued bytes.
@@ -30,7 +30,7 @@ struct QueueState {
 impl EventQueue {
     /// Adds an event, or counts it as dropped.
     pub fn push(&self, mut event: Event) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.bytes >= LIMIT && !event.must_arrive() {
             state.dropped += 1 + event.dropped;
             return;
@@ -43,7 +43,7 @@ impl EventQueue {
 
     /// Closes the queue.
     pub fn close(&self) {
-        self.lock().closed = true;
+        lock(&self.state).closed = true;
         self.filled.notify_one();
     }
 
@@ -51,7 +51,7 @@ impl EventQueue {
     pub async fn next(&self) -> Option<Event> {
         loop {
             {
-                let mut state = self.lock();
+                let mut state = lock(&self.state);
                 if let Some(event) = state.events.pop_front() {
                     state.bytes -= size(&event);
                     return Some(event);
@@ -62,11 +62,6 @@ impl EventQueue {
             }
             self.filled.notified().await;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        // The queue is consistent between two calls, even after a panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,10 +4,10 @@
 //! Each line has one immediate reply. A stored request has further ones, one for each occurrence of
 //! its event, with the numbers of its actions. Reads and writes no socket.
 
+use super::lock::lock;
 use monitor_omis::RequestId;
-use std::collections::HashMap;
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
 
 /// A callback for replies; clones share it.
 #[derive(Clone)]
@@ -40,8 +40,7 @@ impl ReplyHandler {
 
     /// Calls the function with a reply.
     pub fn handle(&self, line: &str) {
-        let mut function = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        (*function)(line);
+        (*lock(&self.0))(line);
     }
 }
 

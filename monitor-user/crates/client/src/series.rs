@@ -4,16 +4,13 @@
 //! of both: there are no samples in between, and a new series with new numbers and rates follows.
 
 use super::connection::{OnDrop, Subscription};
+use super::daemon::{Daemon, sample_reply};
 use super::error::Error;
-use super::{Client, SampleReply, sample_reply};
 use backon::{ExponentialBuilder, Retryable};
-use monitor_model::request::MonitorRequest;
-use monitor_model::status::{Refusal, Status};
-use monitor_protocol::answer::Lease;
-use monitor_protocol::call::Call;
+use monitor_model::{request::MonitorRequest, status::Status};
 use monitor_protocol::event::{EndReason, Event};
-use monitor_protocol::params::MonitorName;
-use std::time::Duration;
+use monitor_protocol::{answer::Lease, call::Call, params::MonitorName};
+use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
 
 /// First and maximum delay between attempts to reconnect.
@@ -33,92 +30,49 @@ pub enum SeriesItem {
 
 /// The events of one monitor.
 pub struct Series {
-    client: Client,
-    origin: Origin,
-    subscription: Option<Subscription>,
-    id: String,
-    first: Option<Event>,
-    partial: bool,
-    kept: usize,
+    daemon: Arc<Daemon>,
+    reconnect_timeout: Duration,
+    /// The call to repeat after a restart.
+    call: Call,
+    started: Started,
     n_samples: u64,
     disconnected_at: Option<Instant>,
     ended: bool,
 }
 
-/// The call to repeat after a restart.
-enum Origin {
-    Request(Box<MonitorRequest>),
-    Lease(String),
-    Watch(Box<Call>),
-}
-
-/// A started series.
+/// What a call has started.
 struct Started {
-    subscription: Subscription,
+    id: String,
+    /// `None` while the daemon has gone away.
+    subscription: Option<Subscription>,
     first: Option<Event>,
     partial: bool,
     kept: usize,
 }
 
 impl Series {
-    pub(super) async fn start(client: Client, request: &MonitorRequest) -> Result<Self, Error> {
-        if request.every_ns.is_none() {
-            let why = "every_ns is missing: use sample for one reading";
-            return Err(Refusal::bad(why).into());
-        }
-        let started = start(&client, request).await?;
-        Ok(Self::from_started(client, Origin::Request(Box::new(request.clone())), started))
-    }
-
-    pub(super) async fn attach(client: Client, id: &str) -> Result<Self, Error> {
-        let started = attach(&client, id).await?;
-        Ok(Self::from_started(client, Origin::Lease(id.into()), started))
-    }
-
-    pub(super) async fn watch(client: Client, call: Call) -> Result<Self, Error> {
-        let started = watch(&client, &call).await?;
-        Ok(Self::from_started(client, Origin::Watch(Box::new(call)), started))
-    }
-
-    fn from_started(client: Client, origin: Origin, started: Started) -> Self {
-        let mut series = Self {
-            client,
-            origin,
-            subscription: None,
-            id: String::new(),
-            first: None,
-            partial: false,
-            kept: 0,
-            n_samples: 0,
-            disconnected_at: None,
-            ended: false,
-        };
-        series.adopt(started);
-        series
-    }
-
-    fn adopt(&mut self, started: Started) {
-        self.id = started.subscription.id().to_owned();
-        self.subscription = Some(started.subscription);
-        self.first = started.first;
-        self.partial = started.partial;
-        self.kept = started.kept;
-        self.disconnected_at = None;
+    pub(super) async fn start(
+        (daemon, reconnect_timeout): (Arc<Daemon>, Duration),
+        call: Call,
+    ) -> Result<Self, Error> {
+        let started = start(&daemon, &call).await?;
+        let (n_samples, disconnected_at, ended) = (0, None, false);
+        Ok(Self { daemon, reconnect_timeout, call, started, n_samples, disconnected_at, ended })
     }
 
     /// The name of the monitor: the requested one, or one that the daemon chose.
     pub fn id(&self) -> &str {
-        &self.id
+        &self.started.id
     }
 
     /// Whether requested data is missing in the first sample.
     pub const fn partial(&self) -> bool {
-        self.partial
+        self.started.partial
     }
 
     /// Number of kept events; they come first.
     pub const fn kept(&self) -> usize {
-        self.kept
+        self.started.kept
     }
 
     /// Waits for the next item; `None` when the series has ended, and after an error. Cancel safe:
@@ -134,19 +88,20 @@ impl Series {
         if let Some(since) = self.disconnected_at {
             let started = self.reconnect(since).await;
             self.ended = started.is_err();
-            self.adopt(started?);
+            self.started = started?;
+            self.disconnected_at = None;
             return Ok(Some(SeriesItem::Reconnected(since.elapsed())));
         }
-        if let Some(event) = self.first.take() {
+        if let Some(event) = self.started.first.take() {
             return Ok(Some(self.deliver(event)));
         }
-        let Some(subscription) = &self.subscription else { return Ok(None) };
+        let Some(subscription) = &self.started.subscription else { return Ok(None) };
         let event = subscription.next().await;
         Ok(Some(match event {
             Some(event) if event.ended != Some(EndReason::Shutdown) => self.deliver(event),
             _ => {
                 self.disconnected_at = Some(Instant::now());
-                self.subscription = None;
+                self.started.subscription = None;
                 SeriesItem::Disconnected
             }
         }))
@@ -156,7 +111,7 @@ impl Series {
         self.n_samples += u64::from(event.sample.is_some());
         if event.ended.is_some() {
             self.ended = true;
-            self.subscription.iter_mut().for_each(Subscription::mark_ended);
+            self.started.subscription.iter_mut().for_each(Subscription::mark_ended);
         }
         SeriesItem::Event(Box::new(event))
     }
@@ -169,54 +124,57 @@ impl Series {
             .with_jitter()
             .without_max_times();
         let attempt = || async {
-            match &self.origin {
-                Origin::Lease(id) => attach(&self.client, id).await,
-                Origin::Watch(call) => watch(&self.client, call).await,
-                Origin::Request(request) => restart(&self.client, request, self.n_samples).await,
+            match &self.call {
+                Call::Monitor(request) => restart(&self.daemon, request, self.n_samples).await,
+                call => start(&self.daemon, call).await,
             }
         };
-        let left = self.client.reconnect_timeout.saturating_sub(since.elapsed());
+        let left = self.reconnect_timeout.saturating_sub(since.elapsed());
         match timeout(left, attempt.retry(delays).when(Error::is_transient)).await {
             Ok(started) => started,
-            Err(_) => Err(self.client.unreachable()),
+            Err(_) => Err(self.daemon.unreachable()),
         }
     }
 }
 
-async fn start(client: &Client, request: &MonitorRequest) -> Result<Started, Error> {
-    let on_drop = if request.lease_ns.is_some() { OnDrop::KeepLease } else { OnDrop::Cancel };
-    let call = Call::Monitor(Box::new(request.clone()));
-    let (text, subscription) = client.connection().await?.series(&call, on_drop).await?;
-    let SampleReply { event, partial } = sample_reply(&text)?;
-    Ok(Started { subscription, first: Some(event), partial, kept: 0 })
-}
-
-async fn attach(client: &Client, id: &str) -> Result<Started, Error> {
-    let call = Call::Attach(MonitorName { id: id.into() });
-    let (text, subscription) = client.connection().await?.series(&call, OnDrop::KeepLease).await?;
-    let lease: Lease = serde_json::from_str(&text).map_err(Error::protocol)?;
-    Ok(Started { subscription, first: None, partial: false, kept: lease.kept })
-}
-
-/// Starts a watch, which has no first sample.
-async fn watch(client: &Client, call: &Call) -> Result<Started, Error> {
-    let connection = client.connection().await?;
-    let (_set, subscription) = connection.series(call, OnDrop::Cancel).await?;
-    Ok(Started { subscription, first: None, partial: false, kept: 0 })
+/// Makes the call that starts a series.
+async fn start(daemon: &Daemon, call: &Call) -> Result<Started, Error> {
+    let on_drop = match call {
+        Call::Attach(_) => OnDrop::KeepLease,
+        Call::Monitor(request) if request.lease_ns.is_some() => OnDrop::KeepLease,
+        _ => OnDrop::Cancel,
+    };
+    let (text, subscription) = daemon.connection().await?.series(call, on_drop).await?;
+    let (mut first, mut partial, mut kept) = (None, false, 0);
+    match call {
+        Call::Monitor(_) => {
+            let reply = sample_reply(&text)?;
+            (first, partial) = (Some(reply.event), reply.partial);
+        }
+        Call::Attach(_) => {
+            let lease: Lease = serde_json::from_str(&text).map_err(Error::protocol)?;
+            kept = lease.kept;
+        }
+        // A watch has no first sample.
+        _ => {}
+    }
+    let id = subscription.id().to_owned();
+    Ok(Started { id, subscription: Some(subscription), first, partial, kept })
 }
 
 /// Starts the rest of a series. A leased monitor may have outlived the connection.
 async fn restart(
-    client: &Client,
+    daemon: &Daemon,
     request: &MonitorRequest,
     n_samples: u64,
 ) -> Result<Started, Error> {
-    if let (Some(_), Some(id)) = (request.lease_ns, &request.id) {
-        match attach(client, id).await {
+    if let (Some(_), Some(id)) = (request.lease_ns, request.id.clone()) {
+        match start(daemon, &Call::Attach(MonitorName { id })).await {
             Err(Error::Refused(refusal)) if refusal.status == Status::NotFound => {}
             started => return started,
         }
     }
     let count = request.count.map(|count| count.saturating_sub(n_samples).max(1));
-    start(client, &MonitorRequest { count, ..request.clone() }).await
+    let request = MonitorRequest { count, ..request.clone() };
+    start(daemon, &Call::Monitor(Box::new(request))).await
 }

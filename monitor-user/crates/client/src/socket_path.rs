@@ -3,9 +3,8 @@
 //! In: a path from an option, the environment, the user. Out: paths. Opens no socket; for root, it
 //! only checks the owner of a socket that the environment names.
 
-use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::{io, os::unix::fs::MetadataExt as _};
 
 /// The user id of root.
 const ROOT: u32 = 0;

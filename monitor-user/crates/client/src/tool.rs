@@ -9,18 +9,14 @@
 #![doc = include_str!("../../../../docs/examples/tool.rs")]
 //! ```
 
-use super::Error;
 use super::reply_router::{ReplyHandler, ReplyRouter};
+use super::{error::Error, lock::lock};
 use crate::socket_path;
-use monitor_omis::parse;
-use monitor_omis::{Dialect, RequestId};
+use monitor_omis::{Dialect, RequestId, parse};
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, PoisonError, mpsc::sync_channel};
+use std::{net::Shutdown, os::unix::net::UnixStream, thread::JoinHandle};
 
 /// A session with the monitor of this node.
 pub struct Tool {
@@ -101,7 +97,7 @@ impl Tool {
             return Err(Error::protocol("a request is one line"));
         }
         let ids = ids(line);
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = lock(&self.writer);
         // Registered before sending: the reply may arrive at once.
         if !lock(&self.router).add_request(ids, ReplyHandler::new(callback)) {
             return Err(Error::Lost);
@@ -152,10 +148,6 @@ fn read_replies(stream: UnixStream, router: &Mutex<ReplyRouter>) {
         }
     }
     lock(router).close();
-}
-
-fn lock(router: &Mutex<ReplyRouter>) -> MutexGuard<'_, ReplyRouter> {
-    router.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The end of a request to several nodes: each node is asked to cancel its part, and confirms when
 //! its events have ended.
 
-use super::fan_in::FanIn;
+use super::engine::{Cluster, ClusterOutput, reply};
+use super::fan_in::{DEADLINE, FanIn};
 use super::message::{Message, Ticket};
-use super::{Cluster, ClusterOutput, DEADLINE, reply};
 use monitor_model::id::Ns;
 use monitor_monitors::{Answer, MonitorInput, MonitorKey};
 use monitor_protocol::Conn;

@@ -1,19 +1,18 @@
-//! Fan-out of a request to several nodes, and fan-in of their replies into one.
+//! The state of a request to several nodes, whose replies are joined into one.
 //!
 //! The reply goes out when every node has replied, or at the deadline with the parts that arrived:
 //! an unresponsive node is reported and does not affect the others. Its later events are delivered.
 
-use super::message::{ClientIds, Message, Ticket};
-use super::{Cluster, ClusterOutput, DEADLINE, reply};
+use super::message::Ticket;
 use monitor_model::id::Ns;
-use monitor_model::request::MonitorRequest;
 use monitor_model::status::{Refusal, Status};
-use monitor_monitors::{Answer, MonitorKey, MonitorOutput, NodeAnswer};
+use monitor_monitors::{Answer, NodeAnswer};
 use monitor_protocol::Conn;
-use monitor_protocol::answer::MonitorSummary;
 use monitor_protocol::call::Tag;
-use monitor_protocol::event::Event;
 use std::collections::BTreeMap;
+
+/// Timeout of replies from other nodes.
+pub const DEADLINE: Ns = Ns(2_000_000_000);
 
 /// A request to several nodes.
 pub struct FanIn {
@@ -22,23 +21,23 @@ pub struct FanIn {
     /// The user of the client.
     pub uid: u32,
     /// The process of the client.
-    pid: u32,
+    pub pid: u32,
     /// The name of the monitor.
     pub id: String,
     /// Whether it is a series.
-    periodic: bool,
+    pub periodic: bool,
     /// The tag of the call, until its reply.
-    tag: Option<Tag>,
+    pub tag: Option<Tag>,
     /// When the reply is due; `None` once it is sent.
     pub deadline: Option<Ns>,
     /// The state of each node's part.
-    parts: BTreeMap<String, PartState>,
+    pub parts: BTreeMap<String, PartState>,
     /// The pending `cancel` call.
     pub cancel: Option<(Conn, Option<Tag>)>,
 }
 
 /// The state of one node's part.
-enum PartState {
+pub enum PartState {
     /// The node has not replied yet.
     Waiting(Ticket),
     /// The node has replied, and sends more events.
@@ -58,12 +57,13 @@ impl FanIn {
         self.parts.iter().filter_map(|(node, state)| Some((node, state.ticket()?)))
     }
 
-    fn is_waiting(&self) -> bool {
+    /// Whether a node has not replied yet.
+    pub fn is_waiting(&self) -> bool {
         self.parts.values().any(|state| matches!(state, PartState::Waiting(_)))
     }
 
     /// The reply, from the parts that have arrived.
-    fn answer(&mut self) -> Result<Answer, Refusal> {
+    pub fn answer(&mut self) -> Result<Answer, Refusal> {
         let mut nodes = Vec::new();
         for (node, state) in &mut self.parts {
             nodes.push(match state {
@@ -91,7 +91,8 @@ impl FanIn {
 }
 
 impl PartState {
-    const fn ticket(&self) -> Option<Ticket> {
+    /// The number of the part, until it has ended.
+    pub const fn ticket(&self) -> Option<Ticket> {
         match self {
             Self::Waiting(ticket) | Self::Running(ticket, _) => Some(*ticket),
             Self::Ended(_) => None,
@@ -100,221 +101,7 @@ impl PartState {
 }
 
 /// The result of a node that did not reply in time.
-fn timed_out(node: &str) -> NodeAnswer {
+pub fn timed_out(node: &str) -> NodeAnswer {
     let message = format!("node {node} did not reply within {} s", DEADLINE.0 / 1_000_000_000);
     NodeAnswer::from_refusal(node, &Refusal::new(Status::Timeout, message))
-}
-
-impl Cluster {
-    /// Sends its part to each node.
-    pub(super) fn fan_out(
-        &mut self,
-        (from, tag): (Conn, Option<Tag>),
-        request: MonitorRequest,
-        parts: BTreeMap<String, Result<MonitorRequest, Refusal>>,
-        (now, acts): (Ns, &mut Vec<ClusterOutput>),
-    ) {
-        let Some(caller) = self.engine.caller(from).cloned() else { return };
-        let id = match self.reserve_name(from, &request, now, acts) {
-            Ok(id) => id,
-            Err(refusal) => return self.refuse(from, tag, refusal, acts),
-        };
-        let key = self.next_number();
-        let mut fan_in = FanIn {
-            conn: from,
-            uid: caller.uid,
-            pid: caller.pid,
-            id,
-            periodic: request.every_ns.is_some(),
-            tag,
-            deadline: Some(Ns(now.0.saturating_add(DEADLINE.0))),
-            parts: BTreeMap::new(),
-            cancel: None,
-        };
-        let client = ClientIds { uid: caller.uid, gid: caller.gid, pid: caller.pid };
-        let messages = self.part_messages((key, &mut fan_in), client, parts);
-        self.fan_ins.insert(key, fan_in);
-        let is_empty = messages.is_empty();
-        messages.into_iter().for_each(|(node, ask)| self.send(now, &node, ask, acts));
-        if is_empty {
-            self.conclude(key, now, acts);
-        }
-    }
-
-    /// The messages for the nodes. Parts that are refused at once have ended.
-    fn part_messages(
-        &mut self,
-        (key, fan_in): (u64, &mut FanIn),
-        caller: ClientIds,
-        parts: BTreeMap<String, Result<MonitorRequest, Refusal>>,
-    ) -> Vec<(String, Message)> {
-        let mut messages = Vec::new();
-        for (node, part) in parts {
-            let state = match part {
-                Ok(part) => {
-                    let ticket = self.next_number();
-                    self.tickets.insert(ticket, (key, node.clone()));
-                    // The requesting node renews the lease; the part has none of its own.
-                    let part =
-                        MonitorRequest { id: Some(fan_in.id.clone()), lease_ns: None, ..part };
-                    let request = Box::new(part);
-                    messages.push((node.clone(), Message::Start { ticket, caller, request }));
-                    PartState::Waiting(ticket)
-                }
-                Err(refusal) => PartState::Ended(NodeAnswer::from_refusal(&node, &refusal)),
-            };
-            fan_in.parts.insert(node, state);
-        }
-        messages
-    }
-
-    fn reserve_name(
-        &mut self,
-        from: Conn,
-        request: &MonitorRequest,
-        now: Ns,
-        acts: &mut Vec<ClusterOutput>,
-    ) -> Result<String, Refusal> {
-        let Some(id) = &request.id else {
-            return Ok(format!("monitor-{}-{}", self.own.name, self.next));
-        };
-        let same = |it: &FanIn| it.conn == from && it.id == *id;
-        let there = self.fan_ins.iter().find(|(_, it)| same(it)).map(|(key, _)| *key);
-        match (there, request.replace) {
-            (Some(key), true) => self.drop_request(key, now, acts),
-            (Some(_), false) => {
-                return Err(Refusal::new(
-                    Status::Exists,
-                    format!("monitor {id:?} exists already: cancel it, or set replace"),
-                ));
-            }
-            (None, _) => {}
-        }
-        Ok(id.clone())
-    }
-
-    /// Handles the reply of a node.
-    pub(super) fn part_answered(
-        &mut self,
-        ticket: Ticket,
-        answer: Result<(Event, bool), Refusal>,
-        (now, acts): (Ns, &mut Vec<ClusterOutput>),
-    ) {
-        let Some((key, node)) = self.tickets.get(&ticket).cloned() else { return };
-        let Some(fan_in) = self.fan_ins.get_mut(&key) else { return };
-        let in_time = fan_in.deadline.is_some();
-        let state = match answer {
-            Ok((event, _)) if !in_time => {
-                let goes_on = event.period_ns.is_some() && event.ended.is_none();
-                let to = fan_in.conn;
-                acts.push(ClusterOutput::Local(MonitorOutput::Event { to, event }));
-                if goes_on {
-                    PartState::Running(ticket, None)
-                } else {
-                    PartState::Ended(timed_out(&node))
-                }
-            }
-            Ok((event, partial)) => {
-                let goes_on = event.period_ns.is_some() && event.ended.is_none();
-                let answer = NodeAnswer::from_sample(&node, event, partial);
-                if goes_on {
-                    PartState::Running(ticket, Some(answer))
-                } else {
-                    PartState::Ended(answer)
-                }
-            }
-            Err(refusal) => PartState::Ended(NodeAnswer::from_refusal(&node, &refusal)),
-        };
-        if state.ticket().is_none() {
-            self.tickets.remove(&ticket);
-        }
-        fan_in.parts.insert(node, state);
-        if in_time && !fan_in.is_waiting() {
-            self.conclude(key, now, acts);
-        }
-        self.remove_if_ended(key);
-    }
-
-    /// Handles a later event of a node.
-    pub(super) fn part_event(
-        &mut self,
-        ticket: Ticket,
-        event: Event,
-        acts: &mut Vec<ClusterOutput>,
-    ) {
-        // If the request has been cancelled, events that still arrive are dropped.
-        let Some((key, node)) = self.tickets.get(&ticket).cloned() else { return };
-        let Some(fan_in) = self.fan_ins.get_mut(&key) else { return };
-        let over = event.ended.is_some();
-        let to = fan_in.conn;
-        acts.push(ClusterOutput::Local(MonitorOutput::Event { to, event }));
-        if over {
-            fan_in.parts.insert(node.clone(), PartState::Ended(timed_out(&node)));
-            self.tickets.remove(&ticket);
-            self.remove_if_ended(key);
-        }
-    }
-
-    /// Sends the reply. A single sample, or a refused request, ends with it.
-    fn conclude(&mut self, key: MonitorKey, now: Ns, acts: &mut Vec<ClusterOutput>) {
-        let Some(fan_in) = self.fan_ins.get_mut(&key) else { return };
-        fan_in.deadline = None;
-        let answer = fan_in.answer();
-        let (tag, to) = (fan_in.tag.take(), fan_in.conn);
-        let over = answer.is_err() || !fan_in.periodic;
-        reply(to, tag, answer, acts);
-        if over {
-            self.drop_request(key, now, acts);
-        }
-    }
-
-    /// Concludes the requests whose deadline has passed.
-    pub(super) fn conclude_late(&mut self, now: Ns, acts: &mut Vec<ClusterOutput>) {
-        let late = |it: &FanIn| it.deadline.is_some_and(|at| at <= now);
-        let keys: Vec<MonitorKey> =
-            self.fan_ins.iter().filter(|(_, it)| late(it)).map(|(key, _)| *key).collect();
-        for key in keys {
-            match self.fan_ins.get(&key).is_some_and(|it| it.cancel.is_some()) {
-                true => self.conclude_cancel(key, acts),
-                false => self.conclude(key, now, acts),
-            }
-            self.remove_if_ended(key);
-        }
-    }
-
-    /// The client's requests without a part on this node; the others are in its engine.
-    pub(super) fn remote_monitors(&self, conn: Conn) -> Vec<MonitorSummary> {
-        let Some(caller) = self.engine.caller(conn) else { return Vec::new() };
-        let may = |it: &&FanIn| caller.is_root() || it.uid == caller.uid;
-        let away = |it: &&FanIn| !it.parts.contains_key(&self.own.name);
-        let listed = |it: &FanIn| MonitorSummary {
-            id: it.id.clone(),
-            uid: it.uid,
-            requestor: it.pid,
-            attached: true,
-            ..MonitorSummary::default()
-        };
-        self.fan_ins.values().filter(may).filter(away).map(listed).collect()
-    }
-
-    fn remove_if_ended(&mut self, key: MonitorKey) {
-        let over = |it: &FanIn| it.deadline.is_none() && it.tickets().next().is_none();
-        if self.fan_ins.get(&key).is_some_and(over) {
-            self.fan_ins.remove(&key);
-        }
-    }
-
-    /// Renews the leases of all remote parts.
-    pub(super) fn renew_all(&mut self, acts: &mut Vec<ClusterOutput>) {
-        let mut wanted: BTreeMap<&String, Vec<Ticket>> = BTreeMap::new();
-        for (node, ticket) in self.fan_ins.values().flat_map(FanIn::tickets) {
-            if *node != self.own.name {
-                wanted.entry(node).or_default().push(ticket);
-            }
-        }
-        acts.extend(wanted.into_iter().map(|(node, tickets)| ClusterOutput::Send {
-            to: node.clone(),
-            message: Message::Renew { tickets },
-        }));
-    }
 }

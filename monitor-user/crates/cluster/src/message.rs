@@ -70,33 +70,6 @@ pub enum RequestMessage {
     ClientReply(WireClientReply),
 }
 
-/// Serialized form of `monitor_services::requests::Packet`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WirePacket {
-    /// The node that waits for the replies.
-    pub from: u32,
-    /// The execution that this is part of.
-    pub execution: u64,
-    /// The member of the execution.
-    pub member: usize,
-    /// The node of the tool.
-    pub entry: u32,
-    /// Its connection there.
-    pub conn: u64,
-    /// Its user, group and process.
-    pub ids: [u32; 3],
-    /// Uid and gid of its visibility, and whether other processes are hidden; sees all if absent.
-    pub visibility: Option<(u32, u32, bool)>,
-    /// The processes that it may control: 0 none, 1 its user's, 2 all.
-    pub control: u8,
-    /// Whether its dialect is strict OMIS 1.0.
-    pub is_strict: bool,
-    /// Nesting in events that raise each other.
-    pub depth: u32,
-    /// The request; empty if the tool has disconnected.
-    pub request: String,
-}
-
 /// Serialized reply to a packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WirePacketReply {

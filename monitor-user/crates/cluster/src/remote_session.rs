@@ -4,8 +4,8 @@
 //! messages. A remote session is a client of the engine with a connection of its own; it ends when
 //! the requesting node cancels it, or its lease expires.
 
+use super::engine::{Cluster, ClusterOutput, FIRST_CONN, LEASE, RemoteSession, is_remote};
 use super::message::{ClientIds, Message, PartAnswer, Ticket};
-use super::{Cluster, ClusterOutput, LEASE};
 use monitor_model::credentials::Credentials;
 use monitor_model::id::Ns;
 use monitor_model::request::MonitorRequest;
@@ -15,24 +15,6 @@ use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Tag};
 use monitor_protocol::event::Event;
 use monitor_sampling::visibility::Visibility;
-
-/// First connection number of remote sessions.
-const FIRST_CONN: Conn = 1 << 63;
-
-/// A remote session.
-pub struct RemoteSession {
-    /// The requesting node.
-    from: String,
-    /// That node's number of the part.
-    ticket: Ticket,
-    /// When its lease expires.
-    pub expires: Ns,
-}
-
-/// Whether a connection is that of a remote session.
-pub const fn is_remote(conn: Conn) -> bool {
-    conn >= FIRST_CONN
-}
 
 impl Cluster {
     /// Starts a part.

@@ -1,11 +1,17 @@
 //! Tests with three nodes on a scripted clock, joined by a network that can be cut.
 
-use super::*;
+use super::engine::LEASE;
+use super::fan_in::DEADLINE;
+use super::message::Message;
+use super::scope::Node;
+use super::{Cluster, ClusterOutput};
 use monitor_backend::Backend;
 use monitor_backends::canned::Canned;
-use monitor_model::request::{NodeName, Target};
-use monitor_model::status::Status;
-use monitor_monitors::{Caller, UserLimits};
+use monitor_model::id::Ns;
+use monitor_model::request::{MonitorRequest, NodeName, Target};
+use monitor_model::status::{Refusal, Status};
+use monitor_monitors::{Answer, Caller, MonitorEngine, MonitorInput, MonitorOutput, UserLimits};
+use monitor_protocol::call::{Call, Tag};
 use monitor_protocol::event::{EndReason, Event};
 use monitor_protocol::params::Cancel;
 use monitor_sampling::exit_log::ExitLog;

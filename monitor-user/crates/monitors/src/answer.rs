@@ -1,12 +1,9 @@
-//! The results of calls, as JSON, and the list of monitors.
+//! The results of calls, as JSON.
 
-use super::alarm::Alarm;
-use super::{Caller, Monitor, MonitorEngine};
-use monitor_model::id::Ns;
+use super::caller::Caller;
 use monitor_model::status::{Refusal, Status};
 use monitor_protocol::answer::{Accounting, Hello, Lease, MonitorSummary, PROTOCOL, UsageTotals};
-use monitor_protocol::event::Event;
-use monitor_protocol::params::Register;
+use monitor_protocol::{event::Event, params::Register};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -105,45 +102,5 @@ impl Answer {
             uid: caller.uid,
             pid: caller.pid,
         })
-    }
-}
-
-impl MonitorEngine {
-    /// The monitors that the caller may see: those of its user, or all for root.
-    pub(super) fn list(&self, caller: &Caller, now: Ns) -> Vec<MonitorSummary> {
-        let listed = |it: &Monitor| MonitorSummary {
-            id: it.id.clone(),
-            uid: it.uid,
-            requestor: it.pid,
-            period_ns: it.every.map(|every| every.0),
-            samples: it.seq,
-            missed: it.missed,
-            attached: it.owner.is_some(),
-            kept: it.kept.events.len(),
-            ended: it.ended,
-            lease_left_ns: it.expires.or(it.lease).map(|at| match it.expires {
-                Some(_) => at.since(now).0,
-                None => at.0,
-            }),
-        };
-        let alarm = |it: &Alarm| MonitorSummary {
-            id: it.id.clone(),
-            uid: it.uid,
-            requestor: it.pid,
-            period_ns: Some(it.every.0),
-            samples: it.seq,
-            missed: 0,
-            attached: true,
-            kept: 0,
-            ended: None,
-            lease_left_ns: None,
-        };
-        let alarms = self.alarms.values().filter(|it| caller.is_root() || it.uid == caller.uid);
-        let periodic = self.monitors.values().filter(|it| it.every.is_some());
-        periodic
-            .filter(|it| caller.is_root() || it.uid == caller.uid)
-            .map(listed)
-            .chain(alarms.map(alarm))
-            .collect()
     }
 }

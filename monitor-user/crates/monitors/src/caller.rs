@@ -1,7 +1,7 @@
 //! The client of a connection, and the limits per user.
 
 use monitor_model::status::Refusal;
-use monitor_protocol::Conn;
+use monitor_protocol::{Conn, call::Tag};
 use monitor_sampling::visibility::Visibility;
 
 /// The client of a connection, from `SO_PEERCRED` of unix(7).
@@ -20,11 +20,19 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// Whether it may list and cancel the monitors of this user.
+    pub const fn may_manage(&self, uid: u32) -> bool {
+        self.is_root() || self.uid == uid
+    }
+
     /// Whether it is root.
     pub const fn is_root(&self) -> bool {
         self.uid == 0
     }
 }
+
+/// The caller and the tag of its call.
+pub type TaggedCaller<'a> = (&'a Caller, Option<Tag>);
 
 /// Limits per user. A refusal names the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

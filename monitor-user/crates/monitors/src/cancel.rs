@@ -3,33 +3,12 @@
 //! A monitor whose view is at a reading ends when the view is back; the reply to `cancel` waits for
 //! that, so that no event follows it.
 
-use super::monitor::EventOrigin;
-use super::process_registration::TaggedCaller;
-use super::{Answer, Caller, MonitorEngine, MonitorKey, MonitorOutput};
-use monitor_model::id::Ns;
-use monitor_model::status::Refusal;
-use monitor_protocol::Conn;
-use monitor_protocol::call::Tag;
-use monitor_protocol::event::EndReason;
-use monitor_protocol::params::Cancel;
-use std::collections::BTreeSet;
-
-/// A pending reply to `cancel`.
-pub struct PendingCancel {
-    /// Monitors that have not ended yet.
-    pub left: BTreeSet<MonitorKey>,
-    to: Conn,
-    tag: Option<Tag>,
-    names: Vec<String>,
-}
-
-impl PendingCancel {
-    /// The reply; `None` if the client does not expect one.
-    pub fn reply(self) -> Option<MonitorOutput> {
-        let answer = Ok(Answer::Cancelled { cancelled: self.names, silent: Vec::new() });
-        Some(MonitorOutput::Reply { to: self.to, tag: self.tag?, answer })
-    }
-}
+use super::{
+    Answer, Caller, MonitorEngine, MonitorKey, MonitorOutput, caller::TaggedCaller,
+    monitor::EventOrigin, pending::PendingCancel,
+};
+use monitor_model::{id::Ns, status::Refusal};
+use monitor_protocol::{Conn, event::EndReason, params::Cancel};
 
 /// A monitor or an alarm that can be cancelled, and its owner.
 struct Cancellable<'a> {
@@ -84,7 +63,7 @@ impl MonitorEngine {
         if !here.is_empty() && which.requestor.is_none() {
             return Ok(here);
         }
-        let may = |it: &Cancellable<'_>| caller.is_root() || it.uid == caller.uid;
+        let may = |it: &Cancellable<'_>| caller.may_manage(it.uid);
         let asked = |it: &Cancellable<'_>| which.requestor.is_none_or(|pid| pid == it.pid);
         let all: Vec<MonitorKey> = named().filter(may).filter(asked).map(|it| it.key).collect();
         match all.len() {
@@ -150,10 +129,8 @@ impl MonitorEngine {
         self.callers.remove(&conn);
         self.alarms.retain(|_, it| it.owner != conn);
         self.accounts.close(conn);
-        self.pending_cancels
-            .iter_mut()
-            .filter(|it| it.to == conn)
-            .for_each(PendingCancel::drop_reply);
+        let pending = self.pending_cancels.iter_mut().filter(|it| it.to == conn);
+        pending.for_each(|it| it.tag = None);
         let own = self.monitors.iter().filter(|(_, it)| it.owner == Some(conn));
         let keys: Vec<MonitorKey> = own.map(|(key, _)| *key).collect();
         for key in keys {
@@ -178,11 +155,5 @@ impl MonitorEngine {
         for key in keys {
             self.end_monitor(key, (Some(EndReason::Shutdown), now), out);
         }
-    }
-}
-
-impl PendingCancel {
-    fn drop_reply(&mut self) {
-        self.tag = None;
     }
 }

@@ -8,25 +8,18 @@ use super::{
     Caller, MonitorEngine, MonitorInput, MonitorKey, MonitorOutput, ReadRequest, UserLimits,
 };
 use monitor_backend::Error;
-use monitor_event::outcome::ProcessResults;
-use monitor_event::outcome::Refusal;
+use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::Ticket;
-use monitor_model::id::Ns;
-use monitor_model::sample::Instant;
-use monitor_model::status::Refusal as Refused;
+use monitor_model::{id::Ns, sample::Instant, status::Refusal as Refused};
 use monitor_omis::Status;
-use monitor_platform::PlatformEvent;
-use monitor_platform::monitors::MonitorCalls;
-use monitor_protocol::Conn;
+use monitor_platform::{PlatformEvent, monitors::MonitorCalls};
 use monitor_protocol::call::{Call, Tag};
-use monitor_protocol::reply;
+use monitor_protocol::{Conn, reply};
 use monitor_sampling::file_watch::{FileStat, StatFailure};
-use monitor_sampling::job_index::RankClaim;
-use monitor_sampling::shared_read::{ReadJob, SharedReader};
+use monitor_sampling::{job_index::RankClaim, shared_read::SharedReader};
 use monitor_services::monitor::events;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Opens the reader.
 pub type OpenReader = Box<dyn Fn() -> Result<SharedReader, Error> + Send>;
@@ -109,14 +102,7 @@ impl EmbeddedMonitors {
     fn read(&mut self, mut looks: Vec<ReadRequest>) -> Vec<ReadRequest> {
         let Some(rounds) = &mut self.reader else { return looks };
         rounds.set_needed(self.engine.capabilities().collect(), self.now);
-        let turn = |it| -> ReadJob<'_> {
-            let look: &mut ReadRequest = it;
-            ReadJob { consumer: &mut look.consumer, result: None }
-        };
-        let mut turns: Vec<_> = looks.iter_mut().map(turn).collect();
-        rounds.read_for_all(&mut turns);
-        let seen: Vec<_> = turns.into_iter().map(|turn| turn.result).collect();
-        looks.iter_mut().zip(seen).for_each(|(look, seen)| look.result = seen);
+        ReadRequest::read_all(&mut looks, rounds);
         looks
     }
 
@@ -145,7 +131,8 @@ impl MonitorCalls for EmbeddedMonitors {
         let from = self.conn(tool);
         let tag = i64::try_from(ticket).ok().map(Tag::Number);
         self.input(MonitorInput::Called { from, tag, call });
-        let is_it = |it: &PlatformEvent| matches!(it, PlatformEvent::ActionDone(of, _) if *of == ticket);
+        let is_it =
+            |it: &PlatformEvent| matches!(it, PlatformEvent::ActionDone(of, _) if *of == ticket);
         let place = self.events.iter().position(is_it);
         Ok(place.and_then(|place| match self.events.remove(place) {
             PlatformEvent::ActionDone(_, each) => Some(each),

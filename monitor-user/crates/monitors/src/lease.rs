@@ -1,8 +1,7 @@
 //! Leases: monitors that outlive the connection that started them, and `attach` and `renew`.
 
-use super::{Answer, Caller, Monitor, MonitorEngine, MonitorKey, MonitorOutput};
-use monitor_model::id::Ns;
-use monitor_model::status::Refusal;
+use super::{Answer, Caller, MonitorEngine, MonitorKey, MonitorOutput, monitor::Monitor};
+use monitor_model::{id::Ns, status::Refusal};
 use monitor_protocol::answer::Lease;
 
 impl MonitorEngine {

@@ -1,17 +1,12 @@
 //! The inputs and outputs of the engine.
 
-use super::alarm::FileToStat;
-use super::answer::Answer;
-use super::caller::Caller;
+use super::{answer::Answer, caller::Caller};
 use monitor_model::status::Refusal;
-use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Tag};
-use monitor_protocol::event::Event;
-use monitor_protocol::params::Flight;
-use monitor_sampling::consumer::Consumer;
+use monitor_protocol::{Conn, event::Event, params::Flight};
 use monitor_sampling::file_watch::{FileStat, StatFailure};
-use monitor_sampling::job_index::RankClaim;
-use monitor_sampling::view::Output;
+use monitor_sampling::shared_read::{ReadJob, SharedReader};
+use monitor_sampling::{consumer::Consumer, job_index::RankClaim, view::Output};
 
 /// Everything that can wake the engine.
 pub enum MonitorInput {
@@ -90,6 +85,19 @@ pub enum ServiceQuery {
     Flight(Flight),
 }
 
+/// A request to read the metadata of a file, as this user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileToStat {
+    /// The alarm.
+    pub key: MonitorKey,
+    /// The file.
+    pub path: String,
+    /// The user whose rights apply.
+    pub uid: u32,
+    /// The user's group.
+    pub gid: u32,
+}
+
 /// A consumer on its way to a reading or back.
 pub struct ReadRequest {
     /// The monitor or accounting it belongs to.
@@ -98,6 +106,20 @@ pub struct ReadRequest {
     pub consumer: Consumer,
     /// Its result, on the way back.
     pub result: Option<Result<Output, Refusal>>,
+}
+
+impl ReadRequest {
+    /// Takes one reading for all these consumers, and sets their results.
+    pub fn read_all(requests: &mut [Self], reader: &mut SharedReader) {
+        let job = |it| -> ReadJob<'_> {
+            let request: &mut Self = it;
+            ReadJob { consumer: &mut request.consumer, result: None }
+        };
+        let mut jobs: Vec<_> = requests.iter_mut().map(job).collect();
+        reader.read_for_all(&mut jobs);
+        let results: Vec<_> = jobs.into_iter().map(|job| job.result).collect();
+        requests.iter_mut().zip(results).for_each(|(request, result)| request.result = result);
+    }
 }
 
 /// Serial number of a monitor, alarm, accounting or claim.

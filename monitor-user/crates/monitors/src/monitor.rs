@@ -1,17 +1,14 @@
 //! One monitor: its schedule, its events, its end.
 
-use super::{Answer, MonitorOutput};
-use monitor_model::id::Ns;
-use monitor_model::read_spec::Capability;
+use super::{answer::Answer, message::MonitorOutput};
 use monitor_model::status::{Refusal, Status};
-use monitor_protocol::Conn;
-use monitor_protocol::call::Tag;
+use monitor_model::{id::Ns, read_spec::Capability};
 use monitor_protocol::event::{EndReason, Event};
+use monitor_protocol::{Conn, answer::MonitorSummary, call::Tag};
 use monitor_sampling::schedule::Schedule;
 use monitor_sampling::view::{Output, View};
 use serde_json::value::RawValue;
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 /// The fraction of its period that a tick may wait to share a reading with others …
 const SLACK_FRACTION: u64 = 20;
@@ -104,6 +101,23 @@ impl KeptEvents {
 }
 
 impl Monitor {
+    /// Its entry in the list of monitors.
+    pub fn summary(&self, now: Ns) -> MonitorSummary {
+        let expires_in = self.expires.map(|at| at.since(now));
+        MonitorSummary {
+            id: self.id.clone(),
+            uid: self.uid,
+            requestor: self.pid,
+            period_ns: self.every.map(|every| every.0),
+            samples: self.seq,
+            missed: self.missed,
+            attached: self.owner.is_some(),
+            kept: self.kept.events.len(),
+            ended: self.ended,
+            lease_left_ns: expires_in.or(self.lease).map(|left| left.0),
+        }
+    }
+
     /// When its next sample is due.
     pub fn due(&self) -> Option<Ns> {
         let due = if self.wants_early_read { Some(Ns(0)) } else { self.schedule.due() };

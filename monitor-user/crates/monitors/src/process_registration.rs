@@ -4,68 +4,18 @@
 //! Claims that arrive during a check go out together, a minimum time after it, because each check
 //! reads all processes of the node. Registered ranks are not stored here.
 
-use super::{Answer, Caller, MonitorEngine, MonitorKey, MonitorOutput};
+use super::caller::{Caller, TaggedCaller};
+use super::pending::{ClaimPurpose, PendingRegistration};
+use super::{Answer, MonitorEngine, MonitorKey, MonitorOutput};
 use monitor_model::id::{Ns, Pid};
-use monitor_model::job::Rank;
-use monitor_model::status::Refusal;
-use monitor_protocol::Conn;
-use monitor_protocol::call::Tag;
-use monitor_protocol::params::{Heartbeat, Register};
-use monitor_sampling::job_index::RankClaim;
-use monitor_sampling::plan;
-use std::collections::HashMap;
+use monitor_model::{job::Rank, status::Refusal};
+use monitor_protocol::{call::Tag, params::Register};
+use monitor_sampling::{job_index::RankClaim, plan};
 
 /// Minimum interval between two checks.
 const CHECK_INTERVAL: Ns = Ns(50_000_000);
 /// Upper bound of ranks: `PMIX_RANK_VALID` of pmix_common.h; higher values are reserved.
 const RANK_LIMIT: u32 = u32::MAX - 50;
-
-/// Pending claims.
-#[derive(Default)]
-pub struct PendingClaims {
-    /// The calls that wait for them.
-    waiting: HashMap<MonitorKey, PendingRegistration>,
-    /// Claims that are not being checked yet.
-    new: Vec<(MonitorKey, RankClaim)>,
-    /// Whether a check is running.
-    is_checking: bool,
-    /// The earliest time of the next check.
-    next: Ns,
-}
-
-struct PendingRegistration {
-    to: Conn,
-    uid: u32,
-    tag: Option<Tag>,
-    what: ClaimPurpose,
-}
-
-/// What to do when a claim is settled.
-pub enum ClaimPurpose {
-    /// Register the process as this rank.
-    Rank(Register),
-    /// Start a heartbeat watch.
-    Heartbeat(Heartbeat),
-}
-
-/// The caller and the tag of its call.
-pub type TaggedCaller<'a> = (&'a Caller, Option<Tag>);
-
-impl ClaimPurpose {
-    const fn method(&self) -> &'static str {
-        match self {
-            Self::Rank(_) => "register",
-            Self::Heartbeat(_) => "heartbeat",
-        }
-    }
-}
-
-impl PendingClaims {
-    /// When the next check is due.
-    pub fn due(&self) -> Option<Ns> {
-        (!self.new.is_empty() && !self.is_checking).then_some(self.next)
-    }
-}
 
 impl MonitorEngine {
     /// Queues a registration; the reply follows when it is settled.

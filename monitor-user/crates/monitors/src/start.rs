@@ -1,17 +1,12 @@
 //! Starts monitors: checks a request against the limits, and makes a monitor of it.
 
-use super::monitor::KeptEvents;
-use super::{Answer, Caller, Monitor, MonitorEngine, MonitorKey, MonitorOutput};
-use monitor_model::field::ProcessField;
-use monitor_model::id::Ns;
-use monitor_model::request::MonitorRequest;
+use super::monitor::{KeptEvents, Monitor};
+use super::{Answer, Caller, MonitorEngine, MonitorKey, MonitorOutput};
 use monitor_model::status::{Refusal, Status};
-use monitor_protocol::call::Tag;
-use monitor_protocol::event::EndReason;
-use monitor_sampling::plan;
-use monitor_sampling::plan::Plan;
-use monitor_sampling::schedule::Schedule;
-use monitor_sampling::view::View;
+use monitor_model::{field::ProcessField, id::Ns, request::MonitorRequest};
+use monitor_protocol::{call::Tag, event::EndReason};
+use monitor_sampling::plan::{self, Plan};
+use monitor_sampling::{schedule::Schedule, view::View};
 
 impl MonitorEngine {
     /// Starts a monitor; its first sample is the reply, after a reading.

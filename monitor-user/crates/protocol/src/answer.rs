@@ -3,8 +3,7 @@
 //! The result of `monitor` is an event with a status; see `event`.
 
 use super::event::EndReason;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

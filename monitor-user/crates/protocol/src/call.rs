@@ -3,6 +3,7 @@
 //! In: one line. Out: a call and its tag, or a fault with its JSON-RPC 2.0 error code. The listener
 //! limits the length of a line, the JSON parser its nesting.
 
+use super::line::to_line;
 use super::params::{Cancel, FileWatch, Flight, Heartbeat, MonitorName, Register, Sum};
 use monitor_model::request::MonitorRequest;
 use monitor_model::status::{Refusal, Status};
@@ -27,7 +28,8 @@ pub enum Tag {
 }
 
 /// A call of a client.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "method", content = "params", rename_all = "snake_case")]
 pub enum Call {
     /// Identifies the service and the caller.
     Hello,
@@ -46,6 +48,7 @@ pub enum Call {
     /// Watches the heartbeats of a process.
     Heartbeat(Heartbeat),
     /// Sends a heartbeat of the caller.
+    #[serde(rename = "beat")]
     SendHeartbeat,
     /// Watches that a file changes.
     File(FileWatch),
@@ -117,6 +120,7 @@ impl Call {
     /// Parses a line. A call without a tag gets no reply.
     ///
     /// # Errors
+    ///
     /// A fault with the error code for the client.
     pub fn from_line(line: &[u8]) -> Result<(Option<Tag>, Self), Fault> {
         let envelope: Envelope<'_> = serde_json::from_slice(line).map_err(|error| {
@@ -130,20 +134,16 @@ impl Call {
             return Err(fault(INVALID_REQUEST, "jsonrpc: only \"2.0\" is supported".into()));
         }
         let params = envelope.params.map_or("{}", RawValue::get);
-        let call = Self::from_method(&envelope.method, params).map_err(|error| match error {
-            ParamsError::UnknownMethod(message) => fault(METHOD_NOT_FOUND, message),
-            ParamsError::Malformed(error) => {
-                fault(Status::BadParam.number(), format!("{}: {error}", envelope.method))
-            }
-            ParamsError::NotAnObject => {
-                let message = format!("{}: params: expected an object", envelope.method);
-                fault(Status::BadParam.number(), message)
-            }
-        })?;
+        let method = envelope.method.as_str();
+        monitor_model::name::position("method", METHODS.into_iter(), method)
+            .map_err(|unknown| fault(METHOD_NOT_FOUND, unknown.to_string()))?;
+        let call = Self::from_method(method, params)
+            .map_err(|why| fault(Status::BadParam.number(), format!("{method}: {why}")))?;
         Ok((tag, call))
     }
 
-    fn from_method(method: &str, params: &str) -> Result<Self, ParamsError> {
+    /// The call of one of `METHODS`, or what is wrong with its parameters.
+    fn from_method(method: &str, params: &str) -> Result<Self, String> {
         Ok(match method {
             "hello" => Self::Hello,
             "monitor" => Self::Monitor(read(params)?),
@@ -160,12 +160,7 @@ impl Call {
             "sum" => Self::Sum(read(params)?),
             "probes" => Self::Probes,
             "status" => Self::Status,
-            "flight" => Self::Flight(read(params)?),
-            other => {
-                let unknown = monitor_model::name::position("method", METHODS.into_iter(), other);
-                let message = unknown.err().map(|it| it.to_string()).unwrap_or_default();
-                return Err(ParamsError::UnknownMethod(message));
-            }
+            _ => Self::Flight(read(params)?),
         })
     }
 
@@ -192,59 +187,28 @@ impl Call {
     }
 
     /// The line of this call.
-    pub fn to_line(&self, tag: Option<&Tag>) -> Vec<u8> {
-        let mut line = match self {
-            Self::Monitor(params) => line(tag, self.method(), Some(params)),
-            Self::Cancel(params) => line(tag, self.method(), Some(params)),
-            Self::Attach(params) | Self::Renew(params) => line(tag, self.method(), Some(params)),
-            Self::Heartbeat(params) => line(tag, self.method(), Some(params)),
-            Self::File(params) => line(tag, self.method(), Some(params)),
-            Self::Register(params) => line(tag, self.method(), Some(params)),
-            Self::Sum(params) => line(tag, self.method(), Some(params)),
-            Self::Flight(params) => line(tag, self.method(), Some(params)),
-            Self::Hello
-            | Self::List
-            | Self::Rules
-            | Self::SendHeartbeat
-            | Self::Account
-            | Self::Probes
-            | Self::Status => line::<()>(tag, self.method(), None),
-        };
-        line.push(b'\n');
-        line
+    pub fn to_line(&self, id: Option<&Tag>) -> Vec<u8> {
+        to_line(&CallLine { jsonrpc: "2.0", id, call: self })
     }
 }
 
-enum ParamsError {
-    UnknownMethod(String),
-    /// Positional parameters, which would change their meaning when a key is added.
-    NotAnObject,
-    Malformed(serde_path_to_error::Error<serde_json::Error>),
-}
-
-fn read<'a, T: Deserialize<'a>>(params: &'a str) -> Result<T, ParamsError> {
+/// Parses parameters. Positional ones would change their meaning when a key is added.
+fn read<'a, T: Deserialize<'a>>(params: &'a str) -> Result<T, String> {
     if !params.starts_with('{') {
-        return Err(ParamsError::NotAnObject);
+        return Err("params: expected an object".to_owned());
     }
-    let mut json = serde_json::Deserializer::from_str(params);
-    let value = serde_path_to_error::deserialize(&mut json).map_err(ParamsError::Malformed)?;
     // A raw value is a single value: no data can follow it.
-    Ok(value)
+    let mut json = serde_json::Deserializer::from_str(params);
+    serde_path_to_error::deserialize(&mut json).map_err(|error| error.to_string())
 }
 
 #[derive(Serialize)]
-struct Outgoing<'a, P> {
+struct CallLine<'a> {
     jsonrpc: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a Tag>,
-    method: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    params: Option<P>,
-}
-
-fn line<P: Serialize>(id: Option<&Tag>, method: &str, params: Option<P>) -> Vec<u8> {
-    serde_json::to_vec(&Outgoing { jsonrpc: "2.0", id, method, params })
-        .expect("all keys are strings, and writing to a vector cannot fail")
+    #[serde(flatten)]
+    call: &'a Call,
 }
 
 #[cfg(test)]

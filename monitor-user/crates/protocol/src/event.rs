@@ -1,6 +1,7 @@
 //! Events: samples and alerts of monitors, one JSON-RPC notification on each line.
 
 use super::decode;
+use super::line::to_line;
 use monitor_model::rates::Rates;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -129,11 +130,7 @@ struct Notification<'a> {
 impl Event {
     /// The line of the notification.
     pub fn to_line(&self) -> Vec<u8> {
-        let notification = Notification { jsonrpc: "2.0", method: "event", params: self };
-        let mut line = serde_json::to_vec(&notification)
-            .expect("all keys are strings, and writing to a vector cannot fail");
-        line.push(b'\n');
-        line
+        to_line(&Notification { jsonrpc: "2.0", method: "event", params: self })
     }
 
     /// The decoded sample; `None` if the event has none.

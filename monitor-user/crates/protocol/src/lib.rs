@@ -8,6 +8,7 @@ pub mod call;
 pub mod decode;
 pub mod doctor;
 pub mod event;
+mod line;
 pub mod params;
 pub mod reply;
 mod signal;

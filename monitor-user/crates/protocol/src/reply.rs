@@ -1,6 +1,7 @@
 //! Replies to calls: a result, or an error with its code, on one line.
 
 use super::call::{Fault, Tag};
+use super::line::to_line;
 use monitor_model::status::{Refusal, Status};
 use serde::Serialize;
 
@@ -33,27 +34,21 @@ struct ErrorData {
 
 /// Serializes a result.
 pub fn result_line(id: &Tag, result: impl Serialize) -> Vec<u8> {
-    terminate(serde_json::to_vec(&ResultLine { jsonrpc: "2.0", id, result }))
+    to_line(&ResultLine { jsonrpc: "2.0", id, result })
 }
 
 /// Serializes a refusal.
 pub fn refusal_line(id: &Tag, refusal: &Refusal) -> Vec<u8> {
     let data = Some(ErrorData { status: refusal.status.name() });
     let error = ErrorObject { code: refusal.status.number(), message: &refusal.message, data };
-    terminate(serde_json::to_vec(&ErrorLine { jsonrpc: "2.0", id: Some(id), error }))
+    to_line(&ErrorLine { jsonrpc: "2.0", id: Some(id), error })
 }
 
 /// The line for an invalid call.
 pub fn fault_line(fault: &Fault) -> Vec<u8> {
     let data = Status::from_number(fault.code).map(|status| ErrorData { status: status.name() });
     let error = ErrorObject { code: fault.code, message: &fault.message, data };
-    terminate(serde_json::to_vec(&ErrorLine { jsonrpc: "2.0", id: fault.tag.as_ref(), error }))
-}
-
-fn terminate(line: serde_json::Result<Vec<u8>>) -> Vec<u8> {
-    let mut line = line.expect("all keys are strings, and writing to a vector cannot fail");
-    line.push(b'\n');
-    line
+    to_line(&ErrorLine { jsonrpc: "2.0", id: fault.tag.as_ref(), error })
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@ use monitor_model::event::{SampleEvent, SampleEventKind, Signal, SignalOutcome};
 use monitor_model::id::{Identity, Ns, Pid};
 use serde::Deserialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Names of processes.
 pub type Names = BTreeMap<Identity, Arc<str>>;

@@ -7,6 +7,7 @@ pub mod daemon;
 pub mod http;
 pub mod limits;
 pub mod line;
+mod lock;
 pub mod metrics;
 pub mod outbox;
 pub mod policy;

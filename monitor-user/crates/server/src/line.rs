@@ -6,9 +6,8 @@
 use super::outbox::Outbox;
 use bytes::{Bytes, BytesMut};
 use monitor_omis::{Status, Value};
-use monitor_protocol::Conn;
 use monitor_protocol::call::{Fault, INVALID_REQUEST};
-use monitor_protocol::reply;
+use monitor_protocol::{Conn, reply};
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::Sender;

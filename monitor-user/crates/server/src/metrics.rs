@@ -130,10 +130,10 @@ fn probed(all: &mut Exposition, probes: &[Probe]) {
     );
     let maps = ("monitor_probe_map_bytes", "bytes", "Memory of its maps", MetricType::Gauge);
     all.add(maps, each(|it| it.map_bytes as f64));
-    let known = attached().filter_map(|it| {
-        let cost = it.cost?;
+    let known = attached().filter_map(|probe| {
+        let cost = probe.cost?;
         let measured = if cost.estimated { "no" } else { "yes" };
-        let labels = label(it).into_iter().chain([("measured", measured.into())]);
+        let labels = label(probe).into_iter().chain([("measured", measured.into())]);
         Some((labels.collect(), cost.ns_per_event / 1e9))
     });
     let cost = "Run time of its programs for each event";

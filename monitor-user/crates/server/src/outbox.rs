@@ -4,10 +4,11 @@
 //! A sample that finds no room is dropped and counted; the next one of its monitor carries the
 //! number of dropped ones.
 
+use crate::lock::lock;
 use bytes::{BufMut, Bytes, BytesMut};
 use monitor_protocol::event::Event;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use tokio::sync::Notify;
 
 /// Most bytes that are written to the socket at once.
@@ -43,17 +44,17 @@ impl Outbox {
 
     /// Notes a call that will have a reply.
     pub fn reserve_reply(&self) {
-        self.lock().pending_replies += 1;
+        lock(&self.queue).pending_replies += 1;
     }
 
     /// Notes that a call will have no reply.
     pub fn cancel_reply(&self) {
-        self.reply_sent(&mut self.lock());
+        self.reply_sent(&mut lock(&self.queue));
     }
 
     /// Queues a reply.
     pub fn reply(&self, line: Vec<u8>) {
-        let mut queue = self.lock();
+        let mut queue = lock(&self.queue);
         self.put(&mut queue, line);
         self.reply_sent(&mut queue);
     }
@@ -68,7 +69,7 @@ impl Outbox {
 
     /// Notes that there are no further calls: the queue closes when every call has its reply.
     pub fn finish_input(&self) {
-        let mut queue = self.lock();
+        let mut queue = lock(&self.queue);
         queue.input_ended = true;
         queue.pending_replies += 1;
         self.reply_sent(&mut queue);
@@ -76,7 +77,7 @@ impl Outbox {
 
     /// Queues an event, or counts it as dropped if there is no room.
     pub fn event(&self, mut event: Event) {
-        let mut queue = self.lock();
+        let mut queue = lock(&self.queue);
         if queue.bytes >= self.limit && !event.must_arrive() {
             queue.dropped_total += 1;
             *queue.dropped.entry(event.id).or_default() += 1 + event.dropped;
@@ -88,7 +89,7 @@ impl Outbox {
 
     /// Queues a line that is not a reply, and returns whether there was room.
     pub fn try_push(&self, line: Vec<u8>) -> bool {
-        let mut queue = self.lock();
+        let mut queue = lock(&self.queue);
         let has_room = queue.bytes < self.limit;
         if has_room {
             self.put(&mut queue, line);
@@ -108,7 +109,7 @@ impl Outbox {
 
     /// Closes the queue: what is queued is still sent.
     pub fn close(&self) {
-        self.lock().closed = true;
+        lock(&self.queue).closed = true;
         self.filled.notify_one();
         self.emptied.notify_one();
     }
@@ -118,7 +119,7 @@ impl Outbox {
     pub async fn next(&self) -> Option<Bytes> {
         loop {
             {
-                let mut queue = self.lock();
+                let mut queue = lock(&self.queue);
                 if let Some(chunk) = queue.take() {
                     self.emptied.notify_one();
                     return Some(chunk);
@@ -135,7 +136,7 @@ impl Outbox {
     pub async fn wait_for_room(&self) {
         loop {
             {
-                let queue = self.lock();
+                let queue = lock(&self.queue);
                 if queue.bytes < self.limit || queue.closed {
                     return;
                 }
@@ -146,17 +147,12 @@ impl Outbox {
 
     /// Bytes in the queue.
     pub fn bytes(&self) -> usize {
-        self.lock().bytes
+        lock(&self.queue).bytes
     }
 
     /// Samples dropped since the start.
     pub fn dropped(&self) -> u64 {
-        self.lock().dropped_total
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        // The queue is consistent between two calls, so a poisoned lock is harmless.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue).dropped_total
     }
 }
 

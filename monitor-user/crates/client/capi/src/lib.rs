@@ -5,8 +5,7 @@
 //! binding of `monitor_client::tool`.
 #![allow(unsafe_code, reason = "C strings and pointers of the caller")]
 
-use monitor_client::Error;
-use monitor_client::tool::Tool;
+use monitor_client::{Error, tool::Tool};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -4,10 +4,9 @@
 //! Malformed data, as from another version of the monitor, is logged and dropped; the deadline of
 //! the waiting request covers it.
 
-use crate::message::{WireClientReply, WirePacket, WirePacketReply};
-use crate::total_order::Payload;
-use monitor_event::outcome::CallResult;
-use monitor_event::outcome::Reason;
+use crate::message::{WireClientReply, WirePacketReply};
+use crate::total_order::{Payload, WirePacket};
+use monitor_event::outcome::{CallResult, Reason};
 use monitor_event::right::{ControlGrant, SessionId, Tool};
 use monitor_model::credentials::Credentials;
 use monitor_omis::{Answer, Dialect, Name, Node, Reply, Request, RequestId, Stage, parse};

@@ -15,12 +15,11 @@ pub mod message;
 mod tests;
 mod view;
 
-pub use message::{OrderMessage, Payload, Slot};
+pub use message::{OrderMessage, Payload, Slot, WirePacket};
 
 use monitor_model::id::Ns;
 use monitor_omis::Node;
-use std::collections::{BTreeMap, VecDeque};
-use view::ViewChange;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How long a gap may last before missing slots are fetched.
 const GAP_TIMEOUT: Ns = Ns(100_000_000);
@@ -63,6 +62,15 @@ pub struct TotalOrder {
     base: Option<u64>,
     /// When a gap was found, or a number assigned last.
     since: Option<Ns>,
+}
+
+/// The state collection for a new view.
+struct ViewChange {
+    /// The nodes that have not sent their slots.
+    waiting: BTreeSet<Node>,
+    found: BTreeMap<u64, Slot>,
+    /// When the view begins without those.
+    deadline: Ns,
 }
 
 impl TotalOrder {

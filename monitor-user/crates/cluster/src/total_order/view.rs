@@ -4,22 +4,13 @@
 //! to all, and begins the new view after them. A slot whose payload no live node has is left empty:
 //! no live node has executed it.
 
-use super::{OrderMessage, OrderOutput, Slot, TotalOrder, UNKNOWN};
+use super::{OrderMessage, OrderOutput, Slot, TotalOrder, UNKNOWN, ViewChange};
 use monitor_model::id::Ns;
 use monitor_omis::Node;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Timeout of the state collection.
 const COLLECT_TIMEOUT: Ns = Ns(500_000_000);
-
-/// The state collection for a new view.
-pub struct ViewChange {
-    /// The nodes that have not sent their slots.
-    waiting: BTreeSet<Node>,
-    found: BTreeMap<u64, Slot>,
-    /// When the view begins without those.
-    pub deadline: Ns,
-}
 
 impl TotalOrder {
     /// Sets the members.

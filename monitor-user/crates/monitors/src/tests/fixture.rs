@@ -3,15 +3,13 @@
 use crate::{Caller, MonitorEngine, MonitorInput, MonitorOutput, ReadRequest, UserLimits};
 use monitor_backend::{Backend, Error};
 use monitor_backends::canned::Canned;
-use monitor_model::credentials::Credentials;
 use monitor_model::id::{Ns, Pid};
-use monitor_model::probe::Probe;
 use monitor_model::read_spec::{Capability, ReadSpec};
 use monitor_model::sample::{BackendKind, Instant, Process, Sample};
+use monitor_model::{credentials::Credentials, probe::Probe};
 use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Tag};
-use monitor_sampling::shared_read::{ReadJob, SharedReader};
-use monitor_sampling::visibility::Visibility;
+use monitor_sampling::{shared_read::SharedReader, visibility::Visibility};
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
 
@@ -249,13 +247,7 @@ impl Fixture {
 
     fn read(&mut self, looks: &mut [ReadRequest]) {
         self.rounds.set_needed(self.engine.capabilities().collect(), Ns(self.now));
-        let mut turns: Vec<_> = looks
-            .iter_mut()
-            .map(|it| ReadJob { consumer: &mut it.consumer, result: None })
-            .collect();
-        self.rounds.read_for_all(&mut turns);
-        let seen: Vec<_> = turns.into_iter().map(|turn| turn.result).collect();
-        looks.iter_mut().zip(seen).for_each(|(look, seen)| look.result = seen);
+        ReadRequest::read_all(looks, &mut self.rounds);
     }
 
     fn take_outputs(&mut self) -> Vec<ClientOutput> {

@@ -3,6 +3,7 @@
 //! No thread, no socket, no waiting: the fixture gives the engine its inputs, takes the readings
 //! from a backend that records what it is asked for, and collects replies and events.
 
+mod alarm;
 mod ended;
 mod fixture;
 mod name;

@@ -1,8 +1,7 @@
 //! Single samples and series: receivers, times, and the number of readings.
 
 use super::fixture::{ClientOutput, Fixture, MS, S};
-use crate::MonitorInput;
-use crate::monitor::SLACK;
+use crate::{MonitorInput, monitor::SLACK};
 use serde_json::{Value, json};
 
 const WORLD: &str = "process 7 cpu_ns/s=250ms rss_bytes=4096\nprocess 8\nnode load1=1";

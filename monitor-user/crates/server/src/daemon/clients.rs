@@ -3,30 +3,20 @@
 //! In: streams and lines. Out: inputs for the engines; lines into outboxes. Knows no monitors.
 
 use super::request_thread::Viewer;
-use crate::limits::ConnectionLimits;
 use crate::line::{Arrival, Line, is_request, serve_lines};
-use crate::outbox::Outbox;
 use crate::policy::{Class, Peer, Policy};
+use crate::{limits::ConnectionLimits, outbox::Outbox};
 use monitor_event::right::{ControlGrant, SessionId, Tool};
 use monitor_model::status::{Refusal, Status};
 use monitor_monitors::{Caller, MonitorInput};
-use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Fault, Tag};
-use monitor_protocol::event::Event;
-use monitor_protocol::reply;
+use monitor_protocol::{Conn, event::Event, reply};
 use monitor_sampling::visibility::Visibility;
 use monitor_sys::peer;
-
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
-use std::io::Write;
-use std::os::fd::AsFd;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::net::UnixStream;
-use tokio::sync::mpsc::Sender;
-use tokio::task::JoinSet;
-use tokio::time::timeout;
+use std::{io::Write, os::fd::AsFd, sync::Arc, time::Duration};
+use tokio::{net::UnixStream, sync::mpsc::Sender, task::JoinSet, time::timeout};
 
 /// How long a client that does not read can delay the end of the daemon.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -51,7 +41,6 @@ pub struct Clients {
 }
 
 struct Client {
-    uid: u32,
     outbox: Arc<Outbox>,
     /// Its session in the request engine.
     tool: Tool,
@@ -131,9 +120,7 @@ impl Clients {
     ) -> Result<(Conn, MonitorInput), String> {
         let (uid, conn) = (peer.uid, self.next);
         // The caller has checked the right to observe when it chose the visibility.
-        let others = self.all.values().filter(|it| it.uid != 0).count();
-        let own = self.all.values().filter(|it| it.uid == uid).count();
-        self.limits.refuse(uid, own, others).map_or(Ok(()), Err)?;
+        self.over_limit(uid).map_or(Ok(()), Err)?;
         self.next += 1;
         // Loopback connections only observe; they never control processes.
         let opened = self.insert(conn, peer, (visibility, ControlGrant::None), outbox);
@@ -150,8 +137,7 @@ impl Clients {
         let &Peer { uid, gid, pid, .. } = peer;
         let session = SessionId { entry: self.node, conn };
         let tool = Tool { session, uid, gid, pid, visibility, control };
-        let client =
-            Client { uid, outbox, tool, sends_requests: false, makes_calls: false, faults: 0 };
+        let client = Client { outbox, tool, sends_requests: false, makes_calls: false, faults: 0 };
         self.all.insert(conn, client);
         MonitorInput::Opened(Caller { conn, uid, gid, pid, visibility })
     }
@@ -161,10 +147,14 @@ impl Clients {
             let why = format!("user {} is not granted \"observe-own\" here", peer.uid);
             return Some(("not granted", Refusal::denied(why)));
         }
-        let others = self.all.values().filter(|it| it.uid != 0).count();
-        let own = self.all.values().filter(|it| it.uid == peer.uid).count();
-        let why = self.limits.refuse(peer.uid, own, others)?;
-        Some(("connection limit", Refusal::limit(why)))
+        Some(("connection limit", Refusal::limit(self.over_limit(peer.uid)?)))
+    }
+
+    /// Why a further connection of a user is refused.
+    fn over_limit(&self, uid: u32) -> Option<String> {
+        let others = self.all.values().filter(|it| it.tool.uid != 0).count();
+        let own = self.all.values().filter(|it| it.tool.uid == uid).count();
+        self.limits.refuse(uid, own, others)
     }
 
     /// Handles a line of a connection, or its end.
@@ -206,7 +196,7 @@ impl Clients {
     fn log_fault(&mut self, conn: Conn, fault: &Fault) {
         let Some(client) = self.all.get_mut(&conn) else { return };
         client.faults += 1;
-        let Client { uid, faults, tool: Tool { pid, .. }, .. } = client;
+        let Client { faults, tool: Tool { uid, pid, .. }, .. } = client;
         if *faults <= LOGGED_FAULTS || faults.is_power_of_two() {
             tracing::info!(uid, pid, faults, "invalid call: {}", fault.message);
         }
@@ -237,8 +227,8 @@ impl Clients {
     /// The client of a connection, for an answer from another thread.
     pub fn viewer(&self, conn: Conn) -> Option<Viewer> {
         let client = self.all.get(&conn)?;
-        let (outbox, visibility) = (Arc::clone(&client.outbox), client.tool.visibility);
-        Some(Viewer { outbox, uid: client.uid, visibility })
+        let Tool { uid, visibility, .. } = client.tool;
+        Some(Viewer { outbox: Arc::clone(&client.outbox), uid, visibility })
     }
 
     /// Sends an event. A client that sends only requests gets none between its replies: events for

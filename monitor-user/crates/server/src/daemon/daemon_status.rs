@@ -8,18 +8,12 @@ use super::sampler::{SamplerJob, SamplerResult};
 use super::systemd::{self, WatchdogTick};
 use super::{DaemonLoop, reload, with_file_owner};
 use crate::policy::Policy;
-use monitor_model::id::Ns;
-use monitor_model::read_spec::Capability;
-use monitor_model::scope::Scope;
-use monitor_model::status::Refusal;
+use monitor_model::{id::Ns, read_spec::Capability, scope::Scope, status::Refusal};
 use monitor_monitors::MonitorInput;
-use monitor_protocol::Conn;
-use monitor_protocol::call::Tag;
-use monitor_protocol::status::DaemonStatus;
+use monitor_protocol::{Conn, call::Tag, status::DaemonStatus};
 use monitor_sampling::{budget, capability_deps};
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
 impl DaemonLoop {
     pub(super) fn sampler_result(&mut self, result: SamplerResult) -> Option<MonitorInput> {
@@ -29,7 +23,7 @@ impl DaemonLoop {
             SamplerResult::Claimed(settled) => return Some(MonitorInput::ClaimsSettled(settled)),
             SamplerResult::Ranks(ranks) => self.announce(ranks),
             SamplerResult::Scraped(access, encoding, result) => {
-                self.finish_scrape((access, encoding), &result);
+                self.http.finish_scrape(access, encoding, &result);
             }
             SamplerResult::FlightChunk(to, tag, chunk) => self.clients.reply(to, &tag, chunk),
             SamplerResult::Doctor(report) => {

@@ -3,11 +3,9 @@
 
 use super::DaemonLoop;
 use super::sampler::{DueReads, SamplerJob};
-use monitor_cluster::ClusterOutput;
-use monitor_cluster::bus::BusMessage;
 use monitor_cluster::message::{Message, RequestMessage};
-use monitor_model::id::Ns;
-use monitor_model::request::RankTarget;
+use monitor_cluster::{ClusterOutput, bus::BusMessage};
+use monitor_model::{id::Ns, request::RankTarget};
 use monitor_monitors::{Answer, MonitorInput, MonitorOutput, ReadRequest, ServiceQuery};
 use monitor_omis::Node;
 use monitor_sys::clock;

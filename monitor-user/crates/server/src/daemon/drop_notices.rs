@@ -7,8 +7,7 @@ use crate::outbox::Outbox;
 use monitor_model::id::Ns;
 use monitor_omis::Status;
 use monitor_protocol::Conn;
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 /// The number of dropped replies of each connection.
 #[derive(Default)]

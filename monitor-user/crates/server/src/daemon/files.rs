@@ -7,8 +7,7 @@ use monitor_model::id::Ns;
 use monitor_monitors::{FileToStat, MonitorInput};
 use monitor_sampling::file_watch::{FileStat, StatFailure};
 use monitor_sys::fsuid;
-use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
+use std::{io::ErrorKind, os::unix::fs::MetadataExt};
 use tokio::task::JoinSet;
 
 /// Calls of stat(2) that are running.

@@ -1,32 +1,17 @@
-//! Requests of the HTTP listener to the daemon loop.
-//!
-//! In: requests of the listener. Out: jobs for the sampler thread, and answers. Scrapes that
-//! arrive while the same metrics are made share them. A reading is made only for a scrape.
+//! The loop's end of the HTTP listener and of pushing: their tasks, their status, and the scrapes
+//! that wait for their metrics. Scrapes that arrive while the same metrics are made share them.
 
-use super::sampler::{SamplerJob, ScrapeJob};
-use super::{DaemonLoop, Endpoint};
-use crate::http::push;
-use crate::http::push::PushStatus;
+use super::{config::Config, settings::Endpoint};
+use crate::http::push::{self, PushStatus};
 use crate::http::{AccessLevel, DaemonRequest, HttpListener, ListenerState, PlaybackClock};
-use crate::line::Arrival;
-use crate::outbox::Outbox;
-use crate::policy::{Class, Peer, Policy};
 use monitor_format::exposition::Encoding;
-use monitor_model::read_spec::Capability;
-use monitor_protocol::Conn;
 use monitor_protocol::status::{HttpStatus, OtlpStatus};
-use monitor_sampling::visibility::Visibility;
-use monitor_sys::fsuid;
-use std::path::Path;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::{sync::oneshot, task::JoinHandle};
 
 /// Requests that may wait for the loop.
 const REQUESTS: usize = 64;
-/// A user without processes: the overflow uid of Linux.
-const OVERFLOW_UID: u32 = 65_534;
 
 /// The loop's end of the HTTP listener.
 pub struct HttpBridge {
@@ -39,22 +24,22 @@ pub struct HttpBridge {
     /// Scrapes that wait for their metrics.
     pending_scrapes: Vec<(AccessLevel, Encoding, MetricsReply)>,
     /// Whether metrics have been scraped: then their capabilities stay attached.
-    has_collector: bool,
+    pub has_collector: bool,
 }
 
-type MetricsReply = oneshot::Sender<Result<Vec<u8>, String>>;
+/// Receives the metrics, or why there are none.
+pub type MetricsReply = oneshot::Sender<Result<Vec<u8>, String>>;
 
 impl HttpBridge {
     /// Without a listener.
     pub fn new() -> Self {
         let (sender, requests) = channel(REQUESTS);
-        let (shared, push_status, tasks) = (None, None, Vec::new());
         Self {
             requests,
             sender,
-            shared,
-            push_status,
-            tasks,
+            shared: None,
+            push_status: None,
+            tasks: Vec::new(),
             pending_scrapes: Vec::new(),
             has_collector: false,
         }
@@ -63,7 +48,7 @@ impl HttpBridge {
     /// Starts to listen and to push, if that is configured.
     pub async fn open(
         &mut self,
-        config: &super::Config,
+        config: &Config,
         (endpoint, playback): (&Endpoint, Option<Arc<PlaybackClock>>),
     ) -> std::io::Result<()> {
         let folder = endpoint.socket().map(|it| it.parent().unwrap_or(Path::new(".")));
@@ -111,108 +96,31 @@ impl HttpBridge {
             let _ = task.await;
         }
     }
-}
 
-impl DaemonLoop {
-    pub(super) fn http_request(&mut self, request: DaemonRequest) {
-        match request {
-            DaemonRequest::Metrics { access, encoding, reply } => {
-                self.start_scrape(access, encoding, reply);
-            }
-            DaemonRequest::Connect { access, outbox, reply } => {
-                let connected = self.connect_loopback(access, outbox);
-                // If the client is gone already, its `Disconnect` follows.
-                let _ = reply.send(connected);
-            }
-            DaemonRequest::Call { conn, line } => self.client_input(Arrival::Line(conn, line)),
-            DaemonRequest::Disconnect { conn } => self.client_input(Arrival::Closed(conn)),
-        }
-    }
-
-    fn client_input(&mut self, arrival: Arrival) {
-        if let Some(input) = self.client_arrival(arrival) {
-            self.input(input);
-        }
-    }
-
-    /// Opens a loopback connection: of the daemon's own user, or of one that owns nothing.
-    fn connect_loopback(
+    /// Adds a scrape, and returns whether its metrics are not being made yet.
+    pub fn add_scrape(
         &mut self,
         access: AccessLevel,
-        outbox: Arc<Outbox>,
-    ) -> Result<Conn, String> {
-        let visibility =
-            self.visibility(access).ok_or("users are not granted \"observe-own\" here")?;
-        let (uid, pid) = match access {
-            AccessLevel::Full => (fsuid::effective_uid(), std::process::id()),
-            AccessLevel::Open => (OVERFLOW_UID, std::process::id()),
-        };
-        let peer = Peer { uid, gid: uid, pid, groups: Vec::new() };
-        let (conn, input) = self.clients.admit(&peer, (visibility, outbox))?;
-        self.input(input);
-        Ok(conn)
-    }
-
-    /// Starts a scrape, unless the same metrics are being made.
-    fn start_scrape(&mut self, access: AccessLevel, encoding: Encoding, reply: MetricsReply) {
-        let Some(visibility) = self.visibility(access) else {
-            // Fails only if the client does not wait any more.
-            let _ = reply.send(Err("users are not granted \"observe-own\" here".to_owned()));
-            return;
-        };
-        let is_pending =
-            self.http.pending_scrapes.iter().any(|it| (it.0, it.1) == (access, encoding));
-        self.http.pending_scrapes.push((access, encoding, reply));
-        if is_pending {
-            return;
-        }
-        self.http.has_collector = true;
-        let (capabilities, shed) = (self.needed_capabilities(), self.usage.shed());
-        self.usage.count_reading();
-        self.attached.clone_from(&capabilities);
-        let exposed = Arc::clone(&self.exposed);
-        let job = ScrapeJob {
-            access,
-            visibility,
-            exposed,
-            encoding,
-            status: self.daemon_status(),
-            capabilities,
-            shed,
-        };
-        self.send_job(SamplerJob::Scrape(Box::new(job)));
+        encoding: Encoding,
+        reply: MetricsReply,
+    ) -> bool {
+        let is_pending = self.pending_scrapes.iter().any(|it| (it.0, it.1) == (access, encoding));
+        self.pending_scrapes.push((access, encoding, reply));
+        self.has_collector = true;
+        !is_pending
     }
 
     /// Answers the scrapes that wait for this result.
-    pub(super) fn finish_scrape(
+    pub fn finish_scrape(
         &mut self,
-        (access, encoding): (AccessLevel, Encoding),
+        access: AccessLevel,
+        encoding: Encoding,
         result: &Result<Vec<u8>, String>,
     ) {
-        let all = std::mem::take(&mut self.http.pending_scrapes);
-        let (done, rest): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|it| (it.0, it.1) == (access, encoding));
-        self.http.pending_scrapes = rest;
-        for (.., reply) in done {
+        let is_done = |it: &mut (AccessLevel, Encoding, _)| (it.0, it.1) == (access, encoding);
+        for (.., reply) in self.pending_scrapes.extract_if(.., is_done) {
+            // Fails only if the client does not wait any more.
             let _ = reply.send(result.clone());
         }
-    }
-
-    /// The processes that an access level may see; `None` without the right to observe.
-    fn visibility(&self, access: AccessLevel) -> Option<Visibility> {
-        let grants = self.settings.loaded.config.grants.clone();
-        let policy = Policy { hidden: self.settings.hidden, grants };
-        let anonymous = Peer { uid: OVERFLOW_UID, gid: OVERFLOW_UID, ..Peer::default() };
-        match access {
-            AccessLevel::Full => Some(Visibility::All),
-            AccessLevel::Open => {
-                policy.grants(&anonymous, Class::ObserveOwn).then(|| policy.visibility(&anonymous))
-            }
-        }
-    }
-
-    /// The capabilities that scraped metrics need.
-    pub(super) fn exposed_capabilities(&self) -> &[Capability] {
-        if self.http.has_collector { &self.exposed.histograms } else { &[] }
     }
 }

@@ -4,32 +4,25 @@
 //! from them. A session has one loopback connection, with its own user, rights and limits. The
 //! mailbox is bounded; beyond that, samples wait in the outbox, which drops and counts.
 
-use super::DaemonLoop;
-use crate::line::Arrival;
-use crate::outbox::Outbox;
-use crate::policy::Peer;
-use monitor_event::outcome::ProcessResults;
-use monitor_event::outcome::Refusal;
+use crate::{lock::lock, outbox::Outbox};
+use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::Ticket;
-use monitor_model::id::Ns;
-use monitor_model::status::Status;
-use monitor_monitors::MonitorInput;
+use monitor_model::{id::Ns, status::Status};
 use monitor_platform::PlatformEvent;
 use monitor_platform::monitors::MonitorCalls;
-use monitor_protocol::Conn;
-use monitor_protocol::call::{Call, Tag};
+use monitor_protocol::{Conn, call::Call};
 use monitor_services::monitor::events;
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// Bytes of samples that may wait in the outbox of one session.
-const OUTBOX_BYTES: usize = 4 << 20;
+pub const OUTBOX_BYTES: usize = 4 << 20;
 /// Bytes of all sessions that may wait in the mailbox.
 const MAILBOX_BYTES: usize = 8 << 20;
 
@@ -79,26 +72,16 @@ pub fn pair() -> io::Result<(LoopbackMonitors, LoopbackSessions)> {
 }
 
 impl Mailbox {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        // The queue is consistent between two calls, so a poisoned lock is harmless.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn wake(&self) {
         // The counter cannot overflow: the thread reads and resets it at each wakeup.
         let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
     }
 
     fn put(&self, session: SessionId, lines: Vec<u8>) {
-        let mut queue = self.lock();
+        let mut queue = lock(&self.queue);
         queue.bytes += lines.len();
         queue.lines.push_back((session, lines));
         drop(queue);
-        self.wake();
-    }
-
-    fn refuse(&self, ticket: Ticket, why: Refusal) {
-        self.lock().refused.push((ticket, why));
         self.wake();
     }
 
@@ -107,7 +90,7 @@ impl Mailbox {
         loop {
             // Created before the check, so that no notification in between is missed.
             let emptied = self.emptied.notified();
-            if self.lock().bytes < MAILBOX_BYTES {
+            if lock(&self.queue).bytes < MAILBOX_BYTES {
                 return;
             }
             emptied.await;
@@ -116,7 +99,7 @@ impl Mailbox {
 
     fn take(&self) -> Queue {
         let _ = rustix::io::read(&self.waker, &mut [0_u8; 8]);
-        let queue = std::mem::take(&mut *self.lock());
+        let queue = std::mem::take(&mut *lock(&self.queue));
         self.emptied.notify_waiters();
         queue
     }
@@ -158,50 +141,35 @@ impl LoopbackSessions {
             None => std::future::pending().await,
         }
     }
-}
 
-impl DaemonLoop {
-    /// Handles a request of the request thread.
-    pub(super) fn loopback_request(&mut self, request: LoopbackRequest) {
-        match request {
-            LoopbackRequest::Call(ticket, tool, call) => match self.loopback_connection(&tool) {
-                Ok(from) => {
-                    let tag = i64::try_from(ticket).ok().map(Tag::Number);
-                    self.input(MonitorInput::Called { from, tag, call });
-                }
-                Err(why) => {
-                    let why = events::refusal(Status::OutOfResource.number(), why);
-                    self.loopback.mailbox.refuse(ticket, why);
-                }
-            },
-            LoopbackRequest::Close(session) => {
-                let Some((conn, outbox)) = self.loopback.sessions.remove(&session) else { return };
-                outbox.close();
-                if let Some(input) = self.client_arrival(Arrival::Closed(conn)) {
-                    self.input(input);
-                }
-            }
-        }
+    /// The connection of a session, if it is open.
+    pub fn conn(&self, session: SessionId) -> Option<Conn> {
+        self.sessions.get(&session).map(|it| it.0)
     }
 
-    /// The connection of a session. Its first call opens it.
-    fn loopback_connection(&mut self, tool: &Tool) -> Result<Conn, String> {
-        if let Some((conn, _)) = self.loopback.sessions.get(&tool.session) {
-            return Ok(*conn);
-        }
-        let &Tool { session, uid, gid, pid, visibility, .. } = tool;
-        let outbox = Arc::new(Outbox::new(OUTBOX_BYTES));
-        let peer = Peer { uid, gid, pid, groups: Vec::new() };
-        let (conn, opened) = self.clients.admit(&peer, (visibility, Arc::clone(&outbox)))?;
-        self.input(opened);
-        self.loopback.sessions.insert(session, (conn, Arc::clone(&outbox)));
-        let mailbox = Arc::clone(&self.loopback.mailbox);
+    /// Adds the connection of a session, and forwards the lines of its outbox.
+    pub fn add(&mut self, session: SessionId, conn: Conn, outbox: Arc<Outbox>) {
+        self.sessions.insert(session, (conn, Arc::clone(&outbox)));
+        let mailbox = Arc::clone(&self.mailbox);
         drop(tokio::spawn(async move {
             while let Some(lines) = outbox.next().await {
                 mailbox.put(session, lines.to_vec());
                 mailbox.wait_for_room().await;
             }
         }));
-        Ok(conn)
+    }
+
+    /// Closes the outbox of a session, and returns its connection.
+    pub fn remove(&mut self, session: SessionId) -> Option<Conn> {
+        let (conn, outbox) = self.sessions.remove(&session)?;
+        outbox.close();
+        Some(conn)
+    }
+
+    /// Refuses a call that could not be made.
+    pub fn refuse(&self, ticket: Ticket, why: String) {
+        let why = events::refusal(Status::OutOfResource.number(), why);
+        lock(&self.mailbox.queue).refused.push((ticket, why));
+        self.mailbox.wake();
     }
 }

@@ -13,46 +13,39 @@ mod drop_notices;
 pub mod files;
 mod flight;
 mod http_bridge;
+mod internal_requests;
 mod loopback;
 pub mod reload;
 mod request_thread;
 pub mod sampler;
 mod self_usage;
+mod settings;
 mod systemd;
 mod timer;
 
-use crate::http;
-use crate::http::PlaybackClock;
-use crate::line::Arrival;
-use crate::policy::{Hidden, Policy};
-use crate::socket::SocketListener;
+pub use settings::{Endpoint, Settings};
+
+use crate::{http, line::Arrival, policy::Policy, socket::SocketListener};
 use clients::{ClientInput, Clients};
-use config::{Config, LoadedConfig};
+use config::Config;
 use files::FileReads;
 use http_bridge::HttpBridge;
 use loopback::LoopbackSessions;
 use monitor_backend::Backend;
-use monitor_cluster::Cluster;
 use monitor_cluster::bus::{Bus, BusMessage};
-use monitor_cluster::scope::Node;
-use monitor_control::user_worker::SELF_EXE;
-use monitor_model::read_spec::Capability;
-use monitor_model::sample::Note;
+use monitor_cluster::{Cluster, scope::Node};
+use monitor_model::{read_spec::Capability, sample::Note};
 use monitor_monitors::{MonitorEngine, MonitorInput, UserLimits};
 use monitor_platform::linux::recorder::ServiceConfig;
-use monitor_protocol::Conn;
-use monitor_protocol::call::Tag;
+use monitor_protocol::{Conn, call::Tag};
 use monitor_sampling::scrape::ScrapeConfig;
 use monitor_services::context::ClusterMember;
 use monitor_sys::fsuid;
-use reload::Reload;
 use request_thread::{Outgoing, PlatformLinks, RequestThread};
 use sampler::{Sampler, SamplerResult};
 use self_usage::SelfUsage;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::{Arc, atomic::AtomicBool};
+use std::{path::Path, time::Duration};
 use systemd::{Watchdog, WatchdogTick};
 use timer::Timer;
 use tokio::net::UnixStream;
@@ -61,73 +54,6 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel}
 
 /// Lines that may wait for the loop; when the queue is full, connections are not read.
 const ARRIVALS: usize = 1024;
-
-/// Where clients reach the daemon.
-pub enum Endpoint {
-    /// At this socket, which every user may connect to.
-    Socket(PathBuf),
-    /// Over HTTP only: no file is created, so none is left behind. The function receives the
-    /// address of the page, including the token that gives full access.
-    Page(fn(&str)),
-}
-
-impl Endpoint {
-    /// The path of the socket, if there is one.
-    pub fn socket(&self) -> Option<&Path> {
-        match self {
-            Self::Socket(path) => Some(path),
-            Self::Page(_) => None,
-        }
-    }
-}
-
-impl std::fmt::Display for Endpoint {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Socket(path) => path.display().fmt(out),
-            Self::Page(_) => out.write_str("HTTP only"),
-        }
-    }
-}
-
-/// What the daemon is started with.
-pub struct Settings {
-    /// Where clients reach it.
-    pub endpoint: Endpoint,
-    /// Its configuration.
-    pub loaded: LoadedConfig,
-    /// What `/proc` hides from users.
-    pub hidden: Hidden,
-    /// The name and number of this node.
-    pub node: Node,
-    /// Carries messages to other nodes, if there are any.
-    pub bus: Option<Box<dyn Bus>>,
-    /// The program that is started as user worker: usually this one.
-    pub worker_program: PathBuf,
-    /// The playback position, if the backend plays a recording.
-    pub playback: Option<Arc<PlaybackClock>>,
-    /// Reads the configuration again.
-    pub reload: Reload,
-    /// Sets the log level to its argument.
-    pub log: Box<dyn Fn(&str)>,
-}
-
-impl Settings {
-    /// The defaults without a configuration, for a single node.
-    pub fn new(endpoint: Endpoint, node: Node) -> Self {
-        Self {
-            endpoint,
-            loaded: LoadedConfig::default(),
-            hidden: Hidden::Nothing,
-            node,
-            bus: None,
-            worker_program: SELF_EXE.into(),
-            playback: None,
-            reload: Box::new(|| Ok(LoadedConfig::default())),
-            log: Box::new(|_| {}),
-        }
-    }
-}
 
 /// Serves until SIGTERM or SIGINT.
 ///
@@ -292,14 +218,8 @@ impl DaemonLoop {
                 LoopEvent::BusMessage(message) => self.receive(message),
                 LoopEvent::Sampler(result) => self.sampler_result(result),
                 LoopEvent::Watchdog(tick) => self.watchdog_tick(tick),
-                LoopEvent::Http(request) => {
-                    self.http_request(request);
-                    None
-                }
-                LoopEvent::Loopback(request) => {
-                    self.loopback_request(request);
-                    None
-                }
+                LoopEvent::Http(request) => self.http_request(request),
+                LoopEvent::Loopback(request) => self.loopback_request(request),
                 LoopEvent::Hangup => self.reload(),
             };
             let Some(input) = input else { continue };

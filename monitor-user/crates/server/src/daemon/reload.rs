@@ -14,25 +14,18 @@ pub struct ConfigChange {
     /// The configuration from now on.
     pub config: Config,
     /// Changes that need a restart, one sentence each.
-    pub need_restart: Vec<String>,
+    pub need_restart: Vec<&'static str>,
 }
 
 /// The change from `now` to `new`.
 pub fn change(now: &Config, new: Config) -> ConfigChange {
-    let mut need_restart = Vec::new();
-    if new.socket != now.socket {
-        need_restart.push("socket.path: another socket needs a restart".to_owned());
-    }
-    if new.backend != now.backend {
-        need_restart.push("backend.name: another backend needs a restart".to_owned());
-    }
-    if new.http != now.http {
-        need_restart
-            .push("http: the listener needs a restart; changes of [metrics] do not".to_owned());
-    }
-    if new.push != now.push {
-        need_restart.push("otlp: another collector or period needs a restart".to_owned());
-    }
+    let changes = [
+        (new.socket != now.socket, "socket.path: another socket needs a restart"),
+        (new.backend != now.backend, "backend.name: another backend needs a restart"),
+        (new.http != now.http, "http: the listener needs a restart; changes of [metrics] do not"),
+        (new.push != now.push, "otlp: another collector or period needs a restart"),
+    ];
+    let need_restart = changes.into_iter().filter(|it| it.0).map(|it| it.1).collect();
     let (socket, http, push) = (now.socket.clone(), now.http.clone(), now.push.clone());
     let config = Config { socket, http, push, backend: now.backend, ..new };
     ConfigChange { config, need_restart }

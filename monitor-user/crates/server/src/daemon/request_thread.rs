@@ -4,10 +4,8 @@
 //! deadlines. It never waits for the sampler thread, because actions on an event must run within
 //! microseconds. Reply lines go directly into the outboxes of their connections.
 
-use super::drop_notices::DropNotices;
-use super::loopback::LoopbackMonitors;
-use crate::line::Line;
-use crate::outbox::Outbox;
+use super::{drop_notices::DropNotices, loopback::LoopbackMonitors};
+use crate::{line::Line, outbox::Outbox};
 use monitor_backends::select::BackendChoice;
 use monitor_cluster::message::RequestMessage;
 use monitor_cluster::request::{ClusterRequests, RequestOutput};
@@ -17,26 +15,19 @@ use monitor_omis::{Dialect, Node};
 use monitor_platform::EventSource;
 use monitor_platform::linux::Linux;
 use monitor_platform::linux::recorder::ServiceConfig;
-use monitor_protocol::Conn;
-use monitor_protocol::call::Tag;
-use monitor_protocol::reply;
+use monitor_protocol::{Conn, call::Tag, reply};
 use monitor_sampling::visibility::Visibility;
-use monitor_services::context::ClusterMember;
-use monitor_services::diag::DiagSettings;
 use monitor_services::requests::{EngineInput, RequestLimits};
+use monitor_services::{context::ClusterMember, diag::DiagSettings};
 use monitor_sys::clock;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use std::collections::HashMap;
-use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
-use tokio::sync::Notify;
-use tokio::sync::mpsc::UnboundedSender;
+use std::{
+    collections::HashMap, io, os::fd::OwnedFd, sync::Arc, thread::JoinHandle, time::Duration,
+};
+use tokio::sync::{Notify, mpsc::UnboundedSender};
 
 /// Bytes of lines that may wait for the thread; beyond that, connections are not read.
 const QUEUE_BYTES: usize = 8 << 20;
@@ -74,7 +65,8 @@ pub struct PlatformLinks {
 
 impl PlatformLinks {
     fn platform(&self, choice: BackendChoice) -> Linux {
-        Linux::for_service(choice, self.service.clone()).with_monitors(Box::new(self.monitors.clone()))
+        Linux::for_service(choice, self.service.clone())
+            .with_monitors(Box::new(self.monitors.clone()))
     }
 }
 
@@ -275,7 +267,8 @@ impl RequestLoop {
 
     /// Waits for a job, an event of the platform or a deadline.
     fn wait(&mut self) {
-        let due = [self.requests.due(), self.platform.next_poll(), self.drop_notices.due(RETRY_PAUSE)];
+        let due =
+            [self.requests.due(), self.platform.next_poll(), self.drop_notices.due(RETRY_PAUSE)];
         let due = due.into_iter().flatten().min();
         let left = due.map(|due| due.since(clock::boot()));
         let left = left.and_then(|left| Timespec::try_from(Duration::from_nanos(left.0)).ok());

@@ -3,41 +3,26 @@
 //! In: jobs with consumers. Out: the same consumers with their outputs. A slow reading delays its
 //! consumers and nothing else, because the loop answers calls on another thread.
 
-use super::awaited_exit_records::AwaitedExitRecords;
-use super::config::FlightConfig;
 use super::flight::{self, FlightRecorder};
-use super::timer::sleep_until;
-use crate::http::AccessLevel;
-use crate::metrics;
+use super::{awaited_exit_records::AwaitedExitRecords, config::FlightConfig, timer::sleep_until};
+use crate::{http::AccessLevel, metrics};
 use monitor_backend::Backend;
-use monitor_backends::host::Host;
-use monitor_backends::pidfd_watch;
+use monitor_backends::{host::Host, pidfd_watch};
 use monitor_format::exposition::Encoding;
-use monitor_model::probe::Probe;
-use monitor_model::read_spec::Capability;
-use monitor_model::request::RankTarget;
-use monitor_model::sample::Note;
-use monitor_model::status::Refusal;
+use monitor_model::{
+    probe::Probe, read_spec::Capability, request::RankTarget, sample::Note, status::Refusal,
+};
 use monitor_monitors::{MonitorKey, ReadRequest};
-use monitor_protocol::Conn;
-use monitor_protocol::answer::FlightPart;
-use monitor_protocol::call::Tag;
-use monitor_protocol::doctor::DoctorReport;
-use monitor_protocol::params;
-use monitor_protocol::status::DaemonStatus;
-use monitor_sampling::consumer::Consumer;
+use monitor_protocol::{
+    Conn, answer::FlightPart, call::Tag, doctor::DoctorReport, params, status::DaemonStatus,
+};
 use monitor_sampling::doctor_report::{BackendState, doctor_report};
-use monitor_sampling::job_index::RankClaim;
 use monitor_sampling::scrape::{MetricsConsumer, ScrapeConfig, ScrapeFormat};
 use monitor_sampling::shared_read::{ReadJob, SharedReader};
-use monitor_sampling::visibility::Visibility;
-use monitor_sys::pidfd::ExitWatch;
-use monitor_sys::{clock, readable};
-use std::collections::HashMap;
+use monitor_sampling::{consumer::Consumer, job_index::RankClaim, visibility::Visibility};
+use monitor_sys::{clock, pidfd::ExitWatch, readable};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
-use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::{collections::HashMap, path::Path, sync::Arc, thread::JoinHandle};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -303,15 +288,7 @@ impl SamplerThread {
     fn read(&mut self, work: DueReads) {
         self.reader.set_shed(work.shed);
         let mut looks = work.monitors;
-        let mut turns: Vec<_> = looks
-            .iter_mut()
-            .map(|look| ReadJob { consumer: &mut look.consumer, result: None })
-            .collect();
-        self.reader.read_for_all(&mut turns);
-        let seen: Vec<_> = turns.into_iter().map(|turn| turn.result).collect();
-        for (look, seen) in looks.iter_mut().zip(seen) {
-            look.result = seen;
-        }
+        ReadRequest::read_all(&mut looks, &mut self.reader);
         for look in &mut looks {
             let key = look.key;
             look.consumer.open_pidfds(&mut |id| {

@@ -4,11 +4,8 @@
 //! for the budget, numbers for `status`. This measures; the budget decides.
 
 use monitor_model::histogram::{Histogram, Percentiles};
-use monitor_model::id::Ns;
-use monitor_model::probe::Probe;
-use monitor_model::read_spec::Capability;
-use monitor_protocol::status;
-use monitor_protocol::status::DaemonStatus;
+use monitor_model::{id::Ns, probe::Probe, read_spec::Capability};
+use monitor_protocol::status::{self, DaemonStatus};
 use monitor_sampling::budget::{Budget, BudgetChange, BudgetLimits, BudgetUsage};
 use monitor_sys::{clock, memory};
 use std::collections::BTreeMap;

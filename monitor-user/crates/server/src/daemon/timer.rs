@@ -5,9 +5,7 @@
 
 use monitor_model::id::Ns;
 use monitor_sys::{clock, readable, timer};
-use std::io;
-use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::{io, os::fd::OwnedFd, time::Duration};
 use tokio::io::unix::AsyncFd;
 
 /// A timerfd that is set only when its deadline changes.

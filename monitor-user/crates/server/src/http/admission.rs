@@ -4,9 +4,10 @@
 //! taken, the connection that has been silent longest is closed; if none is silent, the new one
 //! is. Refused and closed connections are counted by kind.
 
+use crate::lock::lock;
 use monitor_protocol::status::HttpStatus;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::task::AbortHandle;
 
 /// The slots.
@@ -42,7 +43,7 @@ impl Admission {
 
     /// A slot for a new connection, if one is or becomes free.
     pub fn admit(&self) -> Option<AdmissionSlot> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.open >= self.max {
             match state.silent.pop_first() {
                 Some((_, oldest)) => {
@@ -63,25 +64,25 @@ impl Admission {
     /// Notes a connection without a request, and the handle that closes it.
     pub fn add_silent(&self, number: u64, end: AbortHandle) {
         if !end.is_finished() {
-            self.lock().silent.insert(number, end);
+            lock(&self.state).silent.insert(number, end);
         }
     }
 
     /// Counts a request: the connection is not silent.
     pub fn request_received(&self, number: u64) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.requests += 1;
         state.silent.remove(&number);
     }
 
     /// Counts a refusal.
     pub fn count(&self, kind: &'static str) {
-        *self.lock().refused.entry(kind).or_default() += 1;
+        *lock(&self.state).refused.entry(kind).or_default() += 1;
     }
 
     /// The counts.
     pub fn counts(&self) -> HttpStatus {
-        let state = self.lock();
+        let state = lock(&self.state);
         HttpStatus {
             connections: state.open as u64,
             requests: state.requests,
@@ -89,16 +90,11 @@ impl Admission {
             ..HttpStatus::default()
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, AdmissionState> {
-        // The state is consistent after each change, so a poisoned lock is harmless.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for AdmissionSlot {
     fn drop(&mut self) {
-        let mut state = self.admission.lock();
+        let mut state = lock(&self.admission.state);
         state.silent.remove(&self.number);
         state.open -= 1;
     }

@@ -1,13 +1,36 @@
-//! Bodies of responses: complete bytes, or a stream of events.
+//! Responses and their bodies: complete bytes, or a stream of events.
 //!
 //! In: bytes, or the receiving end of a queue. Out: a body for hyper, which polls for as much as
 //! the connection takes.
 
+use hyper::StatusCode;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::{convert::Infallible, pin::Pin};
 use tokio::sync::mpsc::Receiver;
+
+/// A response, without its headers.
+pub struct Answer {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its media type.
+    pub media: &'static str,
+    /// Its body.
+    pub content: Content,
+}
+
+impl Answer {
+    /// A response whose body is complete.
+    pub fn whole(media: &'static str, bytes: impl Into<Bytes>) -> Self {
+        Self { status: StatusCode::OK, media, content: Content::Whole(bytes.into()) }
+    }
+
+    /// A refusal, as a line of text.
+    pub fn refused((status, why): (StatusCode, &str)) -> Self {
+        let text = format!("{why}\n");
+        Self { status, ..Self::whole("text/plain; charset=utf-8", text) }
+    }
+}
 
 /// A body.
 pub enum Content {

@@ -5,16 +5,17 @@
 //! changes. A viewer that falls behind gets a new snapshot, which is counted. The monitor starts
 //! with the first viewer and ends a few samples after the last.
 
-use super::filter::FilterRow;
-use super::loopback::LoopbackClient;
-use super::message::{Message, frame};
+use super::loopback::{DaemonRequest, LoopbackClient};
+use super::message::{Message, frame, lines};
 use super::table::{COLUMNS, PageTable};
-use super::{AccessLevel, ListenerState, PlaybackClock};
+use super::{
+    admission::Admission, filter::FilterRow, listen::AccessLevel, playback::PlaybackClock,
+};
+use crate::lock::lock;
 use bytes::Bytes;
 use monitor_sampling::expression::Expression;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use serde_json::{Value, json, value::RawValue};
+use std::sync::{Arc, Mutex};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::mpsc;
 
@@ -67,44 +68,36 @@ const EVERY_SAMPLE: &str = "rules";
 const PERIOD_NS: u64 = 1_000_000_000;
 const PLAYBACK_PERIOD_NS: u64 = 250_000_000;
 
+/// What a feed needs of the listener.
+pub struct FeedSource {
+    /// The access level of its viewers.
+    pub access: AccessLevel,
+    /// Requests to the daemon loop.
+    pub requests: mpsc::Sender<DaemonRequest>,
+    /// The playback position; absent for live data.
+    pub playback: Option<Arc<PlaybackClock>>,
+    /// Counts viewers that fell behind.
+    pub admission: Admission,
+}
+
 /// The feed of one access level.
-#[derive(Clone, Default)]
-pub struct PageFeed(Arc<Mutex<FeedState>>);
+#[derive(Clone)]
+pub struct PageFeed {
+    source: Arc<FeedSource>,
+    state: Arc<Mutex<FeedState>>,
+}
 
 #[derive(Default)]
 struct FeedState {
     table: PageTable,
     /// The last answer to each call of `STATUS_CALLS`, as events.
     status: [Option<Bytes>; STATUS_CALLS.len()],
-    /// The position in a recording.
-    playback: PlaybackState,
+    /// Of a recording: the number of seeks before the last sample that was shown, and its time.
+    last_sample: (u64, u64),
     /// The snapshot for viewers that connect before the next change.
     snapshot: Option<Bytes>,
     /// Receives the changes; absent while the monitor does not run.
     viewers: Option<broadcast::Sender<Bytes>>,
-}
-
-/// The position in a recording, and the last sample that was shown.
-#[derive(Default)]
-struct PlaybackState {
-    clock: Option<Arc<PlaybackClock>>,
-    /// The number of seeks before the last sample, and the time of that sample.
-    last_sample: (u64, u64),
-}
-
-impl PlaybackState {
-    /// Whether a sample is shown: once, and only if it was read after the last seek. The first
-    /// sample after a seek is not shown, because its rates cover the skipped time.
-    fn shows(&mut self, sample: &str) -> bool {
-        let Some(clock) = &self.clock else { return true };
-        let Ok(Time { time_unix_ns }) = serde_json::from_str(sample) else { return false };
-        let (seeks, read) = clock.reached();
-        if time_unix_ns != read.0 {
-            return false;
-        }
-        let before = std::mem::replace(&mut self.last_sample, (seeks, time_unix_ns));
-        before.0 == seeks && before.1 != time_unix_ns
-    }
 }
 
 /// When a sample was taken.
@@ -134,55 +127,60 @@ impl FeedState {
             let _ = viewers.send(event);
         }
     }
+
+    /// Whether a sample of a recording is shown: once, and only if it was read after the last seek.
+    /// The first sample after a seek is not shown, because its rates cover the skipped time.
+    fn shows(&mut self, clock: &PlaybackClock, sample: &str) -> bool {
+        let Ok(Time { time_unix_ns }) = serde_json::from_str(sample) else { return false };
+        let (seeks, read) = clock.reached();
+        if time_unix_ns != read.0 {
+            return false;
+        }
+        let before = std::mem::replace(&mut self.last_sample, (seeks, time_unix_ns));
+        before.0 == seeks && before.1 != time_unix_ns
+    }
 }
 
 impl PageFeed {
-    /// The events for one more viewer.
+    /// A feed without viewers.
+    pub fn new(source: FeedSource) -> Self {
+        Self { source: Arc::new(source), state: Arc::default() }
+    }
+
+    /// The events for one more viewer; with a condition, only the processes that match it. Starts
+    /// the monitor, unless it runs.
+    ///
+    /// # Errors
+    ///
+    /// When the loopback connection is refused.
     pub async fn subscribe(
         &self,
-        shared: &Arc<ListenerState>,
-        access: AccessLevel,
+        condition: Option<Expression>,
     ) -> Result<mpsc::Receiver<Bytes>, String> {
-        self.ensure_started(shared, access).await?;
-        let (sender, receiver) = mpsc::channel(2);
-        drop(tokio::spawn(self.clone().stream_changes(sender, Arc::clone(shared))));
-        Ok(receiver)
-    }
-
-    /// The events with the processes that match a condition.
-    pub async fn subscribe_filter(
-        &self,
-        (shared, access): (&Arc<ListenerState>, AccessLevel),
-        condition: Expression,
-    ) -> Result<mpsc::Receiver<Bytes>, String> {
-        self.ensure_started(shared, access).await?;
-        let (sender, receiver) = mpsc::channel(2);
-        drop(tokio::spawn(self.clone().stream_matches(sender, condition)));
-        Ok(receiver)
-    }
-
-    /// Starts the monitor, unless it runs.
-    async fn ensure_started(
-        &self,
-        shared: &ListenerState,
-        access: AccessLevel,
-    ) -> Result<(), String> {
-        let is_stopped = self.lock().viewers.is_none();
+        let is_stopped = lock(&self.state).viewers.is_none();
         if is_stopped {
-            let client = LoopbackClient::connect(shared, access).await?;
-            self.start(client, shared.playback.clone());
+            let FeedSource { requests, access, .. } = &*self.source;
+            self.start(LoopbackClient::connect(requests, *access).await?);
         }
-        Ok(())
+        let (sender, receiver) = mpsc::channel(2);
+        let feed = self.clone();
+        drop(tokio::spawn(async move {
+            match condition {
+                Some(condition) => feed.stream_matches(sender, condition).await,
+                None => feed.stream_changes(sender).await,
+            }
+        }));
+        Ok(receiver)
     }
 
     /// Starts to read, unless another task has done so meanwhile.
-    fn start(&self, client: LoopbackClient, clock: Option<Arc<PlaybackClock>>) {
-        let mut state = self.lock();
+    fn start(&self, client: LoopbackClient) {
+        let mut state = lock(&self.state);
         if state.viewers.is_none() {
             let (sender, _) = broadcast::channel(BACKLOG);
-            let every = if clock.is_some() { PLAYBACK_PERIOD_NS } else { PERIOD_NS };
-            let playback = PlaybackState { clock, ..PlaybackState::default() };
-            *state = FeedState { viewers: Some(sender), playback, ..FeedState::default() };
+            let is_live = self.source.playback.is_none();
+            let every = if is_live { PERIOD_NS } else { PLAYBACK_PERIOD_NS };
+            *state = FeedState { viewers: Some(sender), ..FeedState::default() };
             drop(tokio::spawn(self.clone().read(client, every)));
         }
     }
@@ -192,13 +190,13 @@ impl PageFeed {
         let params = json!({"part": "all", "fields": fields, "every_ns": every_ns});
         client.call(MONITOR_TAG, "monitor", &params).await;
         let (mut samples, mut idle) = (0, 0);
-        while let Some(lines) = client.next_lines().await {
-            for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        while let Some(chunk) = client.next_lines().await {
+            for line in lines(&chunk) {
                 let viewers = match self.receive(line) {
                     ReceivedLine::Sample { viewers } => viewers,
                     ReceivedLine::Other => continue,
                     ReceivedLine::Ended => {
-                        self.lock().viewers = None;
+                        lock(&self.state).viewers = None;
                         return;
                     }
                 };
@@ -213,13 +211,13 @@ impl PageFeed {
                 break;
             }
         }
-        self.lock().viewers = None;
+        lock(&self.state).viewers = None;
     }
 
     /// Handles a line.
     fn receive(&self, line: &[u8]) -> ReceivedLine {
         let Some(message) = Message::from_line(line) else { return ReceivedLine::Other };
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let status_call = STATUS_CALLS.iter().position(|(tag, _)| message.id == Some(*tag));
         if let Some(error) = message.error {
             state.broadcast(frame("refused", error.get()));
@@ -235,10 +233,11 @@ impl PageFeed {
             return ReceivedLine::Other;
         }
         let Some((sample, is_last)) = message.sample() else { return ReceivedLine::Other };
-        if let Some(clock) = state.playback.clock.clone() {
+        let clock = self.source.playback.as_deref();
+        if let Some(clock) = clock {
             state.broadcast(frame("place", &clock.state_json()));
         }
-        let sample = sample.filter(|it| state.playback.shows(it.get()));
+        let sample = sample.filter(|it| clock.is_none_or(|clock| state.shows(clock, it.get())));
         if let Some(change) = sample.and_then(|it| state.table.apply(it.get())) {
             state.broadcast(frame("change", &change));
         }
@@ -247,7 +246,7 @@ impl PageFeed {
     }
 
     /// Sends changes to one viewer, until it disconnects or the feed ends.
-    async fn stream_changes(self, viewer: mpsc::Sender<Bytes>, shared: Arc<ListenerState>) {
+    async fn stream_changes(self, viewer: mpsc::Sender<Bytes>) {
         loop {
             let Some((all, mut changes)) = self.snapshot() else { return };
             if viewer.send(all).await.is_err() {
@@ -267,7 +266,7 @@ impl PageFeed {
             if !lagged {
                 return;
             }
-            shared.admission.count("viewer fell behind");
+            self.source.admission.count("viewer fell behind");
         }
     }
 
@@ -276,7 +275,7 @@ impl PageFeed {
         let Some((_, mut changes)) = self.snapshot() else { return };
         let mut sent = None;
         loop {
-            let matches = self.lock().table.matching(|row| condition.admits(&FilterRow(row)));
+            let matches = lock(&self.state).table.matching(|row| condition.admits(&FilterRow(row)));
             if matches.is_some() && matches != sent {
                 let event = frame("fits", matches.as_deref().unwrap_or_default());
                 if viewer.send(event).await.is_err() {
@@ -294,7 +293,7 @@ impl PageFeed {
 
     /// The snapshot, and the changes after it.
     fn snapshot(&self) -> Option<(Bytes, broadcast::Receiver<Bytes>)> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let changes = state.viewers.as_ref()?.subscribe();
         if state.snapshot.is_none() {
             let mut all = frame("whole", &state.table.snapshot()).to_vec();
@@ -302,10 +301,5 @@ impl PageFeed {
             state.snapshot = Some(all.into());
         }
         Some((state.snapshot.clone()?, changes))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, FeedState> {
-        // The state is consistent after each change, so a poisoned lock is harmless.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,13 +4,11 @@
 //! the values of a row. Reads no further fields: a field that is not a column of the page is an
 //! error.
 
-use super::live::value;
-use super::message::frame;
+use super::message::{frame, value};
 use super::table::{COLUMNS, Row};
 use bytes::Bytes;
 use monitor_model::field::{Category, FieldValue, ProcessField};
-use monitor_sampling::expression;
-use monitor_sampling::expression::{Expression, ParseError, SHORT, Subject};
+use monitor_sampling::expression::{self, Expression, ParseError, SHORT, Subject};
 use percent_encoding::percent_decode_str;
 use serde_json::json;
 use std::borrow::Cow;

@@ -5,21 +5,17 @@
 //! recording shows all processes in full, so it is read only with full access. Histories are read
 //! one at a time, on a blocking thread.
 
-use super::live::{number, value};
-use super::loopback::LoopbackClient;
-use super::message::Message;
-use super::{AccessLevel, ListenerState};
+use super::message::{Message, number, value};
+use super::{listen::AccessLevel, loopback::LoopbackClient, state::ListenerState};
 use monitor_model::field::{Category, NodeField, ProcessField};
 use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::rates;
-use monitor_model::sample::Sample;
+use monitor_model::{rates, sample::Sample};
 use monitor_protocol::answer::FlightPart;
 use monitor_recording::{Error, Recording};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::fs::File;
-use std::io::Write as _;
+use std::{fs::File, io::Write as _};
 
 /// The time that is shown: as much as the page keeps.
 const WINDOW: Ns = Ns(300_000_000_000);
@@ -94,7 +90,7 @@ async fn flight_file(shared: &ListenerState) -> Result<File, String> {
     let refused = |why: std::io::Error| format!("cannot write the history to memory: {why}");
     let file = memfd_create("history", MemfdFlags::CLOEXEC).map_err(|why| refused(why.into()))?;
     let mut file = File::from(file);
-    let client = LoopbackClient::connect(shared, AccessLevel::Full).await?;
+    let client = LoopbackClient::connect(&shared.requests, AccessLevel::Full).await?;
     let mut params = json!({ "last_ns": WINDOW.0 });
     loop {
         client.call(0, "flight", &params).await;

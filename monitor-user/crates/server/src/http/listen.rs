@@ -4,8 +4,7 @@
 //! loopback every user of the machine can connect, so a client without the token sees what any
 //! user may see; beyond loopback nothing is shown without the token or a certificate.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 /// The configuration of the listener.
 #[derive(Clone, Debug, PartialEq, Eq)]

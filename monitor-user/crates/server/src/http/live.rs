@@ -4,10 +4,9 @@
 //! connection. The possible requests are fixed here: a URL starts nothing else.
 
 use super::loopback::LoopbackClient;
-use super::message::{Message, frame};
+use super::message::{Message, frame, lines, number, value};
 use bytes::Bytes;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use tokio::sync::mpsc;
 
 /// The period of the monitors, as that of the table.
@@ -42,8 +41,8 @@ pub fn run(client: LoopbackClient, request: Value) -> mpsc::Receiver<Bytes> {
     let (viewer, receiver) = mpsc::channel(2);
     drop(tokio::spawn(async move {
         client.call(0, "monitor", &request).await;
-        while let Some(lines) = client.next_lines().await {
-            for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        while let Some(chunk) = client.next_lines().await {
+            for line in lines(&chunk) {
                 let Some((event, is_last)) = event_from_line(line) else { continue };
                 if viewer.send(event).await.is_err() || is_last {
                     return;
@@ -63,18 +62,6 @@ fn event_from_line(line: &[u8]) -> Option<(Bytes, bool)> {
     let (sample, is_last) = message.sample()?;
     let data = sample.map_or("null", RawValue::get);
     Some((frame(if is_last { "last" } else { "sample" }, data), is_last))
-}
-
-/// The value of a name in a query.
-pub fn value<'a>(query: &'a str, name: &str) -> Option<&'a str> {
-    let mut pairs = query.split('&').filter_map(|it| it.split_once('='));
-    pairs.find(|it| it.0 == name).map(|it| it.1)
-}
-
-/// A pid in a query.
-pub fn number(query: &str, name: &str) -> Result<u32, String> {
-    let value = value(query, name).unwrap_or_default();
-    value.parse().map_err(|_| format!("{name}={value:?}: expected a pid"))
 }
 
 #[cfg(test)]

@@ -1,19 +1,70 @@
-//! A loopback connection: requests of a browser become calls on it.
+//! Requests of the listener to the daemon loop, and loopback connections: requests of a browser
+//! become calls on one.
 //!
-//! In: an access level, and calls. Out: lines as a socket client gets them. Its monitors end with
-//! it, and share readings with all other monitors.
+//! In: an access level, and calls. Out: lines as a socket client gets them. The monitors of a
+//! connection end with it, and share readings with all other monitors.
 
-use super::{AccessLevel, DaemonRequest, ListenerState};
+use super::listen::AccessLevel;
 use crate::outbox::Outbox;
 use bytes::Bytes;
+use monitor_format::exposition::Encoding;
 use monitor_protocol::Conn;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use tokio::sync::mpsc::Sender;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc::Sender, oneshot};
 
 /// Bytes of samples that may wait in its outbox.
 const QUEUE_BYTES: usize = 4 << 20;
+
+/// A request of the listener to the daemon loop.
+pub enum DaemonRequest {
+    /// Current metrics.
+    Metrics {
+        /// The access level of the client.
+        access: AccessLevel,
+        /// Their encoding.
+        encoding: Encoding,
+        /// Receives the metrics, or why there are none.
+        reply: oneshot::Sender<Result<Vec<u8>, String>>,
+    },
+    /// Open a loopback connection.
+    Connect {
+        /// The access level of the client.
+        access: AccessLevel,
+        /// Receives its lines.
+        outbox: Arc<Outbox>,
+        /// Receives its number, or why it is refused.
+        reply: oneshot::Sender<Result<Conn, String>>,
+    },
+    /// A call on a loopback connection.
+    Call {
+        /// The number of the connection.
+        conn: Conn,
+        /// The call.
+        line: Bytes,
+    },
+    /// Close a loopback connection.
+    Disconnect {
+        /// The number of the connection.
+        conn: Conn,
+    },
+}
+
+/// Requests the current metrics.
+///
+/// # Errors
+///
+/// When the client may not observe, nothing can be read, or the daemon is stopping.
+pub async fn metrics(
+    requests: &Sender<DaemonRequest>,
+    access: AccessLevel,
+    encoding: Encoding,
+) -> Result<Vec<u8>, String> {
+    let (reply, answer) = oneshot::channel();
+    // Fails only if the daemon is shutting down.
+    let _ = requests.send(DaemonRequest::Metrics { access, encoding, reply }).await;
+    answer.await.map_err(|_| "the daemon is stopping".to_owned())?
+}
 
 /// A loopback connection; closed when dropped.
 pub struct LoopbackClient {
@@ -24,14 +75,17 @@ pub struct LoopbackClient {
 
 impl LoopbackClient {
     /// Connects, or returns why that is refused.
-    pub async fn connect(shared: &ListenerState, access: AccessLevel) -> Result<Self, String> {
+    pub async fn connect(
+        requests: &Sender<DaemonRequest>,
+        access: AccessLevel,
+    ) -> Result<Self, String> {
         let outbox = Arc::new(Outbox::new(QUEUE_BYTES));
         let (reply, answer) = oneshot::channel();
         let request = DaemonRequest::Connect { access, outbox: Arc::clone(&outbox), reply };
         // Fails only if the daemon is shutting down.
-        let _ = shared.requests.send(request).await;
+        let _ = requests.send(request).await;
         let conn = answer.await.map_err(|_| "the daemon is stopping".to_owned())??;
-        Ok(Self { conn, outbox, requests: shared.requests.clone() })
+        Ok(Self { conn, outbox, requests: requests.clone() })
     }
 
     /// Sends a call; its answer carries the tag.

@@ -1,4 +1,5 @@
-//! Lines of the daemon for the page, and frames of server-sent events.
+//! What the page sends and gets: queries of URLs, lines of the daemon, and frames of server-sent
+//! events.
 //!
 //! In: a line. Out: the call that it answers, or that it is an event, and its content as JSON text;
 //! frames. Does not parse the content.
@@ -47,9 +48,26 @@ impl<'a> Message<'a> {
     }
 }
 
+/// The lines of a chunk that was sent at once.
+pub fn lines(chunk: &[u8]) -> impl Iterator<Item = &[u8]> {
+    chunk.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
+}
+
 /// A frame of a server-sent event; `data` is JSON without line breaks.
 pub fn frame(event: &str, data: &str) -> Bytes {
     format!("event: {event}\ndata: {data}\n\n").into()
+}
+
+/// The value of a name in a query.
+pub fn value<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    let mut pairs = query.split('&').filter_map(|it| it.split_once('='));
+    pairs.find(|it| it.0 == name).map(|it| it.1)
+}
+
+/// A pid in a query.
+pub fn number(query: &str, name: &str) -> Result<u32, String> {
+    let value = value(query, name).unwrap_or_default();
+    value.parse().map_err(|_| format!("{name}={value:?}: expected a pid"))
 }
 
 #[cfg(test)]

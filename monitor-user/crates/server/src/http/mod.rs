@@ -19,6 +19,7 @@ mod page;
 mod playback;
 pub mod push;
 mod route;
+mod state;
 mod table;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
@@ -26,29 +27,20 @@ mod token;
 mod write_timeout;
 
 pub use listen::{AccessLevel, Listen};
+pub use loopback::DaemonRequest;
 pub use playback::PlaybackClock;
+pub use state::ListenerState;
 pub use token::AccessToken;
 
-use crate::outbox::Outbox;
 use admission::Admission;
-use bytes::Bytes;
-use feed::PageFeed;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
+use feed::{FeedSource, PageFeed};
+use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use monitor_format::exposition::Encoding;
-use monitor_protocol::Conn;
-use monitor_protocol::status::HttpStatus;
-use std::convert::Infallible;
-use std::io;
-use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{convert::Infallible, io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 use tls::Tls;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{sleep, timeout};
 use write_timeout::WriteTimeout;
 
@@ -61,60 +53,11 @@ const BACKLOG: u32 = 4096;
 /// Pause after a failed `accept`, when the process has no descriptor left.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// A request of the listener to the daemon loop.
-pub enum DaemonRequest {
-    /// Current metrics.
-    Metrics {
-        /// The access level of the client.
-        access: AccessLevel,
-        /// Their encoding.
-        encoding: Encoding,
-        /// Receives the metrics, or why there are none.
-        reply: oneshot::Sender<Result<Vec<u8>, String>>,
-    },
-    /// Open a loopback connection.
-    Connect {
-        /// The access level of the client.
-        access: AccessLevel,
-        /// Receives its lines.
-        outbox: Arc<Outbox>,
-        /// Receives its number, or why it is refused.
-        reply: oneshot::Sender<Result<Conn, String>>,
-    },
-    /// A call on a loopback connection.
-    Call {
-        /// The number of the connection.
-        conn: Conn,
-        /// The call.
-        line: Bytes,
-    },
-    /// Close a loopback connection.
-    Disconnect {
-        /// The number of the connection.
-        conn: Conn,
-    },
-}
-
 /// The listener.
 pub struct HttpListener {
     listener: TcpListener,
     tls: Option<Tls>,
     shared: Arc<ListenerState>,
-}
-
-/// State that all connections share.
-pub struct ListenerState {
-    listen: Listen,
-    address: SocketAddr,
-    token: AccessToken,
-    requests: mpsc::Sender<DaemonRequest>,
-    admission: Admission,
-    /// Histories are read one at a time.
-    history_slot: Semaphore,
-    /// The playback position; absent for live data.
-    playback: Option<Arc<PlaybackClock>>,
-    /// The feed of each access level.
-    feeds: [PageFeed; 2],
 }
 
 impl HttpListener {
@@ -136,8 +79,11 @@ impl HttpListener {
         let listener = bind(address).map_err(|why| bind_error(address, &why))?;
         let address = listener.local_addr()?;
         let admission = Admission::new(listen.connections);
-        let (listen, feeds) = (listen.clone(), Default::default());
-        let history_slot = Semaphore::new(1);
+        let feeds = [AccessLevel::Full, AccessLevel::Open].map(|access| {
+            let (requests, playback) = (requests.clone(), playback.clone());
+            PageFeed::new(FeedSource { access, requests, playback, admission: admission.clone() })
+        });
+        let (listen, history_slot) = (listen.clone(), Semaphore::new(1));
         let shared = ListenerState {
             listen,
             address,
@@ -177,24 +123,6 @@ impl HttpListener {
             });
             self.shared.admission.add_silent(number, task.abort_handle());
         }
-    }
-}
-
-impl ListenerState {
-    /// The status of the listener.
-    pub fn status(&self) -> HttpStatus {
-        let token = self.token.path().map_or_else(String::new, |it| it.display().to_string());
-        HttpStatus { address: self.origin(), token, ..self.admission.counts() }
-    }
-
-    /// The address of the page, with the token that gives full access.
-    pub fn page(&self) -> String {
-        format!("{}/#token={}", self.origin(), self.token.text())
-    }
-
-    fn origin(&self) -> String {
-        let scheme = if self.listen.certificate.is_some() { "https" } else { "http" };
-        format!("{scheme}://{}", self.address)
     }
 }
 

@@ -1,8 +1,7 @@
 //! Replaces `tls` in a build without the feature `tls`: a configured certificate is refused.
 
 use super::listen::Listen;
-use std::convert::Infallible;
-use std::io;
+use std::{convert::Infallible, io};
 use tokio::net::TcpStream;
 
 /// Has no values.

@@ -3,7 +3,7 @@
 //! In: a path. Out: a file and its media type. The chart library is uPlot 1.6.32, unchanged; its
 //! licence and its checksum are in the same folder, and a test checks the checksum.
 
-use super::route::Answer;
+use super::body::Answer;
 
 /// A path, its media type and its content.
 type Asset = (&'static str, &'static str, &'static [u8]);

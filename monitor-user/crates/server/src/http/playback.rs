@@ -3,13 +3,13 @@
 //! In: the query of a URL. Out: a time in the recording. The reader of the recording (above) and
 //! the feed share the clock and do not know each other.
 
-use super::live::value;
+use super::message::value;
+use crate::lock::lock;
 use monitor_model::id::Ns;
 use monitor_recording::Span;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::{sync::Mutex, time::Instant};
 
 /// Highest speed, relative to the recording.
 const FASTEST: f64 = 1000.0;
@@ -103,11 +103,6 @@ impl PlaybackClock {
         })
         .to_string()
     }
-}
-
-fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The state is consistent after each change, so a poisoned lock is harmless.
-    it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn number<T: std::str::FromStr>(query: &str, name: &str) -> Result<Option<T>, String> {

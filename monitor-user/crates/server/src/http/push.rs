@@ -3,23 +3,20 @@
 //! In: an endpoint and a period. Out: one POST of all metrics each period, and its result. The
 //! counters are cumulative, so a failed push loses only one point in time, and is not repeated.
 
-use super::body::Content;
-use super::{AccessLevel, DaemonRequest};
+use super::loopback::{DaemonRequest, metrics};
+use super::{body::Content, listen::AccessLevel};
+use crate::lock::lock;
 use hyper::body::{Body, Bytes, Incoming};
-use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST};
-use hyper::{Method, Request, Uri};
+use hyper::{Method, Request, Uri, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use monitor_format::exposition::Encoding;
 use monitor_protocol::status::OtlpStatus;
 use serde_json::Value;
-use std::future::poll_fn;
-use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-use tokio::net::TcpStream;
-use tokio::sync::{mpsc, oneshot};
+use std::sync::{Arc, Mutex};
+use std::{future::poll_fn, pin::pin, time::Duration};
 use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::{net::TcpStream, sync::mpsc};
 
 /// How long one push may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -58,12 +55,11 @@ pub struct PushStatus(Arc<Mutex<OtlpStatus>>);
 impl PushStatus {
     /// The current counts.
     pub fn status(&self) -> OtlpStatus {
-        // The state is consistent after each change, so a poisoned lock is harmless.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 
     fn record(&self, result: Result<(), String>) {
-        let mut it = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut it = lock(&self.0);
         match result {
             Ok(()) => {
                 it.pushed += 1;
@@ -133,11 +129,7 @@ pub fn start(
 }
 
 async fn push_once(to: &Collector, asks: &mpsc::Sender<DaemonRequest>) -> Result<(), String> {
-    let (reply, answer) = oneshot::channel();
-    let ask = DaemonRequest::Metrics { access: AccessLevel::Full, encoding: Encoding::Otlp, reply };
-    // Fails only if the daemon is shutting down.
-    let _ = asks.send(ask).await;
-    let body = answer.await.map_err(|_| "the daemon is stopping".to_owned())??;
+    let body = metrics(asks, AccessLevel::Full, Encoding::Otlp).await?;
     let text = |why: &dyn std::fmt::Display| why.to_string();
     let stream = TcpStream::connect(&to.address).await.map_err(|why| text(&why))?;
     let handshake = http1::handshake(TokioIo::new(stream)).await;

@@ -3,21 +3,17 @@
 //! In: a complete request. Out: a response. The headers of every response forbid content of other
 //! sites and caching.
 
-use super::body::{Content, Live};
-use super::loopback::LoopbackClient;
+use super::body::{Answer, Content, Live};
+use super::loopback::{LoopbackClient, metrics};
 use super::{
-    AccessLevel, DaemonRequest, ListenerState, filter, guard, history, live, negotiation, page,
+    filter, guard, history, listen::AccessLevel, live, negotiation, page, state::ListenerState,
 };
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, Response, StatusCode};
-use monitor_format::exposition::Encoding;
 use serde_json::Value;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::mpsc::Receiver;
-use tokio::sync::oneshot;
-use tokio::time::timeout;
+use std::{sync::Arc, time::Duration};
+use tokio::{sync::mpsc::Receiver, time::timeout};
 
 /// How long a reading may take before a scrape fails.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
@@ -34,29 +30,6 @@ const ALWAYS: [(&str, &str); 5] = [
     ("cross-origin-resource-policy", "same-origin"),
     ("cache-control", "no-store"),
 ];
-
-/// The content of a response.
-pub struct Answer {
-    /// Its status.
-    pub status: StatusCode,
-    /// Its media type.
-    pub media: &'static str,
-    /// Its body.
-    pub content: Content,
-}
-
-impl Answer {
-    /// A response whose body is complete.
-    pub fn whole(media: &'static str, bytes: impl Into<Bytes>) -> Self {
-        Self { status: StatusCode::OK, media, content: Content::Whole(bytes.into()) }
-    }
-
-    /// A refusal, as a line of text.
-    fn refused((status, why): (StatusCode, &str)) -> Self {
-        let text = format!("{why}\n");
-        Self { status, ..Self::whole("text/plain; charset=utf-8", text) }
-    }
-}
 
 /// Answers a request; `is_authenticated` means that the sender has a client certificate.
 pub async fn answer(
@@ -107,19 +80,18 @@ async fn route(
         "/metrics" => {
             let accept = headers.get(ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
             let (encoding, media) = negotiation::form(accept);
-            let access = access()?;
-            metrics(
-                shared,
-                |reply| DaemonRequest::Metrics { access, encoding, reply },
-                (encoding, media),
-            )
-            .await
+            let metrics = metrics(&shared.requests, access()?, encoding);
+            let bytes = timeout(READ_TIMEOUT, metrics).await.unwrap_or_else(|_| {
+                Err(format!("no reading within {READ_TIMEOUT:?}: the machine is overloaded"))
+            });
+            let bytes = bytes.map_err(|why| (StatusCode::SERVICE_UNAVAILABLE, why))?;
+            Ok(Answer::whole(media, bytes))
         }
-        "/feed" => events(shared.feeds[access()? as usize].subscribe(shared, access()?).await),
+        "/feed" => events(shared.feeds[access()? as usize].subscribe(None).await),
         "/fits" => {
             let feed = &shared.feeds[access()? as usize];
             events(match filter::condition(query) {
-                Ok(condition) => feed.subscribe_filter((shared, access()?), condition).await,
+                Ok(condition) => feed.subscribe(Some(condition)).await,
                 // Not a refusal: errors are normal while a condition is typed, and a browser would
                 // log them.
                 Err(why) => Ok(filter::error_event(&why)),
@@ -149,7 +121,7 @@ async fn watch(
     request: Result<Value, String>,
 ) -> Result<Answer, RouteError> {
     let request = request.map_err(|why| (StatusCode::BAD_REQUEST, why))?;
-    let client = LoopbackClient::connect(shared, access).await;
+    let client = LoopbackClient::connect(&shared.requests, access).await;
     events(client.map(|client| live::run(client, request)))
 }
 
@@ -158,25 +130,6 @@ fn events(from: Result<Receiver<Bytes>, String>) -> Result<Answer, RouteError> {
     let queue = from.map_err(|why| (StatusCode::SERVICE_UNAVAILABLE, why))?;
     let (status, content) = (StatusCode::OK, Content::Live(Live::new(queue)));
     Ok(Answer { status, media: "text/event-stream; charset=utf-8", content })
-}
-
-async fn metrics(
-    shared: &ListenerState,
-    ask: impl FnOnce(oneshot::Sender<Result<Vec<u8>, String>>) -> DaemonRequest,
-    (_, media): (Encoding, &'static str),
-) -> Result<Answer, RouteError> {
-    let (reply, answer) = oneshot::channel();
-    // Fails only if the daemon is shutting down.
-    let _ = shared.requests.send(ask(reply)).await;
-    match timeout(READ_TIMEOUT, answer).await {
-        Ok(Ok(Ok(bytes))) => Ok(Answer::whole(media, bytes)),
-        Ok(Ok(Err(why))) => Err((StatusCode::SERVICE_UNAVAILABLE, why)),
-        Ok(Err(_)) => Err((StatusCode::SERVICE_UNAVAILABLE, "the daemon is stopping".to_owned())),
-        Err(_) => {
-            let why = format!("no reading within {READ_TIMEOUT:?}: the machine is overloaded");
-            Err((StatusCode::SERVICE_UNAVAILABLE, why))
-        }
-    }
 }
 
 fn response(answer: Answer, method: &Method) -> Response<Content> {

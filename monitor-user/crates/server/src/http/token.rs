@@ -4,10 +4,9 @@
 //! file that other users may read is refused. A generated file is removed when the daemon ends.
 
 use rustix::fs::{Mode, OFlags};
-use std::fmt::Write as _;
 use std::io::{self, Read, Write as _};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::{fmt::Write as _, os::unix::fs::MetadataExt};
 use subtle::ConstantTimeEq;
 
 /// The name of the file, if none is configured.

@@ -4,11 +4,9 @@
 //! client that does not read therefore holds its buffers only for a limited time.
 
 use std::io::{self, ErrorKind};
-use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::{pin::Pin, sync::Arc, time::Duration};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 

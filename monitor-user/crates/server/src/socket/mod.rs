@@ -8,10 +8,9 @@
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{io, time::Duration};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::{Instant, sleep};
 

@@ -10,17 +10,14 @@ mod value;
 
 pub use key::{ConfigKey, KEYS};
 
-use crate::http::Listen;
-use crate::http::push::PushConfig;
+use crate::http::{Listen, push::PushConfig};
 use crate::limits;
 use crate::policy::{Grants, default_grants};
 use monitor_backends::select::BackendChoice;
-use monitor_model::id::Ns;
-use monitor_model::name;
+use monitor_model::{id::Ns, name};
 use monitor_monitors::UserLimits;
 use monitor_platform::linux::recorder::DEFAULT_DUMP_FOLDER;
-use monitor_sampling::budget;
-use monitor_sampling::scrape::ScrapeConfig;
+use monitor_sampling::{budget, scrape::ScrapeConfig};
 use monitor_services::diag::DiagSettings;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -241,7 +238,7 @@ impl ConfigReader<'_> {
         let mut found = keys.filter(|(key, _)| key.section == section && key.name == name);
         let Some((key, place)) = found.next() else { return };
         *place = Some(line);
-        if let Err(message) = (key.set)(&mut self.config, value) {
+        if let Err(message) = key.set(&mut self.config, value) {
             self.fault(at, &whole, message);
         }
     }

@@ -4,9 +4,7 @@
 //! what was expected.
 
 use super::value::{expected, text};
-use monitor_model::field::Category;
-use monitor_model::name;
-use monitor_model::read_spec::Capability;
+use monitor_model::{field::Category, name, read_spec::Capability};
 use monitor_sampling::group::rule::{GroupRules, RULE_FIELDS, RuleSpec};
 use toml::de::{DeTable, DeValue};
 

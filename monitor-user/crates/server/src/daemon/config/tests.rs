@@ -62,7 +62,7 @@ fn the_defaults_can_be_read_back_as_they_are_shown() {
     let mut text = String::new();
     let config = Config { socket: Some("/run/x".into()), ..Config::default() };
     for key in KEYS {
-        text += &format!("{}.{} = {}\n", key.section, key.name, (key.show)(&config));
+        text += &format!("{}.{} = {}\n", key.section, key.name, key.show(&config));
     }
     assert_eq!(from_text(&text).map(|it| it.0), Ok(config), "{text}");
 }

@@ -3,12 +3,10 @@
 //! In: a value of the file. Out: a number or a list, or what was expected. Names of users and
 //! groups are looked up here, so that an unknown one is reported with its line.
 
-use crate::http::push;
-use crate::policy::Grantee;
+use crate::{http::push, policy::Grantee};
 use monitor_sys::users;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 use toml::de::DeValue;
 
 /// Units of sizes, and their bytes.
@@ -24,6 +22,11 @@ pub fn texts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     const WANT: &str = "a list such as [\"a\", \"b\"]";
     let list = value.as_array().ok_or_else(|| expected(WANT, value))?;
     list.iter().map(|it| text(it.get_ref()).map(str::to_owned)).collect()
+}
+
+/// Writes a list of texts as TOML.
+pub fn texts_to_toml<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    format!("{:?}", texts.collect::<Vec<_>>())
 }
 
 /// Parses a path; `None` if the text is empty.

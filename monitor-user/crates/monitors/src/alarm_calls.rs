@@ -1,150 +1,23 @@
-//! Alarms: late heartbeats, and files that do not change.
+//! The calls `heartbeat`, `beat` and `file`, and the checks of alarms.
 //!
-//! An alarm is a monitor that sends an event when something has not happened in time. It shares the
-//! monitors' names, and ends with its connection.
+//! In: calls, and the metadata of files that the caller of the engine reads. Out: replies and
+//! alerts; the reply to `file` follows the first check. Opens no file and never waits.
 
-mod file;
-#[cfg(test)]
-mod tests;
-
-use super::monitor::EventOrigin;
-use super::process_registration::{ClaimPurpose, TaggedCaller};
-use super::{Answer, Caller, MonitorEngine, MonitorKey, MonitorOutput};
+use super::alarm::{Alarm, AlarmSpec, AlarmWatch, AlertRange, PendingAlert};
+use super::caller::{Caller, TaggedCaller};
+use super::message::{FileToStat, MonitorKey, MonitorOutput};
+use super::{answer::Answer, engine::MonitorEngine, monitor::EventOrigin, pending::ClaimPurpose};
 use monitor_model::id::{Ns, Pid};
 use monitor_model::status::{Refusal, Status};
-use monitor_protocol::Conn;
-use monitor_protocol::call::Tag;
-use monitor_protocol::event::{Alert, EndReason, Event};
-use monitor_protocol::params::Heartbeat;
-use monitor_sampling::file_watch::FileChangeWatch;
-use monitor_sampling::heartbeat::{HeartbeatWatch, MissedHeartbeats};
-use monitor_sampling::plan;
+use monitor_protocol::event::{Alert, EndReason};
+use monitor_protocol::params::{FileWatch, Heartbeat};
+use monitor_sampling::file_watch::{FileChangeWatch, FileChanges, FileStat, StatFailure};
+use monitor_sampling::{heartbeat::HeartbeatWatch, plan};
 
 /// `PMIX_MONITOR_HEARTBEAT_ALERT` of pmix_common.h.
 const HEARTBEAT_ALERT: i32 = -109;
-
-/// An alarm.
-pub struct Alarm {
-    /// Its name.
-    pub id: String,
-    /// The connection that started it.
-    pub owner: Conn,
-    /// The connection's user.
-    pub uid: u32,
-    /// The connection's process.
-    pub pid: u32,
-    /// The interval of its checks.
-    pub every: Ns,
-    /// Number of alerts so far.
-    pub seq: u64,
-    code: i32,
-    range: AlertRange,
-    watch: AlarmWatch,
-}
-
-/// The parameters of a new alarm.
-struct AlarmSpec {
-    id: Option<String>,
-    replace: bool,
-    every: Ns,
-    code: i32,
-    range: AlertRange,
-    watch: AlarmWatch,
-}
-
-/// An alert, before its receivers are known.
-struct PendingAlert {
-    owner: Conn,
-    range: AlertRange,
-    event: Event,
-}
-
-/// The receivers of alerts.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum AlertRange {
-    /// The connection that started the alarm.
-    Requestor,
-    /// All connections of its user.
-    User,
-}
-
-enum AlarmWatch {
-    Heartbeat {
-        /// The process that sends heartbeats.
-        pid: u32,
-        heartbeats: HeartbeatWatch,
-    },
-    File {
-        path: String,
-        watched: FileChangeWatch,
-        due: Ns,
-        /// Whether a check is running.
-        out: bool,
-        /// Whether the first check is done; it gives the reply.
-        begun: bool,
-        /// The tag of the call, until its reply.
-        first: Option<Tag>,
-    },
-}
-
-/// A request to read the metadata of a file, as this user.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileToStat {
-    /// The alarm.
-    pub key: MonitorKey,
-    /// The file.
-    pub path: String,
-    /// The user whose rights apply.
-    pub uid: u32,
-    /// The user's group.
-    pub gid: u32,
-}
-
-impl Alarm {
-    /// When its next check is due.
-    pub fn due(&self) -> Option<Ns> {
-        match &self.watch {
-            AlarmWatch::Heartbeat { heartbeats, .. } => Some(heartbeats.due()),
-            AlarmWatch::File { due, out, .. } => (!out).then_some(*due),
-        }
-    }
-
-    /// The reply to its call, if it ends before its first check.
-    pub fn refuse_pending_call(&mut self) -> Option<MonitorOutput> {
-        let AlarmWatch::File { first, .. } = &mut self.watch else { return None };
-        let (to, tag) = (self.owner, first.take()?);
-        let text = format!("monitor {:?} ended before its first check", self.id);
-        Some(MonitorOutput::Reply {
-            to,
-            tag,
-            answer: Err(Refusal::new(Status::NotAvailable, text)),
-        })
-    }
-
-    fn alert(&mut self, by: EventOrigin<'_>, alert: Alert) -> PendingAlert {
-        self.seq += 1;
-        let event = Event { alert: Some(alert), ..self.event(by) };
-        PendingAlert { owner: self.owner, range: self.range, event }
-    }
-
-    /// Its end event.
-    pub fn end_event(&self, reason: EndReason, by: EventOrigin<'_>) -> MonitorOutput {
-        let event = Event { ended: Some(reason), ..self.event(by) };
-        MonitorOutput::Event { to: self.owner, event }
-    }
-
-    fn event(&self, by: EventOrigin<'_>) -> Event {
-        Event {
-            id: self.id.clone(),
-            seq: self.seq,
-            code: Some(self.code),
-            period_ns: Some(self.every.0),
-            node: by.node.to_string(),
-            time_unix_ns: by.unix.0,
-            ..Event::default()
-        }
-    }
-}
+/// `PMIX_MONITOR_FILE_ALERT` of pmix_common.h.
+const FILE_ALERT: i32 = -110;
 
 impl MonitorEngine {
     /// Starts a heartbeat watch. For another process than the caller's, its existence and owner are
@@ -244,17 +117,14 @@ impl MonitorEngine {
         for (key, alarm) in &mut self.alarms {
             match &mut alarm.watch {
                 AlarmWatch::Heartbeat { pid, heartbeats } => {
-                    if let Some(MissedHeartbeats { windows, late, count }) = heartbeats.advance(now)
-                    {
-                        let (pid, late_ns) = (*pid, late.0);
-                        let alert = Alert::Heartbeat {
-                            pid,
-                            missed_windows: windows,
-                            late_ns,
-                            heartbeats: count,
-                        };
-                        alerts.push(alarm.alert(EventOrigin { node: &self.node, unix }, alert));
-                    }
+                    let Some(missed) = heartbeats.advance(now) else { continue };
+                    let alert = Alert::Heartbeat {
+                        pid: *pid,
+                        missed_windows: missed.windows,
+                        late_ns: missed.late.0,
+                        heartbeats: missed.count,
+                    };
+                    alerts.push(alarm.alert(EventOrigin { node: &self.node, unix }, alert));
                 }
                 AlarmWatch::File { path, due, out: away, .. } if !*away && *due <= now => {
                     *away = true;
@@ -281,6 +151,87 @@ impl MonitorEngine {
         };
         let receivers = self.callers.values().filter(receives);
         out.extend(receivers.map(|it| MonitorOutput::Event { to: it.conn, event: event.clone() }));
+    }
+
+    /// Starts a file watch; the reply follows the first check.
+    pub(super) fn file(
+        &mut self,
+        (caller, first): TaggedCaller<'_>,
+        params: FileWatch,
+        (now, out): (Ns, &mut Vec<MonitorOutput>),
+    ) -> Result<Option<Answer>, Refusal> {
+        let every = self.window(params.every_ns)?;
+        let changes =
+            FileChanges { size: params.size, access: params.access, modify: params.modify };
+        if !changes.any() {
+            return Err(Refusal::bad("file: set at least one of size, access and modify"));
+        }
+        if !params.path.starts_with('/') || params.path.contains('\0') {
+            let path = &params.path;
+            return Err(Refusal::bad(format!("path {path:?}: expected an absolute path")));
+        }
+        if self.limits.only_files_of.is_some_and(|only| only != caller.uid) {
+            return Err(Refusal::denied(
+                "file: the service cannot check it with your rights: it needs CAP_SETUID \
+                and CAP_SETGID",
+            ));
+        }
+        let watched = FileChangeWatch::new(changes, params.drops, params.repeat);
+        let (path, begun) = (params.path, false);
+        let watch = AlarmWatch::File { path, watched, due: now, out: false, begun, first };
+        let code = params.code.unwrap_or(FILE_ALERT);
+        let (id, replace, range) = (params.id, params.replace, AlertRange::Requestor);
+        self.add_alarm(caller, AlarmSpec { id, replace, every, code, range, watch }, (now, out))?;
+        Ok(None)
+    }
+
+    /// Handles the metadata of a watched file.
+    pub(super) fn file_checked(
+        &mut self,
+        key: MonitorKey,
+        stat: Result<FileStat, StatFailure>,
+        now: Ns,
+        out: &mut Vec<MonitorOutput>,
+    ) {
+        if !self.first_check_done(key, stat, out) {
+            return;
+        }
+        let unix = self.realtime(now);
+        let Some(alarm) = self.alarms.get_mut(&key) else { return };
+        let AlarmWatch::File { path, watched, .. } = &mut alarm.watch else { return };
+        let Some(unchanged) = watched.check(stat.ok()) else { return };
+        let (seen, path) = (watched.seen(), path.clone());
+        let (missing, size) = (seen.is_none(), seen.map(|stat| stat.size));
+        let alert = Alert::File { path, unchanged, missing, size };
+        let pending = alarm.alert(EventOrigin { node: &self.node, unix }, alert);
+        self.alert(pending, out);
+    }
+
+    /// Replies after the first check, with a refusal if the caller may not read the file. Returns
+    /// whether the watch continues; it may have been cancelled meanwhile.
+    fn first_check_done(
+        &mut self,
+        key: MonitorKey,
+        stat: Result<FileStat, StatFailure>,
+        out: &mut Vec<MonitorOutput>,
+    ) -> bool {
+        let Some(alarm) = self.alarms.get_mut(&key) else { return false };
+        let AlarmWatch::File { path, out: away, begun, first, .. } = &mut alarm.watch else {
+            return false;
+        };
+        *away = false;
+        if std::mem::replace(begun, true) {
+            return true;
+        }
+        let (to, tag, id) = (alarm.owner, first.take(), alarm.id.clone());
+        let denied = || Refusal::denied(format!("file {path:?}: permission denied"));
+        let refusal = (stat == Err(StatFailure::Denied)).then(denied);
+        let answer = refusal.clone().map_or(Ok(Answer::Set { id }), Err);
+        out.extend(tag.map(|tag| MonitorOutput::Reply { to, tag, answer }));
+        let Some(refusal) = refusal else { return true };
+        self.alarms.remove(&key);
+        self.count_refusal_to(to, "file", &refusal);
+        false
     }
 }
 

@@ -1,11 +1,16 @@
 //! Tests of alarms: receivers and times of alerts.
 
-use super::*;
-use crate::MonitorOutput as Output;
-use crate::{MonitorInput, UserLimits};
+use crate::{
+    Answer, Caller, MonitorEngine, MonitorInput, MonitorKey, MonitorOutput as Output,
+    MonitorOutput, UserLimits,
+};
 use monitor_model::credentials::Credentials;
+use monitor_model::id::{Ns, Pid};
+use monitor_model::status::{Refusal, Status};
+use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Tag};
-use monitor_protocol::params::Cancel;
+use monitor_protocol::event::{Alert, EndReason};
+use monitor_protocol::params::{Cancel, Heartbeat};
 use monitor_sampling::file_watch::{FileStat, StatFailure};
 use monitor_sampling::visibility::Visibility;
 

@@ -1,0 +1,278 @@
+//! The engine of this node in a cluster: calls that address this node, others, or both.
+//!
+//! In: the inputs of the monitors' engine, and messages of other nodes. Out: its outputs, and
+//! messages. A request is split by node before any part runs. Each part, this node's own too, runs
+//! in a remote session of its node's engine. Synchronous like the engine.
+
+use super::fan_in::FanIn;
+use super::message::{Message, Ticket};
+use super::scope::{self, Node, RequestScope};
+use monitor_model::id::Ns;
+use monitor_model::request::{MonitorRequest, RankTarget};
+use monitor_model::sample::Instant;
+use monitor_model::status::Refusal;
+use monitor_monitors::{
+    Answer, MonitorEngine, MonitorInput, MonitorKey, MonitorOutput, UserLimits,
+};
+use monitor_protocol::Conn;
+use monitor_protocol::call::{Call, Tag};
+use std::collections::{BTreeMap, HashMap};
+
+/// Interval at which the leases of remote sessions are renewed.
+const RENEW: Ns = Ns(10_000_000_000);
+/// Lease of a remote session.
+pub const LEASE: Ns = Ns(30_000_000_000);
+
+/// First connection number of remote sessions.
+pub const FIRST_CONN: Conn = 1 << 63;
+
+/// What the caller has to do.
+pub enum ClusterOutput {
+    /// Handle an output of this node's engine.
+    Local(MonitorOutput),
+    /// Send a message to another node.
+    Send {
+        /// The name of the node.
+        to: String,
+        /// The message.
+        message: Message,
+    },
+}
+
+/// A remote session.
+pub struct RemoteSession {
+    /// The requesting node.
+    pub from: String,
+    /// That node's number of the part.
+    pub ticket: Ticket,
+    /// When its lease expires.
+    pub expires: Ns,
+}
+
+/// This node's engine in a cluster.
+pub struct Cluster {
+    pub(super) engine: MonitorEngine,
+    pub(super) own: Node,
+    pub(super) others: Vec<Node>,
+    /// Requests of local clients to several nodes.
+    pub(super) fan_ins: BTreeMap<MonitorKey, FanIn>,
+    /// Their pending parts.
+    pub(super) tickets: HashMap<Ticket, (MonitorKey, String)>,
+    /// Parts of requests, of any node, that run here.
+    pub(super) sessions: HashMap<Conn, RemoteSession>,
+    pub(super) next: u64,
+    pub(super) renewed: Ns,
+}
+
+impl Cluster {
+    /// A single node.
+    pub fn single_node(engine: MonitorEngine, own: Node) -> Self {
+        Self {
+            engine,
+            own,
+            others: Vec::new(),
+            fan_ins: BTreeMap::new(),
+            tickets: HashMap::new(),
+            sessions: HashMap::new(),
+            next: 0,
+            renewed: Ns(0),
+        }
+    }
+
+    /// Sets the other nodes.
+    pub fn set_nodes(&mut self, others: Vec<Node>) {
+        self.others = others;
+    }
+
+    /// Sets the ranks on this node; returns the node's description for the others.
+    pub fn set_ranks(&mut self, ranks: Vec<RankTarget>) -> &Node {
+        self.own.ranks = ranks;
+        &self.own
+    }
+
+    /// The engine of this node.
+    pub const fn engine(&self) -> &MonitorEngine {
+        &self.engine
+    }
+
+    /// Sets the limits for new monitors; existing ones stay.
+    pub fn set_limits(&mut self, limits: UserLimits) {
+        self.engine.set_limits(limits);
+    }
+
+    /// When the next `Tick` is due, if no other input comes before.
+    pub fn due(&self) -> Option<Ns> {
+        let deadlines = self.fan_ins.values().filter_map(|it| it.deadline);
+        let leases = self.sessions.values().map(|it| it.expires);
+        let remote = self.fan_ins.values().any(|it| it.has_others(&self.own.name));
+        let renewal = remote.then_some(Ns(self.renewed.0 + RENEW.0));
+        self.engine.due().into_iter().chain(deadlines).chain(leases).chain(renewal).min()
+    }
+
+    /// Sets the offset of the realtime clock.
+    pub const fn set_clock(&mut self, now: Instant) {
+        self.engine.set_clock(now);
+    }
+
+    /// Handles an input; returns what is to be done.
+    pub fn input(&mut self, now: Ns, input: MonitorInput) -> Vec<ClusterOutput> {
+        let mut acts = Vec::new();
+        match input {
+            MonitorInput::Closed(conn) => {
+                self.connection_closed(conn, now, &mut acts);
+                self.input_engine(now, MonitorInput::Closed(conn), &mut acts);
+            }
+            MonitorInput::Called { from, tag, call: Call::Monitor(request) } => {
+                self.monitor((from, tag), request, now, &mut acts);
+            }
+            MonitorInput::Called { from, tag, call: Call::Cancel(which) } => {
+                self.cancel((from, tag), which, now, &mut acts);
+            }
+            other => self.input_engine(now, other, &mut acts),
+        }
+        self.expire(now, &mut acts);
+        acts
+    }
+
+    /// Handles a message of another node.
+    pub fn receive(&mut self, now: Ns, from: &str, message: Message) -> Vec<ClusterOutput> {
+        let mut acts = Vec::new();
+        self.handle(now, from, message, &mut acts);
+        self.expire(now, &mut acts);
+        acts
+    }
+
+    /// Handles a message that could not be sent.
+    pub fn unreachable(&mut self, now: Ns, to: &str, message: &Message) -> Vec<ClusterOutput> {
+        let mut acts = Vec::new();
+        if let Message::Start { ticket, .. } = message {
+            let refusal = scope::unreachable(to);
+            let answer = Message::Answer { ticket: *ticket, answer: refusal.into() };
+            self.handle(now, to, answer, &mut acts);
+        }
+        acts
+    }
+
+    /// Handles `monitor`, for this node alone or for several.
+    fn monitor(
+        &mut self,
+        (from, tag): (Conn, Option<Tag>),
+        request: Box<MonitorRequest>,
+        now: Ns,
+        acts: &mut Vec<ClusterOutput>,
+    ) {
+        match scope::resolve(&request, &self.own, &self.others) {
+            Ok(RequestScope::Here(request)) => {
+                let call = Call::Monitor(request);
+                self.input_engine(now, MonitorInput::Called { from, tag, call }, acts);
+            }
+            Ok(RequestScope::Nodes(parts)) => {
+                self.fan_out((from, tag), *request, parts, (now, acts))
+            }
+            Err(refusal) => self.refuse(from, tag, refusal, acts),
+        }
+    }
+
+    /// Refuses a request that did not reach the engine.
+    pub(super) fn refuse(
+        &mut self,
+        to: Conn,
+        tag: Option<Tag>,
+        refusal: Refusal,
+        acts: &mut Vec<ClusterOutput>,
+    ) {
+        self.engine.count_refusal_to(to, "monitor", &refusal);
+        reply(to, tag, Err(refusal), acts);
+    }
+
+    /// Gives an input to the engine, and routes its outputs.
+    pub(super) fn input_engine(
+        &mut self,
+        now: Ns,
+        input: MonitorInput,
+        acts: &mut Vec<ClusterOutput>,
+    ) {
+        for output in self.engine.input(now, input) {
+            match output {
+                MonitorOutput::Reply { to, answer, .. } if is_remote(to) => {
+                    self.session_answered(to, answer, now, acts);
+                }
+                MonitorOutput::Event { to, event } if is_remote(to) => {
+                    self.session_event(to, event, now, acts);
+                }
+                MonitorOutput::Reply { to, tag, answer: Ok(Answer::List(mut all)) } => {
+                    all.extend(self.remote_monitors(to));
+                    acts.push(ClusterOutput::Local(MonitorOutput::Reply {
+                        to,
+                        tag,
+                        answer: Ok(Answer::List(all)),
+                    }));
+                }
+                other => acts.push(ClusterOutput::Local(other)),
+            }
+        }
+    }
+
+    /// Handles a message.
+    fn handle(&mut self, now: Ns, from: &str, message: Message, acts: &mut Vec<ClusterOutput>) {
+        match message {
+            Message::Start { ticket, caller, request } => {
+                self.start_session((from, ticket), &caller, *request, (now, acts));
+            }
+            Message::Cancel { ticket } => self.cancel_session(from, ticket, now, acts),
+            Message::Renew { tickets } => self.renew(from, &tickets, now),
+            Message::Answer { ticket, answer } => {
+                self.part_answered(ticket, answer.result(), (now, acts));
+            }
+            Message::Event { ticket, event } => self.part_event(ticket, event, acts),
+            Message::Cancelled { ticket } => self.part_cancelled(ticket, acts),
+            // The request thread handles these.
+            Message::Request { .. } => {}
+        }
+    }
+
+    /// Sends a message, or handles it if it is for this node.
+    pub(super) fn send(
+        &mut self,
+        now: Ns,
+        to: &str,
+        message: Message,
+        acts: &mut Vec<ClusterOutput>,
+    ) {
+        if to == self.own.name {
+            let own = self.own.name.clone();
+            return self.handle(now, &own, message, acts);
+        }
+        acts.push(ClusterOutput::Send { to: to.to_owned(), message });
+    }
+
+    /// Handles deadlines, leases and renewals.
+    fn expire(&mut self, now: Ns, acts: &mut Vec<ClusterOutput>) {
+        self.expire_sessions(now, acts);
+        self.conclude_late(now, acts);
+        if now.since(self.renewed) >= RENEW {
+            self.renewed = now;
+            self.renew_all(acts);
+        }
+    }
+
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+}
+
+/// Replies to a call, unless it has no tag.
+pub fn reply(
+    to: Conn,
+    tag: Option<Tag>,
+    answer: Result<Answer, Refusal>,
+    acts: &mut Vec<ClusterOutput>,
+) {
+    acts.extend(tag.map(|tag| ClusterOutput::Local(MonitorOutput::Reply { to, tag, answer })));
+}
+
+/// Whether a connection is that of a remote session.
+pub const fn is_remote(conn: Conn) -> bool {
+    conn >= FIRST_CONN
+}

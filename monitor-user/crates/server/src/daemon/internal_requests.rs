@@ -1,0 +1,137 @@
+//! Requests from inside the daemon: of the HTTP listener, and of sessions that have monitors.
+//!
+//! In: scrapes, and calls on loopback connections. Out: jobs for the sampler thread, inputs for the
+//! monitor engine. A reading is made only for a scrape.
+
+use super::loopback::{LoopbackRequest, OUTBOX_BYTES};
+use super::sampler::{SamplerJob, ScrapeJob};
+use super::{DaemonLoop, http_bridge::MetricsReply};
+use crate::http::{AccessLevel, DaemonRequest};
+use crate::policy::{Class, Peer, Policy};
+use crate::{line::Arrival, outbox::Outbox};
+use monitor_event::right::Tool;
+use monitor_format::exposition::Encoding;
+use monitor_model::read_spec::Capability;
+use monitor_monitors::MonitorInput;
+use monitor_protocol::{Conn, call::Tag};
+use monitor_sampling::visibility::Visibility;
+use monitor_sys::fsuid;
+use std::sync::Arc;
+
+/// A user without processes: the overflow uid of Linux.
+const OVERFLOW_UID: u32 = 65_534;
+/// The refusal of a client without the right to observe.
+const NOT_GRANTED: &str = "users are not granted \"observe-own\" here";
+
+impl DaemonLoop {
+    /// Handles a request of the HTTP listener.
+    pub(super) fn http_request(&mut self, request: DaemonRequest) -> Option<MonitorInput> {
+        match request {
+            DaemonRequest::Metrics { access, encoding, reply } => {
+                self.start_scrape(access, encoding, reply);
+                None
+            }
+            DaemonRequest::Connect { access, outbox, reply } => {
+                let connected = self.connect_loopback(access, outbox);
+                // If the client is gone already, its `Disconnect` follows.
+                let _ = reply.send(connected);
+                None
+            }
+            DaemonRequest::Call { conn, line } => self.client_arrival(Arrival::Line(conn, line)),
+            DaemonRequest::Disconnect { conn } => self.client_arrival(Arrival::Closed(conn)),
+        }
+    }
+
+    /// Opens a loopback connection: of the daemon's own user, or of one that owns nothing.
+    fn connect_loopback(
+        &mut self,
+        access: AccessLevel,
+        outbox: Arc<Outbox>,
+    ) -> Result<Conn, String> {
+        let visibility = self.visibility(access).ok_or(NOT_GRANTED)?;
+        let uid = match access {
+            AccessLevel::Full => fsuid::effective_uid(),
+            AccessLevel::Open => OVERFLOW_UID,
+        };
+        let peer = Peer { uid, gid: uid, pid: std::process::id(), groups: Vec::new() };
+        let (conn, opened) = self.clients.admit(&peer, (visibility, outbox))?;
+        self.input(opened);
+        Ok(conn)
+    }
+
+    /// Starts a scrape, unless the same metrics are being made.
+    fn start_scrape(&mut self, access: AccessLevel, encoding: Encoding, reply: MetricsReply) {
+        let Some(visibility) = self.visibility(access) else {
+            // Fails only if the client does not wait any more.
+            let _ = reply.send(Err(NOT_GRANTED.to_owned()));
+            return;
+        };
+        if !self.http.add_scrape(access, encoding, reply) {
+            return;
+        }
+        self.usage.count_reading();
+        self.attached = self.needed_capabilities();
+        let job = ScrapeJob {
+            access,
+            visibility,
+            exposed: Arc::clone(&self.exposed),
+            encoding,
+            status: self.daemon_status(),
+            capabilities: self.attached.clone(),
+            shed: self.usage.shed(),
+        };
+        self.send_job(SamplerJob::Scrape(Box::new(job)));
+    }
+
+    /// The processes that an access level may see; `None` without the right to observe.
+    fn visibility(&self, access: AccessLevel) -> Option<Visibility> {
+        let grants = self.settings.loaded.config.grants.clone();
+        let policy = Policy { hidden: self.settings.hidden, grants };
+        let anonymous = Peer { uid: OVERFLOW_UID, gid: OVERFLOW_UID, ..Peer::default() };
+        match access {
+            AccessLevel::Full => Some(Visibility::All),
+            AccessLevel::Open => {
+                policy.grants(&anonymous, Class::ObserveOwn).then(|| policy.visibility(&anonymous))
+            }
+        }
+    }
+
+    /// The capabilities that scraped metrics need.
+    pub(super) fn exposed_capabilities(&self) -> &[Capability] {
+        if self.http.has_collector { &self.exposed.histograms } else { &[] }
+    }
+
+    /// Handles a request of the request thread.
+    pub(super) fn loopback_request(&mut self, request: LoopbackRequest) -> Option<MonitorInput> {
+        match request {
+            LoopbackRequest::Call(ticket, tool, call) => match self.loopback_connection(&tool) {
+                Ok(from) => {
+                    let tag = i64::try_from(ticket).ok().map(Tag::Number);
+                    Some(MonitorInput::Called { from, tag, call })
+                }
+                Err(why) => {
+                    self.loopback.refuse(ticket, why);
+                    None
+                }
+            },
+            LoopbackRequest::Close(session) => {
+                let conn = self.loopback.remove(session)?;
+                self.client_arrival(Arrival::Closed(conn))
+            }
+        }
+    }
+
+    /// The connection of a session. Its first call opens it.
+    fn loopback_connection(&mut self, tool: &Tool) -> Result<Conn, String> {
+        let &Tool { session, uid, gid, pid, visibility, .. } = tool;
+        if let Some(conn) = self.loopback.conn(session) {
+            return Ok(conn);
+        }
+        let outbox = Arc::new(Outbox::new(OUTBOX_BYTES));
+        let peer = Peer { uid, gid, pid, groups: Vec::new() };
+        let (conn, opened) = self.clients.admit(&peer, (visibility, Arc::clone(&outbox)))?;
+        self.input(opened);
+        self.loopback.add(session, conn, outbox);
+        Ok(conn)
+    }
+}
