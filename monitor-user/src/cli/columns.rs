@@ -1,12 +1,14 @@
-//! The default columns of the table: the most useful fields that fit 80 characters.
+//! The columns of the table: the default ones, which fit 80 characters, and those of a sample whose
+//! request is unknown.
 //!
-//! In: the scope, the switches and the sample mode. Out: a `Layout`. A single sample shows totals,
-//! periodic samples show rates. A switch such as `--disk` adds what it counts and replaces less
-//! precise columns. Wide terminals show more; where a line is too short, the least useful columns
-//! are left out first.
+//! In: the scope, the switches and the sample mode, or a sample. Out: a `Layout`. A single sample shows
+//! totals, periodic samples show rates. A switch such as `--disk` adds what it counts and replaces less
+//! precise columns. Wide terminals show more; where a line is too short, the least useful columns are
+//! left out first.
 
 use monitor_format::{Layout, OptionalColumn};
 use monitor_model::field::{DiskField, NetField, NodeField, ProcessField};
+use monitor_model::sample::{Node, Process, Sample};
 use monitor_model::scope::Scope;
 use monitor_sampling::capability_deps::CapabilityReason;
 
@@ -187,13 +189,52 @@ fn net_columns(mode: SampleMode) -> Vec<NetField> {
     std::iter::once(Interface).chain(moving).chain(errors).collect()
 }
 
+/// The fields of a sample that a table can show.
+pub fn of_sample(sample: &Sample) -> Layout {
+    let node = sample.node_stats.as_ref();
+    let scope = match (sample.processes.is_empty(), node) {
+        (false, Some(_)) => Scope::All,
+        (true, Some(_)) => Scope::Node,
+        (_, None) => Scope::Processes,
+    };
+    let mut layout = Layout::all(scope);
+    layout.processes.push(ProcessField::Pss);
+    layout.processes.retain(|&field| {
+        // The start time only completes the identity; the command name is more readable.
+        field != ProcessField::StartTime && sample.processes.iter().any(|it| has(it, field))
+    });
+    layout.node.retain(|&field| node.is_some_and(|it| it.row.get(field).is_some()));
+    layout.cpus.clear();
+    layout.disks.retain(|&field| {
+        let has = |node: &Node| {
+            let mut rows = node.disks.iter().map(|it| &it.row);
+            rows.any(|row| field == DiskField::Device || row.get(field).is_some())
+        };
+        node.is_some_and(has)
+    });
+    layout.nets.retain(|&field| {
+        let has = |node: &Node| {
+            let mut rows = node.nets.iter().map(|it| &it.row);
+            rows.any(|row| field == NetField::Interface || row.get(field).is_some())
+        };
+        node.is_some_and(has)
+    });
+    layout
+}
+
+fn has(process: &Process, field: ProcessField) -> bool {
+    match field {
+        ProcessField::Comm => process.comm[0] != 0,
+        _ => process.value(field).is_some(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use monitor_format::{Frame, OutputFormat, Paint, Viewport};
     use monitor_model::field::Category;
     use monitor_model::rates;
-    use monitor_model::sample::{Process, Sample};
 
     /// A process with a number of four digits in every field.
     fn busy() -> Process {
@@ -270,5 +311,19 @@ mod tests {
         titles(&both, 80, want);
         let want = "PID S CPU% DLY% RSS BREAD/s BWRITE/s TCP</s TCP>/s UDP</s UDP>/s COMMAND";
         titles(&both, 90, want);
+    }
+
+    #[test]
+    fn only_fields_with_values_have_a_column() {
+        let mut process = Process::default();
+        process.comm[0] = b'x';
+        process.row.set(ProcessField::Pid, 7);
+        process.row.set(ProcessField::StartTime, 7);
+        let sample = Sample { processes: vec![process], ..Sample::default() };
+        let layout = of_sample(&sample);
+        assert_eq!(layout.scope, Scope::Processes);
+        let fields = layout.processes;
+        assert_eq!(fields.len(), 2);
+        assert!(fields.contains(&ProcessField::Pid) && fields.contains(&ProcessField::Comm));
     }
 }

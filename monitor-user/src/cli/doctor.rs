@@ -6,9 +6,8 @@
 use super::args::DoctorArgs;
 use super::client::{find, runtime};
 use super::exit::{Exit, Failure};
-use super::log;
-use super::output;
-use super::spinner::Spinner;
+use super::progress::Spinner;
+use super::{log, output};
 use monitor_backends::host::Host;
 use monitor_backends::select;
 use monitor_format::human;

@@ -3,7 +3,7 @@
 //! In: events. Out: frames. JSON passes through unchanged; the other formats are generated from
 //! it. Missing parts are remembered for the exit code.
 
-use super::columns_of_sample;
+use super::columns;
 use super::exit::{Exit, Failure};
 use super::output::notice;
 use super::plan::Plan;
@@ -127,7 +127,7 @@ impl EventWriter {
             OutputMode::Format(format) => format.write(&frame, &mut self.frame),
             OutputMode::Table(paint) => {
                 let mut table =
-                    OutputFormat::Table.writer(columns_of_sample::layout(&rates.sample), *paint);
+                    OutputFormat::Table.writer(columns::of_sample(&rates.sample), *paint);
                 self.headline(event, " ");
                 table.write(&frame, &mut self.frame);
                 self.frame.push(b'\n');

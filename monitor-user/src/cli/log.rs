@@ -6,11 +6,10 @@
 
 use monitor_server::daemon::config::LEVELS;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer as _, reload};
 
 /// The environment variable that sets the level.
 const VARIABLE: &str = "MONITOR_LOG";

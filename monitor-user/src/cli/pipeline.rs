@@ -10,16 +10,14 @@ use super::output::notice;
 use super::pid_targets::PidTargets;
 use super::plan::Plan;
 use monitor_backend::{Backend, Error};
-use monitor_backends::select;
-use monitor_backends::select::{BackendChoice, Opened};
+use monitor_backends::select::{self, BackendChoice, Opened};
 use monitor_format::{Frame, FrameWriter, OutputFormat, Paint, Viewport};
 use monitor_model::field::{GroupField, ProcessField};
 use monitor_model::group::Group;
 use monitor_model::id::Ns;
 use monitor_model::read_spec::ReadSpec;
 use monitor_model::sample::{BackendKind, Instant, Note, Sample};
-use monitor_sampling::group;
-use monitor_sampling::group::Groups;
+use monitor_sampling::group::{self, Groups};
 use monitor_sampling::job::JobTable;
 use monitor_sampling::order::Order;
 use monitor_sampling::select_rows::RowSelector;
@@ -248,9 +246,9 @@ fn summary(group: &Group) -> Note {
 
 #[cfg(test)]
 mod tests {
-    use super::super::args::{Cli, Command};
-    use super::super::columns::SampleMode;
     use super::*;
+    use crate::cli::args::{Cli, Command};
+    use crate::cli::columns::SampleMode;
     use clap::Parser;
     use monitor_model::id::{Identity, Pid};
     use monitor_model::probe::Probe;

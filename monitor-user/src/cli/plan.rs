@@ -14,11 +14,10 @@ use monitor_model::read_spec::{Capability, ReadSpec};
 use monitor_model::request::{MonitorRequest, Target};
 use monitor_model::scope::Scope;
 use monitor_sampling::capability_deps::CapabilityReason;
-use monitor_sampling::fields;
 use monitor_sampling::filter::Filter;
 use monitor_sampling::group::Groups;
-use monitor_sampling::plan;
 use monitor_sampling::select_rows::RowSelector;
+use monitor_sampling::{fields, plan};
 
 /// What a command reads, selects and prints.
 pub struct Plan {
@@ -269,8 +268,8 @@ fn capability(switch: CapabilityReason) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::args::{Cli, Command};
     use super::*;
+    use crate::cli::args::{Cli, Command};
     use clap::Parser;
     use monitor_model::read_spec::Devices;
     use monitor_sampling::order::Direction;

@@ -3,6 +3,7 @@
 //! In: the totals of the process tree, the exit status, the elapsed time. What was not measured is
 //! absent, and the notes say why.
 
+use super::exit::Exit;
 use monitor_format::human;
 use monitor_model::field::process::ProcessRow;
 use monitor_model::field::{Category, FieldValue, ProcessField as F, Role};
@@ -212,6 +213,12 @@ impl<'a> RunReport<'a> {
     }
 }
 
+/// Exit code of the command, or 128 plus the number of the signal that ended it.
+pub fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(Exit::Failed as u8)
+}
+
 /// Notes about descendants that still run, or vanished without a final record.
 fn remaining_notes(totals: &UsageTotals) -> Vec<String> {
     let (zombies, running): (Vec<_>, Vec<_>) = totals.left.iter().partition(|it| it.zombie);
@@ -242,7 +249,7 @@ impl Serialize for RunReport<'_> {
         let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
         map.serialize_entry("command", &words)?;
         map.serialize_entry("backend", &totals.backend)?;
-        map.serialize_entry("exit_code", &super::run::code(*status))?;
+        map.serialize_entry("exit_code", &exit_code(*status))?;
         if let Some(signal) = status.signal() {
             map.serialize_entry("exit_signal", &signal)?;
         }

@@ -1,7 +1,9 @@
-//! `monitor watch`: reads at an interval and prints each sample, until it is stopped or has printed
-//! `--count` samples. The daemon reads, if one answers.
+//! `monitor sample` and `monitor watch`: read once, or at an interval, and print each sample.
+//!
+//! `watch` ends when it is stopped or has printed `--count` samples. The daemon reads, if one
+//! answers.
 
-use super::args::{ReadingArgs, WatchArgs};
+use super::args::{ReadingArgs, SampleArgs, WatchArgs};
 use super::client::{find, runtime};
 use super::columns::SampleMode;
 use super::event_writer::EventWriter;
@@ -19,6 +21,36 @@ use monitor_model::request::MonitorRequest;
 use monitor_model::status::Status;
 use monitor_sampling::schedule::Schedule;
 use std::os::fd::OwnedFd;
+
+/// Reads and prints one sample.
+pub fn sample(args: &SampleArgs) -> Result<Exit, Failure> {
+    let plan = Plan::resolve(&args.reading, SampleMode::Once)?;
+    let probe_log = args.log.level();
+    log::start(probe_log);
+    if probe_log == 0
+        && let Some(exit) = runtime()?.block_on(sample_by_daemon(args, &plan))?
+    {
+        return Ok(exit);
+    }
+    let mut output = args.reading.output.clone().map_or(Output::Stream, Output::Replace);
+    let mut pipeline =
+        Pipeline::open(plan, args.reader.backend, probe_log, output::paint(&output))?;
+    let frame = pipeline.next_frame(output.room())?;
+    output.put(frame)?;
+    Ok(pipeline.exit())
+}
+
+/// Prints a sample of the daemon; `None` if there is no daemon.
+async fn sample_by_daemon(args: &SampleArgs, plan: &Plan) -> Result<Option<Exit>, Failure> {
+    let Some(client) = find(&args.reader).await? else { return Ok(None) };
+    let mut output = args.reading.output.clone().map_or(Output::Stream, Output::Replace);
+    let sampled = client.sample(&plan.request).await?;
+    let mut writer = EventWriter::sample_forms(plan, output::paint(&output));
+    let mut event = sampled.event;
+    event.partial = sampled.partial;
+    output.put(writer.write(&event, output.room())?)?;
+    Ok(Some(writer.exit()))
+}
 
 /// Rows requested beyond the lines of the screen, because it may grow.
 const MORE_ROWS: usize = 256;

@@ -3,8 +3,7 @@
 //! In: queries and samples. Out: updates. Uses only the times of the samples; `local_source`
 //! decides when to read.
 
-use super::feed_source::{ProcessDetails, Update};
-use super::process_cost::ProcessCost;
+use super::feed_source::{ProcessCost, ProcessDetails, Update};
 use super::view_query::ViewQuery;
 use monitor_backend::{Backend, Error};
 use monitor_backends::select::Opened;

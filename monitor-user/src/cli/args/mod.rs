@@ -3,22 +3,20 @@
 //! One definition feeds the parser, the help, the manual pages and the completions. Field names
 //! are checked later, by `cli/plan`, which knows their category.
 
-mod parse;
+pub mod daemon;
 mod reading;
-mod service;
+
+pub use daemon::{ConfigArgs, ConfigCommand, ServeArgs, StatusArgs};
+pub use reading::{PrintArgs, ProbeLogArgs, ReadingArgs, SourceArgs, interval, names};
 
 use super::recording::args as recording;
 use super::top::args::TopArgs;
-use super::{daemon_args, exit, when};
+use super::{exit, when};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
-
-pub use parse::{interval, names};
-pub use reading::{PrintArgs, ProbeLogArgs, ReadingArgs, SourceArgs};
-pub use service::{ConfigArgs, ConfigCommand, ServeArgs, StatusArgs};
 
 /// Measures exactly what every process of this node uses, at almost no cost.
 ///
@@ -54,17 +52,17 @@ pub enum Command {
     /// Run a command and report what it and its descendants used
     Run(RunArgs),
     /// Start a monitor at the daemon and print its samples
-    Start(daemon_args::StartArgs),
+    Start(daemon::StartArgs),
     /// List the monitors running at the daemon
-    List(daemon_args::ListArgs),
+    List(daemon::ListArgs),
     /// Cancel a monitor running at the daemon
-    Cancel(daemon_args::CancelArgs),
+    Cancel(daemon::CancelArgs),
     /// Print the samples of detached monitors
-    Events(daemon_args::EventsArgs),
+    Events(daemon::EventsArgs),
     /// Send OMIS requests and print the replies
-    Ask(daemon_args::AskArgs),
+    Ask(daemon::AskArgs),
     /// Print the manual of the services that requests can call
-    Services(daemon_args::ServicesArgs),
+    Services(daemon::ServicesArgs),
     /// Print, count, time or stop on function calls, signals, execs and exits
     When(when::args::WhenArgs),
     /// Run the daemon: one reader for all tools of this node

@@ -1,25 +1,27 @@
-//! `monitor replay FILE`: prints a recording as `watch` would print it.
+//! `monitor replay FILE` and `monitor export FILE`: print a recording as `watch` would print it, at its
+//! original speed or a multiple of it, or as fast as possible to another format.
+//!
+//! Parquet is binary, so it is not printed to a terminal. A frame is formatted before it is due.
 
-use super::args::{PartArgs, ReplayArgs, Speed};
+use super::args::{ExportArgs, PartArgs, ReplayArgs, Speed, TimeRange, time_range};
 use super::page;
-use super::player::Player;
-use super::progress::ReadProgress;
-use super::time_range::time_range;
 use crate::cli::args::ReadingArgs;
 use crate::cli::client::runtime;
 use crate::cli::columns::SampleMode;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::log;
-use crate::cli::output::{self, Output, Screen};
+use crate::cli::output::{self, Output, OutputState, Screen, notice};
 use crate::cli::pipeline::Pipeline;
 use crate::cli::plan::Plan;
-use crate::cli::run_loop;
+use crate::cli::progress::ReadProgress;
+use crate::cli::run_loop::{self, LoopEnd, PeriodicTask};
 use crate::cli::watch::redraws;
 use monitor_backend::Backend;
 use monitor_model::id::Ns;
-use monitor_model::sample::Note;
+use monitor_model::sample::{Instant, Note};
 use monitor_recording::{Recording, Replay, Span};
 use monitor_sampling::plan::COSTLY;
+use std::io::IsTerminal as _;
 use std::path::Path;
 
 /// Plays a recording to the output or to a page.
@@ -83,4 +85,129 @@ pub fn play(
         })
         .await
     })
+}
+
+/// Exports the recording.
+pub fn export(args: &ExportArgs) -> Result<Exit, Failure> {
+    if args.reading.output_format().is_binary()
+        && args.reading.output.is_none()
+        && std::io::stdout().is_terminal()
+    {
+        let why = "parquet is binary: name a file with --output";
+        return Err(Failure::usage(why));
+    }
+    play(&args.file, &args.reading, (Speed::Max, &args.part, None))
+}
+
+/// Plays a recording.
+pub struct Player {
+    pipeline: Pipeline,
+    output: Output,
+    speed: Speed,
+    range: TimeRange,
+    /// Remaining samples.
+    left: u64,
+    /// Time of the first shown sample.
+    first: Option<Ns>,
+    /// The next frame, and when it is due.
+    ready: Option<(Ns, Vec<u8>)>,
+    /// Shows progress if the output does not.
+    progress: Option<ReadProgress>,
+    exit: Exit,
+}
+
+impl Player {
+    /// Plays from the current position, and shows the samples in the range.
+    pub fn new(
+        pipeline: Pipeline,
+        output: Output,
+        (speed, between, count): (Speed, TimeRange, Option<u64>),
+        passage: ReadProgress,
+    ) -> Result<Self, Failure> {
+        let left = count.unwrap_or(u64::MAX);
+        let (first, ready, exit) = (None, None, Exit::Ok);
+        let is_waited_for = speed == Speed::Max && !output.is_terminal();
+        let passage = is_waited_for.then_some(passage);
+        let mut player = Self {
+            pipeline,
+            output,
+            speed,
+            range: between,
+            left,
+            first,
+            ready,
+            progress: passage,
+            exit,
+        };
+        player.prepare()?;
+        Ok(player)
+    }
+
+    /// Formats the next frame, if there is one.
+    fn prepare(&mut self) -> Result<(), Failure> {
+        self.ready = None;
+        while self.left > 0 {
+            let room = self.output.room();
+            let Some((at, frame)) = self.pipeline.next_recorded(room)? else {
+                self.report_missing();
+                return Ok(());
+            };
+            if at.unix > self.range.to {
+                return Ok(());
+            }
+            if let Some(passage) = &self.progress {
+                passage.update(at.unix);
+            }
+            if at.unix >= self.range.from {
+                let frame = frame.to_vec();
+                self.ready = Some((self.due_at(at), frame));
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn due_at(&mut self, at: Instant) -> Ns {
+        let first = *self.first.get_or_insert(at.boot);
+        match self.speed {
+            Speed::Max => Ns(0),
+            Speed::Times(times) => Ns((at.boot.since(first).0 as f64 / times) as u64),
+        }
+    }
+
+    fn report_missing(&mut self) {
+        self.progress = None;
+        for Note { text, .. } in self.pipeline.missing() {
+            notice(text);
+            self.exit = Exit::Partial;
+        }
+    }
+}
+
+impl PeriodicTask for Player {
+    fn next_due(&self) -> Option<Ns> {
+        self.ready.as_ref().map(|(due, _)| *due)
+    }
+
+    fn tick(&mut self) -> Result<OutputState, Failure> {
+        let Some((_, frame)) = self.ready.take() else { return Ok(OutputState::Open) };
+        let reader = self.output.put(&frame)?;
+        self.left -= 1;
+        self.prepare()?;
+        Ok(reader)
+    }
+
+    fn finish(&mut self, ended: LoopEnd) -> Result<Exit, Failure> {
+        self.progress = None;
+        let end = self.pipeline.finish();
+        if !end.is_empty() {
+            // A closed output needs no end.
+            let _reader = self.output.put(end)?;
+        }
+        Ok(match (ended, self.exit) {
+            (LoopEnd::Interrupted, _) => Exit::Interrupted,
+            (_, Exit::Ok) => self.pipeline.exit(),
+            (_, exit) => exit,
+        })
+    }
 }

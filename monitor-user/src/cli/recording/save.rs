@@ -3,10 +3,10 @@
 //! The daemon sends it in chunks; this process writes the file, with its own rights.
 
 use super::args::SaveArgs;
+use super::existing;
 use crate::cli::client::{connect, runtime};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::notice;
-use crate::cli::recording::existing;
 use monitor_client::{Client, Error};
 use monitor_model::id::Ns;
 use monitor_protocol::params::Flight;
@@ -28,7 +28,7 @@ pub fn save(args: &SaveArgs) -> Result<Exit, Failure> {
     saved?;
     let recording = Recording::open(&args.file)?;
     let span = recording.span().unwrap_or_default();
-    notice(&format!("{} samples, {}", span.samples, super::time_range::rfc3339(span.first.unix)));
+    notice(&format!("{} samples, {}", span.samples, super::args::rfc3339(span.first.unix)));
     Ok(Exit::Ok)
 }
 

@@ -12,7 +12,7 @@ use monitor_model::sample::Process;
 use monitor_protocol::doctor::CapabilityReport;
 use monitor_sys::clock;
 use monitor_tui::feed_source::{FeedEvent, FeedSource, ProcessDetails, Update, Usage};
-use monitor_tui::process_cost::{ProcessCost, share};
+use monitor_tui::feed_source::{ProcessCost, share};
 use monitor_tui::view_query::ViewQuery;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};

@@ -2,9 +2,9 @@
 //!
 //! In: the command line. Out: the same, typed. `when::event` and `when::action` parse the texts.
 
-use super::super::args::interval;
-use super::super::exit;
 use super::show::WhenForm;
+use crate::cli::args::interval;
+use crate::cli::exit;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use std::ffi::OsString;

@@ -1,8 +1,7 @@
 //! The last lines: keys, prompt and message.
 
 use super::line::LineWriter;
-use crate::key;
-use crate::key::BINDINGS;
+use crate::key::{self, BINDINGS};
 use crate::state::prompt::{Prompt, PromptPurpose};
 use crate::state::{Areas, Panel, ScreenState};
 use crate::theme::Role;

@@ -3,25 +3,19 @@
 //! Pure: it does not draw, wait or act on processes.
 
 mod choose;
-mod confirm;
-mod cursor;
-#[cfg(test)]
-pub mod fixture;
 pub mod layout;
 pub mod menu;
-mod mouse;
 mod press;
 pub mod prompt;
 pub mod row;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 mod tree;
 pub mod trend;
 mod view;
 
-pub use cursor::Cursor;
 pub use layout::{Areas, areas};
-pub use row::{RowId, RowMark, RowSource, ScreenRow};
+pub use row::{Cursor, RowId, RowMark, RowSource, ScreenRow};
 pub use view::{Condition, Tab, View};
 
 use super::column;

@@ -3,7 +3,7 @@
 //! The colours are the palette of Okabe and Ito, which is safe for colour blindness; each has a
 //! label. Own code, because plot libraries cannot follow a light or dark page.
 
-use super::ReportInput;
+use super::input::ReportInput;
 use monitor_format::human::{escaped, scaled};
 use monitor_model::field::ProcessField as F;
 use monitor_model::id::Ns;
@@ -86,7 +86,7 @@ fn plots(input: &ReportInput<'_>) -> Vec<String> {
 
 fn cpu(input: &ReportInput<'_>, plot: &UsagePlot) -> Chart {
     let entries = input.ledger.entries();
-    let shown = entries.iter().take(super::PLOTTED).enumerate();
+    let shown = entries.iter().take(super::input::PLOTTED).enumerate();
     let mut layers: Vec<_> = shown
         .map(|(at, (_, entry))| {
             let pid = entry.id.map(|id| format!(" {}", id.pid.0)).unwrap_or_default();

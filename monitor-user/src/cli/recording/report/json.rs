@@ -1,6 +1,6 @@
 //! A report as one JSON object: all entries, exact integers, unknown values absent.
 
-use super::{ReportInput, length, percent};
+use super::input::{ReportInput, length, percent};
 use crate::cli::exit::Failure;
 use crate::cli::output;
 use monitor_model::field::{Category, ProcessField as F};

@@ -1,7 +1,7 @@
 //! A report as one self-contained HTML file.
 
 use super::chart::{STYLE, each, quoted};
-use super::{ReportInput, length, percent, span_text};
+use super::input::{ReportInput, length, percent, span_text};
 use monitor_format::human::{duration, scaled};
 use monitor_model::field::ProcessField as F;
 use monitor_sampling::usage_report::{ReportBy, UsageEntry};

@@ -1,6 +1,6 @@
 //! A report as text.
 
-use super::{ReportInput, length, percent, span_text};
+use super::input::{ReportInput, length, percent, span_text};
 use monitor_format::grid::{Column, Grid, Side};
 use monitor_format::human::{duration, escaped, scaled};
 use monitor_model::field::{Category, ProcessField as F};

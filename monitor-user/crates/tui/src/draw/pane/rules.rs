@@ -1,6 +1,6 @@
 //! The page of rules: counts, rates, durations and the last occurrences.
 
-use super::more;
+use super::lists::more;
 use crate::draw::line::LineWriter;
 use crate::rule::{Rule, RuleOccurrence, RuleStatus};
 use crate::state::ScreenState;

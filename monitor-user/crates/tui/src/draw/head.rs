@@ -1,18 +1,16 @@
-//! The node summary: backend, uptime, load, processors, memory, pressure, devices.
+//! The node summary: backend, uptime, load, processors, memory, pressure, and the busiest disks and
+//! interfaces with their history.
 
-mod devices;
-mod processors;
-
-use super::line::LineWriter;
+use super::line::{LineWriter, level};
 use crate::feed_source::PlaybackPos;
 use crate::state::ScreenState;
-use crate::state::layout::cpus;
+use crate::state::layout::{Cpus, cpus};
 use crate::state::row::counts;
-use crate::state::trend::memory;
-use crate::theme::Role;
+use crate::state::trend::{KEPT, busy, memory};
+use crate::theme::{Role, Theme};
 use monitor_format::human;
-use monitor_model::field::{Category, NodeField, Row};
-use monitor_model::sample::{BackendKind, Node};
+use monitor_model::field::{Category, CpuField, DiskField, NetField, NodeField, Row};
+use monitor_model::sample::{BackendKind, Device, Node};
 use monitor_protocol::doctor::CapabilityReport;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -27,12 +25,12 @@ pub fn draw(state: &ScreenState, area: Rect, buffer: &mut Buffer) {
     let Some(node) = &state.update.rates.sample.node_stats else { return };
     let shape = cpus(node.cpus.len(), state.size);
     let of_cpus: Vec<Rect> = lines.by_ref().take(shape.lines.into()).collect();
-    processors::draw((state, node), shape, &of_cpus, buffer);
+    processors((state, node), shape, &of_cpus, buffer);
     if let Some(line) = lines.next() {
         memory_and_pressure((state, node), line, buffer);
     }
     if let Some(line) = lines.next() {
-        devices::draw((state, node), line, buffer);
+        devices((state, node), line, buffer);
     }
 }
 
@@ -168,4 +166,115 @@ fn process_counts(state: &ScreenState, area: Rect, buffer: &mut Buffer) {
         let mut line = LineWriter::new(buffer, state.theme, area);
         line.to(area.right().saturating_sub(width)).text(Role::Dim, &text);
     }
+}
+
+/// Draws the processors on these lines.
+fn processors(
+    (state, node): (&ScreenState, &Node),
+    shape: Cpus,
+    lines: &[Rect],
+    buffer: &mut Buffer,
+) {
+    let used = |row: &Row<CpuField, { CpuField::COUNT }>| {
+        let idle = row.get(CpuField::IdlePercent).map(f64::from_bits);
+        idle.map(|idle| (100.0 - idle).clamp(0.0, 100.0))
+    };
+    if shape.dense {
+        return dense((state, node), lines, buffer);
+    }
+    for (chunk, area) in node.cpus.chunks(shape.per_line.into()).zip(lines) {
+        let cell = area.width / shape.per_line;
+        for ((number, row), nth) in chunk.iter().zip(0..) {
+            let area = Rect { x: area.x + nth * cell, width: cell, ..*area };
+            let mut line = LineWriter::new(buffer, state.theme, area);
+            line.right(Role::Accent, &number.to_string(), 3).skip(1);
+            let share = used(row);
+            let percent = share.map_or_else(|| "-".into(), |it| format!("{it:.0}%"));
+            let bar = line.left().saturating_sub(6);
+            line.bar(share.unwrap_or(0.0) / 100.0, bar).right(Role::Text, &percent, 5);
+        }
+    }
+}
+
+/// Many processors: a symbol for each, and the mean.
+fn dense((state, node): (&ScreenState, &Node), lines: &[Rect], buffer: &mut Buffer) {
+    let levels = state.theme.spark_symbols();
+    let Some(first) = lines.first() else { return };
+    let beside = usize::from(first.width.saturating_sub(12).max(1));
+    for (chunk, area) in node.cpus.chunks(beside).zip(lines) {
+        let mut line = LineWriter::new(buffer, state.theme, *area);
+        line.text(Role::Accent, "cpu ");
+        for (_, row) in chunk {
+            let idle = row.get(CpuField::IdlePercent).map_or(100.0, f64::from_bits);
+            let share = (100.0 - idle) / 100.0;
+            line.text(Theme::level(share), level(&levels, share));
+        }
+    }
+    if let Some(mean) = busy(node) {
+        let mut line = LineWriter::new(buffer, state.theme, *first);
+        line.to(first.right().saturating_sub(7)).right(Role::Text, &format!("{mean:.1}%"), 6);
+    }
+}
+
+/// The width of a device with its history, in cells.
+const DEVICE_CELLS: u16 = 40;
+
+/// Draws as many devices as fit.
+fn devices((state, node): (&ScreenState, &Node), area: Rect, buffer: &mut Buffer) {
+    let beside = (area.width / DEVICE_CELLS).max(1);
+    let cell = area.width / beside;
+    let disks = busiest(&node.disks, [DiskField::ReadBytes, DiskField::WrittenBytes], is_whole);
+    let nets = busiest(&node.nets, [NetField::ReceivedBytes, NetField::SentBytes], |all, it| {
+        it != "lo" || all.len() == 1
+    });
+    let of_disks =
+        usize::from(beside.div_ceil(2)).max(usize::from(beside).saturating_sub(nets.len()));
+    let disks = disks.into_iter().take(of_disks).map(|disk| {
+        let rates = [("r", DiskField::ReadRate), ("w", DiskField::WrittenRate)];
+        let busy = format!(" {}%", value_text(&disk.row, DiskField::BusyPercent));
+        (&disk.name, rates.map(|(name, field)| (name, value_text(&disk.row, field))), busy)
+    });
+    let nets = nets.into_iter().map(|net| {
+        let rates = [("in", NetField::ReceivedRate), ("out", NetField::SentRate)];
+        (&net.name, rates.map(|(name, field)| (name, value_text(&net.row, field))), String::new())
+    });
+    for ((name, rates, more), nth) in disks.chain(nets).zip(0..beside) {
+        let width = cell.saturating_sub(1);
+        let mut line = LineWriter::new(buffer, state.theme, Rect { x: nth * cell, width, ..area });
+        line.text(Role::Accent, name);
+        for (label, rate) in rates {
+            line.text(Role::Dim, &format!(" {label} ")).text(Role::Text, &rate);
+            line.text(Role::Dim, "/s");
+        }
+        line.text(Role::Text, &more).skip(1);
+        if let Some(series) = state.trends.device(name) {
+            let room = usize::from(line.left()).min(KEPT);
+            line.spark(series.last(room), series.max(room));
+        }
+    }
+}
+
+/// Devices by the bytes since boot, so that their order is stable.
+fn busiest<F: Category, const N: usize>(
+    all: &[Device<Row<F, N>>],
+    totals: [F; 2],
+    is_shown: impl Fn(&[&str], &str) -> bool,
+) -> Vec<&Device<Row<F, N>>> {
+    let names: Vec<&str> = all.iter().map(|it| &*it.name).collect();
+    let mut shown: Vec<_> = all.iter().filter(|it| is_shown(&names, &it.name)).collect();
+    let total_bytes = |it: &&Device<Row<F, N>>| -> u64 {
+        totals.iter().filter_map(|field| it.row.get(*field)).sum()
+    };
+    shown.sort_by_key(|it| std::cmp::Reverse(total_bytes(it)));
+    shown
+}
+
+/// Whether a disk is not a partition of another.
+fn is_whole(all: &[&str], name: &str) -> bool {
+    let is_part = |disk: &&str| {
+        let rest = name.strip_prefix(*disk).unwrap_or_default();
+        let number = rest.strip_prefix('p').unwrap_or(rest);
+        !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit())
+    };
+    !all.iter().any(is_part)
 }

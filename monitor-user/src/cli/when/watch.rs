@@ -1,29 +1,34 @@
 //! The session of `monitor when`: attaches the rule, prints its records, ends with a table.
 //!
-//! It ends when the command or the last process exits, at the given time or number of lines, or
-//! when it is interrupted.
+//! It watches existing processes, or a command that is held until the rule is attached. It ends when
+//! the command or the last process exits, at the given time or number of lines, or when it is
+//! interrupted.
 
-mod attach;
-mod targets;
-
-use super::super::client::runtime;
-use super::super::exit::{Exit, Failure};
-use super::super::output::{Output, OutputState, notice};
-use super::action::Actions;
 use super::args::WhenArgs;
 use super::command::HeldCommand;
-use super::event::WhenEvent;
+use super::event::{Actions, WhenEvent};
 use super::show::{EventFormatter, ShownEvent as Shown, SummaryRow, WhenForm};
+use crate::cli::client::runtime;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::{Output, OutputState, notice};
+use monitor_backend::Backend as _;
 use monitor_backend::rule::ProgramId;
-use monitor_backend::rule::insn::{Cell, LatencyHistogramId};
+use monitor_backend::rule::insn::{
+    Cell, Compare, Insn, LatencyHistogramId, RecordOptions, SignalTarget,
+};
+use monitor_backend::rule::rule_record::RuleRecord as Record;
 use monitor_backends::ebpf::rule::KernelRules;
-use monitor_backends::procfs;
-use monitor_event::tap::Edge;
-use monitor_event::tap::Tap;
+use monitor_backends::procfs::{self, Procfs, Root};
+use monitor_event::tap::{Edge, Tap};
+use monitor_format as format;
+use monitor_model::event::Signal;
 use monitor_model::histogram::Percentiles;
-use monitor_model::id::{Identity, Ns};
-use monitor_platform::program::look::Look;
-use monitor_platform::tap::{News, Taps};
+use monitor_model::id::{Identity, Ns, Pid};
+use monitor_model::read_spec::ReadSpec;
+use monitor_platform::program::look::{self, Look};
+use monitor_platform::tap::{Manner, News, Refusal, Taps};
+use monitor_sampling::filter::Filter;
+use monitor_symbols as probe;
 use monitor_symbols::signatures::Signatures;
 use monitor_sys::{clock, readable};
 use std::path::Path;
@@ -211,5 +216,151 @@ impl WhenSession {
             return Ok(Exit::Partial);
         }
         Ok(if ended == WatchEnd::Interrupted { Exit::Interrupted } else { found })
+    }
+}
+
+impl WhenSession {
+    /// Finds the processes, or starts the command and holds it.
+    pub(super) fn choose_targets(&mut self, args: &WhenArgs) -> Result<Exit, Failure> {
+        if !args.command.is_empty() {
+            let command = HeldCommand::start(&args.command)?;
+            self.taps.hold_newcomers()?;
+            self.taps.adopt(command.pid())?;
+            self.command = Some(command);
+            return Ok(Exit::Ok);
+        }
+        let mut absent = Vec::new();
+        for pid in args.pid.iter().map(|pid| Pid(*pid)) {
+            match procfs::start_time(pid) {
+                Some(start) => self.processes.push(Identity { pid, start }),
+                None => absent.push(pid.0.to_string()),
+            }
+        }
+        if !args.comm.is_empty() {
+            self.processes.extend(processes_named(&args.comm)?);
+        }
+        if self.processes.is_empty() {
+            let message = match (args.pid.is_empty(), args.comm.is_empty()) {
+                (true, true) => {
+                    let why = "no process selected: use --pid, --comm or -- COMMAND";
+                    return Err(Failure::usage(why));
+                }
+                (false, _) => format!("no process {}", absent.join(", ")),
+                (true, false) => format!("no process named {}", args.comm.join(" or ")),
+            };
+            return Err(Failure { message, exit: Exit::NoTarget });
+        }
+        self.taps.hold_newcomers()?;
+        self.taps.follow(&self.processes.iter().map(|id| id.pid).collect());
+        if absent.is_empty() {
+            return Ok(Exit::Ok);
+        }
+        notice(&format!("no process {}", absent.join(", ")));
+        Ok(Exit::Partial)
+    }
+}
+
+/// The processes with these command names.
+fn processes_named(comms: &[String]) -> Result<Vec<Identity>, Failure> {
+    let filter = Filter { comms: comms.to_vec(), ..Filter::default() };
+    let mut backend = Procfs::open(Root::default())?;
+    let sample = backend.read(&ReadSpec { processes: true, ..ReadSpec::default() })?;
+    let own = std::process::id();
+    let matching = sample.processes.iter().filter(|it| it.id.pid.0 != own && filter.admits(it));
+    Ok(matching.map(|it| it.id).collect())
+}
+
+impl WhenSession {
+    pub(super) fn attach(&mut self, event: &WhenEvent) -> Result<(), Failure> {
+        match event {
+            WhenEvent::Call(edge, name) => self.attach_taps(*edge, name),
+            WhenEvent::Signal(numbers) if numbers.is_empty() => {
+                self.attach_tracepoint(Look::Signal, None, "signal".into())
+            }
+            WhenEvent::Signal(numbers) => numbers.iter().try_for_each(|number| {
+                let it = Signal { number: *number, code: 0, thread: None };
+                self.attach_tracepoint(
+                    Look::Signal,
+                    Some(*number),
+                    format::events::signal_name(&it),
+                )
+            }),
+            WhenEvent::Exec => self.attach_tracepoint(Look::Exec, None, "exec".into()),
+            WhenEvent::End => self.attach_tracepoint(Look::Exit, None, "end".into()),
+        }
+    }
+
+    /// Attaches to entry or return of a function; to both if calls are timed.
+    fn attach_taps(&mut self, edge: Edge, name: &str) -> Result<(), Failure> {
+        let tap = Tap { name: name.to_owned(), edge };
+        let mut n_found = 0;
+        let mut refusal_seen = None;
+        for id in &self.processes {
+            match self.taps.check(&tap, id.pid) {
+                Ok(sites) => {
+                    n_found += 1;
+                    for warning in sites.iter().filter_map(|site| site.cost.warning()) {
+                        notice(&format!("{name}: {warning}"));
+                    }
+                }
+                Err(Refusal::Place(error @ probe::SymbolError::NotLoaded { .. })) => {
+                    n_found += 1;
+                    notice(&format!("{error}: it is attached when it is loaded"));
+                }
+                Err(refusal) => refusal_seen = Some(refusal),
+            }
+        }
+        if let Some(refusal) = refusal_seen.filter(|_| n_found == 0) {
+            return Err(refusal.into());
+        }
+        let mut options =
+            Manner { histogram: None, signal: self.actions.signal, is_silent: !self.actions.print };
+        if self.actions.time {
+            let histogram = self.taps.make_histogram()?;
+            self.histogram = Some(histogram);
+            match edge {
+                Edge::End => options.histogram = Some(histogram),
+                Edge::Start => {
+                    let end = Tap { name: name.to_owned(), edge: Edge::End };
+                    let histogram = Some(histogram);
+                    let silent_options = Manner { histogram, is_silent: true, signal: None };
+                    self.taps.add_tap(end, silent_options);
+                }
+            }
+        }
+        self.taps.add_tap(tap.clone(), options);
+        self.tap = Some(tap);
+        Ok(())
+    }
+
+    /// Installs a rule program at a tracepoint that counts, records and signals.
+    fn attach_tracepoint(
+        &mut self,
+        look: Look,
+        number: Option<u32>,
+        what: String,
+    ) -> Result<(), Failure> {
+        let mut acts = look.acts(None);
+        acts.extend(number.map(|it| Insn::Filter(look::NUMBER, Compare::Equal, it.into())));
+        let count = self.taps.make_count()?;
+        acts.push(Insn::Count(count));
+        let record = Insn::Record(RecordOptions { urgent: true, ..RecordOptions::default() });
+        acts.extend(self.actions.print.then_some(record));
+        acts.extend(self.actions.signal.map(|number| Insn::Signal(number, SignalTarget::Process)));
+        let id = self.taps.listen(look.place(), acts)?;
+        self.rules.push(InstalledRule { id, tracepoint: look, what, count });
+        Ok(())
+    }
+
+    /// The event that a record of a rule program reports.
+    pub(super) fn rule_event(&mut self, it: &Record) -> Option<Shown> {
+        let look = self.rules.iter().find(|list| list.id == it.program)?.tracepoint;
+        let value = it.regs[usize::from(look::NUMBER.0)];
+        match look {
+            Look::Signal => Some(self.show.signal(it.at, it.process.pid, value)),
+            Look::Exec => Some(self.show.exec(it.at, it.process.pid)),
+            Look::Exit => Some(self.show.end(it.at, it.process.pid, value)),
+            _ => None,
+        }
     }
 }

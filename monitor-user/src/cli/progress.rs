@@ -1,7 +1,7 @@
-//! Progress of writing or reading a recording, on standard error if that is a terminal.
+//! Progress on standard error, if that is a terminal: of any work, and of writing or reading a
+//! recording.
 
-use super::time_range::TimeRange;
-use crate::cli::spinner::Spinner;
+use super::recording::args::TimeRange;
 use monitor_format::human;
 use monitor_model::id::Ns;
 use monitor_recording::Span;
@@ -9,6 +9,41 @@ use std::cell::Cell;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
+
+/// The progress text; erased on drop.
+pub struct Spinner {
+    is_terminal: bool,
+    has_shown: Cell<bool>,
+}
+
+impl Spinner {
+    /// Shows nothing yet.
+    pub fn new() -> Self {
+        Self { is_terminal: std::io::stderr().is_terminal(), has_shown: Cell::new(false) }
+    }
+
+    /// Replaces the text.
+    pub fn show(&self, text: &str) {
+        if self.is_terminal {
+            self.has_shown.set(true);
+            // A closed standard error is ignored.
+            let _ = write!(std::io::stderr().lock(), "\r{text}\x1b[K");
+        }
+    }
+
+    /// Erases the text.
+    pub fn clear(&self) {
+        if self.has_shown.take() {
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+        }
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
 
 /// Time before any progress is shown.
 const SHOW_AFTER: Duration = Duration::from_secs(1);

@@ -1,0 +1,47 @@
+//! What the formats of a report print.
+//!
+//! In: the accumulated usage, and the header of the recording. Out: both, with what is derived from
+//! them for every format.
+
+use crate::cli::recording::args::rfc3339;
+use monitor_model::id::Ns;
+use monitor_recording::Header;
+use monitor_sampling::usage_report::{ReportBy, UsageReport};
+use std::path::Path;
+
+/// Entries with a plot of their own.
+pub const PLOTTED: usize = 8;
+
+/// What the formats print.
+pub struct ReportInput<'a> {
+    /// The file.
+    pub path: &'a Path,
+    /// Header of the recording.
+    pub header: &'a Header,
+    /// The grouping of entries.
+    pub by: ReportBy,
+    /// Maximum entries in the text.
+    pub top: usize,
+    /// The accumulated usage.
+    pub ledger: &'a UsageReport,
+    /// Missing or damaged parts.
+    pub notes: &'a [String],
+}
+
+/// Percent of one processor, from hundredths.
+pub fn percent(hundredths: u64) -> f64 {
+    hundredths as f64 / 100.0
+}
+
+/// The recorded time range as text.
+pub fn span_text(ledger: &UsageReport) -> String {
+    let Some((first, last, samples)) = ledger.span() else { return "nothing".into() };
+    let mut text = format!("{} to {}, ", rfc3339(first.unix), rfc3339(last.unix));
+    monitor_format::human::duration(length(ledger).0 as f64, &mut text);
+    text + &format!(", {samples} samples")
+}
+
+/// The duration of the recorded time range.
+pub fn length(ledger: &UsageReport) -> Ns {
+    ledger.span().map_or(Ns(0), |(first, last, _)| last.boot.since(first.boot))
+}
