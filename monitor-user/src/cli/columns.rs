@@ -1,10 +1,10 @@
 //! The columns of the table: the default ones, which fit 80 characters, and those of a sample whose
 //! request is unknown.
 //!
-//! In: the scope, the switches and the sample mode, or a sample. Out: a `Layout`. A single sample shows
-//! totals, periodic samples show rates. A switch such as `--disk` adds what it counts and replaces less
-//! precise columns. Wide terminals show more; where a line is too short, the least useful columns are
-//! left out first.
+//! In: the scope, the switches and the sample mode, or a sample. Out: a `Layout`. A single sample
+//! shows totals, periodic samples show rates. A switch such as `--disk` adds what it counts and
+//! replaces less precise columns. Wide terminals show more; where a line is too short, the least
+//! useful columns are left out first.
 
 use monitor_format::{Layout, OptionalColumn};
 use monitor_model::field::{DiskField, NetField, NodeField, ProcessField};

@@ -16,7 +16,6 @@ mod fields;
 mod log;
 mod monitors;
 mod output;
-mod pid_targets;
 mod pipeline;
 mod plan;
 mod progress;

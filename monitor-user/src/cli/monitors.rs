@@ -1,11 +1,11 @@
 //! `monitor start`, `list`, `cancel` and `events`: the monitors at the daemon.
 //!
-//! `start` prints the samples of a new monitor, or leaves it running on a lease; `events` prints those
-//! of detached ones, as tables or one JSON object per line. While it reads, the monitor is attached to
-//! this client; its lease restarts when the client disconnects.
+//! `start` prints the samples of a new monitor, or leaves it running on a lease; `events` prints
+//! those of detached ones, as tables or one JSON object per line. While it reads, the monitor is
+//! attached to this client; its lease restarts when the client disconnects.
 
 use super::args::daemon::{CancelArgs, EventsArgs, ListArgs, StartArgs};
-use super::client::{connect, runtime};
+use super::client::with_daemon;
 use super::columns::SampleMode;
 use super::event_writer::EventWriter;
 use super::exit::{Exit, Failure};
@@ -36,8 +36,7 @@ pub fn start(args: &StartArgs) -> Result<Exit, Failure> {
     };
     // Before it starts: an unwritable file must not leave a monitor behind.
     let output = args.reading.output.as_deref().map_or(Ok(Output::Stream), Output::deferred)?;
-    runtime()?.block_on(async {
-        let client = connect(args.daemon.socket.as_deref()).await?;
+    with_daemon(args.daemon.socket.as_deref(), async |client| -> Result<Exit, Failure> {
         let series = client.start(&request).await?;
         if args.detach {
             return detached(args, &series);
@@ -50,7 +49,7 @@ pub fn start(args: &StartArgs) -> Result<Exit, Failure> {
 
 /// Prints what was started and how to read and cancel it.
 fn detached(args: &StartArgs, series: &Series) -> Result<Exit, Failure> {
-    let (every, lease) = (human(args.every), human(args.lease));
+    let (every, lease) = (interval_text(args.every), interval_text(args.lease));
     let name = series.id();
     let socket = args.daemon.socket.as_deref();
     let at = socket.map(|path| format!(" --socket {}", path.display())).unwrap_or_default();
@@ -62,20 +61,15 @@ fn detached(args: &StartArgs, series: &Series) -> Result<Exit, Failure> {
     output::print(text.as_bytes())
 }
 
-fn human(time: Duration) -> humantime::FormattedDuration {
+fn interval_text(time: Duration) -> humantime::FormattedDuration {
     humantime::format_duration(time)
 }
 
 /// Lists the monitors.
 pub fn list(args: &ListArgs) -> Result<Exit, Failure> {
-    let listed = runtime()?.block_on(async {
-        let client = connect(args.daemon.socket.as_deref()).await?;
-        Ok::<_, Failure>(client.list().await?)
-    })?;
-    if args.printed.is_json() {
-        return output::print(output::json(&listed)?.as_bytes());
-    }
-    output::print(table(&listed).as_bytes())
+    let socket = args.daemon.socket.as_deref();
+    let listed = with_daemon(socket, async |client| client.list().await)?;
+    output::report(&listed, args.printed.is_json(), |listed| table(listed))
 }
 
 /// Cancels one monitor or all, and prints their names.
@@ -86,11 +80,9 @@ pub fn cancel(args: &CancelArgs) -> Result<Exit, Failure> {
         requestor: args.requestor,
         ..client::Cancel::default()
     };
-    let ended = runtime()?.block_on(async {
-        let client = connect(args.daemon.socket.as_deref()).await?;
-        Ok::<_, Failure>(client.cancel(&which).await?)
-    })?;
-    let lines: String = ended.iter().map(|id| format!("{}\n", escaped_name(id))).collect();
+    let socket = args.daemon.socket.as_deref();
+    let ended = with_daemon(socket, async |client| client.cancel(&which).await)?;
+    let lines: String = ended.iter().map(|id| human::escaped_text(id) + "\n").collect();
     output::print(lines.as_bytes())
 }
 
@@ -101,14 +93,11 @@ fn table(listed: &[MonitorSummary]) -> String {
     );
     for monitor in listed {
         let time = |ns: Option<u64>| {
-            let Some(ns) = ns else { return "-".to_owned() };
-            let mut text = String::new();
-            human::duration(ns as f64, &mut text);
-            text
+            ns.map_or_else(|| "-".to_owned(), |ns| human::duration_text(ns as f64))
         };
         text += &format!(
             "{:<20} {:>6} {:>8} {:>7} {:>8} {:>6} {:>5} {:>7}\n",
-            escaped_name(&monitor.id),
+            human::escaped_text(&monitor.id),
             monitor.uid,
             monitor.requestor,
             monitor.ended.map_or_else(|| time(monitor.period_ns), |_| "ended".to_owned()),
@@ -121,17 +110,9 @@ fn table(listed: &[MonitorSummary]) -> String {
     text
 }
 
-/// A name with control characters escaped, safe for a terminal.
-fn escaped_name(id: &str) -> String {
-    let mut text = String::new();
-    human::escaped(id, &mut text);
-    text
-}
-
 /// Prints the samples of one monitor, or of all detached ones.
 pub fn events(args: &EventsArgs) -> Result<Exit, Failure> {
-    runtime()?.block_on(async {
-        let client = connect(args.daemon.socket.as_deref()).await?;
+    with_daemon(args.daemon.socket.as_deref(), async |client| -> Result<Exit, Failure> {
         match &args.name {
             Some(name) => print(client.attach(name).await?, args.follow, event_writer(args)).await,
             None => print_all(&client, args).await,

@@ -223,6 +223,16 @@ pub fn json(value: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(value).map(|text| text + "\n").map_err(Failure::failed)
 }
 
+/// Prints a value as JSON, or as the text that `table` makes.
+pub fn report<T: Serialize>(
+    value: &T,
+    is_json: bool,
+    table: impl FnOnce(&T) -> String,
+) -> Result<Exit, Failure> {
+    let text = if is_json { json(value)? } else { table(value) };
+    print(text.as_bytes())
+}
+
 /// Prints a text to standard error. A closed standard error is ignored.
 pub fn print_to_stderr(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());

@@ -6,7 +6,6 @@ use monitor_format::human;
 use monitor_model::id::Ns;
 use monitor_recording::Span;
 use std::cell::Cell;
-use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
@@ -113,13 +112,10 @@ fn hundredths(done: Ns, whole: Ns) -> u64 {
 }
 
 fn line(seconds: f64, (samples, bytes): (u64, u64), processes: usize) -> String {
-    let mut out = String::from("recording ");
-    human::duration(seconds * 1e9, &mut out);
-    let _ = write!(out, "  {samples} samples  {processes} processes  ");
-    human::scaled(bytes as f64, 1024.0, &mut out);
-    out.push_str("B, ");
-    human::scaled(bytes as f64 / seconds.max(1.0), 1024.0, &mut out);
-    out + "B/s"
+    let time = human::duration_text(seconds * 1e9);
+    let [written, rate] = [bytes as f64, bytes as f64 / seconds.max(1.0)]
+        .map(|bytes| human::scaled_text(bytes, 1024.0));
+    format!("recording {time}  {samples} samples  {processes} processes  {written}B, {rate}B/s")
 }
 
 #[cfg(test)]

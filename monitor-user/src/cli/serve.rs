@@ -1,9 +1,10 @@
-//! `monitor serve`: runs the daemon until it is terminated, and `monitor user-worker`, which it starts.
+//! `monitor serve`: runs the daemon until it is terminated, and `monitor user-worker`, which it
+//! starts.
 //!
-//! In: arguments, the environment, the configuration file. Out: one effective configuration; arguments
-//! override the environment, which overrides the file. SIGHUP reloads the file. A user worker acts on
-//! processes with the rights of one user; its standard input is the socket to the daemon, and without
-//! one it fails: it is not for users.
+//! In: arguments, the environment, the configuration file. Out: one effective configuration;
+//! arguments override the environment, which overrides the file. SIGHUP reloads the file. A user
+//! worker acts on processes with the rights of one user; its standard input is the socket to the
+//! daemon, and without one it fails: it is not for users.
 
 use super::args::{ServeArgs, UserWorkerArgs};
 use super::config::{self, Overrides};

@@ -1,7 +1,7 @@
 //! `monitor services`: the manual of the services, generated from the service list.
 //!
-//! In: the service list, and the services that tools have registered at the daemon. Out: prototypes as
-//! the specification writes them, the manual, and examples, each of which is run as a test.
+//! In: the service list, and the services that tools have registered at the daemon. Out: prototypes
+//! as the specification writes them, the manual, and examples, each of which is run as a test.
 //! `--format markdown` prints docs/SERVICES.md.
 
 use super::args::daemon::ServicesArgs;

@@ -140,7 +140,7 @@ impl PeriodicTask for LocalWatch {
         }
     }
 
-    fn wake(&self) -> Option<std::io::Result<OwnedFd>> {
+    fn wake(&self) -> std::io::Result<Option<OwnedFd>> {
         self.pipeline.wake()
     }
 

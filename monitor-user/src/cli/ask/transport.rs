@@ -1,6 +1,7 @@
 //! Connections to a request engine: the one of the daemon, or one in this process.
 //!
-//! In: request lines. Out: reply lines, through a channel. A thread reads the replies of the daemon.
+//! In: request lines. Out: reply lines, through a channel. A thread reads the replies of the
+//! daemon.
 
 use crate::cli::exit::{Exit, Failure};
 use monitor_backends::host;

@@ -1,9 +1,10 @@
 //! `monitor replay FILE --page`: the daemon's web page, over a recording.
 //!
-//! In: a recording, and an address to listen on. Out: a page with a seek bar; its address is printed.
-//! This process serves the page until it is interrupted, and creates no file. Its backend returns the
-//! sample at the time of the playback clock; after a seek it returns the previous sample first for a
-//! moment, so that periodic readers have rates at once, also while playback is paused.
+//! In: a recording, and an address to listen on. Out: a page with a seek bar; its address is
+//! printed. This process serves the page until it is interrupted, and creates no file. Its backend
+//! returns the sample at the time of the playback clock; after a seek it returns the previous
+//! sample first for a moment, so that periodic readers have rates at once, also while playback is
+//! paused.
 
 use super::args::{Speed, TimeRange};
 use crate::cli::client::runtime;

@@ -1,23 +1,23 @@
 //! `monitor record FILE`: records samples to a file. The daemon reads, if one answers.
 //!
-//! It ends after the given time, number of samples or size, or when it is interrupted; all of these are
-//! a normal end. A series contains what the daemon shows to this user; the boot time, which the daemon
-//! does not send, is added from the clocks of this process: they are the same.
+//! It ends after the given time, number of samples or size, or when it is interrupted; all of these
+//! are a normal end. A series contains what the daemon shows to this user; the boot time, which the
+//! daemon does not send, is added from the clocks of this process: they are the same.
 
 use super::args::RecordArgs;
 use crate::cli::args::ReadingArgs;
-use crate::cli::client::{find, runtime};
+use crate::cli::client::{self, DISCONNECTED, find, reconnected, runtime};
 use crate::cli::columns::SampleMode;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::log;
 use crate::cli::output::{OutputState, notice};
-use crate::cli::pid_targets::PidTargets;
+use crate::cli::pipeline::PidTargets;
 use crate::cli::plan::Plan;
 use crate::cli::progress::WriteProgress;
-use crate::cli::run_loop::{self, LoopEnd, PeriodicTask, skipped_note};
+use crate::cli::run_loop::{self, EndSignals, LoopEnd, PeriodicTask, skipped_note};
 use monitor_backend::Backend;
 use monitor_backends::{host, select};
-use monitor_client::{Client, Error, Series, SeriesItem};
+use monitor_client::{Client, Series, SeriesItem};
 use monitor_format::{OutputFormat, human};
 use monitor_model::field::{
     Category, CpuField, DiskField, Field, NetField, NodeField, ProcessField, Role,
@@ -28,7 +28,7 @@ use monitor_model::request::MonitorRequest;
 use monitor_model::sample::{BackendKind, Note, Sample};
 use monitor_protocol::event::{EndReason, Event};
 use monitor_recording::{Existing, Header, RotateOptions, RotatingWriter, WriteOutcome, Writer};
-use monitor_sampling::job::JobTable;
+use monitor_sampling::pipeline::SampleReader;
 use monitor_sampling::process_tree::ProcessTree;
 use monitor_sampling::schedule::Schedule;
 use monitor_sampling::select_rows::RowSelector;
@@ -36,7 +36,6 @@ use monitor_sys::clock;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Records until the end.
 pub fn record(args: &RecordArgs) -> Result<Exit, Failure> {
@@ -132,10 +131,6 @@ struct DaemonRecorder {
     over: bool,
 }
 
-fn garbled(error: serde_json::Error) -> Error {
-    Error::Protocol { why: error.to_string() }
-}
-
 impl DaemonRecorder {
     /// Starts the monitor, then creates the file.
     async fn start(args: &RecordArgs, plan: &Plan, client: &Client) -> Result<Self, Failure> {
@@ -154,7 +149,7 @@ impl DaemonRecorder {
             Some(SeriesItem::Event(event)) => event,
             _ => return Err(Failure::failed("the daemon sent no sample")),
         };
-        let rates = first.rates().map_err(garbled)?.unwrap_or_default();
+        let rates = client::rates(&first)?.unwrap_or_default();
         let sink = open_sink(args, &first.node, rates.sample.backend.name())?;
         let mut source = Self { series, sink, before: None, missed: 0, over: false };
         source.over = !source.record(SeriesItem::Event(first))?;
@@ -163,18 +158,11 @@ impl DaemonRecorder {
 
     /// Records until the end.
     async fn run(mut self) -> Result<Exit, Failure> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| {
-                Failure::failed(format!("cannot install signal handlers: {error}"))
-            })
-        };
-        let mut interrupt = listen(SignalKind::interrupt())?;
-        let mut terminate = listen(SignalKind::terminate())?;
+        let mut signals = EndSignals::install()?;
         while !self.over {
             let event = tokio::select! {
                 biased;
-                _ = interrupt.recv() => break,
-                _ = terminate.recv() => break,
+                _ = signals.recv() => break,
                 event = self.series.next() => event?,
             };
             let Some(event) = event else { break };
@@ -186,11 +174,8 @@ impl DaemonRecorder {
     /// Records an event. Returns whether to continue.
     fn record(&mut self, event: SeriesItem) -> Result<bool, Failure> {
         match event {
-            SeriesItem::Disconnected => notice("connection to the daemon lost; waiting for it"),
-            SeriesItem::Reconnected(after) => self.sink.note(Note::missing(format!(
-                "connection to the daemon was lost for {:.1} s: no samples of that time",
-                after.as_secs_f64()
-            ))),
+            SeriesItem::Disconnected => notice(DISCONNECTED),
+            SeriesItem::Reconnected(after) => self.sink.note(Note::missing(reconnected(after))),
             SeriesItem::Event(event) => {
                 if let Some(sample) = self.sample(&event)?
                     && self.sink.append(sample)? == OutputState::Closed
@@ -212,17 +197,10 @@ impl DaemonRecorder {
 
     /// The sample of an event, with notes about skipped and dropped ones.
     fn sample(&mut self, event: &Event) -> Result<Option<Sample>, Failure> {
-        let late = event.missed.saturating_sub(self.missed);
-        self.missed = event.missed;
-        if late > 0 {
-            let text = format!("{late} readings skipped: one took longer than the interval");
-            self.sink.note(Note::remark(text));
+        for note in client::delivery_notes(event, &mut self.missed) {
+            self.sink.note(note);
         }
-        if event.dropped > 0 {
-            let text = format!("{} samples dropped: this client read too slowly", event.dropped);
-            self.sink.note(Note::missing(text));
-        }
-        let Some(rates) = event.rates().map_err(garbled)? else { return Ok(None) };
+        let Some(rates) = client::rates(event)? else { return Ok(None) };
         let mut sample = rates.sample;
         let since_boot = {
             let now = clock::now();
@@ -239,11 +217,9 @@ impl DaemonRecorder {
 
 /// A backend and the sink that records its samples.
 struct LocalRecorder {
-    backend: Box<dyn Backend>,
-    read_spec: ReadSpec,
+    reader: SampleReader,
     targets: Option<PidTargets>,
     selector: RowSelector,
-    jobs: JobTable,
     schedule: Schedule,
     sink: RecordingSink,
 }
@@ -258,24 +234,18 @@ impl LocalRecorder {
             // These names cannot be looked up later.
             plan.read_spec.costly.extend([ProcessField::User, ProcessField::Job]);
         }
-        let mut sink = open_sink(args, &host_name(), backend.kind().name())?;
+        let mut sink = open_sink(args, &host::name(), backend.kind().name())?;
         opening.iter().for_each(|note| notice(&note.text));
         opening.into_iter().for_each(|note| sink.note(note));
         let schedule = Schedule::new(Ns(0), Ns::from(args.every), sample_count(args));
         Ok(Self {
-            backend,
-            read_spec: plan.read_spec,
+            reader: SampleReader::new(backend, plan.read_spec, true),
             targets: Some(targets),
             selector: plan.selector,
-            jobs: JobTable::default(),
             schedule,
             sink,
         })
     }
-}
-
-fn host_name() -> String {
-    monitor_backends::host::name().to_string()
 }
 
 impl PeriodicTask for LocalRecorder {
@@ -284,16 +254,12 @@ impl PeriodicTask for LocalRecorder {
     }
 
     fn tick(&mut self) -> Result<OutputState, Failure> {
-        let mut sample = self.backend.read(&self.read_spec)?;
+        let mut sample = self.reader.read()?;
         if let Some(targets) = self.targets.take()
             && let Some(message) = targets.absent(&sample)?
         {
             notice(&message);
             sample.notes.push(Note::missing(message));
-        }
-        self.backend.describe(&mut sample.processes, &self.read_spec);
-        if self.read_spec.wants(ProcessField::Job) {
-            self.jobs.learn(&mut sample);
         }
         sample.events = self.selector.events(&sample).into_owned();
         let filter = &self.selector.filter;
@@ -307,12 +273,12 @@ impl PeriodicTask for LocalRecorder {
         }
     }
 
-    fn wake(&self) -> Option<std::io::Result<OwnedFd>> {
-        self.backend.wake_fd().map(|fd| fd.try_clone_to_owned())
+    fn wake(&self) -> std::io::Result<Option<OwnedFd>> {
+        self.reader.wake()
     }
 
     fn drain(&mut self) {
-        self.backend.drain();
+        self.reader.backend.drain();
     }
 
     /// Finishes the file, for every kind of end.
@@ -366,8 +332,7 @@ impl RecordingSink {
         self.progress.finish();
         ended?;
         let (samples, bytes) = self.roll.written();
-        let mut size = String::new();
-        human::scaled(bytes as f64, 1024.0, &mut size);
+        let size = human::scaled_text(bytes as f64, 1024.0);
         notice(&format!("{samples} samples, {size}B"));
         Ok(self.exit)
     }

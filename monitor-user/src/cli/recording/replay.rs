@@ -1,5 +1,5 @@
-//! `monitor replay FILE` and `monitor export FILE`: print a recording as `watch` would print it, at its
-//! original speed or a multiple of it, or as fast as possible to another format.
+//! `monitor replay FILE` and `monitor export FILE`: print a recording as `watch` would print it, at
+//! its original speed or a multiple of it, or as fast as possible to another format.
 //!
 //! Parquet is binary, so it is not printed to a terminal. A frame is formatted before it is due.
 

@@ -4,8 +4,8 @@
 //! interrupts a call. A changed query replaces the series. If the connection is lost, the task
 //! waits for the daemon and reports the gap.
 
+use crate::cli::client::{self, DISCONNECTED, reconnected};
 use monitor_client::{Client, Error, Series, SeriesItem as Event};
-use monitor_format::human;
 use monitor_model::id::Ns;
 use monitor_model::request::MonitorRequest;
 use monitor_model::sample::Process;
@@ -159,13 +159,10 @@ impl DaemonReader {
         let event = match event {
             None => return Ok(Some(FeedEvent::Ended("the daemon ended the series".into()))),
             Some(Event::Disconnected) => {
-                let text = "connection to the daemon lost; waiting for it";
-                return Ok(Some(FeedEvent::Message(text.into())));
+                return Ok(Some(FeedEvent::Message(DISCONNECTED.into())));
             }
             Some(Event::Reconnected(after)) => {
-                let mut text = String::from("connection to the daemon was lost for ");
-                human::duration(after.as_nanos() as f64, &mut text);
-                return Ok(Some(FeedEvent::Message(text + ": no samples of that time")));
+                return Ok(Some(FeedEvent::Message(reconnected(after))));
             }
             Some(Event::Event(event)) => event,
         };
@@ -173,7 +170,7 @@ impl DaemonReader {
             let why = event.message.clone().unwrap_or_else(|| format!("{reason:?}"));
             return Ok(Some(FeedEvent::Ended(format!("the daemon ended the series: {why}"))));
         }
-        let Some(mut rates) = event.rates().map_err(garbled)? else { return Ok(None) };
+        let Some(mut rates) = client::rates(&event)? else { return Ok(None) };
         // The first sample of a new series has no rates: keep the old frame until the second.
         if rates.interval.is_none() && std::mem::replace(&mut self.begun, true) {
             return Ok(None);
@@ -216,16 +213,12 @@ async fn next_process(
             Some(_) => continue,
             None => return Ok(None),
         };
-        let rates = event.rates().map_err(garbled)?;
+        let rates = client::rates(&event)?;
         let process = rates.and_then(|it| it.sample.processes.into_iter().next());
         if process.is_some() || event.ended.is_some() {
             return Ok(process.map(Box::new));
         }
     }
-}
-
-fn garbled(error: serde_json::Error) -> Error {
-    Error::Protocol { why: error.to_string() }
 }
 
 /// Reads the costs of this program and of the daemon.

@@ -1,8 +1,8 @@
 //! Output of `monitor when`: events and the final summary, as text or as JSON.
 //!
-//! In: calls and records of rule programs. Out: events with symbolic names, and the summary: lines and
-//! a table, or one JSON object per line (docs/OUTPUT.md). Control characters in command names and
-//! arguments are escaped in the text; unknown values are absent in JSON.
+//! In: calls and records of rule programs. Out: events with symbolic names, and the summary: lines
+//! and a table, or one JSON object per line (docs/OUTPUT.md). Control characters in command names
+//! and arguments are escaped in the text; unknown values are absent in JSON.
 
 use monitor_event::tap::Edge;
 use monitor_format::{events, human};
@@ -225,9 +225,7 @@ fn table(rows: &[SummaryRow]) -> String {
 }
 
 fn span(ns: Ns) -> String {
-    let mut text = String::new();
-    human::duration(ns.0 as f64, &mut text);
-    text
+    human::duration_text(ns.0 as f64)
 }
 
 /// The object of an event, with its keys in this order.

@@ -1,7 +1,7 @@
 //! The session of `monitor when`: attaches the rule, prints its records, ends with a table.
 //!
-//! It watches existing processes, or a command that is held until the rule is attached. It ends when
-//! the command or the last process exits, at the given time or number of lines, or when it is
+//! It watches existing processes, or a command that is held until the rule is attached. It ends
+//! when the command or the last process exits, at the given time or number of lines, or when it is
 //! interrupted.
 
 use super::args::WhenArgs;

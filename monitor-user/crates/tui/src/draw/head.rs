@@ -50,9 +50,7 @@ fn summary(state: &ScreenState, area: Rect, buffer: &mut Buffer) {
     let width = u16::try_from(right.width()).unwrap_or(u16::MAX);
     let left = Rect { width: area.width.saturating_sub(width + 1), ..area };
     let mut line = LineWriter::new(buffer, state.theme, left);
-    let mut node = String::new();
-    human::escaped(&sample.node, &mut node);
-    line.text(Role::Title, &node).skip(1);
+    line.text(Role::Title, &human::escaped_text(&sample.node)).skip(1);
     if !state.has_data {
         line.text(Role::Dim, "reading ...");
         return;
@@ -94,9 +92,7 @@ fn load(node: &Node, line: &mut LineWriter<'_>) {
 }
 
 fn span(time: std::time::Duration) -> String {
-    let mut text = String::new();
-    human::duration(time.as_nanos() as f64, &mut text);
-    text
+    human::duration_text(time.as_nanos() as f64)
 }
 
 /// The usage of the monitor, and the state of its probes.
@@ -108,7 +104,7 @@ fn cost(state: &ScreenState) -> String {
             let _ = write!(text, "{percent:.1}% ");
         }
         if let Some(bytes) = cost.rss_bytes {
-            human::scaled(bytes as f64, 1024.0, &mut text);
+            text += &human::scaled_text(bytes as f64, 1024.0);
             text.push(' ');
         }
     }
@@ -128,11 +124,7 @@ fn probes(state: &ScreenState) -> &'static str {
 
 fn memory_and_pressure((state, node): (&ScreenState, &Node), area: Rect, buffer: &mut Buffer) {
     let mut line = LineWriter::new(buffer, state.theme, area);
-    let bytes = |number: f64| {
-        let mut text = String::new();
-        human::scaled(number, 1024.0, &mut text);
-        text
-    };
+    let bytes = |number| human::scaled_text(number, 1024.0);
     let mut share = |name: &str, used: f64, total: f64, cells: u16| {
         line.text(Role::Accent, name).skip(1).bar(used / total.max(1.0), cells).skip(1);
         line.whole(&[(Role::Text, &format!("{}/{}", bytes(used), bytes(total)))]).skip(2);

@@ -181,8 +181,7 @@ fn cost(it: &Usage) -> String {
         text += &format!(" {percent:.2}% of one processor");
     }
     if let Some(bytes) = it.rss_bytes {
-        text.push_str("  resident ");
-        human::scaled(bytes as f64, 1024.0, &mut text);
+        text += &format!("  resident {}", human::scaled_text(bytes as f64, 1024.0));
     }
     text
 }
@@ -200,12 +199,7 @@ fn probe(it: &CapabilityReport) -> (Role, String) {
 }
 
 fn count(number: Option<u64>, base: f64) -> String {
-    let mut text = String::new();
-    match number {
-        Some(number) => human::scaled(number as f64, base, &mut text),
-        None => text.push('-'),
-    }
-    text
+    number.map_or_else(|| "-".into(), |number| human::scaled_text(number as f64, base))
 }
 
 /// An explanation below a line, indented.

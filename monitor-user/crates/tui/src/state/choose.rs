@@ -200,11 +200,7 @@ impl ScreenState {
                 "this is a recording: actions need live processes"
             }
             Some(it) if it.ended() => "this process has ended",
-            Some(it) => {
-                let mut name = String::new();
-                human::escaped(&it.comm(), &mut name);
-                return Some((it.id, name));
-            }
+            Some(it) => return Some((it.id, human::escaped_text(&it.comm()))),
             None if self.view.group_by.is_some() => {
                 "a group: open it with Enter, then select a process"
             }

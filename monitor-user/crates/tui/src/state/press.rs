@@ -1,5 +1,5 @@
-//! Keys and the mouse: the wheel moves the cursor; a click selects a row, a sort column, a page of the
-//! details, a key in the last line, or an entry of a list.
+//! Keys and the mouse: the wheel moves the cursor; a click selects a row, a sort column, a page of
+//! the details, a key in the last line, or an entry of a list.
 
 use super::menu::{Menu, MenuResult};
 use super::prompt::{self, Prompt};

@@ -1,8 +1,8 @@
 //! The rows of the table, and the cursor on them.
 //!
-//! In: rates and the view. Out: those that match the condition, in order, as a list, a tree or groups;
-//! they are indices into the sample, so that nothing is copied. The cursor stays on its process or group
-//! when the order changes. Before a selection it is on the first row.
+//! In: rates and the view. Out: those that match the condition, in order, as a list, a tree or
+//! groups; they are indices into the sample, so that nothing is copied. The cursor stays on its
+//! process or group when the order changes. Before a selection it is on the first row.
 
 use super::View;
 use super::tree::{self, TreePos};

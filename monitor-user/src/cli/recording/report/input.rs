@@ -4,6 +4,7 @@
 //! them for every format.
 
 use crate::cli::recording::args::rfc3339;
+use monitor_format::human;
 use monitor_model::id::Ns;
 use monitor_recording::Header;
 use monitor_sampling::usage_report::{ReportBy, UsageReport};
@@ -36,9 +37,9 @@ pub fn percent(hundredths: u64) -> f64 {
 /// The recorded time range as text.
 pub fn span_text(ledger: &UsageReport) -> String {
     let Some((first, last, samples)) = ledger.span() else { return "nothing".into() };
-    let mut text = format!("{} to {}, ", rfc3339(first.unix), rfc3339(last.unix));
-    monitor_format::human::duration(length(ledger).0 as f64, &mut text);
-    text + &format!(", {samples} samples")
+    let length = human::duration_text(length(ledger).0 as f64);
+    let (first, last) = (rfc3339(first.unix), rfc3339(last.unix));
+    format!("{first} to {last}, {length}, {samples} samples")
 }
 
 /// The duration of the recorded time range.

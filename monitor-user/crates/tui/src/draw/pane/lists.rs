@@ -34,11 +34,7 @@ fn listed(state: &ScreenState, all: &[Connection], area: Rect, buffer: &mut Buff
     LineWriter::new(buffer, state.theme, first).text(Role::Title, &title);
     let shown = usize::from(area.height).saturating_sub(1);
     for (it, line) in all.iter().zip(lines) {
-        let queues = it.queues.map(|bytes| {
-            let mut text = String::new();
-            human::scaled(bytes.into(), 1024.0, &mut text);
-            text
-        });
+        let queues = it.queues.map(|bytes| human::scaled_text(bytes.into(), 1024.0));
         let (local, remote) = (it.local.to_string(), it.remote.to_string());
         let text = format!(
             " {:<5}{local:<wide$} {remote:<wide$} {:<11} {:>6} {:>6}",

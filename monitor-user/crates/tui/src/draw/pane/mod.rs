@@ -60,9 +60,7 @@ fn heading(state: &ScreenState, open: Tab, area: Rect, buffer: &mut Buffer) {
         LineWriter::new(buffer, state.theme, cell).text(role, &text);
     }
     if let Some(process) = process(state) {
-        let mut name = format!(" {} ", process.id.pid.0);
-        human::escaped(&process.comm(), &mut name);
-        name.push(' ');
+        let name = format!(" {} {} ", process.id.pid.0, human::escaped_text(&process.comm()));
         let width = u16::try_from(name.chars().count()).unwrap_or(0);
         let mut line = LineWriter::new(buffer, state.theme, area);
         line.to(area.right().saturating_sub(width + 1)).text(Role::Title, &name);

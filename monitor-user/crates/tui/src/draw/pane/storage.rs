@@ -102,8 +102,7 @@ fn latencies(
     let bars = plot::powers(histogram, usize::from(area.height).saturating_sub(1));
     let most = bars.iter().map(|(_, count)| *count).max().unwrap_or(1).max(1);
     for ((until, count), line) in bars.iter().zip(lines) {
-        let mut text = String::new();
-        human::duration(*until as f64, &mut text);
+        let text = human::duration_text(*until as f64);
         let mut it = LineWriter::new(buffer, state.theme, line);
         it.right(Role::Accent, &text, 8).skip(1);
         let cells = it.left().saturating_sub(10);
