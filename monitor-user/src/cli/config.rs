@@ -1,7 +1,7 @@
 //! `monitor config`: checks the configuration of the daemon, or prints the effective one: the file,
 //! overridden by arguments and environment.
 
-use super::args::{ConfigArgs, ConfigCommand};
+use super::args::daemon::{ConfigArgs, ConfigCommand, OverrideArgs};
 use super::exit::{Exit, Failure};
 use super::{log, output};
 use monitor_backends::select::BackendChoice;
@@ -21,9 +21,8 @@ pub fn config(args: &ConfigArgs) -> Result<Exit, Failure> {
             };
             output::print(text.as_bytes())
         }
-        ConfigCommand::Show { file, socket, backend } => {
-            let overrides =
-                Overrides { socket: socket.clone(), backend: *backend, log: log::env_level() };
+        ConfigCommand::Show { file, overrides } => {
+            let overrides = Overrides::from_args(overrides);
             let loaded = read(file.path(), &overrides).map_err(print_errors)?;
             output::print(effective_config(&loaded, &overrides)?.as_bytes())
         }
@@ -77,6 +76,13 @@ pub struct Overrides {
     pub backend: Option<BackendChoice>,
     /// `MONITOR_LOG`.
     pub log: Option<&'static str>,
+}
+
+impl Overrides {
+    /// Those of the arguments and of the environment.
+    pub fn from_args(args: &OverrideArgs) -> Self {
+        Self { socket: args.socket.clone(), backend: args.backend, log: log::env_level() }
+    }
 }
 
 /// Reads the file and applies the overrides.

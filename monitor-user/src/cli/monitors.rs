@@ -12,7 +12,7 @@ use super::exit::{Exit, Failure};
 use super::output::{self, Output, notice};
 use super::plan::Plan;
 use super::series_printer::{DrawMode, SeriesPrinter};
-use super::watch::redraws;
+use super::watch::draw_mode;
 use monitor_client as client;
 use monitor_client::{Client, Series};
 use monitor_format::human;
@@ -42,8 +42,7 @@ pub fn start(args: &StartArgs) -> Result<Exit, Failure> {
             return detached(args, &series);
         }
         let writer = EventWriter::series(&plan, output::paint(&output));
-        let draw_mode = if redraws(&args.reading) { DrawMode::Redraw } else { DrawMode::Append };
-        SeriesPrinter::new(series, writer, output, draw_mode)?.run(None).await
+        SeriesPrinter::new(series, writer, output, draw_mode(&args.reading))?.run(None).await
     })
 }
 

@@ -98,39 +98,40 @@ impl Output {
                 *self = Self::file(path)?;
                 self.put(frame)
             }
-            Self::Replace(path) => replace_file(path, frame),
+            Self::Replace(path) => {
+                state_after(replace(path, frame), |error| cannot_write(path, error))
+            }
         }
     }
 }
 
 fn write_out(bytes: &[u8]) -> Result<OutputState, Failure> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+    let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    state_after(written, |error| {
+        Failure::failed(format!("cannot write to standard output: {error}"))
+    })
+}
+
+/// A closed pipe is a state, not an error.
+fn state_after(
+    written: std::io::Result<()>,
+    failure: impl FnOnce(&std::io::Error) -> Failure,
+) -> Result<OutputState, Failure> {
+    match written {
         Ok(()) => Ok(OutputState::Open),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(OutputState::Closed),
-        Err(error) => Err(Failure::failed(format!("cannot write to standard output: {error}"))),
+        Err(error) => Err(failure(&error)),
     }
 }
 
 fn append(path: &Path, file: &mut File, frame: &[u8]) -> Result<OutputState, Failure> {
     let whole = file.stream_position();
-    match file.write_all(frame) {
-        Ok(()) => Ok(OutputState::Open),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(OutputState::Closed),
-        Err(error) => {
-            // A device cannot be truncated.
-            let _ = whole.and_then(|length| file.set_len(length));
-            Err(cannot_write(path, &error))
-        }
-    }
-}
-
-fn replace_file(path: &Path, frame: &[u8]) -> Result<OutputState, Failure> {
-    match replace(path, frame) {
-        Ok(()) => Ok(OutputState::Open),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(OutputState::Closed),
-        Err(error) => Err(cannot_write(path, &error)),
-    }
+    state_after(file.write_all(frame), |error| {
+        // A device cannot be truncated.
+        let _ = whole.and_then(|length| file.set_len(length));
+        cannot_write(path, error)
+    })
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {

@@ -194,17 +194,15 @@ impl<'a> RunReport<'a> {
         let mut commands: Vec<_> = totals.commands.iter().collect();
         commands.sort_by_key(|it| std::cmp::Reverse(it.cpu_ns));
         for it in commands.iter().take(WORDS) {
-            human::escaped(&it.comm, out);
             let times =
                 if it.processes > 1 { format!(" x{}", it.processes) } else { String::new() };
-            let _ = write!(out, "{times} ");
-            human::duration(it.cpu_ns as f64, out);
-            out.push_str(", ");
+            let (comm, cpu) =
+                (human::escaped_text(&it.comm), human::duration_text(it.cpu_ns as f64));
+            let _ = write!(out, "{comm}{times} {cpu}, ");
         }
         out.truncate(out.trim_end_matches([',', ' ', ':']).len());
         let more = commands.len().saturating_sub(WORDS);
-        let _ =
-            writeln!(out, "{}", if more > 0 { format!(", {more} more") } else { String::new() });
+        out.push_str(&if more > 0 { format!(", {more} more\n") } else { "\n".into() });
     }
 
     /// Whether no process can be missing: true with eBPF.
@@ -269,21 +267,14 @@ impl Serialize for RunReport<'_> {
 impl RunReport<'_> {
     /// Sums of counters, the peak memory and the percentiles, named as in the field list.
     fn serialize_fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        use F::{BlockReadP50, BlockReadP99, BlockWriteP50, BlockWriteP99, PeakRss};
+        let gauges = [PeakRss, BlockReadP50, BlockReadP99, BlockWriteP50, BlockWriteP99];
         for field in F::all() {
             let list = field.field();
-            let gauge = matches!(
-                field,
-                F::PeakRss
-                    | F::BlockReadP50
-                    | F::BlockReadP99
-                    | F::BlockWriteP50
-                    | F::BlockWriteP99
-            );
-            match self.row.value(field) {
-                Some(FieldValue::Number(n)) if gauge || list.role == Role::Counter => {
-                    map.serialize_entry(list.name, &n)?;
-                }
-                _ => {}
+            if let Some(FieldValue::Number(n)) = self.row.value(field)
+                && (list.role == Role::Counter || gauges.contains(&field))
+            {
+                map.serialize_entry(list.name, &n)?;
             }
         }
         Ok(())

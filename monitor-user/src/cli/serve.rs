@@ -29,8 +29,7 @@ const FILE_READERS: usize = 16;
 
 /// Runs the daemon.
 pub fn serve(args: &ServeArgs) -> Result<Exit, Failure> {
-    let overrides =
-        Overrides { socket: args.socket.clone(), backend: args.backend, log: log::env_level() };
+    let overrides = Overrides::from_args(&args.overrides);
     let file = args.config.clone();
     // Each connection needs a descriptor, and half of them are reserved for reading.
     let max_connections =

@@ -13,7 +13,7 @@ use std::fmt::Write;
 
 /// Requests and prints the status.
 pub fn status(args: &StatusArgs) -> Result<Exit, Failure> {
-    let status = with_daemon(args.socket.as_deref(), async |client| client.status().await)?;
+    let status = with_daemon(args.daemon.socket.as_deref(), async |client| client.status().await)?;
     output::report(&status, args.printed.is_json(), table)
 }
 

@@ -73,9 +73,9 @@ pub fn watch(args: &WatchArgs) -> Result<Exit, Failure> {
     let pipeline = Pipeline::open(plan, choice, probe_log, output::paint(&output))?;
     runtime.block_on(run_loop::run_with(|| {
         // After the signal handlers: a signal before them would leave the terminal changed.
-        let draw_mode = redraws(&args.reading);
-        let output = if draw_mode { Output::Screen(Screen::open()?) } else { output };
-        Ok(LocalWatch { pipeline, output, schedule: schedule(args) })
+        let output = if redraws(&args.reading) { Output::Screen(Screen::open()?) } else { output };
+        let schedule = Schedule::new(Ns(0), Ns::from(args.every), args.count);
+        Ok(LocalWatch { pipeline, output, schedule })
     }))
 }
 
@@ -86,10 +86,8 @@ async fn watch_by_daemon(
     output: Output,
     client: &Client,
 ) -> Result<Exit, Failure> {
-    let draw_mode = if redraws(&args.reading) { DrawMode::Redraw } else { DrawMode::Append };
-    let rows =
-        output::lines().filter(|_| draw_mode == DrawMode::Redraw).map(|lines| lines + MORE_ROWS);
-    let max_rows = rows.filter(|_| args.reading.part.processes());
+    let redraws = redraws(&args.reading) && args.reading.part.processes();
+    let max_rows = output::lines().filter(|_| redraws).map(|lines| lines + MORE_ROWS);
     let request = MonitorRequest {
         every_ns: Some(Ns::from(args.every).0),
         count: args.count,
@@ -105,11 +103,12 @@ async fn watch_by_daemon(
         failure
     })?;
     let writer = EventWriter::sample_forms(plan, output::paint(&output));
-    SeriesPrinter::new(series, writer, output, draw_mode)?.run(None).await
+    SeriesPrinter::new(series, writer, output, draw_mode(&args.reading))?.run(None).await
 }
 
-fn schedule(args: &WatchArgs) -> Schedule {
-    Schedule::new(Ns(0), Ns::from(args.every), args.count)
+/// How frames follow each other.
+pub fn draw_mode(args: &ReadingArgs) -> DrawMode {
+    if redraws(args) { DrawMode::Redraw } else { DrawMode::Append }
 }
 
 /// Whether each frame is drawn over the one before: a table on a terminal.

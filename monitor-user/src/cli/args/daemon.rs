@@ -18,6 +18,14 @@ pub struct ServeArgs {
     /// /etc/monitor/monitor.toml
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// What overrides the file.
+    #[command(flatten)]
+    pub overrides: OverrideArgs,
+}
+
+/// Options of `serve` that override the configuration file.
+#[derive(Debug, Args)]
+pub struct OverrideArgs {
     /// Socket to listen on
     #[arg(long, value_name = "PATH", env = "MONITOR_SOCKET", hide_env_values = true)]
     pub socket: Option<PathBuf>,
@@ -31,9 +39,9 @@ pub struct ServeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
 pub struct StatusArgs {
-    /// Socket of the daemon
-    #[arg(long, value_name = "PATH", env = "MONITOR_SOCKET", hide_env_values = true)]
-    pub socket: Option<PathBuf>,
+    /// The daemon.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
     /// Output format.
     #[command(flatten)]
     pub printed: PrintArgs,
@@ -61,13 +69,9 @@ pub enum ConfigCommand {
         /// The file.
         #[command(flatten)]
         file: ConfigFileArgs,
-        /// Socket that serve would listen on
-        #[arg(long, value_name = "PATH", env = "MONITOR_SOCKET", hide_env_values = true)]
-        socket: Option<PathBuf>,
-        /// Backend that serve would read with
-        #[arg(long, env = "MONITOR_BACKEND", hide_env_values = true,
-            value_parser = names::<BackendChoice>(&BackendChoice::NAMES))]
-        backend: Option<BackendChoice>,
+        /// What overrides the file.
+        #[command(flatten)]
+        overrides: OverrideArgs,
     },
 }
 

@@ -6,7 +6,7 @@
 pub mod daemon;
 mod reading;
 
-pub use daemon::{ConfigArgs, ConfigCommand, ServeArgs, StatusArgs};
+pub use daemon::{ConfigArgs, ServeArgs, StatusArgs};
 pub use reading::{PrintArgs, ProbeLogArgs, ReadingArgs, SourceArgs, interval, names};
 
 use super::recording::args as recording;

@@ -3,7 +3,7 @@
 //! In: the command line, and the span of a recording. Out: the same, typed.
 
 use crate::cli::args::daemon::DaemonArgs;
-use crate::cli::args::{ReadingArgs, SourceArgs, interval, names};
+use crate::cli::args::{PrintArgs, ReadingArgs, SourceArgs, interval, names};
 use crate::cli::exit::{self, Failure};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -105,10 +105,9 @@ pub struct ReportArgs {
     /// The time range.
     #[command(flatten)]
     pub part: PartArgs,
-    /// Output format
-    #[arg(long, default_value = "table",
-        value_parser = PossibleValuesParser::new(["table", "json"]))]
-    pub format: String,
+    /// Output format.
+    #[command(flatten)]
+    pub printed: PrintArgs,
     /// Write plots of the largest entries over time to this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,

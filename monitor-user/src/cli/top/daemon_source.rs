@@ -49,15 +49,18 @@ impl FeedSource for DaemonSource {
     }
 }
 
+/// A request and its series.
+type Started = (MonitorRequest, Series);
+
 /// The task: sends requests and receives events.
 struct DaemonReader {
     client: Client,
     queries: watch::Receiver<ViewQuery>,
     sender: mpsc::Sender<FeedEvent>,
     /// Request and series of the table.
-    table: Option<(MonitorRequest, Series)>,
+    table: Option<Started>,
     /// Request and series of the process whose details are shown.
-    focus: Option<(MonitorRequest, Series)>,
+    focus: Option<Started>,
     /// The last details of that process.
     details: Option<Box<Process>>,
     costs: CostReader,
@@ -125,9 +128,8 @@ impl DaemonReader {
     async fn update_series(&mut self, query: &ViewQuery) -> Result<(), Error> {
         let table = (!query.frozen).then(|| query.table_request());
         let focus = query.focus_request().filter(|_| !query.frozen);
-        let request_of = |series: &Option<(MonitorRequest, Series)>| {
-            series.as_ref().map(|(request, _)| request.clone())
-        };
+        let request_of =
+            |series: &Option<Started>| series.as_ref().map(|(request, _)| request.clone());
         if request_of(&self.table) != table {
             self.table = begin(&self.client, table).await?;
         }
@@ -188,24 +190,19 @@ impl DaemonReader {
     }
 }
 
-async fn begin(
-    client: &Client,
-    request: Option<MonitorRequest>,
-) -> Result<Option<(MonitorRequest, Series)>, Error> {
+async fn begin(client: &Client, request: Option<MonitorRequest>) -> Result<Option<Started>, Error> {
     let Some(request) = request else { return Ok(None) };
     let series = client.start(&request).await?;
     Ok(Some((request, series)))
 }
 
-async fn next_event(series: Option<&mut (MonitorRequest, Series)>) -> Result<Option<Event>, Error> {
+async fn next_event(series: Option<&mut Started>) -> Result<Option<Event>, Error> {
     let Some((_, series)) = series else { return std::future::pending().await };
     series.next().await
 }
 
 /// The next details of a process; `None` when it has exited.
-async fn next_process(
-    series: Option<&mut (MonitorRequest, Series)>,
-) -> Result<Option<Box<Process>>, Error> {
+async fn next_process(series: Option<&mut Started>) -> Result<Option<Box<Process>>, Error> {
     let Some((_, series)) = series else { return std::future::pending().await };
     loop {
         let event = match series.next().await? {

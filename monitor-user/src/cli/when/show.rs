@@ -18,15 +18,6 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The output format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhenForm {
-    /// Lines and a table.
-    Text,
-    /// One JSON object per line.
-    Json,
-}
-
 /// An event to print.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShownEvent {
@@ -91,7 +82,7 @@ pub struct SummaryRow {
 
 /// Formats events; caches names of processes and addresses.
 pub struct EventFormatter {
-    form: WhenForm,
+    is_json: bool,
     begin: Ns,
     /// Difference between the wall clock and the boot clock.
     since_1970: Ns,
@@ -102,24 +93,21 @@ pub struct EventFormatter {
 
 impl EventFormatter {
     /// Text shows times since `begin`, JSON since 1970, which was `since_1970` before boot.
-    pub fn new(form: WhenForm, begin: Ns, since_1970: Ns) -> Self {
-        Self { form, begin, since_1970, comms: HashMap::new(), addresses: HashMap::new() }
+    pub fn new(is_json: bool, begin: Ns, since_1970: Ns) -> Self {
+        Self { is_json, begin, since_1970, comms: HashMap::new(), addresses: HashMap::new() }
     }
 
     /// Formats an event as one line.
     pub fn line(&self, it: &ShownEvent) -> String {
-        match self.form {
-            WhenForm::Text => text_line(it, self.begin),
-            WhenForm::Json => json_line(it, Ns(self.since_1970.0 + it.at.0)),
+        match self.is_json {
+            true => json_line(it, Ns(self.since_1970.0 + it.at.0)),
+            false => text_line(it, self.begin),
         }
     }
 
     /// Formats the summary: counts and lost records.
     pub fn summary(&self, rows: &[SummaryRow], n_lost: u64) -> String {
-        match self.form {
-            WhenForm::Text => table(rows),
-            WhenForm::Json => json_summary(rows, n_lost),
-        }
+        if self.is_json { json_summary(rows, n_lost) } else { table(rows) }
     }
 
     fn event(&mut self, at: Ns, pid: Pid, what: ShownEventKind) -> ShownEvent {
@@ -229,25 +217,21 @@ fn span(ns: Ns) -> String {
 }
 
 /// The object of an event, with its keys in this order.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct JsonLine<'a> {
     event: &'static str,
     time_unix_ns: u64,
     pid: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     comm: Option<&'a str>,
-    #[serde(flatten)]
-    own: OwnFields<'a>,
-}
-
-/// Keys that only some events have.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum OwnFields<'a> {
-    Call { function: &'a str, values: Vec<JsonValue<'a>> },
-    Signal { signal: JsonSignal },
-    Status { exit_code: u64 },
-    Nothing {},
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    values: Option<Vec<JsonValue<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<JsonSignal>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -285,24 +269,26 @@ struct JsonCount<'a> {
 
 /// Formats an event with its time since 1970.
 fn json_line(it: &ShownEvent, time: Ns) -> String {
-    let (event, own) = match &it.kind {
+    let comm = it.comm.as_deref();
+    let mut line = JsonLine { time_unix_ns: time.0, pid: it.pid.0, comm, ..JsonLine::default() };
+    line.event = match &it.kind {
         ShownEventKind::Call { edge, name, values } => {
-            let event = if *edge == Edge::Start { "call" } else { "return" };
-            (
-                event,
-                OwnFields::Call { function: name, values: values.iter().map(json_value).collect() },
-            )
+            line.function = Some(name);
+            line.values = Some(values.iter().map(json_value).collect());
+            if *edge == Edge::Start { "call" } else { "return" }
         }
-        ShownEventKind::Signal(it) => ("signal", OwnFields::Signal { signal: json_signal(it) }),
-        ShownEventKind::Exec => ("exec", OwnFields::Nothing {}),
-        ShownEventKind::End { status, signal: None } => {
-            ("end", OwnFields::Status { exit_code: *status })
+        ShownEventKind::Signal(signal) => {
+            line.signal = Some(json_signal(signal));
+            "signal"
         }
-        ShownEventKind::End { signal: Some(it), .. } => {
-            ("end", OwnFields::Signal { signal: json_signal(it) })
+        ShownEventKind::Exec => "exec",
+        ShownEventKind::End { status, signal } => {
+            line.signal = signal.as_ref().map(json_signal);
+            line.exit_code = signal.is_none().then_some(*status);
+            "end"
         }
     };
-    to_json(&JsonLine { event, time_unix_ns: time.0, pid: it.pid.0, comm: it.comm.as_deref(), own })
+    to_json(&line)
 }
 
 /// Formats the summary.

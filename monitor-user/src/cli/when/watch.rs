@@ -7,10 +7,11 @@
 use super::args::WhenArgs;
 use super::command::HeldCommand;
 use super::event::{Actions, WhenEvent};
-use super::show::{EventFormatter, ShownEvent as Shown, SummaryRow, WhenForm};
+use super::show::{EventFormatter, ShownEvent as Shown, SummaryRow};
 use crate::cli::client::runtime;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, OutputState, notice};
+use crate::cli::run_loop::{EndSignals, LoopEnd};
 use monitor_backend::Backend as _;
 use monitor_backend::rule::ProgramId;
 use monitor_backend::rule::insn::{
@@ -34,7 +35,6 @@ use monitor_sys::{clock, readable};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Interval for checking whether a process is left.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
@@ -79,13 +79,6 @@ struct InstalledRule {
     count: Cell,
 }
 
-/// Why the session ended.
-#[derive(Clone, Copy, PartialEq)]
-enum WatchEnd {
-    Done,
-    Interrupted,
-}
-
 impl WhenSession {
     fn open(args: &WhenArgs, actions: Actions) -> Result<Self, Failure> {
         let mut descriptions = Signatures::shipped();
@@ -104,24 +97,22 @@ impl WhenSession {
             histogram: None,
             rules: Vec::new(),
             show: EventFormatter::new(
-                args.output_format(),
+                args.printed.is_json(),
                 now.boot,
                 Ns(now.unix.0.saturating_sub(now.boot.0)),
             ),
-            is_json: args.output_format() == WhenForm::Json,
+            is_json: args.printed.is_json(),
             out: Output::Stream,
             n_lines: 0,
         })
     }
 
-    async fn run(&mut self, args: &WhenArgs) -> Result<WatchEnd, Failure> {
+    async fn run(&mut self, args: &WhenArgs) -> Result<LoopEnd, Failure> {
         let failed = |error| Failure::failed(format!("cannot wait for events: {error}"));
-        let wake =
-            self.taps.wake().map(|fd| fd.try_clone_to_owned()).transpose().map_err(failed)?;
-        let wake = wake.ok_or_else(|| Failure::failed("no ring buffer to wait for"))?;
-        let wake = readable::readable(wake).map_err(failed)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-        let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+        let ring = self.taps.wake();
+        let ring = ring.ok_or_else(|| Failure::failed("no ring buffer to wait for"))?;
+        let wake = ring.try_clone_to_owned().and_then(readable::readable).map_err(failed)?;
+        let mut signals = EndSignals::install()?;
         let mut tick = tokio::time::interval(CHECK_EVERY);
         let end = args.span.map(|span| tokio::time::Instant::now() + span);
         if let Some(command) = &mut self.command {
@@ -133,17 +124,14 @@ impl WhenSession {
                     ready.map_err(failed)?.clear_ready();
                 }
                 _ = tick.tick() => {}
-                _ = interrupt.recv() => return Ok(WatchEnd::Interrupted),
-                _ = terminate.recv() => return Ok(WatchEnd::Interrupted),
+                _ = signals.recv() => return Ok(LoopEnd::Interrupted),
             }
             let is_over =
                 self.targets_ended() || end.is_some_and(|end| tokio::time::Instant::now() >= end);
             // Read records after this check, so that the last ones are printed.
-            if self.print_records(args)? == OutputState::Closed || is_over {
-                return Ok(WatchEnd::Done);
-            }
-            if args.lines.is_some_and(|most| self.n_lines >= most) {
-                return Ok(WatchEnd::Done);
+            let is_closed = self.print_records(args)? == OutputState::Closed;
+            if is_closed || is_over || args.lines.is_some_and(|most| self.n_lines >= most) {
+                return Ok(LoopEnd::Done);
             }
         }
     }
@@ -189,7 +177,7 @@ impl WhenSession {
     }
 
     /// Prints the table and the number of lost records.
-    fn close(mut self, found: Exit, ended: WatchEnd) -> Result<Exit, Failure> {
+    fn close(mut self, found: Exit, ended: LoopEnd) -> Result<Exit, Failure> {
         let mut rows = Vec::new();
         let mut n_lost = self.taps.n_lost();
         if let Some(tap) = &self.tap {
@@ -215,7 +203,7 @@ impl WhenSession {
             notice(&format!("{n_lost} records lost: they arrived faster than they were printed"));
             return Ok(Exit::Partial);
         }
-        Ok(if ended == WatchEnd::Interrupted { Exit::Interrupted } else { found })
+        Ok(if ended == LoopEnd::Interrupted { Exit::Interrupted } else { found })
     }
 }
 

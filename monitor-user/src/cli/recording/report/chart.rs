@@ -4,7 +4,7 @@
 //! label. Own code, because plot libraries cannot follow a light or dark page.
 
 use super::input::ReportInput;
-use monitor_format::human::{escaped, scaled};
+use monitor_format::human;
 use monitor_model::field::ProcessField as F;
 use monitor_model::id::Ns;
 use monitor_sampling::usage_report::{USAGE_COUNTERS, UsagePlot};
@@ -181,8 +181,7 @@ fn axes(base: f64, step: f64, (from, to): (Ns, Ns), scale: &Scale, out: &mut Str
     let mut value = 0.0;
     while value <= scale.most * 1.001 {
         let y = scale.y(value);
-        let mut label = String::new();
-        scaled(value, base, &mut label);
+        let label = human::scaled_text(value, base);
         let _ = write!(
             out,
             "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{right}\"/>\
@@ -263,8 +262,7 @@ fn names(layers: &[Layer], out: &mut String) {
 
 /// Escapes a text for SVG and HTML, including control characters.
 pub fn quoted(text: &str) -> String {
-    let mut safe = String::new();
-    escaped(text, &mut safe);
+    let safe = human::escaped_text(text);
     let mut out = String::with_capacity(safe.len());
     for letter in safe.chars() {
         match letter {

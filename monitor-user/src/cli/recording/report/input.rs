@@ -5,9 +5,10 @@
 
 use crate::cli::recording::args::rfc3339;
 use monitor_format::human;
+use monitor_model::field::ProcessField;
 use monitor_model::id::Ns;
 use monitor_recording::Header;
-use monitor_sampling::usage_report::{ReportBy, UsageReport};
+use monitor_sampling::usage_report::{ReportBy, UsageEntry, UsageReport};
 use std::path::Path;
 
 /// Entries with a plot of their own.
@@ -27,6 +28,24 @@ pub struct ReportInput<'a> {
     pub ledger: &'a UsageReport,
     /// Missing or damaged parts.
     pub notes: &'a [String],
+}
+
+impl ReportInput<'_> {
+    /// The mean number of busy processors, and the highest.
+    pub fn busy(&self) -> [f64; 2] {
+        let total = self.ledger.total();
+        let mean = self.mean(total.used(ProcessField::CpuTime).unwrap_or(0));
+        [mean, percent(total.cpu.largest().unwrap_or(0)) / 100.0]
+    }
+
+    /// The mean CPU use of an entry, in percent of one processor.
+    pub fn cpu_percent(&self, entry: &UsageEntry) -> Option<f64> {
+        entry.used(ProcessField::CpuTime).map(|cpu| self.mean(cpu) * 100.0)
+    }
+
+    fn mean(&self, cpu_ns: u64) -> f64 {
+        cpu_ns as f64 / length(self.ledger).0.max(1) as f64
+    }
 }
 
 /// Percent of one processor, from hundredths.

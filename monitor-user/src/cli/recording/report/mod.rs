@@ -59,9 +59,9 @@ fn write(args: &ReportArgs, input: &ReportInput<'_>) -> Result<(), Failure> {
     if let Some(path) = &args.html {
         let _there = Output::Replace(path.clone()).put(page::page(input).as_bytes())?;
     }
-    let text = match args.format.as_str() {
-        "json" => json::json(input)?,
-        _ => text::text(input, Output::Stream.room().columns),
+    let text = match args.printed.is_json() {
+        true => json::json(input)?,
+        false => text::text(input, Output::Stream.room().columns),
     };
     let _exit = output::print(text.as_bytes())?;
     input.notes.iter().for_each(|note| notice(note));
