@@ -8,7 +8,7 @@
 
 use monitor_format::{Layout, OptionalColumn};
 use monitor_model::field::{DiskField, NetField, NodeField, ProcessField};
-use monitor_model::sample::{Node, Process, Sample};
+use monitor_model::sample::{Process, Sample};
 use monitor_model::scope::Scope;
 use monitor_sampling::capability_deps::CapabilityReason;
 
@@ -19,6 +19,13 @@ pub enum SampleMode {
     Once,
     /// Samples at an interval, with rates.
     Periodic,
+}
+
+impl SampleMode {
+    /// The total of a pair, or the rate.
+    pub fn of<F>(self, (total, rate): (F, F)) -> F {
+        if self == Self::Once { total } else { rate }
+    }
 }
 
 /// The default layout of a scope, with a thread column if `threads` is set.
@@ -76,7 +83,7 @@ const UDP: [Pair; 2] = [
 
 fn process_columns(switches: &[CapabilityReason], mode: SampleMode) -> Vec<ProcessField> {
     let on = |reason| switches.contains(&reason);
-    let at = |(total, now): Pair| if mode == SampleMode::Once { total } else { now };
+    let at = |pair: Pair| mode.of(pair);
     let mut columns = vec![ProcessField::Pid, ProcessField::Uid, ProcessField::State];
     columns.extend([ProcessField::Threads, at(CPU)]);
     if on(CapabilityReason::ExactCpu) {
@@ -105,7 +112,7 @@ fn process_columns(switches: &[CapabilityReason], mode: SampleMode) -> Vec<Proce
 
 /// The columns that may be left out, in that order: first those of wide lines, then the others.
 fn spare(switches: &[CapabilityReason], mode: SampleMode) -> Vec<OptionalColumn> {
-    let at = |(total, now): Pair| if mode == SampleMode::Once { total } else { now };
+    let at = |pair: Pair| mode.of(pair);
     let wide = [ProcessField::Threads, ProcessField::Uid].map(|field| (field, WIDE_COMMAND));
     // The sampled CPU time is redundant beside the exact one, so it goes first.
     let cpu = switches.contains(&CapabilityReason::ExactCpu).then(|| at(CPU));
@@ -133,31 +140,18 @@ fn node_columns(mode: SampleMode) -> Vec<NodeField> {
     };
     let still = [Uptime, Cpus, TasksRunning, TasksBlocked, Load1, Load5, Load15];
     let memory = [MemTotal, MemAvailable, SwapTotal, SwapFree];
-    let moving = match mode {
-        SampleMode::Once => [
-            CpuUser,
-            CpuSystem,
-            CpuIdle,
-            CpuIowait,
-            PsiCpuSome,
-            PsiMemorySome,
-            PsiIoSome,
-            ContextSwitches,
-            ProcessesCreated,
-        ],
-        SampleMode::Periodic => [
-            UserPercent,
-            SystemPercent,
-            IdlePercent,
-            IowaitPercent,
-            PsiCpuPercent,
-            PsiMemoryPercent,
-            PsiIoPercent,
-            SwitchRate,
-            ForkRate,
-        ],
-    };
-    still.into_iter().chain(memory).chain(moving).collect()
+    let moving = [
+        (CpuUser, UserPercent),
+        (CpuSystem, SystemPercent),
+        (CpuIdle, IdlePercent),
+        (CpuIowait, IowaitPercent),
+        (PsiCpuSome, PsiCpuPercent),
+        (PsiMemorySome, PsiMemoryPercent),
+        (PsiIoSome, PsiIoPercent),
+        (ContextSwitches, SwitchRate),
+        (ProcessesCreated, ForkRate),
+    ];
+    still.into_iter().chain(memory).chain(moving.map(|pair| mode.of(pair))).collect()
 }
 
 fn disk_columns(mode: SampleMode) -> Vec<DiskField> {
@@ -165,14 +159,10 @@ fn disk_columns(mode: SampleMode) -> Vec<DiskField> {
         BusyPercent, Device, Flushes, InFlight, IoTime, ReadBytes, ReadRate, Reads, ReadsRate,
         Writes, WritesRate, WrittenBytes, WrittenRate,
     };
-    match mode {
-        SampleMode::Once => {
-            vec![Device, ReadBytes, WrittenBytes, Reads, Writes, Flushes, IoTime, InFlight]
-        }
-        SampleMode::Periodic => {
-            vec![Device, ReadRate, WrittenRate, ReadsRate, WritesRate, BusyPercent, InFlight]
-        }
-    }
+    mode.of((
+        vec![Device, ReadBytes, WrittenBytes, Reads, Writes, Flushes, IoTime, InFlight],
+        vec![Device, ReadRate, WrittenRate, ReadsRate, WritesRate, BusyPercent, InFlight],
+    ))
 }
 
 fn net_columns(mode: SampleMode) -> Vec<NetField> {
@@ -181,10 +171,10 @@ fn net_columns(mode: SampleMode) -> Vec<NetField> {
         ReceivedPackets, ReceivedRate, SentBytes, SentDropped, SentErrors, SentPacketRate,
         SentPackets, SentRate,
     };
-    let moving = match mode {
-        SampleMode::Once => [ReceivedBytes, SentBytes, ReceivedPackets, SentPackets],
-        SampleMode::Periodic => [ReceivedRate, SentRate, ReceivedPacketRate, SentPacketRate],
-    };
+    let moving = mode.of((
+        [ReceivedBytes, SentBytes, ReceivedPackets, SentPackets],
+        [ReceivedRate, SentRate, ReceivedPacketRate, SentPacketRate],
+    ));
     let errors = [ReceivedErrors, SentErrors, ReceivedDropped, SentDropped];
     std::iter::once(Interface).chain(moving).chain(errors).collect()
 }
@@ -205,19 +195,12 @@ pub fn of_sample(sample: &Sample) -> Layout {
     });
     layout.node.retain(|&field| node.is_some_and(|it| it.row.get(field).is_some()));
     layout.cpus.clear();
+    let (disks, nets) = node.map_or((&[][..], &[][..]), |node| (&node.disks, &node.nets));
     layout.disks.retain(|&field| {
-        let has = |node: &Node| {
-            let mut rows = node.disks.iter().map(|it| &it.row);
-            rows.any(|row| field == DiskField::Device || row.get(field).is_some())
-        };
-        node.is_some_and(has)
+        disks.iter().any(|it| field == DiskField::Device || it.row.get(field).is_some())
     });
     layout.nets.retain(|&field| {
-        let has = |node: &Node| {
-            let mut rows = node.nets.iter().map(|it| &it.row);
-            rows.any(|row| field == NetField::Interface || row.get(field).is_some())
-        };
-        node.is_some_and(has)
+        nets.iter().any(|it| field == NetField::Interface || it.row.get(field).is_some())
     });
     layout
 }

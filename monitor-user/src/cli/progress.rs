@@ -29,18 +29,13 @@ impl Spinner {
             let _ = write!(std::io::stderr().lock(), "\r{text}\x1b[K");
         }
     }
-
-    /// Erases the text.
-    pub fn clear(&self) {
-        if self.has_shown.take() {
-            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
-        }
-    }
 }
 
 impl Drop for Spinner {
     fn drop(&mut self) {
-        self.clear();
+        if self.has_shown.take() {
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use super::exit::{Exit, Failure};
 use super::output;
 use monitor_client::tool::Tool;
 use monitor_event::right::Right;
+use monitor_format::wrap::{COLUMNS, wrap};
 use monitor_model::name;
 use monitor_omis::param_type::{Param, listed};
 use monitor_omis::{Value, parse};
@@ -17,9 +18,6 @@ use monitor_services::{Class, SERVICE_GROUPS, ServiceSpec, registry};
 use serde_json::Value as Json;
 use std::fmt::Write;
 use std::path::Path;
-
-/// Maximum columns of a line.
-const WIDTH: usize = 78;
 
 /// Prints the manual of one service or of all.
 pub fn services(args: &ServicesArgs) -> Result<Exit, Failure> {
@@ -69,9 +67,8 @@ fn prototype(spec: &ServiceSpec) -> String {
 
 fn page(spec: &ServiceSpec) -> String {
     let mut out = format!("{}\n\n", prototype(spec));
-    for line in wrapped(spec.help) {
-        let _ = writeln!(out, "  {line}");
-    }
+    out.push_str("  ");
+    wrap(spec.help, 2, COLUMNS, &mut out);
     let _ = writeln!(out, "\n  class  {}; as an action {}", spec.class().name(), spec.level.name());
     let label = match spec.class() {
         Class::Event => "param",
@@ -90,23 +87,6 @@ fn page(spec: &ServiceSpec) -> String {
         }
     }
     out
-}
-
-/// A paragraph wrapped to `WIDTH` columns.
-fn wrapped(text: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let last = lines.last_mut().expect("the list starts with one line");
-        if !last.is_empty() && last.len() + 1 + word.len() > WIDTH {
-            lines.push(word.to_owned());
-            continue;
-        }
-        if !last.is_empty() {
-            last.push(' ');
-        }
-        last.push_str(word);
-    }
-    lines
 }
 
 /// Requests name, parameters and help of each external service.

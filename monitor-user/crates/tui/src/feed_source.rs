@@ -60,21 +60,16 @@ pub struct ProcessDetails {
 impl ProcessDetails {
     /// The details of a recorded process: not available.
     pub fn recorded() -> Self {
-        let why = || Some("a recording does not have them".to_owned());
-        Self { connections: why().map(Err), signals: why().map(Err) }
+        let why = "a recording does not have them".to_owned();
+        Self { connections: Some(Err(why.clone())), signals: Some(Err(why)) }
     }
 
     /// Reads what the open page shows.
     pub fn read(focus: Option<(Identity, Tab)>) -> Self {
-        let pid = |id: Identity| id.pid.0;
-        match focus {
-            Some((id, Tab::Connections)) => {
-                Self { connections: Some(details::connections(pid(id))), signals: None }
-            }
-            Some((id, Tab::Signals)) => {
-                Self { connections: None, signals: Some(details::signals(pid(id))) }
-            }
-            _ => Self::default(),
+        let pid = |page| focus.filter(|(_, tab)| *tab == page).map(|(id, _)| id.pid.0);
+        Self {
+            connections: pid(Tab::Connections).map(details::connections),
+            signals: pid(Tab::Signals).map(details::signals),
         }
     }
 }

@@ -89,15 +89,13 @@ impl Top {
                 ScreenEvent::Feed(event) => self.state.handle(ScreenInput::Feed(event)),
                 ScreenEvent::Event(Some(event)) => self.handle(event),
             };
-            if let Some(ended) = effect.and_then(|it| self.perform(it, feed).transpose()) {
-                return ended;
-            }
             // Events that are waiting already are drawn once.
-            while let Ok(event) = self.events.try_recv() {
-                let effect = self.handle(event);
+            let mut effects = vec![effect];
+            while let Some(effect) = effects.pop() {
                 if let Some(ended) = effect.and_then(|it| self.perform(it, feed).transpose()) {
                     return ended;
                 }
+                effects.extend(self.events.try_recv().ok().map(|event| self.handle(event)));
             }
             let needed = self.state.view_query();
             if needed != query {
@@ -138,16 +136,11 @@ impl Top {
             Effect::Quit => return Ok(Some(Ended::Quit)),
             Effect::Suspend => return self.screen.suspend().map(|()| None),
             Effect::Redraw => return self.screen.clear().map(|()| None),
-            Effect::Act(act) => act.perform().unwrap_or_else(|why| why),
-            Effect::Seek(steps) => match feed.seek(steps) {
-                Ok(()) => return Ok(None),
-                Err(why) => why,
-            },
-            Effect::Rule(request) => match feed.rule(request) {
-                Ok(()) => return Ok(None),
-                Err(why) => why,
-            },
+            Effect::Act(act) => Some(act.perform().unwrap_or_else(|why| why)),
+            Effect::Seek(steps) => feed.seek(steps).err(),
+            Effect::Rule(request) => feed.rule(request).err(),
         };
+        let Some(message) = message else { return Ok(None) };
         let _ = self.state.handle(ScreenInput::Message(message));
         Ok(None)
     }

@@ -34,14 +34,9 @@ pub fn show(
         return Err(Failure::usage("--page needs a number for --speed: max does not apply"));
     };
     let failed = |why: std::io::Error| Failure::failed(format!("cannot serve the page: {why}"));
-    let shown = Span {
-        first: monitor_model::sample::Instant {
-            unix: range.from.max(span.first.unix),
-            ..span.first
-        },
-        last: monitor_model::sample::Instant { unix: range.to.min(span.last.unix), ..span.last },
-        ..span
-    };
+    let mut shown = span;
+    shown.first.unix = range.from.max(span.first.unix);
+    shown.last.unix = range.to.min(span.last.unix);
     let clock = PlaybackClock::new(recording.path(), &shown, (shown.first.unix, times));
     let clock = Arc::new(clock);
     let name = recording.header().node.clone();

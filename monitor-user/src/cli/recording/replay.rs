@@ -21,7 +21,6 @@ use monitor_model::id::Ns;
 use monitor_model::sample::{Instant, Note};
 use monitor_recording::{Recording, Replay, Span};
 use monitor_sampling::plan::COSTLY;
-use std::io::IsTerminal as _;
 use std::path::Path;
 
 /// Plays a recording to the output or to a page.
@@ -40,18 +39,14 @@ pub fn replay(args: &ReplayArgs) -> Result<Exit, Failure> {
 /// Opens a recording and returns its span. Fails if it has no sample.
 pub fn open(file: &Path) -> Result<(Recording, Span), Failure> {
     let recording = Recording::open(file)?;
-    match recording.span() {
-        Some(span) => Ok((recording, span)),
-        None => Err(nothing_to_show(
-            &format!("{} has no sample", file.display()),
-            recording.end_notes(),
-        )),
-    }
+    let empty = || nothing_to_show(&format!("{} has no sample", file.display()), &recording);
+    let span = recording.span().ok_or_else(empty)?;
+    Ok((recording, span))
 }
 
 /// The failure for a recording without samples, with the notes about missing parts.
-pub fn nothing_to_show(what: &str, missing: Vec<Note>) -> Failure {
-    let missing = missing.into_iter().map(|note| note.text);
+pub fn nothing_to_show(what: &str, recording: &Recording) -> Failure {
+    let missing = recording.end_notes().into_iter().map(|note| note.text);
     let parts: Vec<String> = std::iter::once(what.to_owned()).chain(missing).collect();
     Failure::failed(parts.join(": "))
 }
@@ -89,12 +84,9 @@ pub fn play(
 
 /// Exports the recording.
 pub fn export(args: &ExportArgs) -> Result<Exit, Failure> {
-    if args.reading.output_format().is_binary()
-        && args.reading.output.is_none()
-        && std::io::stdout().is_terminal()
-    {
-        let why = "parquet is binary: name a file with --output";
-        return Err(Failure::usage(why));
+    let is_printed = args.reading.output.is_none() && output::on_terminal();
+    if is_printed && args.reading.output_format().is_binary() {
+        return Err(Failure::usage("parquet is binary: name a file with --output"));
     }
     play(&args.file, &args.reading, (Speed::Max, &args.part, None))
 }
@@ -121,24 +113,15 @@ impl Player {
     pub fn new(
         pipeline: Pipeline,
         output: Output,
-        (speed, between, count): (Speed, TimeRange, Option<u64>),
-        passage: ReadProgress,
+        (speed, range, count): (Speed, TimeRange, Option<u64>),
+        progress: ReadProgress,
     ) -> Result<Self, Failure> {
         let left = count.unwrap_or(u64::MAX);
-        let (first, ready, exit) = (None, None, Exit::Ok);
         let is_waited_for = speed == Speed::Max && !output.is_terminal();
-        let passage = is_waited_for.then_some(passage);
-        let mut player = Self {
-            pipeline,
-            output,
-            speed,
-            range: between,
-            left,
-            first,
-            ready,
-            progress: passage,
-            exit,
-        };
+        let progress = is_waited_for.then_some(progress);
+        let (first, ready, exit) = (None, None, Exit::Ok);
+        let mut player =
+            Self { pipeline, output, speed, range, left, first, ready, progress, exit };
         player.prepare()?;
         Ok(player)
     }
@@ -155,9 +138,7 @@ impl Player {
             if at.unix > self.range.to {
                 return Ok(());
             }
-            if let Some(passage) = &self.progress {
-                passage.update(at.unix);
-            }
+            self.progress.iter().for_each(|progress| progress.update(at.unix));
             if at.unix >= self.range.from {
                 let frame = frame.to_vec();
                 self.ready = Some((self.due_at(at), frame));

@@ -118,13 +118,14 @@ impl Actions {
     pub fn execution_places(&self) -> String {
         let kernel =
             [("count", self.count), ("time", self.time), ("signal", self.signal.is_some())];
-        let kernel: Vec<&str> =
-            kernel.into_iter().filter(|(_, is_it)| *is_it).map(|(name, _)| name).collect();
-        let mut places = Vec::new();
-        places
-            .extend((!kernel.is_empty()).then(|| format!("in the kernel: {}", kernel.join(", "))));
-        places.extend(self.print.then(|| "in user space: print".to_owned()));
-        places.join("; ")
+        let kernel = kernel.into_iter().filter(|(_, is_it)| *is_it).map(|(name, _)| name);
+        let kernel = kernel.collect::<Vec<_>>().join(", ");
+        match (kernel.is_empty(), self.print) {
+            (true, false) => String::new(),
+            (true, true) => "in user space: print".into(),
+            (false, false) => format!("in the kernel: {kernel}"),
+            (false, true) => format!("in the kernel: {kernel}; in user space: print"),
+        }
     }
 
     /// Checks that the actions are possible at this event.

@@ -1,7 +1,7 @@
 //! The node summary: backend, uptime, load, processors, memory, pressure, and the busiest disks and
 //! interfaces with their history.
 
-use super::line::{LineWriter, level};
+use super::line::{LineWriter, level, width};
 use crate::feed_source::PlaybackPos;
 use crate::state::ScreenState;
 use crate::state::layout::{Cpus, cpus};
@@ -15,7 +15,6 @@ use monitor_protocol::doctor::CapabilityReport;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::fmt::Write;
-use unicode_width::UnicodeWidthStr;
 
 /// Draws the lines above the table.
 pub fn draw(state: &ScreenState, area: Rect, buffer: &mut Buffer) {
@@ -47,8 +46,7 @@ fn value_text<F: Category, const N: usize>(row: &Row<F, N>, field: F) -> String 
 fn summary(state: &ScreenState, area: Rect, buffer: &mut Buffer) {
     let (update, sample) = (&state.update, &state.update.rates.sample);
     let right = cost(state);
-    let width = u16::try_from(right.width()).unwrap_or(u16::MAX);
-    let left = Rect { width: area.width.saturating_sub(width + 1), ..area };
+    let left = Rect { width: area.width.saturating_sub(width(&right) + 1), ..area };
     let mut line = LineWriter::new(buffer, state.theme, left);
     line.text(Role::Title, &human::escaped_text(&sample.node)).skip(1);
     if !state.has_data {
@@ -71,7 +69,7 @@ fn summary(state: &ScreenState, area: Rect, buffer: &mut Buffer) {
         let living = update.matched.map_or(living, |matched| matched.max(living)).to_string();
         line.whole(&[(Role::Dim, "  "), (Role::Text, &living), (Role::Dim, " processes")]);
     }
-    LineWriter::new(buffer, state.theme, area).to(area.right() - width).text(Role::Dim, &right);
+    LineWriter::new(buffer, state.theme, area).at_end(Role::Dim, &right);
 }
 
 /// The position in a recording.
@@ -153,10 +151,8 @@ fn memory_and_pressure((state, node): (&ScreenState, &Node), area: Rect, buffer:
 fn process_counts(state: &ScreenState, area: Rect, buffer: &mut Buffer) {
     let counts = counts(&state.update.rates);
     let text = format!("{} running +{} -{}", counts.running, counts.came, counts.went);
-    let width = u16::try_from(text.len()).unwrap_or(u16::MAX);
     if state.update.rates.groups.is_none() && area.width >= 96 {
-        let mut line = LineWriter::new(buffer, state.theme, area);
-        line.to(area.right().saturating_sub(width)).text(Role::Dim, &text);
+        LineWriter::new(buffer, state.theme, area).at_end(Role::Dim, &text);
     }
 }
 

@@ -188,24 +188,18 @@ impl ScreenState {
     fn show_notes(&mut self) {
         let without_digits =
             |text: &str| text.split(|it: char| it.is_ascii_digit()).collect::<String>();
-        let notes = &self.update.rates.sample.notes;
-        let new: Vec<&Note> = notes
-            .iter()
-            .filter(|it| !self.shown_notes.contains(&without_digits(&it.text)))
-            .collect();
+        let is_new = |it: &&Note| !self.shown_notes.contains(&without_digits(&it.text));
+        let new: Vec<&Note> = self.update.rates.sample.notes.iter().filter(is_new).collect();
         let Some(first) = new.first() else { return };
-        let more = if new.len() > 1 {
-            format!("  (and {} more: p)", new.len() - 1)
-        } else {
-            String::new()
-        };
-        let message = format!("{}{more}", first.text);
-        let shown: Vec<String> = new.iter().map(|it| without_digits(&it.text)).collect();
+        let mut message = first.text.clone();
+        if new.len() > 1 {
+            message += &format!("  (and {} more: p)", new.len() - 1);
+        }
         // Notes that differ each time would fill the set without limit.
         if self.shown_notes.len() > MOST_NOTES {
             self.shown_notes.clear();
         }
-        self.shown_notes.extend(shown);
+        self.shown_notes.extend(new.iter().map(|it| without_digits(&it.text)));
         self.message = Some(message);
     }
 

@@ -9,6 +9,7 @@ use crate::key::{self, Action};
 use crossterm::event::{
     KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
+use monitor_model::field::ProcessField;
 use monitor_sampling::order::{Direction, Order};
 
 /// More lines than any panel has; drawing stops at the last line.
@@ -129,14 +130,12 @@ impl ScreenState {
     }
 
     /// Sorts by a field; the same field again reverses the order.
-    pub(super) fn sort_by(&mut self, field: monitor_model::field::ProcessField) {
+    pub(super) fn sort_by(&mut self, field: ProcessField) {
         if self.view.order.field == field {
             return self.reverse();
         }
-        let direction = match field {
-            monitor_model::field::ProcessField::Comm => Direction::Ascending,
-            _ => Direction::Descending,
-        };
+        let by_name = field == ProcessField::Comm;
+        let direction = if by_name { Direction::Ascending } else { Direction::Descending };
         self.view.order = Order { field, direction };
         self.rebuild_rows();
     }
@@ -165,15 +164,12 @@ impl ScreenState {
         if self.view.group_by.is_some() {
             return self.enter_group();
         }
-        self.tab = match self.tab {
-            Some(_) => None,
-            None if self.rows.is_empty() => None,
-            None => {
-                // Select the process, so that the details stay on it when the order changes.
-                self.select(self.cursor.index);
-                Some(super::Tab::Overview)
-            }
-        };
+        let opens = self.tab.is_none() && !self.rows.is_empty();
+        if opens {
+            // Select the process, so that the details stay on it when the order changes.
+            self.select(self.cursor.index);
+        }
+        self.tab = opens.then_some(super::Tab::Overview);
         self.place_cursor();
     }
 

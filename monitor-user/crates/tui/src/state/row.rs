@@ -71,15 +71,13 @@ pub fn rows(rates: &Rates, view: &View) -> Vec<ScreenRow> {
         None => view.order.without_rates(),
     };
     if let Some(grouped) = &rates.groups {
-        let groups = grouped.groups.iter().enumerate();
-        let admitted =
-            groups.filter(|(_, it)| view.condition.iter().all(|its| its.expression.admits(*it)));
+        let admitted = grouped.groups.iter().enumerate().filter(|(_, it)| view.admits(*it));
         let keys = admitted.map(|(index, group)| order.key_of(&group.row, index)).collect();
         return sorted(keys).map(|index| plain(RowSource::Group(index), RowMark::None)).collect();
     }
     let processes = &rates.sample.processes;
+    let admits = |it: &Process| view.admits(it);
     if view.tree {
-        let admits = |it: &Process| view.condition.iter().all(|its| its.expression.admits(it));
         let in_order: Vec<_> = sorted(keys(processes, order, &|_| true)).collect();
         let found = tree::tree(processes, &in_order, &admits);
         let row = |(index, tree)| ScreenRow {
@@ -89,7 +87,6 @@ pub fn rows(rates: &Rates, view: &View) -> Vec<ScreenRow> {
         };
         return found.into_iter().map(row).collect();
     }
-    let admits = |it: &Process| view.condition.iter().all(|its| its.expression.admits(it));
     let indices = sorted(keys(processes, order, &admits));
     indices.map(|index| plain(RowSource::Process(index), mark(&processes[index], rates))).collect()
 }

@@ -79,7 +79,15 @@ pub fn each(input: &ReportInput<'_>) -> Vec<String> {
 
 fn plots(input: &ReportInput<'_>) -> Vec<String> {
     let Some(plot) = input.ledger.plot() else { return Vec::new() };
-    let charts = [cpu(input, plot), memory(plot), storage(plot), network(plot)];
+    let memory = vec![Layer { name: "in use".into(), values: plot.memory_used() }];
+    let storage = rates(plot, &[(F::ReadBytes, "read"), (F::WrittenBytes, "written")]);
+    let tcp = rates(plot, &[(F::TcpReceived, "received"), (F::TcpSent, "sent")]);
+    let charts = [
+        cpu(input, plot),
+        bytes("Memory of the node, bytes", memory),
+        bytes("Storage, bytes per second", storage),
+        bytes("TCP, bytes per second", tcp),
+    ];
     let drawn = |chart: &Chart| chart.layers.iter().any(|it| it.values.iter().any(Option::is_some));
     charts.iter().filter(|it| drawn(it)).map(|it| draw(it, plot.span())).collect()
 }
@@ -107,19 +115,9 @@ fn cpu(input: &ReportInput<'_>, plot: &UsagePlot) -> Chart {
     Chart { title, base: 1000.0, shape: Shape::Stacked, layers }
 }
 
-fn memory(plot: &UsagePlot) -> Chart {
-    let layers = vec![Layer { name: "in use".into(), values: plot.memory_used() }];
-    Chart { title: "Memory of the node, bytes", base: 1024.0, shape: Shape::Lines, layers }
-}
-
-fn storage(plot: &UsagePlot) -> Chart {
-    let layers = rates(plot, &[(F::ReadBytes, "read"), (F::WrittenBytes, "written")]);
-    Chart { title: "Storage, bytes per second", base: 1024.0, shape: Shape::Lines, layers }
-}
-
-fn network(plot: &UsagePlot) -> Chart {
-    let layers = rates(plot, &[(F::TcpReceived, "received"), (F::TcpSent, "sent")]);
-    Chart { title: "TCP, bytes per second", base: 1024.0, shape: Shape::Lines, layers }
+/// Lines of byte counts.
+fn bytes(title: &'static str, layers: Vec<Layer>) -> Chart {
+    Chart { title, base: 1024.0, shape: Shape::Lines, layers }
 }
 
 fn rates(plot: &UsagePlot, fields: &[(F, &str)]) -> Vec<Layer> {

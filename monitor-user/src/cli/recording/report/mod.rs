@@ -30,7 +30,7 @@ pub fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     reader.read_into(&mut ledger)?;
     if ledger.span().is_none() {
         let what = format!("{} has no sample in that time range", args.file.display());
-        return Err(nothing_to_show(&what, recording.end_notes()));
+        return Err(nothing_to_show(&what, &recording));
     }
     if plots && let Some((first, last, samples)) = ledger.span() {
         let keys = ledger.entries().into_iter().take(PLOTTED).map(|(key, _)| key.clone());

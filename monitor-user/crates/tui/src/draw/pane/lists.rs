@@ -173,8 +173,6 @@ pub fn more((state, all, shown): (&ScreenState, usize, usize), area: Rect, buffe
     };
     if hidden > 0 {
         let text = format!(" and {hidden} more ");
-        let width = u16::try_from(text.len()).unwrap_or(0);
-        let mut line = LineWriter::new(buffer, state.theme, last);
-        line.to(last.right().saturating_sub(width)).text(Role::Chosen, &text);
+        LineWriter::new(buffer, state.theme, last).at_end(Role::Chosen, &text);
     }
 }

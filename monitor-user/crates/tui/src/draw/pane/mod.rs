@@ -61,9 +61,8 @@ fn heading(state: &ScreenState, open: Tab, area: Rect, buffer: &mut Buffer) {
     }
     if let Some(process) = process(state) {
         let name = format!(" {} {} ", process.id.pid.0, human::escaped_text(&process.comm()));
-        let width = u16::try_from(name.chars().count()).unwrap_or(0);
-        let mut line = LineWriter::new(buffer, state.theme, area);
-        line.to(area.right().saturating_sub(width + 1)).text(Role::Title, &name);
+        let area = Rect { width: area.width.saturating_sub(1), ..area };
+        LineWriter::new(buffer, state.theme, area).at_end(Role::Title, &name);
     }
 }
 

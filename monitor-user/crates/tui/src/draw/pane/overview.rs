@@ -10,40 +10,16 @@ use monitor_model::sample::Process;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-/// The fields of the page, as many as fit.
-const FIELDS: [F; 32] = [
-    F::User,
-    F::Ppid,
-    F::State,
-    F::Nice,
-    F::CpuPercent,
-    F::CpuTime,
-    F::UserTime,
-    F::SystemTime,
-    F::RunDelayPercent,
-    F::RunDelay,
-    F::Rss,
-    F::PeakRss,
-    F::RssAnon,
-    F::Swap,
-    F::ReadRate,
-    F::WrittenRate,
-    F::ReadBytes,
-    F::WrittenBytes,
-    F::TcpReceivedRate,
-    F::TcpSentRate,
-    F::TcpSockets,
-    F::TcpRtt,
-    F::TcpRetransmits,
-    F::Threads,
-    F::VoluntarySwitches,
-    F::InvoluntarySwitches,
-    F::MinorFaults,
-    F::MajorFaults,
-    F::Vsize,
-    F::RssFile,
-    F::Priority,
-    F::Policy,
+/// The fields of the page by subject, as many as fit.
+const FIELDS: [&[F]; 8] = [
+    &[F::User, F::Ppid, F::State, F::Nice],
+    &[F::CpuPercent, F::CpuTime, F::UserTime, F::SystemTime, F::RunDelayPercent, F::RunDelay],
+    &[F::Rss, F::PeakRss, F::RssAnon, F::Swap],
+    &[F::ReadRate, F::WrittenRate, F::ReadBytes, F::WrittenBytes],
+    &[F::TcpReceivedRate, F::TcpSentRate, F::TcpSockets, F::TcpRtt, F::TcpRetransmits],
+    &[F::Threads, F::VoluntarySwitches, F::InvoluntarySwitches, F::MinorFaults, F::MajorFaults],
+    &[F::Vsize, F::RssFile],
+    &[F::Priority, F::Policy],
 ];
 
 /// The width of a name with its value, in cells.
@@ -62,7 +38,7 @@ pub fn draw((state, process): (&ScreenState, &Process), area: Rect, buffer: &mut
     }
     let left = Rect { y: area.y + 2, height: area.height.saturating_sub(2), ..area };
     let numbers = Rect { width: (area.width / 2).min(4 * PAIR), ..left };
-    pairs((state, process), &FIELDS, numbers, buffer);
+    pairs((state, process), &FIELDS.concat(), numbers, buffer);
     let right = Rect {
         x: numbers.right() + 1,
         width: area.width.saturating_sub(numbers.width + 1),
