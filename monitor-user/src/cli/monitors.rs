@@ -4,7 +4,7 @@
 //! those of detached ones, as tables or one JSON object per line. While it reads, the monitor is
 //! attached to this client; its lease restarts when the client disconnects.
 
-use super::args::daemon::{CancelArgs, EventsArgs, ListArgs, StartArgs};
+use super::args::daemon::{CancelArgs, DaemonReportArgs, EventsArgs, StartArgs};
 use super::client::with_daemon;
 use super::columns::SampleMode;
 use super::event_writer::EventWriter;
@@ -65,7 +65,7 @@ fn interval_text(time: Duration) -> humantime::FormattedDuration {
 }
 
 /// Lists the monitors.
-pub fn list(args: &ListArgs) -> Result<Exit, Failure> {
+pub fn list(args: &DaemonReportArgs) -> Result<Exit, Failure> {
     let socket = args.daemon.socket.as_deref();
     let listed = with_daemon(socket, async |client| client.list().await)?;
     output::report(&listed, args.printed.is_json(), |listed| table(listed))

@@ -284,7 +284,7 @@ mod tests {
         let Ok(Cli { command: Some(Command::Watch(watch)) }) = Cli::try_parse_from(args) else {
             panic!("arguments that do not parse")
         };
-        let plan = Plan::resolve(&watch.reading, SampleMode::Periodic).expect("a plan");
+        let plan = Plan::resolve(&watch.sample.reading, SampleMode::Periodic).expect("a plan");
         let opening = vec![Note::remark("not eBPF")];
         Pipeline::with_backend((Box::new(stub), opening), plan, Paint::Plain).expect("a pipeline")
     }
@@ -327,7 +327,9 @@ mod tests {
             let Ok(Cli { command: Some(Command::Watch(watch)) }) = Cli::try_parse_from(args) else {
                 panic!("arguments that do not parse")
             };
-            Plan::resolve(&watch.reading, SampleMode::Periodic).err().map(|failure| failure.message)
+            Plan::resolve(&watch.sample.reading, SampleMode::Periodic)
+                .err()
+                .map(|failure| failure.message)
         };
         let why = "priority cannot be added up: it does not apply with --group-by";
         assert_eq!(refused("--group-by job --fields priority").as_deref(), Some(why));

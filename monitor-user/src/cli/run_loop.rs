@@ -102,13 +102,6 @@ impl EndSignals {
     }
 }
 
-/// The first of the events that were waited for.
-enum LoopInput {
-    Tick,
-    Records,
-    End(LoopEnd),
-}
-
 struct RunLoop<W> {
     task: W,
     start: Instant,
@@ -119,10 +112,13 @@ struct RunLoop<W> {
 impl<W: PeriodicTask> RunLoop<W> {
     async fn run(&mut self) -> Result<LoopEnd, Failure> {
         while let Some(due) = self.task.next_due() {
-            match self.next(due).await {
-                LoopInput::End(end) => return Ok(end),
-                LoopInput::Records => self.task.drain(),
-                LoopInput::Tick => {
+            let at = self.start.checked_add(Duration::from_nanos(due.0));
+            // Signals go first, so that a loop whose ticks exceed the interval can be stopped.
+            tokio::select! {
+                biased;
+                end = self.signals.recv() => return Ok(end),
+                () = records(self.wake.as_ref()) => self.task.drain(),
+                () = tick(at) => {
                     let reader = self.task.tick()?;
                     let now = self.start.elapsed().as_nanos();
                     self.task.ticked(Ns(u64::try_from(now).unwrap_or(u64::MAX)));
@@ -133,17 +129,6 @@ impl<W: PeriodicTask> RunLoop<W> {
             }
         }
         Ok(LoopEnd::Done)
-    }
-
-    /// Signals go first, so that a loop whose ticks exceed the interval can be stopped.
-    async fn next(&mut self, due: Ns) -> LoopInput {
-        let at = self.start.checked_add(Duration::from_nanos(due.0));
-        tokio::select! {
-            biased;
-            end = self.signals.recv() => LoopInput::End(end),
-            () = records(self.wake.as_ref()) => LoopInput::Records,
-            () = tick(at) => LoopInput::Tick,
-        }
     }
 }
 

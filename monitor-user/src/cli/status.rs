@@ -2,7 +2,7 @@
 //!
 //! In: the daemon's answer. Out: a table or JSON.
 
-use super::args::StatusArgs;
+use super::args::daemon::DaemonReportArgs;
 use super::client::with_daemon;
 use super::exit::{Exit, Failure};
 use super::output;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Requests and prints the status.
-pub fn status(args: &StatusArgs) -> Result<Exit, Failure> {
+pub fn status(args: &DaemonReportArgs) -> Result<Exit, Failure> {
     let status = with_daemon(args.daemon.socket.as_deref(), async |client| client.status().await)?;
     output::report(&status, args.printed.is_json(), table)
 }

@@ -57,23 +57,24 @@ const MORE_ROWS: usize = 256;
 
 /// Reads and prints until it is stopped or the count is reached.
 pub fn watch(args: &WatchArgs) -> Result<Exit, Failure> {
-    let plan = Plan::resolve(&args.reading, SampleMode::Periodic)?;
-    let probe_log = args.log.level();
+    let plan = Plan::resolve(&args.sample.reading, SampleMode::Periodic)?;
+    let probe_log = args.sample.log.level();
     log::start(probe_log);
     let runtime = runtime()?;
-    let output = args.reading.output.clone().map_or(Output::Stream, Output::Deferred);
+    let output = args.sample.reading.output.clone().map_or(Output::Stream, Output::Deferred);
     let client = match probe_log {
-        0 => runtime.block_on(find(&args.reader))?,
+        0 => runtime.block_on(find(&args.sample.reader))?,
         _ => None,
     };
     if let Some(client) = client {
         return runtime.block_on(watch_by_daemon(args, &plan, output, &client));
     }
-    let choice = args.reader.backend;
+    let choice = args.sample.reader.backend;
     let pipeline = Pipeline::open(plan, choice, probe_log, output::paint(&output))?;
     runtime.block_on(run_loop::run_with(|| {
         // After the signal handlers: a signal before them would leave the terminal changed.
-        let output = if redraws(&args.reading) { Output::Screen(Screen::open()?) } else { output };
+        let output =
+            if redraws(&args.sample.reading) { Output::Screen(Screen::open()?) } else { output };
         let schedule = Schedule::new(Ns(0), Ns::from(args.every), args.count);
         Ok(LocalWatch { pipeline, output, schedule })
     }))
@@ -86,7 +87,7 @@ async fn watch_by_daemon(
     output: Output,
     client: &Client,
 ) -> Result<Exit, Failure> {
-    let redraws = redraws(&args.reading) && args.reading.part.processes();
+    let redraws = redraws(&args.sample.reading) && args.sample.reading.part.processes();
     let max_rows = output::lines().filter(|_| redraws).map(|lines| lines + MORE_ROWS);
     let request = MonitorRequest {
         every_ns: Some(Ns::from(args.every).0),
@@ -103,7 +104,7 @@ async fn watch_by_daemon(
         failure
     })?;
     let writer = EventWriter::sample_forms(plan, output::paint(&output));
-    SeriesPrinter::new(series, writer, output, draw_mode(&args.reading))?.run(None).await
+    SeriesPrinter::new(series, writer, output, draw_mode(&args.sample.reading))?.run(None).await
 }
 
 /// How frames follow each other.

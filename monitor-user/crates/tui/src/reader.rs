@@ -125,7 +125,10 @@ impl<B: Backend + ?Sized> ViewReader<B> {
         let update = Update {
             focus,
             matched: None,
-            details: self.details(),
+            details: match self.is_live {
+                true => ProcessDetails::read(self.query.focus),
+                false => ProcessDetails::recorded(),
+            },
             cost: vec![self.own_cost.measure()],
             probes: self.health(clock::boot()),
             playback: None,
@@ -145,14 +148,6 @@ impl<B: Backend + ?Sized> ViewReader<B> {
             add_gone(&self.last.rates.sample.processes, &mut sample.processes);
         }
         Ok(sample)
-    }
-
-    fn details(&self) -> ProcessDetails {
-        if self.is_live {
-            ProcessDetails::read(self.query.focus)
-        } else {
-            ProcessDetails::recorded()
-        }
     }
 
     /// The texts of the process whose details are shown.

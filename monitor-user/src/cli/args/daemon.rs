@@ -35,18 +35,6 @@ pub struct OverrideArgs {
     pub backend: Option<BackendChoice>,
 }
 
-/// Arguments of `status`.
-#[derive(Debug, Args)]
-#[command(after_help = exit::HELP)]
-pub struct StatusArgs {
-    /// The daemon.
-    #[command(flatten)]
-    pub daemon: DaemonArgs,
-    /// Output format.
-    #[command(flatten)]
-    pub printed: PrintArgs,
-}
-
 /// Arguments of `config`.
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
@@ -133,10 +121,10 @@ pub struct StartArgs {
     pub daemon: DaemonArgs,
 }
 
-/// Arguments of `list`.
+/// Arguments of `list` and `status`.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
-pub struct ListArgs {
+pub struct DaemonReportArgs {
     /// Output format.
     #[command(flatten)]
     pub printed: PrintArgs,

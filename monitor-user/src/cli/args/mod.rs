@@ -6,7 +6,7 @@
 pub mod daemon;
 mod reading;
 
-pub use daemon::{ConfigArgs, ServeArgs, StatusArgs};
+pub use daemon::{ConfigArgs, ServeArgs};
 pub use reading::{PrintArgs, ProbeLogArgs, ReadingArgs, SourceArgs, interval, names};
 
 use super::recording::args as recording;
@@ -54,7 +54,7 @@ pub enum Command {
     /// Start a monitor at the daemon and print its samples
     Start(daemon::StartArgs),
     /// List the monitors running at the daemon
-    List(daemon::ListArgs),
+    List(daemon::DaemonReportArgs),
     /// Cancel a monitor running at the daemon
     Cancel(daemon::CancelArgs),
     /// Print the samples of detached monitors
@@ -68,7 +68,7 @@ pub enum Command {
     /// Run the daemon: one reader for all tools of this node
     Serve(ServeArgs),
     /// Print what the daemon uses, holds and has refused
-    Status(StatusArgs),
+    Status(daemon::DaemonReportArgs),
     /// Check the daemon's configuration, or show the effective one
     Config(ConfigArgs),
     /// List the fields with unit, meaning and source
@@ -117,15 +117,9 @@ pub struct SampleArgs {
 #[derive(Debug, Parser)]
 #[command(after_help = exit::HELP)]
 pub struct WatchArgs {
-    /// What is read and how it is printed.
+    /// What each reading is.
     #[command(flatten)]
-    pub reading: ReadingArgs,
-    /// Daemon or local backend.
-    #[command(flatten)]
-    pub reader: SourceArgs,
-    /// Log level of the BPF programs.
-    #[command(flatten)]
-    pub log: ProbeLogArgs,
+    pub sample: SampleArgs,
     /// Interval between readings, such as 100ms, 1s or 2m
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub every: Duration,

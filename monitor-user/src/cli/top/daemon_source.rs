@@ -67,18 +67,6 @@ struct DaemonReader {
     begun: bool,
 }
 
-/// The first of the events that were waited for.
-enum SourceEvent {
-    /// The query has changed.
-    QueryChanged,
-    /// The screen has closed.
-    Closed,
-    /// An event of the table's series.
-    Table(Option<Event>),
-    /// Details of the process; `None` when it has exited.
-    Focus(Option<Box<Process>>),
-}
-
 impl DaemonReader {
     fn new(
         client: Client,
@@ -102,10 +90,15 @@ impl DaemonReader {
             let query = self.queries.borrow_and_update().clone();
             self.update_series(&query).await?;
             loop {
-                let update = match self.next().await? {
-                    SourceEvent::QueryChanged => break,
-                    SourceEvent::Closed => return Ok(()),
-                    SourceEvent::Focus(process) => {
+                let update = tokio::select! {
+                    biased;
+                    changed = self.queries.changed() => match changed {
+                        Ok(()) => break,
+                        // The screen has closed.
+                        Err(_) => return Ok(()),
+                    },
+                    process = next_process(self.focus.as_mut()) => {
+                        let process = process?;
                         // An exited process keeps its last details.
                         if process.is_none() {
                             self.focus = None;
@@ -113,7 +106,9 @@ impl DaemonReader {
                         self.details = process.or(self.details.take());
                         continue;
                     }
-                    SourceEvent::Table(event) => self.table_update(event, &query).await?,
+                    event = next_event(self.table.as_mut()) => {
+                        self.table_update(event?, &query).await?
+                    }
                 };
                 if let Some(update) = update
                     && self.sender.send(update).await.is_err()
@@ -139,17 +134,6 @@ impl DaemonReader {
             self.focus = begin(&self.client, focus).await.unwrap_or_default();
         }
         Ok(())
-    }
-
-    async fn next(&mut self) -> Result<SourceEvent, Error> {
-        tokio::select! {
-            biased;
-            changed = self.queries.changed() => {
-                Ok(if changed.is_ok() { SourceEvent::QueryChanged } else { SourceEvent::Closed })
-            }
-            process = next_process(self.focus.as_mut()) => process.map(SourceEvent::Focus),
-            event = next_event(self.table.as_mut()) => event.map(SourceEvent::Table),
-        }
     }
 
     /// Converts an event of the table to an update of the screen.

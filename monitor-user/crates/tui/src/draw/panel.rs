@@ -14,7 +14,7 @@ use monitor_model::field::Category;
 use monitor_protocol::doctor::CapabilityReport;
 use monitor_sampling::expression::SHORT;
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Rect, Size};
+use ratatui::layout::{Margin, Rect, Size};
 use ratatui::symbols::border;
 use ratatui::widgets::{Block, Clear, Widget};
 use unicode_width::UnicodeWidthStr;
@@ -66,12 +66,7 @@ pub fn entries(state: &ScreenState, menu: &Menu) -> (Rect, Size, usize) {
     let size = Size { width: WIDTH, height: n_entries.saturating_add(2) };
     let size = Size { height: size.height.min(state.size.height.saturating_sub(2)), ..size };
     let area = centered(state.size, size);
-    let inside = Rect {
-        x: area.x + 1,
-        y: area.y + 1,
-        width: area.width.saturating_sub(2),
-        height: area.height.saturating_sub(2),
-    };
+    let inside = area.inner(Margin::new(1, 1));
     let first = (menu.selected_index + 1).saturating_sub(inside.height.into());
     (inside, size, first)
 }
