@@ -46,7 +46,8 @@ fn an_unknown_name_is_reported_in_one_line_with_the_nearest() {
         "monitor: invalid value 'jsn' for '--format <FORMAT>' [possible values: table, json]; \
          tip: a similar value exists: 'json'",
     );
-    let misspelled = "unrecognized subcommand 'smaple'; tip: a similar subcommand exists: 'sample'";
+    let misspelled = "unrecognized subcommand 'smaple'; tip: some similar subcommands exist: \
+                      'save', 'sample'";
     refused(&["smaple"], &format!("monitor: {misspelled}"));
     refused(
         &["sample", "--thread"],

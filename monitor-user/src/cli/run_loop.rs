@@ -56,13 +56,8 @@ pub fn skipped_note(missed: u64) -> Option<Note> {
     (missed > 0).then(|| Note::remark(text))
 }
 
-/// Runs a task to its end.
-pub async fn run(task: impl PeriodicTask) -> Result<Exit, Failure> {
-    run_with(|| Ok(task)).await
-}
-
-/// Like `run`, for a task that must not be created before the signal handlers are installed.
-pub async fn run_with<W: PeriodicTask>(
+/// Runs a task to its end. It is created after the signal handlers are installed.
+pub async fn run<W: PeriodicTask>(
     begin: impl FnOnce() -> Result<W, Failure>,
 ) -> Result<Exit, Failure> {
     let signals = EndSignals::install()?;

@@ -71,7 +71,7 @@ pub fn watch(args: &WatchArgs) -> Result<Exit, Failure> {
     }
     let choice = args.sample.reader.backend;
     let pipeline = Pipeline::open(plan, choice, probe_log, output::paint(&output))?;
-    runtime.block_on(run_loop::run_with(|| {
+    runtime.block_on(run_loop::run(|| {
         // After the signal handlers: a signal before them would leave the terminal changed.
         let output =
             if redraws(&args.sample.reading) { Output::Screen(Screen::open()?) } else { output };

@@ -34,16 +34,8 @@ fn is_local(args: &AskArgs) -> bool {
         || std::env::var_os("MONITOR_BACKEND").is_some()
 }
 
-/// Sends the requests one by one; a thread reads standard input and ends with the program.
+/// Sends the requests one by one, on a thread that may read standard input; it ends with the program.
 fn send_input(args: &AskArgs, sender: Sender<Incoming>) -> Result<(), Failure> {
-    if !args.request.iter().any(|word| word == "-") {
-        for word in &args.request {
-            // Cannot fail: the caller holds the receiver.
-            let _ = sender.send(Incoming::Request(word.as_bytes().to_vec()));
-        }
-        let _ = sender.send(Incoming::EndOfInput);
-        return Ok(());
-    }
     let all = args.request.clone();
     let thread = std::thread::Builder::new().name("input".into());
     let spawned = thread.spawn(move || {

@@ -53,7 +53,7 @@ pub fn record(args: &RecordArgs) -> Result<Exit, Failure> {
     runtime.block_on(async {
         match daemon {
             Some(client) => DaemonRecorder::start(args, &plan, &client).await?.run().await,
-            None => run_loop::run(LocalRecorder::open(args, plan)?).await,
+            None => run_loop::run(|| LocalRecorder::open(args, plan)).await,
         }
     })
 }

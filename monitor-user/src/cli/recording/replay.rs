@@ -72,7 +72,7 @@ pub fn play(
     let backend: Box<dyn Backend> = Box::new(Replay::new(recording));
     let pipeline = Pipeline::with_backend((backend, Vec::new()), plan, output::paint(&output))?;
     runtime()?.block_on(async {
-        run_loop::run_with(|| {
+        run_loop::run(|| {
             // After the signal handlers: a signal before them would leave the terminal changed.
             let output = if drawn { Output::Screen(Screen::open()?) } else { output };
             let progress = ReadProgress::new(&range, &span);

@@ -51,7 +51,7 @@ impl ScreenState {
     pub(super) fn menu_key(&mut self, mut menu: Menu, event: KeyEvent) -> Option<Effect> {
         match menu.press(event) {
             MenuResult::Closed => {}
-            MenuResult::Moved => self.open(menu),
+            MenuResult::Moved => self.panel = Panel::Menu(menu),
             MenuResult::Choice(choice) => return self.apply_choice(menu, choice),
         }
         None
@@ -65,7 +65,7 @@ impl ScreenState {
                 for entry in menu.entries.iter_mut().filter(|it| it.choice == choice) {
                     entry.is_on = on;
                 }
-                self.open(menu);
+                self.panel = Panel::Menu(menu);
             }
             (MenuChoice::Field(field), _) if field != self.view.order.field => self.sort_by(field),
             (MenuChoice::By(by), _) => {

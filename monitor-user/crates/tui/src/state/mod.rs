@@ -14,7 +14,7 @@ mod tree;
 pub mod trend;
 mod view;
 
-pub use layout::{Areas, areas};
+pub use layout::Areas;
 pub use row::{Cursor, RowId, RowMark, RowSource, ScreenRow};
 pub use view::{Condition, Tab, View};
 
@@ -213,11 +213,6 @@ impl ScreenState {
     fn place_cursor(&mut self) {
         let page = usize::from(self.areas().map_or(0, |areas| areas.rows.height));
         self.cursor.update(&self.rows, &self.update.rates, page);
-    }
-
-    /// The areas of the screen; `None` if the terminal is too small.
-    pub fn areas(&self) -> Option<Areas> {
-        areas(self)
     }
 
     /// The columns of the table.

@@ -1,7 +1,7 @@
 //! Keys and the mouse: the wheel moves the cursor; a click selects a row, a sort column, a page of
 //! the details, a key in the last line, or an entry of a list.
 
-use super::menu::{Menu, MenuResult};
+use super::menu::MenuResult;
 use super::prompt::{self, Prompt};
 use super::{Effect, PERIODS, Panel, ScreenState};
 use crate::draw::hit::{self, ClickTarget};
@@ -110,12 +110,6 @@ impl ScreenState {
         self.place_cursor();
     }
 
-    /// Moves the cursor by the wheel.
-    pub(super) fn wheel(&mut self, down: bool) {
-        let at = self.cursor.index;
-        self.select(if down { at + WHEEL } else { at.saturating_sub(WHEEL) });
-    }
-
     fn ask_for_condition(&mut self) {
         let now = self.view.condition.clone();
         let text = now.as_ref().map(|it| it.text.clone()).unwrap_or_default();
@@ -190,21 +184,14 @@ impl ScreenState {
             KeyCode::PageUp => line.saturating_sub(page),
             KeyCode::PageDown | KeyCode::Char(' ') => line + page,
             KeyCode::Home => 0,
-            _ => return self.close_on(event),
+            // Other keys close the panel; Ctrl-C quits.
+            code => {
+                let is_ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
+                return (code == KeyCode::Char('c') && is_ctrl).then_some(Effect::Quit);
+            }
         };
         self.panel = of(line.min(LINES));
         None
-    }
-
-    /// Closes the panel; Ctrl-C quits.
-    fn close_on(&mut self, event: KeyEvent) -> Option<Effect> {
-        let ends =
-            event.code == KeyCode::Char('c') && event.modifiers.contains(KeyModifiers::CONTROL);
-        ends.then_some(Effect::Quit)
-    }
-
-    pub(super) fn open(&mut self, menu: Menu) {
-        self.panel = Panel::Menu(menu);
     }
 }
 
@@ -224,7 +211,10 @@ impl ScreenState {
 
     fn scroll(&mut self, down: bool) {
         match &mut self.panel {
-            Panel::None => self.wheel(down),
+            Panel::None => {
+                let at = self.cursor.index;
+                self.select(if down { at + WHEEL } else { at.saturating_sub(WHEEL) });
+            }
             Panel::Menu(menu) => {
                 let last = menu.matching().count().saturating_sub(1);
                 menu.selected_index = if down {
@@ -261,7 +251,7 @@ impl ScreenState {
                     menu.selected_index = at;
                     match menu.selected() {
                         MenuResult::Choice(choice) => return self.apply_choice(menu, choice),
-                        MenuResult::Moved | MenuResult::Closed => self.open(menu),
+                        MenuResult::Moved | MenuResult::Closed => self.panel = Panel::Menu(menu),
                     }
                 }
             }
