@@ -49,9 +49,9 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         .map_err(|error| Failure::failed(format!("cannot wait for the command: {error}")))?;
     usage.peak_rss_bytes = usage.peak_rss_bytes.filter(|peak| *peak > own_peak);
     let wall = start.elapsed();
-    let counted = source.counted_by();
+    let by_daemon = source.is_daemon();
     let totals = runtime.block_on(source.totals(child))?;
-    let outcome = RunOutcome { command: &args.command, status, wall, usage, totals, counted };
+    let outcome = RunOutcome { command: &args.command, status, wall, usage, totals, by_daemon };
     if let Err(failure) = put(&RunReport::from_outcome(&outcome), args.format, file) {
         // The command has exited: its code matters more than that of the report.
         output::notice(&failure.message);

@@ -25,15 +25,6 @@ const WORDS: usize = 6;
 /// The backend name where only wait(2) supplied numbers.
 pub const WAIT: &str = "wait";
 
-/// Which process counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CountedBy {
-    /// This program.
-    Local,
-    /// The daemon.
-    Daemon,
-}
-
 /// The result of a run.
 pub struct RunOutcome<'a> {
     /// The command and its arguments.
@@ -46,8 +37,8 @@ pub struct RunOutcome<'a> {
     pub usage: Usage,
     /// Usage of the command and all its descendants.
     pub totals: UsageTotals,
-    /// Which process counted.
-    pub counted: CountedBy,
+    /// Whether the daemon counted, not this process.
+    pub by_daemon: bool,
 }
 
 /// The lines of the text, each with its fields and their labels.
@@ -135,7 +126,7 @@ impl<'a> RunReport<'a> {
 
     /// The command, how it ended, and after what time.
     fn head(&self) -> String {
-        let RunOutcome { command, status, wall, totals, counted, .. } = self.outcome;
+        let RunOutcome { command, status, wall, totals, by_daemon, .. } = self.outcome;
         let mut out = String::from("\n");
         for word in command.iter().take(WORDS) {
             human::escaped(&word.to_string_lossy(), &mut out);
@@ -150,8 +141,7 @@ impl<'a> RunReport<'a> {
         out.push_str(" after ");
         human::duration(wall.as_nanos() as f64, &mut out);
         // If the daemon went away meanwhile, the numbers are from wait(2).
-        let is_theirs = *counted == CountedBy::Daemon && totals.backend != WAIT;
-        let by = if is_theirs { ", by the daemon" } else { "" };
+        let by = if *by_daemon && totals.backend != WAIT { ", by the daemon" } else { "" };
         let _ = writeln!(out, "  [{}{by}]", totals.backend);
         out
     }

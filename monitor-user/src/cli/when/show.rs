@@ -82,7 +82,8 @@ pub struct SummaryRow {
 
 /// Formats events; caches names of processes and addresses.
 pub struct EventFormatter {
-    is_json: bool,
+    /// One JSON object per line, instead of text.
+    pub is_json: bool,
     begin: Ns,
     /// Difference between the wall clock and the boot clock.
     since_1970: Ns,

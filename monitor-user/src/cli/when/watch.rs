@@ -65,8 +65,6 @@ struct WhenSession {
     histogram: Option<LatencyHistogramId>,
     rules: Vec<InstalledRule>,
     show: EventFormatter,
-    /// JSON always ends with a summary, so that a reader knows it is complete.
-    is_json: bool,
     out: Output,
     n_lines: u64,
 }
@@ -101,7 +99,6 @@ impl WhenSession {
                 now.boot,
                 Ns(now.unix.0.saturating_sub(now.boot.0)),
             ),
-            is_json: args.printed.is_json(),
             out: Output::Stream,
             n_lines: 0,
         })
@@ -196,7 +193,8 @@ impl WhenSession {
             let count = self.taps.count(rule.count);
             rows.push(SummaryRow { what: rule.what.clone(), count, times: None });
         }
-        if self.actions.count || self.actions.time || self.is_json {
+        // JSON always ends with a summary, so that a reader knows it is complete.
+        if self.actions.count || self.actions.time || self.show.is_json {
             let _reader = self.out.put(self.show.summary(&rows, n_lost).as_bytes())?;
         }
         if n_lost > 0 {
