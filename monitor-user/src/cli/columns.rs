@@ -23,7 +23,7 @@ pub enum SampleMode {
 
 impl SampleMode {
     /// The total of a pair, or the rate.
-    pub fn of<F>(self, (total, rate): (F, F)) -> F {
+    pub fn select<F>(self, (total, rate): (F, F)) -> F {
         if self == Self::Once { total } else { rate }
     }
 }
@@ -83,7 +83,7 @@ const UDP: [Pair; 2] = [
 
 fn process_columns(switches: &[CapabilityReason], mode: SampleMode) -> Vec<ProcessField> {
     let on = |reason| switches.contains(&reason);
-    let at = |pair: Pair| mode.of(pair);
+    let at = |pair: Pair| mode.select(pair);
     let mut columns = vec![ProcessField::Pid, ProcessField::Uid, ProcessField::State];
     columns.extend([ProcessField::Threads, at(CPU)]);
     if on(CapabilityReason::ExactCpu) {
@@ -112,7 +112,7 @@ fn process_columns(switches: &[CapabilityReason], mode: SampleMode) -> Vec<Proce
 
 /// The columns that may be left out, in that order: first those of wide lines, then the others.
 fn spare(switches: &[CapabilityReason], mode: SampleMode) -> Vec<OptionalColumn> {
-    let at = |pair: Pair| mode.of(pair);
+    let at = |pair: Pair| mode.select(pair);
     let wide = [ProcessField::Threads, ProcessField::Uid].map(|field| (field, WIDE_COMMAND));
     // The sampled CPU time is redundant beside the exact one, so it goes first.
     let cpu = switches.contains(&CapabilityReason::ExactCpu).then(|| at(CPU));
@@ -151,7 +151,7 @@ fn node_columns(mode: SampleMode) -> Vec<NodeField> {
         (ContextSwitches, SwitchRate),
         (ProcessesCreated, ForkRate),
     ];
-    still.into_iter().chain(memory).chain(moving.map(|pair| mode.of(pair))).collect()
+    still.into_iter().chain(memory).chain(moving.map(|pair| mode.select(pair))).collect()
 }
 
 fn disk_columns(mode: SampleMode) -> Vec<DiskField> {
@@ -159,7 +159,7 @@ fn disk_columns(mode: SampleMode) -> Vec<DiskField> {
         BusyPercent, Device, Flushes, InFlight, IoTime, ReadBytes, ReadRate, Reads, ReadsRate,
         Writes, WritesRate, WrittenBytes, WrittenRate,
     };
-    mode.of((
+    mode.select((
         vec![Device, ReadBytes, WrittenBytes, Reads, Writes, Flushes, IoTime, InFlight],
         vec![Device, ReadRate, WrittenRate, ReadsRate, WritesRate, BusyPercent, InFlight],
     ))
@@ -171,7 +171,7 @@ fn net_columns(mode: SampleMode) -> Vec<NetField> {
         ReceivedPackets, ReceivedRate, SentBytes, SentDropped, SentErrors, SentPacketRate,
         SentPackets, SentRate,
     };
-    let moving = mode.of((
+    let moving = mode.select((
         [ReceivedBytes, SentBytes, ReceivedPackets, SentPackets],
         [ReceivedRate, SentRate, ReceivedPacketRate, SentPacketRate],
     ));

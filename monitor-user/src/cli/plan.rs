@@ -242,7 +242,7 @@ fn sort(args: &ReadingArgs, mode: SampleMode) -> Option<String> {
         return args.sort.clone();
     }
     let sorted = args.output_format() == OutputFormat::Table || args.top.is_some();
-    let cpu = mode.of((ProcessField::CpuTime, ProcessField::CpuPercent));
+    let cpu = mode.select((ProcessField::CpuTime, ProcessField::CpuPercent));
     sorted.then(|| cpu.field().name.into())
 }
 
