@@ -6,10 +6,14 @@
 use super::args::SourceArgs;
 use super::exit::{Exit, Failure};
 use super::output::notice;
+use super::run_loop::skipped_note;
 use monitor_backends::select::BackendChoice;
-use monitor_client::socket_path;
-use monitor_client::{Client, Error};
+use monitor_client::{Client, Error, socket_path};
+use monitor_format::human;
+use monitor_model::rates::Rates;
+use monitor_model::sample::Note;
 use monitor_model::status::{Refusal, Status};
+use monitor_protocol::event::Event;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
@@ -31,6 +35,37 @@ pub async fn connect(named: Option<&Path>) -> Result<Client, Failure> {
         None => Client::connect().await,
     };
     Ok(client?.with_reconnect_timeout(RECONNECT_FOR))
+}
+
+/// Connects to the daemon, and runs an exchange with it to its end.
+pub fn with_daemon<T, E: Into<Failure>>(
+    named: Option<&Path>,
+    exchange: impl AsyncFnOnce(Client) -> Result<T, E>,
+) -> Result<T, Failure> {
+    runtime()?.block_on(async { exchange(connect(named).await?).await.map_err(Into::into) })
+}
+
+/// The message while the daemon is away.
+pub const DISCONNECTED: &str = "connection to the daemon lost; waiting for it";
+
+/// The message when the daemon is back after this time.
+pub fn reconnected(after: Duration) -> String {
+    let after = human::duration_text(after.as_nanos() as f64);
+    format!("connection to the daemon was lost for {after}: no samples of that time")
+}
+
+/// The rates of an event; `None` if it has no sample.
+pub fn rates(event: &Event) -> Result<Option<Rates>, Error> {
+    event.rates().map_err(|error| Error::Protocol { why: error.to_string() })
+}
+
+/// Notes on readings that were skipped, and on samples that were dropped since the event before.
+/// `missed` is the count of that event.
+pub fn delivery_notes(event: &Event, missed: &mut u64) -> Vec<Note> {
+    let late = event.missed.saturating_sub(std::mem::replace(missed, event.missed));
+    let dropped = format!("{} samples dropped: this client read too slowly", event.dropped);
+    let dropped = (event.dropped > 0).then(|| Note::missing(dropped));
+    skipped_note(late).into_iter().chain(dropped).collect()
 }
 
 /// Connects to the daemon for a command that can do without; `None` to read locally.

@@ -1,12 +1,14 @@
-//! The default columns of the table: the most useful fields that fit 80 characters.
+//! The columns of the table: the default ones, which fit 80 characters, and those of a sample whose
+//! request is unknown.
 //!
-//! In: the scope, the switches and the sample mode. Out: a `Layout`. A single sample shows totals,
-//! periodic samples show rates. A switch such as `--disk` adds what it counts and replaces less
-//! precise columns. Wide terminals show more; where a line is too short, the least useful columns
-//! are left out first.
+//! In: the scope, the switches and the sample mode, or a sample. Out: a `Layout`. A single sample
+//! shows totals, periodic samples show rates. A switch such as `--disk` adds what it counts and
+//! replaces less precise columns. Wide terminals show more; where a line is too short, the least
+//! useful columns are left out first.
 
 use monitor_format::{Layout, OptionalColumn};
 use monitor_model::field::{DiskField, NetField, NodeField, ProcessField};
+use monitor_model::sample::{Process, Sample};
 use monitor_model::scope::Scope;
 use monitor_sampling::capability_deps::CapabilityReason;
 
@@ -17,6 +19,13 @@ pub enum SampleMode {
     Once,
     /// Samples at an interval, with rates.
     Periodic,
+}
+
+impl SampleMode {
+    /// The total of a pair, or the rate.
+    pub fn select<F>(self, (total, rate): (F, F)) -> F {
+        if self == Self::Once { total } else { rate }
+    }
 }
 
 /// The default layout of a scope, with a thread column if `threads` is set.
@@ -74,7 +83,7 @@ const UDP: [Pair; 2] = [
 
 fn process_columns(switches: &[CapabilityReason], mode: SampleMode) -> Vec<ProcessField> {
     let on = |reason| switches.contains(&reason);
-    let at = |(total, now): Pair| if mode == SampleMode::Once { total } else { now };
+    let at = |pair: Pair| mode.select(pair);
     let mut columns = vec![ProcessField::Pid, ProcessField::Uid, ProcessField::State];
     columns.extend([ProcessField::Threads, at(CPU)]);
     if on(CapabilityReason::ExactCpu) {
@@ -103,7 +112,7 @@ fn process_columns(switches: &[CapabilityReason], mode: SampleMode) -> Vec<Proce
 
 /// The columns that may be left out, in that order: first those of wide lines, then the others.
 fn spare(switches: &[CapabilityReason], mode: SampleMode) -> Vec<OptionalColumn> {
-    let at = |(total, now): Pair| if mode == SampleMode::Once { total } else { now };
+    let at = |pair: Pair| mode.select(pair);
     let wide = [ProcessField::Threads, ProcessField::Uid].map(|field| (field, WIDE_COMMAND));
     // The sampled CPU time is redundant beside the exact one, so it goes first.
     let cpu = switches.contains(&CapabilityReason::ExactCpu).then(|| at(CPU));
@@ -131,31 +140,18 @@ fn node_columns(mode: SampleMode) -> Vec<NodeField> {
     };
     let still = [Uptime, Cpus, TasksRunning, TasksBlocked, Load1, Load5, Load15];
     let memory = [MemTotal, MemAvailable, SwapTotal, SwapFree];
-    let moving = match mode {
-        SampleMode::Once => [
-            CpuUser,
-            CpuSystem,
-            CpuIdle,
-            CpuIowait,
-            PsiCpuSome,
-            PsiMemorySome,
-            PsiIoSome,
-            ContextSwitches,
-            ProcessesCreated,
-        ],
-        SampleMode::Periodic => [
-            UserPercent,
-            SystemPercent,
-            IdlePercent,
-            IowaitPercent,
-            PsiCpuPercent,
-            PsiMemoryPercent,
-            PsiIoPercent,
-            SwitchRate,
-            ForkRate,
-        ],
-    };
-    still.into_iter().chain(memory).chain(moving).collect()
+    let moving = [
+        (CpuUser, UserPercent),
+        (CpuSystem, SystemPercent),
+        (CpuIdle, IdlePercent),
+        (CpuIowait, IowaitPercent),
+        (PsiCpuSome, PsiCpuPercent),
+        (PsiMemorySome, PsiMemoryPercent),
+        (PsiIoSome, PsiIoPercent),
+        (ContextSwitches, SwitchRate),
+        (ProcessesCreated, ForkRate),
+    ];
+    still.into_iter().chain(memory).chain(moving.map(|pair| mode.select(pair))).collect()
 }
 
 fn disk_columns(mode: SampleMode) -> Vec<DiskField> {
@@ -163,14 +159,10 @@ fn disk_columns(mode: SampleMode) -> Vec<DiskField> {
         BusyPercent, Device, Flushes, InFlight, IoTime, ReadBytes, ReadRate, Reads, ReadsRate,
         Writes, WritesRate, WrittenBytes, WrittenRate,
     };
-    match mode {
-        SampleMode::Once => {
-            vec![Device, ReadBytes, WrittenBytes, Reads, Writes, Flushes, IoTime, InFlight]
-        }
-        SampleMode::Periodic => {
-            vec![Device, ReadRate, WrittenRate, ReadsRate, WritesRate, BusyPercent, InFlight]
-        }
-    }
+    mode.select((
+        vec![Device, ReadBytes, WrittenBytes, Reads, Writes, Flushes, IoTime, InFlight],
+        vec![Device, ReadRate, WrittenRate, ReadsRate, WritesRate, BusyPercent, InFlight],
+    ))
 }
 
 fn net_columns(mode: SampleMode) -> Vec<NetField> {
@@ -179,12 +171,45 @@ fn net_columns(mode: SampleMode) -> Vec<NetField> {
         ReceivedPackets, ReceivedRate, SentBytes, SentDropped, SentErrors, SentPacketRate,
         SentPackets, SentRate,
     };
-    let moving = match mode {
-        SampleMode::Once => [ReceivedBytes, SentBytes, ReceivedPackets, SentPackets],
-        SampleMode::Periodic => [ReceivedRate, SentRate, ReceivedPacketRate, SentPacketRate],
-    };
+    let moving = mode.select((
+        [ReceivedBytes, SentBytes, ReceivedPackets, SentPackets],
+        [ReceivedRate, SentRate, ReceivedPacketRate, SentPacketRate],
+    ));
     let errors = [ReceivedErrors, SentErrors, ReceivedDropped, SentDropped];
     std::iter::once(Interface).chain(moving).chain(errors).collect()
+}
+
+/// The fields of a sample that a table can show.
+pub fn of_sample(sample: &Sample) -> Layout {
+    let node = sample.node_stats.as_ref();
+    let scope = match (sample.processes.is_empty(), node) {
+        (false, Some(_)) => Scope::All,
+        (true, Some(_)) => Scope::Node,
+        (_, None) => Scope::Processes,
+    };
+    let mut layout = Layout::all(scope);
+    layout.processes.push(ProcessField::Pss);
+    layout.processes.retain(|&field| {
+        // The start time only completes the identity; the command name is more readable.
+        field != ProcessField::StartTime && sample.processes.iter().any(|it| has(it, field))
+    });
+    layout.node.retain(|&field| node.is_some_and(|it| it.row.get(field).is_some()));
+    layout.cpus.clear();
+    let (disks, nets) = node.map_or((&[][..], &[][..]), |node| (&node.disks, &node.nets));
+    layout.disks.retain(|&field| {
+        disks.iter().any(|it| field == DiskField::Device || it.row.get(field).is_some())
+    });
+    layout.nets.retain(|&field| {
+        nets.iter().any(|it| field == NetField::Interface || it.row.get(field).is_some())
+    });
+    layout
+}
+
+fn has(process: &Process, field: ProcessField) -> bool {
+    match field {
+        ProcessField::Comm => process.comm[0] != 0,
+        _ => process.value(field).is_some(),
+    }
 }
 
 #[cfg(test)]
@@ -193,7 +218,6 @@ mod tests {
     use monitor_format::{Frame, OutputFormat, Paint, Viewport};
     use monitor_model::field::Category;
     use monitor_model::rates;
-    use monitor_model::sample::{Process, Sample};
 
     /// A process with a number of four digits in every field.
     fn busy() -> Process {
@@ -270,5 +294,19 @@ mod tests {
         titles(&both, 80, want);
         let want = "PID S CPU% DLY% RSS BREAD/s BWRITE/s TCP</s TCP>/s UDP</s UDP>/s COMMAND";
         titles(&both, 90, want);
+    }
+
+    #[test]
+    fn only_fields_with_values_have_a_column() {
+        let mut process = Process::default();
+        process.comm[0] = b'x';
+        process.row.set(ProcessField::Pid, 7);
+        process.row.set(ProcessField::StartTime, 7);
+        let sample = Sample { processes: vec![process], ..Sample::default() };
+        let layout = of_sample(&sample);
+        assert_eq!(layout.scope, Scope::Processes);
+        let fields = layout.processes;
+        assert_eq!(fields.len(), 2);
+        assert!(fields.contains(&ProcessField::Pid) && fields.contains(&ProcessField::Comm));
     }
 }

@@ -6,9 +6,8 @@
 use super::args::DoctorArgs;
 use super::client::{find, runtime};
 use super::exit::{Exit, Failure};
-use super::log;
-use super::output;
-use super::spinner::Spinner;
+use super::progress::Spinner;
+use super::{log, output};
 use monitor_backends::host::Host;
 use monitor_backends::select;
 use monitor_format::human;
@@ -40,8 +39,7 @@ fn service_report(args: &DoctorArgs) -> Result<Option<DoctorReport>, Failure> {
 }
 
 fn print(report: &DoctorReport, args: &DoctorArgs) -> Result<Exit, Failure> {
-    let text = if args.printed.is_json() { output::json(report)? } else { table(report) };
-    output::print(text.as_bytes())?;
+    let _ok = output::report(report, args.printed.is_json(), table)?;
     Ok(if report.degraded { Exit::Degraded } else { Exit::Ok })
 }
 
@@ -90,12 +88,9 @@ fn capability(entry: &CapabilityReport, out: &mut String) {
         let sign = if entry.estimated == Some(true) { "~" } else { "" };
         format!("{sign}{ns:.0}")
     });
-    let maps = entry.map_bytes.map_or("-".into(), |bytes| {
-        let mut text = String::new();
-        human::scaled(bytes as f64, 1024.0, &mut text);
-        text
-    });
-    let [events, lost] = [entry.events, entry.lost].map(|it| it.map_or("-".into(), number));
+    let maps = entry.map_bytes.map_or("-".into(), |bytes| human::scaled_text(bytes as f64, 1024.0));
+    let [events, lost] =
+        [entry.events, entry.lost].map(|it| it.map_or("-".into(), |n| n.to_string()));
     let CapabilityReport { name, asked_by, state, .. } = entry;
     let _ = writeln!(
         out,
@@ -114,10 +109,6 @@ fn capability(entry: &CapabilityReport, out: &mut String) {
             wrap(&format!("{label}{text}"), INDENT, COLUMNS, out);
         }
     }
-}
-
-fn number(number: u64) -> String {
-    number.to_string()
 }
 
 /// Writing to a `String` cannot fail.

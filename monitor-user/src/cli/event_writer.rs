@@ -3,11 +3,11 @@
 //! In: events. Out: frames. JSON passes through unchanged; the other formats are generated from
 //! it. Missing parts are remembered for the exit code.
 
-use super::columns_of_sample;
+use super::client;
+use super::columns;
 use super::exit::{Exit, Failure};
 use super::output::notice;
 use super::plan::Plan;
-use monitor_client::Error;
 use monitor_format::{Frame, FrameWriter, OutputFormat, Paint, Viewport, human, pmix_text};
 use monitor_model::sample::Note;
 use monitor_protocol::event::Event;
@@ -111,8 +111,7 @@ impl EventWriter {
             self.frame.push(b'\n');
             return Ok(());
         }
-        let garbled = |error: serde_json::Error| Error::Protocol { why: error.to_string() };
-        let Some(mut rates) = event.rates().map_err(garbled)? else { return Ok(()) };
+        let Some(mut rates) = client::rates(event)? else { return Ok(()) };
         rates.sample.relayed = true;
         let notes = rates.sample.notes.clone();
         if self.reported.is_none() {
@@ -127,7 +126,7 @@ impl EventWriter {
             OutputMode::Format(format) => format.write(&frame, &mut self.frame),
             OutputMode::Table(paint) => {
                 let mut table =
-                    OutputFormat::Table.writer(columns_of_sample::layout(&rates.sample), *paint);
+                    OutputFormat::Table.writer(columns::of_sample(&rates.sample), *paint);
                 self.headline(event, " ");
                 table.write(&frame, &mut self.frame);
                 self.frame.push(b'\n');
@@ -140,21 +139,14 @@ impl EventWriter {
 
     /// Writes the name of the monitor and the sequence number.
     fn headline(&mut self, event: &Event, after: &str) {
-        let mut name = String::new();
-        human::escaped(&event.id, &mut name);
+        let name = human::escaped_text(&event.id);
         self.frame.extend_from_slice(format!("{name} #{}:{after}", event.seq).as_bytes());
     }
 
     /// Notes skipped and dropped samples, and sets the exit code for missing parts.
     fn check_delivery(&mut self, event: &Event) {
-        let late = event.missed.saturating_sub(self.missed);
-        self.missed = event.missed;
-        if late > 0 {
-            let why = "the previous one took longer than the interval";
-            self.note(format!("{late} readings skipped: {why}"));
-        }
-        if event.dropped > 0 {
-            self.note(format!("{} samples dropped: this client read too slowly", event.dropped));
+        for note in client::delivery_notes(event, &mut self.missed) {
+            self.note(note.text);
         }
         if event.partial && self.exit == Exit::Ok {
             self.exit = Exit::Partial;

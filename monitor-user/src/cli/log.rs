@@ -6,11 +6,10 @@
 
 use monitor_server::daemon::config::LEVELS;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::reload;
+use tracing_subscriber::layer::{Filter, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer as _, Registry, reload};
 
 /// The environment variable that sets the level.
 const VARIABLE: &str = "MONITOR_LOG";
@@ -28,13 +27,18 @@ pub fn env_level() -> Option<&'static str> {
 /// Starts the log of the daemon. Returns a function that sets another level.
 pub fn service(level: &str) -> Box<dyn Fn(&str)> {
     let (filter, handle) = reload::Layer::new(targets(parsed(level)));
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    // Fails only if a log was started already.
-    let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
+    print_through(filter);
     Box::new(move |level| {
         // The log lives as long as the program, so this cannot fail.
         let _ = handle.reload(targets(parsed(level)));
     })
+}
+
+/// Prints what passes the filter to standard error.
+fn print_through(filter: impl Filter<Registry> + Send + Sync + 'static) {
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    // Fails only if a log was started already.
+    let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
 }
 
 fn parsed(level: &str) -> LevelFilter {
@@ -61,9 +65,6 @@ pub fn start(probe_log: u8) {
     let own = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
     let level = own.unwrap_or(LevelFilter::OFF).max(probes);
     if level != LevelFilter::OFF {
-        let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-        // Fails only if a log was started already.
-        let lines = lines.with_filter(targets(level));
-        let _ = tracing_subscriber::registry().with(lines).try_init();
+        print_through(targets(level));
     }
 }

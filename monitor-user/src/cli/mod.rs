@@ -7,38 +7,30 @@ pub mod args;
 mod ask;
 mod client;
 mod columns;
-mod columns_of_sample;
 mod complete;
 mod config;
-mod daemon_args;
 mod doctor;
 mod event_writer;
-mod events;
 pub mod exit;
 mod fields;
-mod list;
 mod log;
+mod monitors;
 mod output;
-mod pid_targets;
 mod pipeline;
 mod plan;
+mod progress;
 mod recording;
 mod replace;
 mod run;
 mod run_loop;
 mod run_report;
-mod sample;
 mod series_printer;
 mod serve;
 mod services;
-mod settings;
-mod spinner;
-mod start;
 mod status;
 mod top;
 mod usage_error;
 mod usage_source;
-mod user_worker;
 mod watch;
 mod when;
 
@@ -65,7 +57,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Runs a command that ends with an `Exit`. `run` is not one: it ends with its child's code.
 fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
     match command {
-        Some(Command::Sample(args)) => sample::sample(&args),
+        Some(Command::Sample(args)) => watch::sample(&args),
         Some(Command::Watch(args)) => watch::watch(&args),
         Some(Command::Top(args)) => top::top(&args),
         Some(Command::Record(args)) => recording::record(&args),
@@ -73,10 +65,10 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Report(args)) => recording::report(&args),
         Some(Command::Export(args)) => recording::export(&args),
         Some(Command::Save(args)) => recording::save(&args),
-        Some(Command::Start(args)) => start::start(&args),
-        Some(Command::List(args)) => list::list(&args),
-        Some(Command::Cancel(args)) => list::cancel(&args),
-        Some(Command::Events(args)) => events::events(&args),
+        Some(Command::Start(args)) => monitors::start(&args),
+        Some(Command::List(args)) => monitors::list(&args),
+        Some(Command::Cancel(args)) => monitors::cancel(&args),
+        Some(Command::Events(args)) => monitors::events(&args),
         Some(Command::Ask(args)) => ask::ask(&args),
         Some(Command::Services(args)) => services::services(&args),
         Some(Command::When(args)) => when::when(&args),
@@ -85,7 +77,7 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Config(args)) => config::config(&args),
         Some(Command::Fields(args)) => fields::fields(&args),
         Some(Command::Doctor(args)) => doctor::doctor(&args),
-        Some(Command::UserWorker(args)) => user_worker::user_worker(&args),
+        Some(Command::UserWorker(args)) => serve::user_worker(&args),
         Some(Command::Completions(args)) => complete::completions(&args),
         Some(Command::Man(args)) => complete::man(&args),
         None if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() => {

@@ -98,39 +98,40 @@ impl Output {
                 *self = Self::file(path)?;
                 self.put(frame)
             }
-            Self::Replace(path) => replace_file(path, frame),
+            Self::Replace(path) => {
+                state_after(replace(path, frame), |error| cannot_write(path, error))
+            }
         }
     }
 }
 
 fn write_out(bytes: &[u8]) -> Result<OutputState, Failure> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+    let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    state_after(written, |error| {
+        Failure::failed(format!("cannot write to standard output: {error}"))
+    })
+}
+
+/// A closed pipe is a state, not an error.
+fn state_after(
+    written: std::io::Result<()>,
+    failure: impl FnOnce(&std::io::Error) -> Failure,
+) -> Result<OutputState, Failure> {
+    match written {
         Ok(()) => Ok(OutputState::Open),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(OutputState::Closed),
-        Err(error) => Err(Failure::failed(format!("cannot write to standard output: {error}"))),
+        Err(error) => Err(failure(&error)),
     }
 }
 
 fn append(path: &Path, file: &mut File, frame: &[u8]) -> Result<OutputState, Failure> {
     let whole = file.stream_position();
-    match file.write_all(frame) {
-        Ok(()) => Ok(OutputState::Open),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(OutputState::Closed),
-        Err(error) => {
-            // A device cannot be truncated.
-            let _ = whole.and_then(|length| file.set_len(length));
-            Err(cannot_write(path, &error))
-        }
-    }
-}
-
-fn replace_file(path: &Path, frame: &[u8]) -> Result<OutputState, Failure> {
-    match replace(path, frame) {
-        Ok(()) => Ok(OutputState::Open),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(OutputState::Closed),
-        Err(error) => Err(cannot_write(path, &error)),
-    }
+    state_after(file.write_all(frame), |error| {
+        // A device cannot be truncated.
+        let _ = whole.and_then(|length| file.set_len(length));
+        cannot_write(path, error)
+    })
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
@@ -221,6 +222,16 @@ pub fn print(text: &[u8]) -> Result<Exit, Failure> {
 /// Formats a value as one line of JSON.
 pub fn json(value: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(value).map(|text| text + "\n").map_err(Failure::failed)
+}
+
+/// Prints a value as JSON, or as the text that `table` makes.
+pub fn report<T: Serialize>(
+    value: &T,
+    is_json: bool,
+    table: impl FnOnce(&T) -> String,
+) -> Result<Exit, Failure> {
+    let text = if is_json { json(value)? } else { table(value) };
+    print(text.as_bytes())
 }
 
 /// Prints a text to standard error. A closed standard error is ignored.

@@ -1,47 +1,33 @@
-//! The local pipeline: reads a sample, computes rates, selects rows, adds texts, formats a frame.
+//! The local pipeline of the commands: the stages of `sampling`, with the notes, the named processes
+//! and the exit code of a command.
 //!
-//! In: a backend and a plan. Out: frames, in a reused buffer. Keeps what must survive between
-//! frames: the last sample, printed notes, missing parts. It does not schedule.
+//! In: a backend and a plan. Out: frames, in a reused buffer. It does not schedule.
 
 use super::columns;
 use super::event_writer::without_counts;
 use super::exit::{Exit, Failure};
 use super::output::notice;
-use super::pid_targets::PidTargets;
 use super::plan::Plan;
 use monitor_backend::{Backend, Error};
-use monitor_backends::select;
-use monitor_backends::select::{BackendChoice, Opened};
-use monitor_format::{Frame, FrameWriter, OutputFormat, Paint, Viewport};
+use monitor_backends::select::{self, BackendChoice, Opened};
+use monitor_format::{OutputFormat, Paint, Viewport};
 use monitor_model::field::{GroupField, ProcessField};
 use monitor_model::group::Group;
-use monitor_model::id::Ns;
-use monitor_model::read_spec::ReadSpec;
+use monitor_model::hidden;
+use monitor_model::id::{Ns, Pid};
 use monitor_model::sample::{BackendKind, Instant, Note, Sample};
-use monitor_sampling::group;
-use monitor_sampling::group::Groups;
-use monitor_sampling::job::JobTable;
-use monitor_sampling::order::Order;
-use monitor_sampling::select_rows::RowSelector;
-use monitor_sampling::session::Session;
+use monitor_sampling::pipeline::{FrameBuilder, SampleReader};
 use monitor_sys::namespace::has_host_pids;
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 
 /// A backend and all later stages.
 pub struct Pipeline {
-    backend: Box<dyn Backend>,
+    reader: SampleReader,
+    frames: FrameBuilder,
     targets: PidTargets,
-    read_spec: ReadSpec,
-    session: Session,
-    jobs: JobTable,
-    groups: Option<Groups>,
     /// Whether a finished group becomes a note: for formats that have no row for it.
     notes_finished_groups: bool,
-    selector: RowSelector,
-    /// The requested order and number of rows; a frame may have to use others.
-    requested: (Option<Order>, Option<usize>),
-    format: Box<dyn FrameWriter>,
     frame: Vec<u8>,
     /// Why a better backend was not used: printed with the first sample, and on every screen.
     opening: Vec<Note>,
@@ -50,7 +36,7 @@ pub struct Pipeline {
     /// Notes already printed to standard error; `None` if the format itself contains notes.
     reported: Option<HashSet<String>>,
     exit: Exit,
-    frames: u64,
+    has_begun: bool,
     missing: Vec<Note>,
 }
 
@@ -75,58 +61,55 @@ impl Pipeline {
         }
         let is_silent = plan.form.row_format().is_some()
             || matches!(plan.form, OutputFormat::Prometheus | OutputFormat::Pmix);
-        let reported = is_silent.then(HashSet::new);
+        let shows_events = plan.layout.signals;
+        let format = plan.form.writer(plan.layout, paint);
+        let frames = FrameBuilder::new(plan.selector, plan.groups, shows_events, format);
+        let notes_finished_groups =
+            matches!(plan.form, OutputFormat::Table | OutputFormat::Prometheus);
         Ok(Self {
-            backend,
+            reader: SampleReader::new(backend, plan.read_spec, frames.needs_all_texts()),
+            frames,
             targets,
-            read_spec: plan.read_spec,
-            session: Session::default(),
-            jobs: JobTable::default(),
-            groups: plan.groups,
-            notes_finished_groups: matches!(
-                plan.form,
-                OutputFormat::Table | OutputFormat::Prometheus
-            ),
-            requested: (plan.selector.order, plan.selector.top),
-            selector: plan.selector,
-            format: plan.form.writer(plan.layout, paint),
+            notes_finished_groups,
             frame: Vec::new(),
             opening,
             notes: Vec::new(),
-            reported,
+            reported: is_silent.then(HashSet::new),
             exit: Exit::Ok,
-            frames: 0,
+            has_begun: false,
             missing: Vec::new(),
         })
     }
 
-    /// Reads once and returns the frame.
+    /// Reads once and returns the frame. Named processes must exist in the first sample.
     pub fn next_frame(&mut self, room: Viewport) -> Result<&[u8], Failure> {
-        let sample = self.backend.read(&self.read_spec)?;
-        if self.frames == 0 {
-            self.check_targets(&sample)?;
+        let sample = self.reader.read()?;
+        if !self.has_begun
+            && let Some(message) = self.targets.absent(&sample)?
+        {
+            notice(&message);
+            self.exit = Exit::NoTarget;
         }
-        self.frame_of(sample, room)
+        Ok(self.frame_of(sample, room))
     }
 
     /// Reads the next sample of a recording and returns its time and frame; `None` at the end.
     /// Named processes may appear later in it, so they are not checked.
     pub fn next_recorded(&mut self, room: Viewport) -> Result<Option<(Instant, &[u8])>, Failure> {
-        let sample = match self.backend.read(&self.read_spec) {
+        let sample = match self.reader.read() {
             Err(Error::EndOfRecording { missing, .. }) => {
                 self.missing = missing;
                 return Ok(None);
             }
             read => read?,
         };
-        let at = sample.at;
-        self.frame_of(sample, room).map(|frame| Some((at, frame)))
+        Ok(Some((sample.at, self.frame_of(sample, room))))
     }
 
     /// The text after the last sample.
     pub fn finish(&mut self) -> &[u8] {
         self.frame.clear();
-        self.format.finish(&mut self.frame);
+        self.frames.finish(&mut self.frame);
         &self.frame
     }
 
@@ -135,70 +118,25 @@ impl Pipeline {
         &self.missing
     }
 
-    fn frame_of(&mut self, mut sample: Sample, room: Viewport) -> Result<&[u8], Failure> {
-        if self.frames == 0 || room.lines.is_some() {
+    fn frame_of(&mut self, mut sample: Sample, room: Viewport) -> &[u8] {
+        if !self.has_begun || room.lines.is_some() {
             sample.notes.splice(..0, self.opening.iter().cloned());
         }
-        self.frames += 1;
+        self.has_begun = true;
         sample.notes.append(&mut self.notes);
         self.report_notes(&sample.notes);
-        let job = self.read_spec.wants(ProcessField::Job);
-        if self.selector.filter.needs_texts() || self.groups.is_some() || job {
-            self.backend.describe(&mut sample.processes, &self.read_spec);
-        }
-        if job {
-            self.jobs.learn(&mut sample);
-        }
-        if self.groups.is_some() {
-            self.print_groups(sample, room);
-        } else {
-            self.print(sample, room);
-        }
-        Ok(&self.frame)
-    }
-
-    fn print_groups(&mut self, mut sample: Sample, room: Viewport) {
-        let (order, top) = self.requested;
-        let rated = self.frames > 1;
-        let order = order.map(|order| if rated { order } else { order.without_rates() });
-        let grouped = self.groups.as_mut().map(|it| it.learn(&sample, &self.selector.filter));
-        let mut grouped = grouped.unwrap_or_default();
-        let matched = grouped.groups.len();
+        let (grouped, matched) = self.frames.group(&mut sample, room).unzip();
         if self.notes_finished_groups {
-            let summaries: Vec<_> = grouped.finished.iter().map(summary).collect();
+            let finished = grouped.iter().flat_map(|it| &it.finished);
+            let summaries: Vec<_> = finished.map(summary).collect();
             self.report_notes(&summaries);
             sample.notes.extend(summaries);
         }
-        group::arrange(&mut grouped.groups, order, top.or(room.lines));
-        let rates = self.session.advance_grouped(sample, Some(grouped));
+        let _ = self.frames.rate(sample, grouped);
         self.frame.clear();
-        let events = &self.selector.events(&rates.sample);
-        let frame = Frame { rates, processes: &[], matched, events, viewport: room };
-        self.format.write(&frame, &mut self.frame);
-    }
-
-    fn print(&mut self, sample: Sample, room: Viewport) {
-        let rates = self.session.advance(sample);
-        let (order, top) = self.requested;
-        self.selector.order =
-            order.map(|order| if rates.interval.is_some() { order } else { order.without_rates() });
-        self.selector.top = top.or(room.lines);
-        let matched = self.selector.select(&rates.sample.processes);
-        self.backend.describe(self.selector.rows_mut(), &self.read_spec);
-        self.frame.clear();
-        let events = &self.selector.events(&rates.sample);
-        let frame =
-            Frame { rates, processes: self.selector.rows(), matched, events, viewport: room };
-        self.format.write(&frame, &mut self.frame);
-    }
-
-    /// Named processes must exist in the first sample. Fails if none does.
-    fn check_targets(&mut self, sample: &Sample) -> Result<(), Failure> {
-        if let Some(message) = self.targets.absent(sample)? {
-            notice(&message);
-            self.exit = Exit::NoTarget;
-        }
-        Ok(())
+        let SampleReader { backend, spec, .. } = &mut self.reader;
+        let _ = self.frames.write((&mut **backend, spec), (matched, room), &mut self.frame);
+        &self.frame
     }
 
     /// Sets the exit code for missing parts, and prints notes that the format cannot contain.
@@ -207,11 +145,8 @@ impl Pipeline {
             if note.partial && self.exit == Exit::Ok {
                 self.exit = Exit::Partial;
             }
-            if self
-                .reported
-                .as_mut()
-                .is_some_and(|reported| reported.insert(without_counts(&note.text)))
-            {
+            let reported = self.reported.as_mut();
+            if reported.is_some_and(|it| it.insert(without_counts(&note.text))) {
                 notice(&note.text);
             }
         }
@@ -223,13 +158,13 @@ impl Pipeline {
     }
 
     /// A duplicated descriptor that becomes readable when records are queued.
-    pub fn wake(&self) -> Option<std::io::Result<OwnedFd>> {
-        self.backend.wake_fd().map(|fd| fd.try_clone_to_owned())
+    pub fn wake(&self) -> std::io::Result<Option<OwnedFd>> {
+        self.reader.wake()
     }
 
     /// Fetches the queued records.
     pub fn drain(&mut self) {
-        self.backend.drain();
+        self.reader.backend.drain();
     }
 
     /// The exit code for what was delivered so far.
@@ -246,14 +181,57 @@ fn summary(group: &Group) -> Note {
     Note::remark(format!("{by} {name} finished: {ended} processes ended, {cpu:.3} s of CPU"))
 }
 
+/// The processes named with `--pid`: as given, and as pids of the host. Messages show them as given.
+#[derive(Default)]
+pub struct PidTargets {
+    /// The pid as given, and the pid on the host if the process exists.
+    named: Vec<(Pid, Option<Pid>)>,
+}
+
+impl PidTargets {
+    /// Resolves the pids through the backend and replaces those of the plan by the host's.
+    pub fn resolve(backend: &mut dyn Backend, plan: &mut Plan) -> Result<Self, Error> {
+        let written = std::mem::take(&mut plan.selector.filter.pids);
+        if written.is_empty() {
+            return Ok(Self::default());
+        }
+        let hosts = backend.host_pids(&written)?;
+        plan.selector.filter.pids = hosts.iter().copied().flatten().collect();
+        plan.read_spec.pids = Some(plan.selector.filter.pids.clone());
+        Ok(Self { named: written.into_iter().zip(hosts).collect() })
+    }
+
+    /// The message about named processes that do not exist.
+    ///
+    /// # Errors
+    ///
+    /// `NoTarget` if none of them exists.
+    pub fn absent(&self, sample: &Sample) -> Result<Option<String>, Failure> {
+        let there = |host: &Pid| sample.processes.iter().any(|process| process.id.pid == *host);
+        let absent = self.named.iter().filter(|(_, host)| !host.as_ref().is_some_and(there));
+        let absent: Vec<Pid> = absent.map(|(written, _)| *written).collect();
+        if absent.is_empty() {
+            return Ok(None);
+        }
+        let cause = hidden::cause(&sample.hidden, absent.iter().copied());
+        let names: Vec<_> = absent.iter().map(|Pid(written)| written.to_string()).collect();
+        let message = format!("no process {}{cause}", names.join(", "));
+        if absent.len() == self.named.len() {
+            return Err(Failure { message, exit: Exit::NoTarget });
+        }
+        Ok(Some(message))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::args::{Cli, Command};
-    use super::super::columns::SampleMode;
     use super::*;
+    use crate::cli::args::{Cli, Command};
+    use crate::cli::columns::SampleMode;
     use clap::Parser;
     use monitor_model::id::{Identity, Pid};
     use monitor_model::probe::Probe;
+    use monitor_model::read_spec::ReadSpec;
     use monitor_model::sample::Process;
 
     /// Three processes that each use as many seconds of CPU per second as their pid.
@@ -306,7 +284,7 @@ mod tests {
         let Ok(Cli { command: Some(Command::Watch(watch)) }) = Cli::try_parse_from(args) else {
             panic!("arguments that do not parse")
         };
-        let plan = Plan::resolve(&watch.reading, SampleMode::Periodic).expect("a plan");
+        let plan = Plan::resolve(&watch.sample.reading, SampleMode::Periodic).expect("a plan");
         let opening = vec![Note::remark("not eBPF")];
         Pipeline::with_backend((Box::new(stub), opening), plan, Paint::Plain).expect("a pipeline")
     }
@@ -349,7 +327,9 @@ mod tests {
             let Ok(Cli { command: Some(Command::Watch(watch)) }) = Cli::try_parse_from(args) else {
                 panic!("arguments that do not parse")
             };
-            Plan::resolve(&watch.reading, SampleMode::Periodic).err().map(|failure| failure.message)
+            Plan::resolve(&watch.sample.reading, SampleMode::Periodic)
+                .err()
+                .map(|failure| failure.message)
         };
         let why = "priority cannot be added up: it does not apply with --group-by";
         assert_eq!(refused("--group-by job --fields priority").as_deref(), Some(why));

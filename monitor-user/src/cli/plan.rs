@@ -14,11 +14,10 @@ use monitor_model::read_spec::{Capability, ReadSpec};
 use monitor_model::request::{MonitorRequest, Target};
 use monitor_model::scope::Scope;
 use monitor_sampling::capability_deps::CapabilityReason;
-use monitor_sampling::fields;
 use monitor_sampling::filter::Filter;
 use monitor_sampling::group::Groups;
-use monitor_sampling::plan;
 use monitor_sampling::select_rows::RowSelector;
+use monitor_sampling::{fields, plan};
 
 /// What a command reads, selects and prints.
 pub struct Plan {
@@ -52,7 +51,11 @@ impl Plan {
         let request = MonitorRequest {
             part: args.part.name().into(),
             fields: fields(args, &shown),
-            targets: args.pid.iter().map(|&pid| target(pid)).collect(),
+            targets: args
+                .pid
+                .iter()
+                .map(|&pid| Target::Pid { pid: pid.into(), node: None })
+                .collect(),
             disks: devices(args, Scope::Disks),
             nets: devices(args, Scope::Nets),
             comms: args.comm.clone(),
@@ -68,6 +71,7 @@ impl Plan {
             ..MonitorRequest::default()
         };
         check_group_fields(args, &shown, request.sort.as_deref())?;
+        let is_json = matches!(args.output_format(), OutputFormat::Json | OutputFormat::Pmix);
         let plan = plan::Plan::from_request(&request)?;
         let pids = plan.pids_only().unwrap_or_default().to_vec();
         Ok(Self {
@@ -76,22 +80,18 @@ impl Plan {
             groups: plan.grouping.map(|it| Groups::new(it.by, it.limits)),
             selector: RowSelector::new(Filter { pids, ..plan.filter }, plan.order, plan.top),
             // JSON has the layout that a daemon would send.
-            layout: if as_sent(args.output_format()) { plan.layout } else { shown },
+            layout: if is_json { plan.layout } else { shown },
             form: args.output_format(),
             request,
         })
     }
 }
 
-/// Whether a format is printed as a daemon sends it.
-const fn as_sent(form: OutputFormat) -> bool {
-    matches!(form, OutputFormat::Json | OutputFormat::Pmix)
-}
-
 /// Refuses options that cannot be combined.
 fn check_combination(args: &ReadingArgs) -> Result<(), Failure> {
     let part = Scope::NAMES[args.part as usize];
-    if let (Some(device), false) = (args.device.first(), has_devices(args.part)) {
+    let has_devices = matches!(args.part, Scope::Disks | Scope::Nets);
+    if let (Some(device), false) = (args.device.first(), has_devices) {
         let why =
             format!("{device:?} after {part}: device names are allowed only after disk or net");
         return Err(Failure::usage(why));
@@ -113,10 +113,6 @@ fn check_combination(args: &ReadingArgs) -> Result<(), Failure> {
         Some(option) => Err(Failure::usage(format!("{option} does not apply to {part}"))),
         None => Ok(()),
     }
-}
-
-const fn has_devices(part: Scope) -> bool {
-    matches!(part, Scope::Disks | Scope::Nets)
 }
 
 /// The arguments without group fields. These are printed for every group and apply to nothing
@@ -246,15 +242,8 @@ fn sort(args: &ReadingArgs, mode: SampleMode) -> Option<String> {
         return args.sort.clone();
     }
     let sorted = args.output_format() == OutputFormat::Table || args.top.is_some();
-    let cpu = match mode {
-        SampleMode::Once => ProcessField::CpuTime,
-        SampleMode::Periodic => ProcessField::CpuPercent,
-    };
+    let cpu = mode.select((ProcessField::CpuTime, ProcessField::CpuPercent));
     sorted.then(|| cpu.field().name.into())
-}
-
-fn target(pid: u32) -> Target {
-    Target::Pid { pid: pid.into(), node: None }
 }
 
 fn devices(args: &ReadingArgs, part: Scope) -> Option<Vec<String>> {
@@ -269,8 +258,8 @@ fn capability(switch: CapabilityReason) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::args::{Cli, Command};
     use super::*;
+    use crate::cli::args::{Cli, Command};
     use clap::Parser;
     use monitor_model::read_spec::Devices;
     use monitor_sampling::order::Direction;

@@ -6,18 +6,17 @@
 
 use super::args::{RunArgs, RunForm as Form};
 use super::client::runtime;
-use super::exit::{Exit, Failure};
+use super::exit::Failure;
 use super::log;
 use super::output::{self, Output};
 use super::recording::existing;
-use super::run_report::{RunOutcome, RunReport};
+use super::run_report::{RunOutcome, RunReport, exit_code};
 use super::usage_source::UsageSource;
 use monitor_model::id::Pid;
 use monitor_sys::{fd_limit, memory, readable, wait};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{SignalKind, signal};
@@ -50,14 +49,14 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         .map_err(|error| Failure::failed(format!("cannot wait for the command: {error}")))?;
     usage.peak_rss_bytes = usage.peak_rss_bytes.filter(|peak| *peak > own_peak);
     let wall = start.elapsed();
-    let counted = source.counted_by();
+    let by_daemon = source.is_daemon();
     let totals = runtime.block_on(source.totals(child))?;
-    let outcome = RunOutcome { command: &args.command, status, wall, usage, totals, counted };
+    let outcome = RunOutcome { command: &args.command, status, wall, usage, totals, by_daemon };
     if let Err(failure) = put(&RunReport::from_outcome(&outcome), args.format, file) {
         // The command has exited: its code matters more than that of the report.
         output::notice(&failure.message);
     }
-    Ok(code(status))
+    Ok(exit_code(status))
 }
 
 /// Prints text to standard error or JSON to standard output, or writes either to a file.
@@ -82,12 +81,6 @@ fn command(args: &RunArgs) -> Command {
 fn not_started(name: &std::ffi::OsStr, error: &std::io::Error) -> Result<u8, Failure> {
     output::notice(&format!("cannot run {}: {error}", name.display()));
     Ok(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
-}
-
-/// Exit code of the command, or 128 plus the number of the signal that ended it.
-pub fn code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(Exit::Failed as u8)
 }
 
 fn open(child: Pid) -> Result<OwnedFd, Failure> {

@@ -26,8 +26,8 @@ pub trait PeriodicTask {
     fn ticked(&mut self, _: Ns) {}
 
     /// A duplicated descriptor that becomes readable when records are queued.
-    fn wake(&self) -> Option<std::io::Result<OwnedFd>> {
-        None
+    fn wake(&self) -> std::io::Result<Option<OwnedFd>> {
+        Ok(None)
     }
 
     /// Fetches the queued records.
@@ -56,22 +56,15 @@ pub fn skipped_note(missed: u64) -> Option<Note> {
     (missed > 0).then(|| Note::remark(text))
 }
 
-/// Runs a task to its end.
-pub async fn run(task: impl PeriodicTask) -> Result<Exit, Failure> {
-    run_with(|| Ok(task)).await
-}
-
-/// Like `run`, for a task that must not be created before the signal handlers are installed.
-pub async fn run_with<W: PeriodicTask>(
+/// Runs a task to its end. It is created after the signal handlers are installed.
+pub async fn run<W: PeriodicTask>(
     begin: impl FnOnce() -> Result<W, Failure>,
 ) -> Result<Exit, Failure> {
-    let listen = |kind| signal(kind).map_err(|error| cannot("install signal handlers", &error));
-    let (interrupt, terminate) =
-        (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    let signals = EndSignals::install()?;
     let task = begin()?;
-    let wake = task.wake().transpose().and_then(|fd| fd.map(readable::readable).transpose());
+    let wake = task.wake().and_then(|fd| fd.map(readable::readable).transpose());
     let wake = wake.map_err(|error| cannot("wait for the ring buffer", &error))?;
-    let mut run_loop = RunLoop { task, start: Instant::now(), wake, interrupt, terminate };
+    let mut run_loop = RunLoop { task, start: Instant::now(), wake, signals };
     let ended = run_loop.run().await?;
     run_loop.task.finish(ended)
 }
@@ -80,30 +73,47 @@ fn cannot(what: &str, error: &std::io::Error) -> Failure {
     Failure::failed(format!("cannot {what}: {error}"))
 }
 
-/// The first of the events that were waited for.
-enum LoopInput {
-    Tick,
-    Records,
-    Interrupt,
-    Terminate,
+/// The signals that end a command: SIGINT and SIGTERM.
+pub struct EndSignals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl EndSignals {
+    /// Installs the handlers. Needs a running event loop.
+    pub fn install() -> Result<Self, Failure> {
+        let listen = |kind| signal(kind).map_err(|error| cannot("install signal handlers", &error));
+        let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
+        Ok(Self { interrupt: listen(interrupt)?, terminate: listen(terminate)? })
+    }
+
+    /// Waits for the first of them. Cancel-safe.
+    pub async fn recv(&mut self) -> LoopEnd {
+        tokio::select! {
+            biased;
+            _ = self.interrupt.recv() => LoopEnd::Interrupted,
+            _ = self.terminate.recv() => LoopEnd::Terminated,
+        }
+    }
 }
 
 struct RunLoop<W> {
     task: W,
     start: Instant,
     wake: Option<AsyncFd<OwnedFd>>,
-    interrupt: Signal,
-    terminate: Signal,
+    signals: EndSignals,
 }
 
 impl<W: PeriodicTask> RunLoop<W> {
     async fn run(&mut self) -> Result<LoopEnd, Failure> {
         while let Some(due) = self.task.next_due() {
-            match self.next(due).await {
-                LoopInput::Interrupt => return Ok(LoopEnd::Interrupted),
-                LoopInput::Terminate => return Ok(LoopEnd::Terminated),
-                LoopInput::Records => self.task.drain(),
-                LoopInput::Tick => {
+            let at = self.start.checked_add(Duration::from_nanos(due.0));
+            // Signals go first, so that a loop whose ticks exceed the interval can be stopped.
+            tokio::select! {
+                biased;
+                end = self.signals.recv() => return Ok(end),
+                () = records(self.wake.as_ref()) => self.task.drain(),
+                () = tick(at) => {
                     let reader = self.task.tick()?;
                     let now = self.start.elapsed().as_nanos();
                     self.task.ticked(Ns(u64::try_from(now).unwrap_or(u64::MAX)));
@@ -114,18 +124,6 @@ impl<W: PeriodicTask> RunLoop<W> {
             }
         }
         Ok(LoopEnd::Done)
-    }
-
-    /// Signals go first, so that a loop whose ticks exceed the interval can be stopped.
-    async fn next(&mut self, due: Ns) -> LoopInput {
-        let at = self.start.checked_add(Duration::from_nanos(due.0));
-        tokio::select! {
-            biased;
-            _ = self.interrupt.recv() => LoopInput::Interrupt,
-            _ = self.terminate.recv() => LoopInput::Terminate,
-            () = records(self.wake.as_ref()) => LoopInput::Records,
-            () = tick(at) => LoopInput::Tick,
-        }
     }
 }
 

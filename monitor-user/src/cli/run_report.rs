@@ -3,6 +3,7 @@
 //! In: the totals of the process tree, the exit status, the elapsed time. What was not measured is
 //! absent, and the notes say why.
 
+use super::exit::Exit;
 use monitor_format::human;
 use monitor_model::field::process::ProcessRow;
 use monitor_model::field::{Category, FieldValue, ProcessField as F, Role};
@@ -24,15 +25,6 @@ const WORDS: usize = 6;
 /// The backend name where only wait(2) supplied numbers.
 pub const WAIT: &str = "wait";
 
-/// Which process counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CountedBy {
-    /// This program.
-    Local,
-    /// The daemon.
-    Daemon,
-}
-
 /// The result of a run.
 pub struct RunOutcome<'a> {
     /// The command and its arguments.
@@ -45,8 +37,8 @@ pub struct RunOutcome<'a> {
     pub usage: Usage,
     /// Usage of the command and all its descendants.
     pub totals: UsageTotals,
-    /// Which process counted.
-    pub counted: CountedBy,
+    /// Whether the daemon counted, not this process.
+    pub by_daemon: bool,
 }
 
 /// The lines of the text, each with its fields and their labels.
@@ -134,7 +126,7 @@ impl<'a> RunReport<'a> {
 
     /// The command, how it ended, and after what time.
     fn head(&self) -> String {
-        let RunOutcome { command, status, wall, totals, counted, .. } = self.outcome;
+        let RunOutcome { command, status, wall, totals, by_daemon, .. } = self.outcome;
         let mut out = String::from("\n");
         for word in command.iter().take(WORDS) {
             human::escaped(&word.to_string_lossy(), &mut out);
@@ -149,8 +141,7 @@ impl<'a> RunReport<'a> {
         out.push_str(" after ");
         human::duration(wall.as_nanos() as f64, &mut out);
         // If the daemon went away meanwhile, the numbers are from wait(2).
-        let is_theirs = *counted == CountedBy::Daemon && totals.backend != WAIT;
-        let by = if is_theirs { ", by the daemon" } else { "" };
+        let by = if *by_daemon && totals.backend != WAIT { ", by the daemon" } else { "" };
         let _ = writeln!(out, "  [{}{by}]", totals.backend);
         out
     }
@@ -193,23 +184,27 @@ impl<'a> RunReport<'a> {
         let mut commands: Vec<_> = totals.commands.iter().collect();
         commands.sort_by_key(|it| std::cmp::Reverse(it.cpu_ns));
         for it in commands.iter().take(WORDS) {
-            human::escaped(&it.comm, out);
             let times =
                 if it.processes > 1 { format!(" x{}", it.processes) } else { String::new() };
-            let _ = write!(out, "{times} ");
-            human::duration(it.cpu_ns as f64, out);
-            out.push_str(", ");
+            let (comm, cpu) =
+                (human::escaped_text(&it.comm), human::duration_text(it.cpu_ns as f64));
+            let _ = write!(out, "{comm}{times} {cpu}, ");
         }
         out.truncate(out.trim_end_matches([',', ' ', ':']).len());
         let more = commands.len().saturating_sub(WORDS);
-        let _ =
-            writeln!(out, "{}", if more > 0 { format!(", {more} more") } else { String::new() });
+        out.push_str(&if more > 0 { format!(", {more} more\n") } else { "\n".into() });
     }
 
     /// Whether no process can be missing: true with eBPF.
     fn exact(&self) -> bool {
         self.outcome.totals.backend == BackendKind::Ebpf.name()
     }
+}
+
+/// Exit code of the command, or 128 plus the number of the signal that ended it.
+pub fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(Exit::Failed as u8)
 }
 
 /// Notes about descendants that still run, or vanished without a final record.
@@ -242,7 +237,7 @@ impl Serialize for RunReport<'_> {
         let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
         map.serialize_entry("command", &words)?;
         map.serialize_entry("backend", &totals.backend)?;
-        map.serialize_entry("exit_code", &super::run::code(*status))?;
+        map.serialize_entry("exit_code", &exit_code(*status))?;
         if let Some(signal) = status.signal() {
             map.serialize_entry("exit_signal", &signal)?;
         }
@@ -262,21 +257,14 @@ impl Serialize for RunReport<'_> {
 impl RunReport<'_> {
     /// Sums of counters, the peak memory and the percentiles, named as in the field list.
     fn serialize_fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        use F::{BlockReadP50, BlockReadP99, BlockWriteP50, BlockWriteP99, PeakRss};
+        let gauges = [PeakRss, BlockReadP50, BlockReadP99, BlockWriteP50, BlockWriteP99];
         for field in F::all() {
             let list = field.field();
-            let gauge = matches!(
-                field,
-                F::PeakRss
-                    | F::BlockReadP50
-                    | F::BlockReadP99
-                    | F::BlockWriteP50
-                    | F::BlockWriteP99
-            );
-            match self.row.value(field) {
-                Some(FieldValue::Number(n)) if gauge || list.role == Role::Counter => {
-                    map.serialize_entry(list.name, &n)?;
-                }
-                _ => {}
+            if let Some(FieldValue::Number(n)) = self.row.value(field)
+                && (list.role == Role::Counter || gauges.contains(&field))
+            {
+                map.serialize_entry(list.name, &n)?;
             }
         }
         Ok(())

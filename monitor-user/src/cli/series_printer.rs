@@ -2,21 +2,20 @@
 //!
 //! If the connection to the daemon is lost, it waits for the daemon and notes the gap.
 
+use super::client::{DISCONNECTED, reconnected};
 use super::event_writer::EventWriter;
 use super::exit::{Exit, Failure};
 use super::output::{Output, OutputState, Screen, notice};
+use super::run_loop::{EndSignals, LoopEnd};
 use monitor_client::{Series, SeriesItem};
-use monitor_format::human;
 use monitor_protocol::event::{EndReason, Event};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Prints a series to an output.
 pub struct SeriesPrinter {
     series: Series,
     writer: EventWriter,
     output: Output,
-    interrupt: Signal,
-    terminate: Signal,
+    signals: EndSignals,
 }
 
 /// How one frame follows the other.
@@ -36,18 +35,12 @@ impl SeriesPrinter {
         mut output: Output,
         draw_mode: DrawMode,
     ) -> Result<Self, Failure> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| {
-                Failure::failed(format!("cannot install signal handlers: {error}"))
-            })
-        };
-        let (interrupt, terminate) =
-            (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+        let signals = EndSignals::install()?;
         // After the signal handlers: a signal before them would leave the terminal changed.
         if draw_mode == DrawMode::Redraw {
             output = Output::Screen(Screen::open()?);
         }
-        Ok(Self { series, writer, output, interrupt, terminate })
+        Ok(Self { series, writer, output, signals })
     }
 
     /// Prints until the series ends, or `max` events.
@@ -56,8 +49,9 @@ impl SeriesPrinter {
         while left != Some(0) {
             let event = tokio::select! {
                 biased;
-                _ = self.interrupt.recv() => return Ok(Exit::Interrupted),
-                _ = self.terminate.recv() => return Ok(Exit::Ok),
+                end = self.signals.recv() => {
+                    return Ok(if end == LoopEnd::Interrupted { Exit::Interrupted } else { Exit::Ok });
+                }
                 event = self.series.next() => event?,
             };
             match event {
@@ -72,11 +66,7 @@ impl SeriesPrinter {
                     }
                 }
                 Some(SeriesItem::Disconnected) => self.report_away()?,
-                Some(SeriesItem::Reconnected(after)) => {
-                    let mut text = String::from("connection to the daemon was lost for ");
-                    human::duration(after.as_nanos() as f64, &mut text);
-                    self.writer.note(text + ": no samples of that time");
-                }
+                Some(SeriesItem::Reconnected(after)) => self.writer.note(reconnected(after)),
             }
         }
         Ok(self.writer.exit())
@@ -88,10 +78,9 @@ impl SeriesPrinter {
     }
 
     fn report_away(&mut self) -> Result<(), Failure> {
-        const TEXT: &str = "connection to the daemon lost; waiting for it";
         match &mut self.output {
-            Output::Screen(_) => drop(self.output.put(format!("{TEXT}\n").as_bytes())?),
-            _ => notice(TEXT),
+            Output::Screen(_) => drop(self.output.put(format!("{DISCONNECTED}\n").as_bytes())?),
+            _ => notice(DISCONNECTED),
         }
         Ok(())
     }

@@ -1,21 +1,26 @@
-//! `monitor serve`: runs the daemon until it is terminated.
+//! `monitor serve`: runs the daemon until it is terminated, and `monitor user-worker`, which it
+//! starts.
 //!
 //! In: arguments, the environment, the configuration file. Out: one effective configuration;
-//! arguments override the environment, which overrides the file. SIGHUP reloads the file.
+//! arguments override the environment, which overrides the file. SIGHUP reloads the file. A user
+//! worker acts on processes with the rights of one user; its standard input is the socket to the
+//! daemon, and without one it fails: it is not for users.
 
-use super::args::ServeArgs;
+use super::args::{ServeArgs, UserWorkerArgs};
+use super::config::{self, Overrides};
 use super::exit::{Exit, Failure};
 use super::log;
-use super::settings::{self, Overrides};
 use monitor_backends::procfs::hidepid::Hidepid;
 use monitor_backends::{host, select};
 use monitor_cluster::scope::Node;
+use monitor_control::user_worker::{User, main};
 use monitor_model::scope::Scope;
 use monitor_sampling::capability_deps;
-use monitor_server::daemon;
-use monitor_server::daemon::{Endpoint, Settings};
+use monitor_server::daemon::{self, Endpoint, Settings};
 use monitor_server::policy::Hidden;
 use monitor_sys::fd_limit;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use tokio::runtime::Runtime;
 
@@ -24,21 +29,20 @@ const FILE_READERS: usize = 16;
 
 /// Runs the daemon.
 pub fn serve(args: &ServeArgs) -> Result<Exit, Failure> {
-    let overrides =
-        Overrides { socket: args.socket.clone(), backend: args.backend, log: log::env_level() };
+    let overrides = Overrides::from_args(&args.overrides);
     let file = args.config.clone();
     // Each connection needs a descriptor, and half of them are reserved for reading.
     let max_connections =
         fd_limit::raise().map_or(usize::MAX, |most| usize::try_from(most / 2).unwrap_or(0));
     let reload = move || {
-        let mut loaded = settings::read(file.as_deref(), &overrides)?;
+        let mut loaded = config::read(file.as_deref(), &overrides)?;
         let all = &mut loaded.config.connections.all_connections;
         *all = max_connections.min(*all);
         Ok(loaded)
     };
-    let loaded = reload().map_err(settings::print_errors)?;
+    let loaded = reload().map_err(config::print_errors)?;
     let log = log::service(loaded.config.log);
-    let path = settings::socket(&loaded.config)?;
+    let path = config::socket(&loaded.config)?;
     let always = capability_deps::capabilities(Scope::Processes, &[], &[]);
     let (backend, opening) = select::open(loaded.config.backend, &always, 0)?;
     for note in &opening {
@@ -76,4 +80,22 @@ fn hidden() -> Hidden {
 
 fn failed(what: &str, error: &std::io::Error) -> Failure {
     Failure::failed(format!("cannot {what}: {error}"))
+}
+
+/// Executes the requests that arrive on standard input.
+pub fn user_worker(args: &UserWorkerArgs) -> Result<Exit, Failure> {
+    let user =
+        args.uid.map(|uid| User { uid, gid: args.gid.unwrap_or(uid), groups: args.groups.clone() });
+    let input = std::io::stdin().as_fd().try_clone_to_owned();
+    let socket = input.map(UnixStream::from).map_err(|error| worker_failed(&error))?;
+    if socket.peer_addr().is_err() {
+        let why = "`user-worker` is started by the daemon, with a socket as its standard input";
+        return Err(Failure::usage(why.to_owned()));
+    }
+    main::run(socket, user.as_ref()).map_err(|error| worker_failed(&error))?;
+    Ok(Exit::Ok)
+}
+
+fn worker_failed(error: &std::io::Error) -> Failure {
+    Failure::failed(format!("the user worker failed: {error}"))
 }

@@ -2,8 +2,8 @@
 //!
 //! In: the daemon's answer. Out: a table or JSON.
 
-use super::args::StatusArgs;
-use super::client::{connect, runtime};
+use super::args::daemon::DaemonReportArgs;
+use super::client::with_daemon;
 use super::exit::{Exit, Failure};
 use super::output;
 use monitor_format::human;
@@ -12,15 +12,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Requests and prints the status.
-pub fn status(args: &StatusArgs) -> Result<Exit, Failure> {
-    let status = runtime()?.block_on(async {
-        let client = connect(args.socket.as_deref()).await?;
-        Ok::<_, Failure>(client.status().await?)
-    })?;
-    if args.printed.is_json() {
-        return output::print(output::json(&status)?.as_bytes());
-    }
-    output::print(table(&status).as_bytes())
+pub fn status(args: &DaemonReportArgs) -> Result<Exit, Failure> {
+    let status = with_daemon(args.daemon.socket.as_deref(), async |client| client.status().await)?;
+    output::report(&status, args.printed.is_json(), table)
 }
 
 /// Writing to a `String` cannot fail.
@@ -106,15 +100,11 @@ fn page(http: &HttpStatus) -> String {
 }
 
 fn span(ns: u64) -> String {
-    let mut out = String::new();
-    human::duration(ns as f64, &mut out);
-    out
+    human::duration_text(ns as f64)
 }
 
 fn bytes(bytes: u64) -> String {
-    let mut out = String::new();
-    human::scaled(bytes as f64, 1024.0, &mut out);
-    out + "B"
+    human::scaled_text(bytes as f64, 1024.0) + "B"
 }
 
 fn percent(share: f64) -> String {

@@ -7,7 +7,7 @@ use super::client::find;
 use super::exit::Failure;
 use super::output::notice;
 use super::recording::RunRecorder;
-use super::run_report::{CountedBy, WAIT};
+use super::run_report::WAIT;
 use monitor_backend::Backend;
 use monitor_backends::select;
 use monitor_client::{Client, Error};
@@ -70,12 +70,9 @@ impl UsageSource {
         Ok(Self::Local(Box::new(local)))
     }
 
-    /// Which process counts, for the report.
-    pub const fn counted_by(&self) -> CountedBy {
-        match self {
-            Self::Daemon(_) => CountedBy::Daemon,
-            Self::Local(_) => CountedBy::Local,
-        }
+    /// Whether the daemon counts, not this process.
+    pub const fn is_daemon(&self) -> bool {
+        matches!(self, Self::Daemon(_))
     }
 
     /// Starts counting the tree below `child`.

@@ -1,7 +1,9 @@
-//! `monitor watch`: reads at an interval and prints each sample, until it is stopped or has printed
-//! `--count` samples. The daemon reads, if one answers.
+//! `monitor sample` and `monitor watch`: read once, or at an interval, and print each sample.
+//!
+//! `watch` ends when it is stopped or has printed `--count` samples. The daemon reads, if one
+//! answers.
 
-use super::args::{ReadingArgs, WatchArgs};
+use super::args::{ReadingArgs, SampleArgs, WatchArgs};
 use super::client::{find, runtime};
 use super::columns::SampleMode;
 use super::event_writer::EventWriter;
@@ -20,30 +22,61 @@ use monitor_model::status::Status;
 use monitor_sampling::schedule::Schedule;
 use std::os::fd::OwnedFd;
 
+/// Reads and prints one sample.
+pub fn sample(args: &SampleArgs) -> Result<Exit, Failure> {
+    let plan = Plan::resolve(&args.reading, SampleMode::Once)?;
+    let probe_log = args.log.level();
+    log::start(probe_log);
+    if probe_log == 0
+        && let Some(exit) = runtime()?.block_on(sample_by_daemon(args, &plan))?
+    {
+        return Ok(exit);
+    }
+    let mut output = args.reading.output.clone().map_or(Output::Stream, Output::Replace);
+    let mut pipeline =
+        Pipeline::open(plan, args.reader.backend, probe_log, output::paint(&output))?;
+    let frame = pipeline.next_frame(output.room())?;
+    output.put(frame)?;
+    Ok(pipeline.exit())
+}
+
+/// Prints a sample of the daemon; `None` if there is no daemon.
+async fn sample_by_daemon(args: &SampleArgs, plan: &Plan) -> Result<Option<Exit>, Failure> {
+    let Some(client) = find(&args.reader).await? else { return Ok(None) };
+    let mut output = args.reading.output.clone().map_or(Output::Stream, Output::Replace);
+    let sampled = client.sample(&plan.request).await?;
+    let mut writer = EventWriter::sample_forms(plan, output::paint(&output));
+    let mut event = sampled.event;
+    event.partial = sampled.partial;
+    output.put(writer.write(&event, output.room())?)?;
+    Ok(Some(writer.exit()))
+}
+
 /// Rows requested beyond the lines of the screen, because it may grow.
 const MORE_ROWS: usize = 256;
 
 /// Reads and prints until it is stopped or the count is reached.
 pub fn watch(args: &WatchArgs) -> Result<Exit, Failure> {
-    let plan = Plan::resolve(&args.reading, SampleMode::Periodic)?;
-    let probe_log = args.log.level();
+    let plan = Plan::resolve(&args.sample.reading, SampleMode::Periodic)?;
+    let probe_log = args.sample.log.level();
     log::start(probe_log);
     let runtime = runtime()?;
-    let output = args.reading.output.clone().map_or(Output::Stream, Output::Deferred);
+    let output = args.sample.reading.output.clone().map_or(Output::Stream, Output::Deferred);
     let client = match probe_log {
-        0 => runtime.block_on(find(&args.reader))?,
+        0 => runtime.block_on(find(&args.sample.reader))?,
         _ => None,
     };
     if let Some(client) = client {
         return runtime.block_on(watch_by_daemon(args, &plan, output, &client));
     }
-    let choice = args.reader.backend;
+    let choice = args.sample.reader.backend;
     let pipeline = Pipeline::open(plan, choice, probe_log, output::paint(&output))?;
-    runtime.block_on(run_loop::run_with(|| {
+    runtime.block_on(run_loop::run(|| {
         // After the signal handlers: a signal before them would leave the terminal changed.
-        let draw_mode = redraws(&args.reading);
-        let output = if draw_mode { Output::Screen(Screen::open()?) } else { output };
-        Ok(LocalWatch { pipeline, output, schedule: schedule(args) })
+        let output =
+            if redraws(&args.sample.reading) { Output::Screen(Screen::open()?) } else { output };
+        let schedule = Schedule::new(Ns(0), Ns::from(args.every), args.count);
+        Ok(LocalWatch { pipeline, output, schedule })
     }))
 }
 
@@ -54,10 +87,8 @@ async fn watch_by_daemon(
     output: Output,
     client: &Client,
 ) -> Result<Exit, Failure> {
-    let draw_mode = if redraws(&args.reading) { DrawMode::Redraw } else { DrawMode::Append };
-    let rows =
-        output::lines().filter(|_| draw_mode == DrawMode::Redraw).map(|lines| lines + MORE_ROWS);
-    let max_rows = rows.filter(|_| args.reading.part.processes());
+    let redraws = redraws(&args.sample.reading) && args.sample.reading.part.processes();
+    let max_rows = output::lines().filter(|_| redraws).map(|lines| lines + MORE_ROWS);
     let request = MonitorRequest {
         every_ns: Some(Ns::from(args.every).0),
         count: args.count,
@@ -73,11 +104,12 @@ async fn watch_by_daemon(
         failure
     })?;
     let writer = EventWriter::sample_forms(plan, output::paint(&output));
-    SeriesPrinter::new(series, writer, output, draw_mode)?.run(None).await
+    SeriesPrinter::new(series, writer, output, draw_mode(&args.sample.reading))?.run(None).await
 }
 
-fn schedule(args: &WatchArgs) -> Schedule {
-    Schedule::new(Ns(0), Ns::from(args.every), args.count)
+/// How frames follow each other.
+pub fn draw_mode(args: &ReadingArgs) -> DrawMode {
+    if redraws(args) { DrawMode::Redraw } else { DrawMode::Append }
 }
 
 /// Whether each frame is drawn over the one before: a table on a terminal.
@@ -108,7 +140,7 @@ impl PeriodicTask for LocalWatch {
         }
     }
 
-    fn wake(&self) -> Option<std::io::Result<OwnedFd>> {
+    fn wake(&self) -> std::io::Result<Option<OwnedFd>> {
         self.pipeline.wake()
     }
 

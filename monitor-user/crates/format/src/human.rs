@@ -89,6 +89,27 @@ pub fn escaped(text: &str, out: &mut String) {
     }
 }
 
+/// A number as [`scaled`] appends it.
+pub fn scaled_text(number: f64, base: f64) -> String {
+    let mut out = String::new();
+    scaled(number, base, &mut out);
+    out
+}
+
+/// A duration as [`duration`] appends it.
+pub fn duration_text(ns: f64) -> String {
+    let mut out = String::new();
+    duration(ns, &mut out);
+    out
+}
+
+/// A text as [`escaped`] appends it.
+pub fn escaped_text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    escaped(text, &mut out);
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

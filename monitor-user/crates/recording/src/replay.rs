@@ -6,18 +6,11 @@
 use super::Recording;
 use monitor_backend::{Backend, Error};
 use monitor_backends::device;
-<<<<<<< HEAD
 use monitor_model::field::ProcessField;
 use monitor_model::id::Identity;
 use monitor_model::probe::Probe;
 use monitor_model::read_spec::ReadSpec;
 use monitor_model::sample::{BackendKind, Process, ProcessTexts, Sample};
-=======
-use monitor_model::{
-    BackendKind, Devices, Identity, Node, Note, Probe, Process, ProcessField, ProcessTexts,
-    ReadSpec, Sample,
-};
->>>>>>> w3
 use std::collections::HashMap;
 
 /// Plays a recording.

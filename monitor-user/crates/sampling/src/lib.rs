@@ -26,6 +26,7 @@ pub mod job_index;
 mod latency_deltas;
 pub mod order;
 mod parents;
+pub mod pipeline;
 pub mod plan;
 pub mod process_tree;
 pub mod schedule;

@@ -6,12 +6,12 @@
 use super::rule::{RuleRequest, Rules};
 use super::state::Tab;
 use super::view_query::ViewQuery;
-use monitor_backends::procfs::details;
-use monitor_backends::procfs::details::{Connection, Signals};
+use monitor_backends::procfs::details::{self, Connection, Signals};
 use monitor_model::id::{Identity, Ns};
 use monitor_model::rates::Rates;
 use monitor_model::sample::Process;
 use monitor_protocol::doctor::CapabilityReport;
+use monitor_sys::{clock, memory};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,21 +60,16 @@ pub struct ProcessDetails {
 impl ProcessDetails {
     /// The details of a recorded process: not available.
     pub fn recorded() -> Self {
-        let why = || Some("a recording does not have them".to_owned());
-        Self { connections: why().map(Err), signals: why().map(Err) }
+        let why = "a recording does not have them".to_owned();
+        Self { connections: Some(Err(why.clone())), signals: Some(Err(why)) }
     }
 
     /// Reads what the open page shows.
     pub fn read(focus: Option<(Identity, Tab)>) -> Self {
-        let pid = |id: Identity| id.pid.0;
-        match focus {
-            Some((id, Tab::Connections)) => {
-                Self { connections: Some(details::connections(pid(id))), signals: None }
-            }
-            Some((id, Tab::Signals)) => {
-                Self { connections: None, signals: Some(details::signals(pid(id))) }
-            }
-            _ => Self::default(),
+        let pid = |page| focus.filter(|(_, tab)| *tab == page).map(|(id, _)| id.pid.0);
+        Self {
+            connections: pid(Tab::Connections).map(details::connections),
+            signals: pid(Tab::Signals).map(details::signals),
         }
     }
 }
@@ -125,5 +120,42 @@ pub trait FeedSource {
     /// When the source cannot run rules.
     fn rule(&mut self, _: RuleRequest) -> Result<(), String> {
         Err("this is a recording: rules need live processes".into())
+    }
+}
+
+/// Time and CPU time at the last measurement.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProcessCost(Option<(Ns, Ns)>);
+
+impl ProcessCost {
+    /// The usage since the last measurement.
+    pub fn measure(&mut self) -> Usage {
+        let (at, cpu) = (clock::boot(), clock::process_cpu());
+        let before = self.0.replace((at, cpu)).filter(|(before, _)| at > *before);
+        let cpu_percent = before.map(|(before, used)| share(cpu.since(used), at.since(before)));
+        Usage { part: "self", cpu_percent, rss_bytes: memory::resident_bytes() }
+    }
+}
+
+/// CPU time as percent of one processor.
+pub fn share(used: Ns, of: Ns) -> f64 {
+    used.0 as f64 / of.0 as f64 * 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_is_known_from_the_second_measurement_on() {
+        let mut cost = ProcessCost::default();
+        assert_eq!(cost.measure().cpu_percent, None);
+        let second = cost.measure();
+        assert!(second.cpu_percent.is_some_and(|it| it >= 0.0) && second.rss_bytes.is_some());
+    }
+
+    #[test]
+    fn a_share_is_of_one_processor() {
+        assert!((share(Ns(20), Ns(1_000)) - 2.0).abs() < 1e-9);
     }
 }

@@ -16,7 +16,6 @@ pub mod feed_source;
 pub mod key;
 pub mod local_source;
 pub mod process_action;
-pub mod process_cost;
 mod reader;
 pub mod replay_source;
 pub mod rule;

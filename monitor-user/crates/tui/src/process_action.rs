@@ -31,18 +31,15 @@ pub enum ActionKind {
 impl ProcessAction {
     /// The action in words, for the confirmation.
     pub fn question(&self) -> String {
-        let Self { id, name, .. } = self;
-        format!("{} to process {} ({name})", self.verb(), id.pid.0)
-    }
-
-    fn verb(&self) -> String {
-        match self.kind {
+        let Self { id, name, kind } = self;
+        let verb = match *kind {
             ActionKind::Signal(number) => {
                 let name = Signal { number, code: 0, thread: None }.name();
                 format!("send {}", name.unwrap_or_else(|| format!("signal {number}")))
             }
             ActionKind::Nice(value) => format!("give nice value {value}"),
-        }
+        };
+        format!("{verb} to process {} ({name})", id.pid.0)
     }
 
     /// Performs the action, and returns a message.

@@ -3,8 +3,7 @@
 //! In: queries and samples. Out: updates. Uses only the times of the samples; `local_source`
 //! decides when to read.
 
-use super::feed_source::{ProcessDetails, Update};
-use super::process_cost::ProcessCost;
+use super::feed_source::{ProcessCost, ProcessDetails, Update};
 use super::view_query::ViewQuery;
 use monitor_backend::{Backend, Error};
 use monitor_backends::select::Opened;
@@ -18,7 +17,7 @@ use monitor_protocol::doctor::CapabilityReport;
 use monitor_recording::{Recording, Replay};
 use monitor_sampling::doctor_report::capability_report;
 use monitor_sampling::group::{GroupLimits, Groups};
-use monitor_sampling::job::JobTable;
+use monitor_sampling::pipeline::SampleReader;
 use monitor_sampling::plan::Plan;
 use monitor_sys::clock;
 use std::os::fd::OwnedFd;
@@ -32,14 +31,12 @@ const FOCUS_FIELDS: [ProcessField; 4] =
 
 /// A backend, and the state between two readings.
 pub struct ViewReader<B: Backend + ?Sized> {
-    backend: Box<B>,
+    reader: SampleReader<B>,
     /// Whether it reads live processes, of which details can be read.
     is_live: bool,
     /// Notes on the selection of the backend.
     startup_notes: Vec<Note>,
     query: ViewQuery,
-    spec: ReadSpec,
-    jobs: JobTable,
     groups: Option<(GroupBy, Groups)>,
     last: Arc<Update>,
     has_previous: bool,
@@ -63,7 +60,7 @@ impl ViewReader<Replay> {
     /// The recording, to seek in it. The next sample has no rates.
     pub fn seek(&mut self) -> &mut Recording {
         self.has_previous = false;
-        self.backend.recording_mut()
+        self.reader.backend.recording_mut()
     }
 }
 
@@ -74,11 +71,9 @@ impl<B: Backend + ?Sized> ViewReader<B> {
         (is_live, query): (bool, &ViewQuery),
     ) -> Self {
         let mut it = Self {
-            backend,
+            reader: SampleReader::new(backend, ReadSpec::default(), true),
             is_live,
             startup_notes,
-            spec: ReadSpec::default(),
-            jobs: JobTable::default(),
             groups: None,
             last: Arc::default(),
             has_previous: false,
@@ -100,8 +95,8 @@ impl<B: Backend + ?Sized> ViewReader<B> {
             request.group_by = None;
         }
         let Ok(plan) = Plan::from_request(&request) else { return };
-        self.spec = plan.read_spec;
-        self.backend.attach(&plan.capabilities);
+        self.reader.spec = plan.read_spec;
+        self.reader.backend.attach(&plan.capabilities);
         self.health = None;
         if self.groups.as_ref().map(|(by, _)| *by) != query.group_by {
             self.groups = query.group_by.map(|by| (by, Groups::new(by, GroupLimits::default())));
@@ -130,7 +125,10 @@ impl<B: Backend + ?Sized> ViewReader<B> {
         let update = Update {
             focus,
             matched: None,
-            details: self.details(),
+            details: match self.is_live {
+                true => ProcessDetails::read(self.query.focus),
+                false => ProcessDetails::recorded(),
+            },
             cost: vec![self.own_cost.measure()],
             probes: self.health(clock::boot()),
             playback: None,
@@ -143,14 +141,8 @@ impl<B: Backend + ?Sized> ViewReader<B> {
 
     /// A sample with texts and jobs.
     fn sample(&mut self) -> Result<Sample, Error> {
-        let mut sample = self.backend.read(&self.spec)?;
+        let mut sample = self.reader.read()?;
         sample.notes.splice(..0, self.startup_notes.iter().cloned());
-        if !self.spec.costly.is_empty() {
-            self.backend.describe(&mut sample.processes, &self.spec);
-        }
-        if self.spec.wants(ProcessField::Job) {
-            self.jobs.learn(&mut sample);
-        }
         // procfs does not report exits: a process that is missing has ended.
         if self.has_previous && sample.backend == BackendKind::Procfs {
             add_gone(&self.last.rates.sample.processes, &mut sample.processes);
@@ -158,21 +150,14 @@ impl<B: Backend + ?Sized> ViewReader<B> {
         Ok(sample)
     }
 
-    fn details(&self) -> ProcessDetails {
-        if self.is_live {
-            ProcessDetails::read(self.query.focus)
-        } else {
-            ProcessDetails::recorded()
-        }
-    }
-
     /// The texts of the process whose details are shown.
     fn focus(&mut self, sample: &Sample) -> Option<ProcessTexts> {
         let (id, _) = self.query.focus?;
         let at = sample.processes.binary_search_by_key(&id, |it| it.id).ok()?;
         let mut one = [sample.processes[at].clone()];
-        let costly = FOCUS_FIELDS.into_iter().chain(self.spec.costly.iter().copied()).collect();
-        self.backend.describe(&mut one, &ReadSpec { costly, ..ReadSpec::default() });
+        let costly =
+            FOCUS_FIELDS.into_iter().chain(self.reader.spec.costly.iter().copied()).collect();
+        self.reader.backend.describe(&mut one, &ReadSpec { costly, ..ReadSpec::default() });
         let [one] = one;
         let job = sample.processes[at].text.job.clone();
         Some(ProcessTexts { job, ..one.text })
@@ -183,7 +168,7 @@ impl<B: Backend + ?Sized> ViewReader<B> {
             Some((then, probes)) if at.since(*then) < HEALTH_MAX_AGE => Arc::clone(probes),
             _ => {
                 let probes: Arc<[CapabilityReport]> =
-                    self.backend.probes().iter().map(capability_report).collect();
+                    self.reader.backend.probes().iter().map(capability_report).collect();
                 self.health = Some((at, Arc::clone(&probes)));
                 probes
             }
@@ -196,12 +181,12 @@ impl<B: Backend + ?Sized> ViewReader<B> {
     ///
     /// When it cannot be duplicated.
     pub fn wake(&self) -> std::io::Result<Option<OwnedFd>> {
-        self.backend.wake_fd().map(|fd| fd.try_clone_to_owned()).transpose()
+        self.reader.wake()
     }
 
     /// Reads the waiting records.
     pub fn drain(&mut self) {
-        self.backend.drain();
+        self.reader.backend.drain();
     }
 }
 

@@ -123,7 +123,7 @@ impl FeedSource for ReplaySource {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::fixture::{Fixture, samples};
+    use crate::state::tests::fixture::{Fixture, samples};
     use monitor_recording::{Existing, Header, Writer};
     use std::path::PathBuf;
 

@@ -31,13 +31,6 @@ pub struct Top {
     signals: [Signal; 3],
 }
 
-/// An event of the loop.
-enum ScreenEvent {
-    Event(Option<Event>),
-    Feed(FeedEvent),
-    Signal(Ended),
-}
-
 impl Top {
     /// Opens the terminal. Needs a running event loop.
     ///
@@ -82,22 +75,28 @@ impl Top {
     pub async fn run(mut self, feed: &mut impl FeedSource) -> io::Result<Ended> {
         let mut query = self.state.view_query();
         loop {
-            let effect = match self.next_event(feed).await {
-                ScreenEvent::Signal(ended) => return Ok(ended),
-                ScreenEvent::Event(None) => return Ok(Ended::Gone),
-                ScreenEvent::Feed(FeedEvent::Ended(why)) => return Ok(Ended::Over(why)),
-                ScreenEvent::Feed(event) => self.state.handle(ScreenInput::Feed(event)),
-                ScreenEvent::Event(Some(event)) => self.handle(event),
+            let [interrupt, terminate, hangup] = &mut self.signals;
+            let effect = tokio::select! {
+                biased;
+                _ = interrupt.recv() => return Ok(Ended::Interrupted),
+                _ = terminate.recv() => return Ok(Ended::Gone),
+                _ = hangup.recv() => return Ok(Ended::Gone),
+                event = self.events.recv() => match event {
+                    None => return Ok(Ended::Gone),
+                    Some(event) => self.handle(event),
+                },
+                event = feed.next() => match event {
+                    FeedEvent::Ended(why) => return Ok(Ended::Over(why)),
+                    event => self.state.handle(ScreenInput::Feed(event)),
+                },
             };
-            if let Some(ended) = effect.and_then(|it| self.perform(it, feed).transpose()) {
-                return ended;
-            }
             // Events that are waiting already are drawn once.
-            while let Ok(event) = self.events.try_recv() {
-                let effect = self.handle(event);
+            let mut effects = vec![effect];
+            while let Some(effect) = effects.pop() {
                 if let Some(ended) = effect.and_then(|it| self.perform(it, feed).transpose()) {
                     return ended;
                 }
+                effects.extend(self.events.try_recv().ok().map(|event| self.handle(event)));
             }
             let needed = self.state.view_query();
             if needed != query {
@@ -107,18 +106,6 @@ impl Top {
             if let Err(error) = self.draw() {
                 return if is_gone(&error) { Ok(Ended::Gone) } else { Err(error) };
             }
-        }
-    }
-
-    async fn next_event(&mut self, feed: &mut impl FeedSource) -> ScreenEvent {
-        let [interrupt, terminate, hangup] = &mut self.signals;
-        tokio::select! {
-            biased;
-            _ = interrupt.recv() => ScreenEvent::Signal(Ended::Interrupted),
-            _ = terminate.recv() => ScreenEvent::Signal(Ended::Gone),
-            _ = hangup.recv() => ScreenEvent::Signal(Ended::Gone),
-            event = self.events.recv() => ScreenEvent::Event(event),
-            event = feed.next() => ScreenEvent::Feed(event),
         }
     }
 
@@ -138,16 +125,11 @@ impl Top {
             Effect::Quit => return Ok(Some(Ended::Quit)),
             Effect::Suspend => return self.screen.suspend().map(|()| None),
             Effect::Redraw => return self.screen.clear().map(|()| None),
-            Effect::Act(act) => act.perform().unwrap_or_else(|why| why),
-            Effect::Seek(steps) => match feed.seek(steps) {
-                Ok(()) => return Ok(None),
-                Err(why) => why,
-            },
-            Effect::Rule(request) => match feed.rule(request) {
-                Ok(()) => return Ok(None),
-                Err(why) => why,
-            },
+            Effect::Act(act) => Some(act.perform().unwrap_or_else(|why| why)),
+            Effect::Seek(steps) => feed.seek(steps).err(),
+            Effect::Rule(request) => feed.rule(request).err(),
         };
+        let Some(message) = message else { return Ok(None) };
         let _ = self.state.handle(ScreenInput::Message(message));
         Ok(None)
     }

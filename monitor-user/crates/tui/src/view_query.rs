@@ -107,16 +107,17 @@ impl ViewQuery {
         let adds =
             |field: &&ProcessField| self.group_by.is_none() || aggregation(**field).is_some();
         let of_processes: Vec<_> = self.fields.iter().filter(adds).copied().collect();
-        let mut fields = Vec::new();
-        qualify("proc", &of_processes, &mut fields);
-        qualify("node", &NODE_FIELDS, &mut fields);
-        qualify("cpu", &CPU_FIELDS, &mut fields);
-        qualify("disk", &DISK_FIELDS, &mut fields);
-        qualify("net", &NET_FIELDS, &mut fields);
+        let fields = [
+            qualified("proc", &of_processes),
+            qualified("node", &NODE_FIELDS),
+            qualified("cpu", &CPU_FIELDS),
+            qualified("disk", &DISK_FIELDS),
+            qualified("net", &NET_FIELDS),
+        ];
         let sign = if self.order.direction == Direction::Ascending { "+" } else { "" };
         MonitorRequest {
             part: "all".into(),
-            fields: Some(fields),
+            fields: Some(fields.concat()),
             every_ns: Some(Ns::from(self.every).0),
             sort: self.is_sortable().then(|| format!("{sign}{}", self.order.field.field().name)),
             group_by: self.group_by.map(|by| by.name().into()),
@@ -142,11 +143,9 @@ impl ViewQuery {
         // Without PSS, for which the kernel walks page tables.
         let cheap = |it: &ProcessField| !matches!(it, ProcessField::Pss | ProcessField::Job);
         let all: Vec<_> = ProcessField::all().filter(cheap).collect();
-        let mut fields = Vec::new();
-        qualify("proc", &all, &mut fields);
         Some(MonitorRequest {
             part: "proc".into(),
-            fields: Some(fields),
+            fields: Some(qualified("proc", &all)),
             every_ns: Some(Ns::from(self.every).0),
             targets: vec![Target::Pid { pid: id.pid.0.into(), node: None }],
             threads: self.threads(),
@@ -171,8 +170,8 @@ impl ViewQuery {
     }
 }
 
-fn qualify<F: Category>(of: &str, fields: &[F], out: &mut Vec<String>) {
-    out.extend(fields.iter().map(|it| format!("{of}.{}", it.field().name)));
+fn qualified<F: Category>(of: &str, fields: &[F]) -> Vec<String> {
+    fields.iter().map(|it| format!("{of}.{}", it.field().name)).collect()
 }
 
 #[cfg(test)]

@@ -3,22 +3,20 @@
 //! One definition feeds the parser, the help, the manual pages and the completions. Field names
 //! are checked later, by `cli/plan`, which knows their category.
 
-mod parse;
+pub mod daemon;
 mod reading;
-mod service;
+
+pub use daemon::{ConfigArgs, ServeArgs};
+pub use reading::{PrintArgs, ProbeLogArgs, ReadingArgs, SourceArgs, interval, names};
 
 use super::recording::args as recording;
 use super::top::args::TopArgs;
-use super::{daemon_args, exit, when};
+use super::{exit, when};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
-
-pub use parse::{interval, names};
-pub use reading::{PrintArgs, ProbeLogArgs, ReadingArgs, SourceArgs};
-pub use service::{ConfigArgs, ConfigCommand, ServeArgs, StatusArgs};
 
 /// Measures exactly what every process of this node uses, at almost no cost.
 ///
@@ -54,23 +52,23 @@ pub enum Command {
     /// Run a command and report what it and its descendants used
     Run(RunArgs),
     /// Start a monitor at the daemon and print its samples
-    Start(daemon_args::StartArgs),
+    Start(daemon::StartArgs),
     /// List the monitors running at the daemon
-    List(daemon_args::ListArgs),
+    List(daemon::DaemonReportArgs),
     /// Cancel a monitor running at the daemon
-    Cancel(daemon_args::CancelArgs),
+    Cancel(daemon::CancelArgs),
     /// Print the samples of detached monitors
-    Events(daemon_args::EventsArgs),
+    Events(daemon::EventsArgs),
     /// Send OMIS requests and print the replies
-    Ask(daemon_args::AskArgs),
+    Ask(daemon::AskArgs),
     /// Print the manual of the services that requests can call
-    Services(daemon_args::ServicesArgs),
+    Services(daemon::ServicesArgs),
     /// Print, count, time or stop on function calls, signals, execs and exits
     When(when::args::WhenArgs),
     /// Run the daemon: one reader for all tools of this node
     Serve(ServeArgs),
     /// Print what the daemon uses, holds and has refused
-    Status(StatusArgs),
+    Status(daemon::DaemonReportArgs),
     /// Check the daemon's configuration, or show the effective one
     Config(ConfigArgs),
     /// List the fields with unit, meaning and source
@@ -119,15 +117,9 @@ pub struct SampleArgs {
 #[derive(Debug, Parser)]
 #[command(after_help = exit::HELP)]
 pub struct WatchArgs {
-    /// What is read and how it is printed.
+    /// What each reading is.
     #[command(flatten)]
-    pub reading: ReadingArgs,
-    /// Daemon or local backend.
-    #[command(flatten)]
-    pub reader: SourceArgs,
-    /// Log level of the BPF programs.
-    #[command(flatten)]
-    pub log: ProbeLogArgs,
+    pub sample: SampleArgs,
     /// Interval between readings, such as 100ms, 1s or 2m
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub every: Duration,

@@ -4,50 +4,27 @@
 //! shown on standard error, with a caret. The worst reply decides the exit code. A request is sent
 //! when the one before has its reply.
 
-mod exit_status;
-mod input;
-pub mod local;
-pub mod remote;
-mod session;
+pub mod transport;
 
-use super::daemon_args::AskArgs;
+use super::args::daemon::AskArgs;
 use super::exit::{Exit, Failure};
+use super::output::{Output, OutputState, notice};
 use monitor_backends::select::BackendChoice;
-use session::AskSession;
-use std::sync::mpsc::channel;
-use std::time::Duration;
-
-/// An input of the session.
-pub enum Incoming {
-    /// A request to send.
-    Request(Vec<u8>),
-    /// No request follows.
-    EndOfInput,
-    /// A reply line.
-    Reply(String),
-    /// The daemon closed the connection.
-    Disconnected,
-}
-
-/// A connection to a request engine. Replies arrive as `Incoming::Reply`.
-pub trait Transport: Send {
-    /// Sends a request.
-    fn send(&mut self, line: &[u8]) -> Result<(), Failure>;
-
-    /// Polls for events, where they do not arrive by themselves. Returns when to poll again.
-    fn poll(&mut self) -> Option<Duration> {
-        None
-    }
-}
+use monitor_omis::{Dialect, Fault, Reply, RequestId, Status, Value, caret, parse};
+use std::collections::VecDeque;
+use std::io::{BufRead, stdin};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+use transport::{Incoming, LocalTransport, Transport, connect};
 
 /// Sends the requests and prints the replies.
 pub fn ask(args: &AskArgs) -> Result<Exit, Failure> {
     let (sender, incoming) = channel();
     let transport: Box<dyn Transport> = match is_local(args) {
-        true => Box::new(local::LocalTransport::new(args.reader.backend, sender.clone())),
-        false => Box::new(remote::connect(args.reader.socket.as_deref(), sender.clone())?),
+        true => Box::new(LocalTransport::new(args.reader.backend, sender.clone())),
+        false => Box::new(connect(args.reader.socket.as_deref(), sender.clone())?),
     };
-    input::read(args, sender)?;
+    send_input(args, sender)?;
     AskSession::new(args, transport, incoming).run()
 }
 
@@ -55,4 +32,231 @@ fn is_local(args: &AskArgs) -> bool {
     args.reader.local
         || args.reader.backend != BackendChoice::Auto
         || std::env::var_os("MONITOR_BACKEND").is_some()
+}
+
+/// Sends the requests one by one, on a thread that may read standard input; it ends with the program.
+fn send_input(args: &AskArgs, sender: Sender<Incoming>) -> Result<(), Failure> {
+    let all = args.request.clone();
+    let thread = std::thread::Builder::new().name("input".into());
+    let spawned = thread.spawn(move || {
+        for word in all {
+            if word == "-" {
+                let lines = stdin().lock().split(b'\n').map_while(Result::ok);
+                for line in lines.filter(|line| !line.trim_ascii().is_empty()) {
+                    if sender.send(Incoming::Request(line)).is_err() {
+                        return;
+                    }
+                }
+            } else if sender.send(Incoming::Request(word.into_bytes())).is_err() {
+                return;
+            }
+        }
+        let _ = sender.send(Incoming::EndOfInput);
+    });
+    let failed = |why| Failure::failed(format!("cannot read standard input: {why}"));
+    spawned.map(drop).map_err(failed)
+}
+
+/// The requests that open the session: they attach processes and select the dialect.
+fn opening_requests(args: &AskArgs) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !args.pid.is_empty() {
+        let pids = args.pid.iter().map(|pid| Value::from(*pid)).collect();
+        lines.push(format!("0 [] attach({})", Value::List(pids)));
+    }
+    let text = |text: &String| Value::from(text.as_str());
+    let comms = args.comm.iter().map(|comm| format!("0 [] attach_command({})", text(comm)));
+    let cgroups = args.cgroup.iter().map(|path| format!("0 [] attach_cgroup({})", text(path)));
+    lines.extend(comms.chain(cgroups));
+    // Last: a strict session cannot attach.
+    lines.extend(args.strict.then(|| "0 [] dialect(\"strict\")".to_owned()));
+    lines
+}
+
+/// A session.
+struct AskSession<'w> {
+    args: &'w AskArgs,
+    transport: Box<dyn Transport>,
+    incoming: Receiver<Incoming>,
+    /// Requests not sent yet.
+    lines: VecDeque<Vec<u8>>,
+    /// How many of them the program added: of their replies, only failures are printed.
+    n_quiet: usize,
+    /// The request whose reply is pending, and whether it is printed even on success.
+    pending: Option<(RequestId, bool)>,
+    has_more: bool,
+    n_events: u64,
+    deadline: Option<Instant>,
+    out: Output,
+    status: WorstStatus,
+}
+
+impl<'w> AskSession<'w> {
+    /// Queues the opening requests.
+    fn new(args: &'w AskArgs, transport: Box<dyn Transport>, incoming: Receiver<Incoming>) -> Self {
+        let lines: VecDeque<Vec<u8>> =
+            opening_requests(args).into_iter().map(String::into_bytes).collect();
+        Self {
+            args,
+            transport,
+            incoming,
+            n_quiet: lines.len(),
+            lines,
+            pending: None,
+            has_more: true,
+            n_events: 0,
+            deadline: None,
+            out: Output::Stream,
+            status: WorstStatus::default(),
+        }
+    }
+
+    /// Runs until all requests are answered and the limits are reached.
+    fn run(mut self) -> Result<Exit, Failure> {
+        loop {
+            self.send_next()?;
+            if self.is_over() {
+                return Ok(self.status.exit());
+            }
+            let poll_after = self.transport.poll();
+            let left = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            let incoming = match poll_after.into_iter().chain(left).min() {
+                Some(time) => self.incoming.recv_timeout(time),
+                None => self.incoming.recv().map_err(RecvTimeoutError::from),
+            };
+            match incoming {
+                Ok(Incoming::Request(line)) => self.lines.push_back(line),
+                Ok(Incoming::EndOfInput) => self.has_more = false,
+                Ok(Incoming::Reply(line)) if self.reply(&line)? == OutputState::Closed => {
+                    return Ok(self.status.exit());
+                }
+                Ok(Incoming::Reply(_)) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Incoming::Disconnected) | Err(RecvTimeoutError::Disconnected) => {
+                    let message = "the daemon has closed the connection".to_owned();
+                    return Err(Failure { message, exit: Exit::NoDaemon });
+                }
+            }
+        }
+    }
+
+    fn send_next(&mut self) -> Result<(), Failure> {
+        if self.pending.is_some() {
+            return Ok(());
+        }
+        let Some(line) = self.lines.pop_front() else { return Ok(()) };
+        let is_quiet = self.n_quiet > 0;
+        self.n_quiet = self.n_quiet.saturating_sub(1);
+        let id = match parse::request(&line, self.dialect()) {
+            Ok(request) => request.id(),
+            Err(fault) => self.print_syntax_error(&line, &fault),
+        };
+        self.pending = Some((id.unwrap_or_default(), !is_quiet));
+        self.transport.send(&line)
+    }
+
+    /// Prints a syntax error with a caret. The reply contains the same error in one line.
+    fn print_syntax_error(&self, line: &[u8], fault: &Fault) -> Option<RequestId> {
+        for line in caret::render(line, fault).lines() {
+            notice(line);
+        }
+        fault.id
+    }
+
+    fn reply(&mut self, line: &str) -> Result<OutputState, Failure> {
+        let reply = parse::reply(line.as_bytes())
+            .map_err(|fault| Failure::failed(format!("malformed reply: {fault}: {line}")))?;
+        let id = reply.0.first().map(|answer| answer.id).unwrap_or_default();
+        let pending = self.pending.take_if(|(pending, _)| *pending == id);
+        self.n_events += u64::from(pending.is_none());
+        self.status.add(&reply);
+        if pending.is_some_and(|(_, is_wanted)| !is_wanted && is_ok(&reply)) {
+            return Ok(OutputState::Open);
+        }
+        self.out.put(format!("{line}\n").as_bytes())
+    }
+
+    /// Whether all requests are answered and no event is waited for.
+    fn is_over(&mut self) -> bool {
+        if self.has_more || self.pending.is_some() || !self.lines.is_empty() {
+            return false;
+        }
+        let (span, count) = (self.args.span, self.args.count);
+        if span.is_none() && count.is_none() {
+            return true;
+        }
+        let now = Instant::now();
+        // Without --for: a hundred years.
+        let span = span.unwrap_or(Duration::from_secs(100 * 365 * 24 * 3600));
+        let deadline = *self.deadline.get_or_insert(now + span);
+        count.is_some_and(|most| self.n_events >= most) || deadline <= now
+    }
+
+    const fn dialect(&self) -> Dialect {
+        if self.args.strict && self.n_quiet == 0 { Dialect::Strict } else { Dialect::Extended }
+    }
+}
+
+fn is_ok(reply: &Reply) -> bool {
+    reply.status() == Status::OK
+}
+
+/// The worst status so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct WorstStatus {
+    /// The first status that is not a plain success; failures replace warnings.
+    worst: Option<Status>,
+}
+
+impl WorstStatus {
+    /// Adds a reply.
+    fn add(&mut self, reply: &Reply) {
+        let status = reply.status();
+        if status != Status::OK && self.worst.is_none_or(|worst| worst.is_success()) {
+            self.worst = Some(status);
+        }
+    }
+
+    /// The exit code.
+    const fn exit(self) -> Exit {
+        match self.worst {
+            None | Some(Status::OK_DEGRADED) => Exit::Ok,
+            Some(status) => exit_of_status(status),
+        }
+    }
+}
+
+const fn exit_of_status(status: Status) -> Exit {
+    match status {
+        Status::PARTIAL | Status::LOST => Exit::Partial,
+        Status(100..=199) => Exit::Usage,
+        Status::TIMEOUT => Exit::TimedOut,
+        Status::NO_SUCH_NODE => Exit::NoTarget,
+        Status::PERMISSION => Exit::Denied,
+        Status(300..=302 | 304 | 306) => Exit::NoTarget,
+        _ => Exit::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(lines: &[&str], want: Exit) {
+        let mut worst = WorstStatus::default();
+        for line in lines {
+            worst.add(&parse::reply(line.as_bytes()).unwrap());
+        }
+        assert_eq!(worst.exit(), want);
+    }
+
+    #[test]
+    fn the_first_failure_decides() {
+        check(&["1 [0] stop(0)"], Exit::Ok);
+        check(&["1 [0] stop(1)"], Exit::Partial);
+        check(&["1 [0] stop(1)", "2 [0] stop(400)", "3 [0] stop(100)"], Exit::Denied);
+        check(&["1 [] error(100,5,\"x\")"], Exit::Usage);
+        check(&["1 [0] stop(301)"], Exit::NoTarget);
+        check(&["1 [0] stop(402)"], Exit::Failed);
+    }
 }

@@ -4,26 +4,15 @@
 //! `export` converts them, `save` fetches the daemon's flight recorder.
 
 pub mod args;
-mod daemon_source;
-mod export;
-mod local_source;
 mod page;
-mod playback_backend;
-mod player;
-mod progress;
 mod record;
 mod replay;
 mod report;
-mod run_recorder;
 mod save;
-mod sink;
-mod time_range;
 
-pub use export::export;
-pub use record::{existing, record};
-pub use replay::replay;
+pub use record::{RunRecorder, existing, record};
+pub use replay::{export, replay};
 pub use report::report;
-pub use run_recorder::RunRecorder;
 pub use save::save;
 
 use super::exit::{Exit, Failure};

@@ -1,23 +1,40 @@
 //! `monitor record FILE`: records samples to a file. The daemon reads, if one answers.
 //!
-//! It ends after the given time, number of samples or size, or when it is interrupted; all of
-//! these are a normal end.
+//! It ends after the given time, number of samples or size, or when it is interrupted; all of these
+//! are a normal end. A series contains what the daemon shows to this user; the boot time, which the
+//! daemon does not send, is added from the clocks of this process: they are the same.
 
 use super::args::RecordArgs;
-use super::daemon_source::DaemonSource;
-use super::local_source::LocalSource;
-use super::sink::{RecordingSink, selection};
 use crate::cli::args::ReadingArgs;
-use crate::cli::client::{find, runtime};
+use crate::cli::client::{self, DISCONNECTED, find, reconnected, runtime};
 use crate::cli::columns::SampleMode;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::log;
+use crate::cli::output::{OutputState, notice};
+use crate::cli::pipeline::PidTargets;
 use crate::cli::plan::Plan;
-use crate::cli::run_loop;
-use monitor_backends::host;
-use monitor_format::OutputFormat;
+use crate::cli::progress::WriteProgress;
+use crate::cli::run_loop::{self, EndSignals, LoopEnd, PeriodicTask, skipped_note};
+use monitor_backend::Backend;
+use monitor_backends::{host, select};
+use monitor_client::{Client, Series, SeriesItem};
+use monitor_format::{OutputFormat, human};
+use monitor_model::field::{
+    Category, CpuField, DiskField, Field, NetField, NodeField, ProcessField, Role,
+};
 use monitor_model::id::Ns;
-use monitor_recording::{Existing, Header, RotateOptions, RotatingWriter};
+use monitor_model::read_spec::ReadSpec;
+use monitor_model::request::MonitorRequest;
+use monitor_model::sample::{BackendKind, Note, Sample};
+use monitor_protocol::event::{EndReason, Event};
+use monitor_recording::{Existing, Header, RotateOptions, RotatingWriter, WriteOutcome, Writer};
+use monitor_sampling::pipeline::SampleReader;
+use monitor_sampling::process_tree::ProcessTree;
+use monitor_sampling::schedule::Schedule;
+use monitor_sampling::select_rows::RowSelector;
+use monitor_sys::clock;
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::Duration;
 
 /// Records until the end.
@@ -35,8 +52,8 @@ pub fn record(args: &RecordArgs) -> Result<Exit, Failure> {
     };
     runtime.block_on(async {
         match daemon {
-            Some(client) => DaemonSource::start(args, &plan, &client).await?.run().await,
-            None => run_loop::run(LocalSource::open(args, plan)?).await,
+            Some(client) => DaemonRecorder::start(args, &plan, &client).await?.run().await,
+            None => run_loop::run(|| LocalRecorder::open(args, plan)).await,
         }
     })
 }
@@ -60,11 +77,7 @@ fn check(args: &RecordArgs) -> Result<(), Failure> {
 }
 
 /// Creates the file, once node and backend are known.
-pub(super) fn open_sink(
-    args: &RecordArgs,
-    node: &str,
-    backend: &str,
-) -> Result<RecordingSink, Failure> {
+fn open_sink(args: &RecordArgs, node: &str, backend: &str) -> Result<RecordingSink, Failure> {
     let header = Header {
         node: node.to_owned(),
         selection: selection(&args.reading),
@@ -81,7 +94,7 @@ pub(super) fn open_sink(
 }
 
 /// The number of samples to record; `None` is unlimited.
-pub(super) fn sample_count(args: &RecordArgs) -> Option<u64> {
+fn sample_count(args: &RecordArgs) -> Option<u64> {
     let by_time = args.time.map(|time| {
         let intervals = time.as_nanos() / args.every.as_nanos().max(1);
         u64::try_from(intervals).unwrap_or(u64::MAX).saturating_add(1)
@@ -90,7 +103,7 @@ pub(super) fn sample_count(args: &RecordArgs) -> Option<u64> {
 }
 
 /// The header of a recording that starts on this node now.
-pub(super) fn header(backend: &str, every: Duration) -> Header {
+fn header(backend: &str, every: Duration) -> Header {
     Header {
         node: host::name().to_string(),
         backend: backend.to_owned(),
@@ -106,4 +119,317 @@ pub(super) fn header(backend: &str, every: Duration) -> Header {
 /// What to do with an existing file.
 pub const fn existing(force: bool) -> Existing {
     if force { Existing::Replace } else { Existing::Keep }
+}
+
+/// A series and the sink that records it.
+struct DaemonRecorder {
+    series: Series,
+    sink: RecordingSink,
+    /// Boot time of the previous sample.
+    before: Option<Ns>,
+    missed: u64,
+    over: bool,
+}
+
+impl DaemonRecorder {
+    /// Starts the monitor, then creates the file.
+    async fn start(args: &RecordArgs, plan: &Plan, client: &Client) -> Result<Self, Failure> {
+        let named = plan.request.fields.clone();
+        let request = MonitorRequest {
+            every_ns: Some(Ns::from(args.every).0),
+            count: sample_count(args),
+            follow: true,
+            sort: None,
+            fields: named.or_else(|| Some(default_fields(&args.reading))),
+            ..plan.request.clone()
+        };
+        let mut series = client.start(&request).await?;
+        // The first sample names the backend.
+        let first = match series.next().await? {
+            Some(SeriesItem::Event(event)) => event,
+            _ => return Err(Failure::failed("the daemon sent no sample")),
+        };
+        let rates = client::rates(&first)?.unwrap_or_default();
+        let sink = open_sink(args, &first.node, rates.sample.backend.name())?;
+        let mut source = Self { series, sink, before: None, missed: 0, over: false };
+        source.over = !source.record(SeriesItem::Event(first))?;
+        Ok(source)
+    }
+
+    /// Records until the end.
+    async fn run(mut self) -> Result<Exit, Failure> {
+        let mut signals = EndSignals::install()?;
+        while !self.over {
+            let event = tokio::select! {
+                biased;
+                _ = signals.recv() => break,
+                event = self.series.next() => event?,
+            };
+            let Some(event) = event else { break };
+            self.over = !self.record(event)?;
+        }
+        self.sink.finish()
+    }
+
+    /// Records an event. Returns whether to continue.
+    fn record(&mut self, event: SeriesItem) -> Result<bool, Failure> {
+        match event {
+            SeriesItem::Disconnected => notice(DISCONNECTED),
+            SeriesItem::Reconnected(after) => self.sink.note(Note::missing(reconnected(after))),
+            SeriesItem::Event(event) => {
+                if let Some(sample) = self.sample(&event)?
+                    && self.sink.append(sample)? == OutputState::Closed
+                {
+                    return Ok(false);
+                }
+                match event.ended {
+                    None => {}
+                    Some(EndReason::Shutdown | EndReason::Failed) => {
+                        notice(event.message.as_deref().unwrap_or("the daemon could not continue"));
+                        return Ok(false);
+                    }
+                    Some(_) => return Ok(false),
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The sample of an event, with notes about skipped and dropped ones.
+    fn sample(&mut self, event: &Event) -> Result<Option<Sample>, Failure> {
+        for note in client::delivery_notes(event, &mut self.missed) {
+            self.sink.note(note);
+        }
+        let Some(rates) = client::rates(event)? else { return Ok(None) };
+        let mut sample = rates.sample;
+        let since_boot = {
+            let now = clock::now();
+            Ns(now.boot.0.saturating_sub(now.unix.0.saturating_sub(sample.at.unix.0)))
+        };
+        sample.at.boot = match (self.before, rates.interval) {
+            (Some(before), Some(interval)) => Ns(before.0.saturating_add(interval.0)),
+            _ => since_boot,
+        };
+        self.before = Some(sample.at.boot);
+        Ok(Some(sample))
+    }
+}
+
+/// A backend and the sink that records its samples.
+struct LocalRecorder {
+    reader: SampleReader,
+    targets: Option<PidTargets>,
+    selector: RowSelector,
+    schedule: Schedule,
+    sink: RecordingSink,
+}
+
+impl LocalRecorder {
+    /// Opens the backend, then creates the file.
+    fn open(args: &RecordArgs, mut plan: Plan) -> Result<Self, Failure> {
+        let choice = args.reader.backend;
+        let (mut backend, opening) = select::open(choice, &plan.capabilities, 0)?;
+        let targets = PidTargets::resolve(&mut *backend, &mut plan)?;
+        if args.reading.fields.is_empty() && plan.read_spec.processes {
+            // These names cannot be looked up later.
+            plan.read_spec.costly.extend([ProcessField::User, ProcessField::Job]);
+        }
+        let mut sink = open_sink(args, &host::name(), backend.kind().name())?;
+        opening.iter().for_each(|note| notice(&note.text));
+        opening.into_iter().for_each(|note| sink.note(note));
+        let schedule = Schedule::new(Ns(0), Ns::from(args.every), sample_count(args));
+        Ok(Self {
+            reader: SampleReader::new(backend, plan.read_spec, true),
+            targets: Some(targets),
+            selector: plan.selector,
+            schedule,
+            sink,
+        })
+    }
+}
+
+impl PeriodicTask for LocalRecorder {
+    fn next_due(&self) -> Option<Ns> {
+        self.schedule.due()
+    }
+
+    fn tick(&mut self) -> Result<OutputState, Failure> {
+        let mut sample = self.reader.read()?;
+        if let Some(targets) = self.targets.take()
+            && let Some(message) = targets.absent(&sample)?
+        {
+            notice(&message);
+            sample.notes.push(Note::missing(message));
+        }
+        sample.events = self.selector.events(&sample).into_owned();
+        let filter = &self.selector.filter;
+        sample.processes.retain(|process| filter.admits(process));
+        self.sink.append(sample)
+    }
+
+    fn ticked(&mut self, now: Ns) {
+        if let Some(note) = skipped_note(self.schedule.taken(now)) {
+            self.sink.note(note);
+        }
+    }
+
+    fn wake(&self) -> std::io::Result<Option<OwnedFd>> {
+        self.reader.wake()
+    }
+
+    fn drain(&mut self) {
+        self.reader.backend.drain();
+    }
+
+    /// Finishes the file, for every kind of end.
+    fn finish(&mut self, _: LoopEnd) -> Result<Exit, Failure> {
+        self.sink.finish()
+    }
+}
+
+/// Writes samples and shows the progress.
+struct RecordingSink {
+    roll: RotatingWriter,
+    progress: WriteProgress,
+    exit: Exit,
+    /// Notes for the next sample.
+    notes: Vec<Note>,
+}
+
+impl RecordingSink {
+    /// Writes to these files.
+    fn new(roll: RotatingWriter) -> Self {
+        Self { roll, progress: WriteProgress::new(), exit: Exit::Ok, notes: Vec::new() }
+    }
+
+    /// Adds a note to the next sample.
+    fn note(&mut self, note: Note) {
+        self.notes.push(note);
+    }
+
+    /// Writes a sample. `Closed` when a size or time limit is reached.
+    fn append(&mut self, mut sample: Sample) -> Result<OutputState, Failure> {
+        sample.notes.append(&mut self.notes);
+        if sample.notes.iter().any(|note| note.partial) {
+            self.exit = Exit::Partial;
+        }
+        let room = self.roll.append(&sample).map_err(|error| self.append_failure(error))?;
+        let (samples, bytes) = self.roll.written();
+        self.progress.update(samples, bytes, sample.processes.len());
+        Ok(if room == WriteOutcome::Appended { OutputState::Open } else { OutputState::Closed })
+    }
+
+    fn append_failure(&self, error: monitor_recording::Error) -> Failure {
+        let mut failure = Failure::from(error);
+        failure.message += &format!("; the {} samples before it are kept", self.roll.written().0);
+        self.progress.finish();
+        failure
+    }
+
+    /// Finishes the file and prints its number of samples and size.
+    fn finish(&mut self) -> Result<Exit, Failure> {
+        let ended = self.roll.finish();
+        self.progress.finish();
+        ended?;
+        let (samples, bytes) = self.roll.written();
+        let size = human::scaled_text(bytes as f64, 1024.0);
+        notice(&format!("{samples} samples, {size}B"));
+        Ok(self.exit)
+    }
+}
+
+/// The selection in the syntax of the command line.
+fn selection(args: &ReadingArgs) -> String {
+    let list = |name: &str, items: Vec<String>| match items.is_empty() {
+        true => String::new(),
+        false => format!(" --{name} {}", items.join(",")),
+    };
+    let switch = |name: &str, on: bool| if on { format!(" --{name}") } else { String::new() };
+    [
+        args.part.name().to_owned(),
+        args.device.iter().map(|it| format!(" {it}")).collect(),
+        list("pid", args.pid.iter().map(u32::to_string).collect()),
+        list("comm", args.comm.clone()),
+        list("uid", args.uid.iter().map(u32::to_string).collect()),
+        list("cgroup", args.cgroup.clone()),
+        list("fields", args.fields.clone()),
+        switch("threads", args.threads),
+        switch("disk", args.disk),
+        switch("net", args.net),
+        switch("runqlat", args.runqlat),
+        switch("writeback", args.writeback),
+        switch("exact-cpu", args.exact_cpu),
+        switch("signals", args.signals),
+    ]
+    .concat()
+}
+
+/// The fields to request from a daemon if none are named: all but rates, which are recomputed, and
+/// PSS, which needs a walk of the page tables.
+fn default_fields(args: &ReadingArgs) -> Vec<String> {
+    let scope = args.part;
+    let of = |asked: bool, category: &str, fields: &[Field]| -> Vec<String> {
+        let kept = |it: &&Field| {
+            !matches!(it.role, Role::RateOf(_)) && it.name != ProcessField::Pss.field().name
+        };
+        let fields = fields.iter().filter(kept).filter(|_| asked);
+        fields.map(|it| format!("{category}.{}", it.name)).collect()
+    };
+    [
+        of(scope.processes(), "proc", ProcessField::FIELDS),
+        of(scope.node(), "node", NodeField::FIELDS),
+        of(scope.node(), "cpu", CpuField::FIELDS),
+        of(scope.disks(), "disk", DiskField::FIELDS),
+        of(scope.nets(), "net", NetField::FIELDS),
+    ]
+    .concat()
+}
+
+/// Records a process tree.
+pub struct RunRecorder {
+    writer: Option<Writer>,
+}
+
+impl RunRecorder {
+    /// Creates the file.
+    pub fn create(
+        (path, existing, every): (&Path, Existing, Duration),
+        source: BackendKind,
+    ) -> Result<Self, Failure> {
+        let header = header(source.name(), every);
+        Ok(Self { writer: Some(Writer::create(path, existing, &header)?) })
+    }
+
+    /// Appends the processes of the tree.
+    pub fn append(&mut self, sample: &Sample, family: &ProcessTree, backend: &mut dyn Backend) {
+        let Some(writer) = &mut self.writer else { return };
+        let own = sample.processes.iter().filter(|process| family.has(process.id));
+        let mut own = Sample { processes: own.cloned().collect(), ..without_processes(sample) };
+        let costly = vec![ProcessField::Cmdline, ProcessField::Path, ProcessField::User];
+        let want = ReadSpec { processes: true, costly, ..ReadSpec::default() };
+        backend.describe(&mut own.processes, &want);
+        if let Err(error) = writer.append(&own) {
+            notice(&error.to_string());
+            self.writer = None;
+        }
+    }
+
+    /// Finishes the file.
+    pub fn finish(self) {
+        if let Some(Err(error)) = self.writer.map(Writer::finish) {
+            notice(&error.to_string());
+        }
+    }
+}
+
+/// A sample without its processes.
+fn without_processes(sample: &Sample) -> Sample {
+    Sample {
+        at: sample.at,
+        backend: sample.backend,
+        node: sample.node.clone(),
+        notes: sample.notes.clone(),
+        lost: sample.lost.clone(),
+        ..Sample::default()
+    }
 }

@@ -3,10 +3,10 @@
 //! The daemon sends it in chunks; this process writes the file, with its own rights.
 
 use super::args::SaveArgs;
-use crate::cli::client::{connect, runtime};
+use super::existing;
+use crate::cli::client::with_daemon;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::notice;
-use crate::cli::recording::existing;
 use monitor_client::{Client, Error};
 use monitor_model::id::Ns;
 use monitor_protocol::params::Flight;
@@ -17,18 +17,16 @@ use std::io::Write;
 
 /// Saves the flight recorder.
 pub fn save(args: &SaveArgs) -> Result<Exit, Failure> {
-    let saved = runtime()?.block_on(async {
-        let client = connect(args.daemon.socket.as_deref()).await?;
+    with_daemon(args.daemon.socket.as_deref(), async |client| -> Result<(), Failure> {
         let first = Flight { last_ns: args.last.map(|it| Ns::from(it).0), ..Flight::default() };
         // First the call: a refusal must not leave a file behind.
         let begun = client.flight(first).await?;
         let file = record::create(&args.file, existing(args.force))?;
         write(args, file, (&client, begun)).await
-    });
-    saved?;
+    })?;
     let recording = Recording::open(&args.file)?;
     let span = recording.span().unwrap_or_default();
-    notice(&format!("{} samples, {}", span.samples, super::time_range::rfc3339(span.first.unix)));
+    notice(&format!("{} samples, {}", span.samples, super::args::rfc3339(span.first.unix)));
     Ok(Exit::Ok)
 }
 

@@ -4,15 +4,15 @@
 //! interrupts a call. A changed query replaces the series. If the connection is lost, the task
 //! waits for the daemon and reports the gap.
 
+use crate::cli::client::{self, DISCONNECTED, reconnected};
 use monitor_client::{Client, Error, Series, SeriesItem as Event};
-use monitor_format::human;
 use monitor_model::id::Ns;
 use monitor_model::request::MonitorRequest;
 use monitor_model::sample::Process;
 use monitor_protocol::doctor::CapabilityReport;
 use monitor_sys::clock;
 use monitor_tui::feed_source::{FeedEvent, FeedSource, ProcessDetails, Update, Usage};
-use monitor_tui::process_cost::{ProcessCost, share};
+use monitor_tui::feed_source::{ProcessCost, share};
 use monitor_tui::view_query::ViewQuery;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
@@ -49,31 +49,22 @@ impl FeedSource for DaemonSource {
     }
 }
 
+/// A request and its series.
+type Started = (MonitorRequest, Series);
+
 /// The task: sends requests and receives events.
 struct DaemonReader {
     client: Client,
     queries: watch::Receiver<ViewQuery>,
     sender: mpsc::Sender<FeedEvent>,
     /// Request and series of the table.
-    table: Option<(MonitorRequest, Series)>,
+    table: Option<Started>,
     /// Request and series of the process whose details are shown.
-    focus: Option<(MonitorRequest, Series)>,
+    focus: Option<Started>,
     /// The last details of that process.
     details: Option<Box<Process>>,
     costs: CostReader,
     begun: bool,
-}
-
-/// The first of the events that were waited for.
-enum SourceEvent {
-    /// The query has changed.
-    QueryChanged,
-    /// The screen has closed.
-    Closed,
-    /// An event of the table's series.
-    Table(Option<Event>),
-    /// Details of the process; `None` when it has exited.
-    Focus(Option<Box<Process>>),
 }
 
 impl DaemonReader {
@@ -99,10 +90,15 @@ impl DaemonReader {
             let query = self.queries.borrow_and_update().clone();
             self.update_series(&query).await?;
             loop {
-                let update = match self.next().await? {
-                    SourceEvent::QueryChanged => break,
-                    SourceEvent::Closed => return Ok(()),
-                    SourceEvent::Focus(process) => {
+                let update = tokio::select! {
+                    biased;
+                    changed = self.queries.changed() => match changed {
+                        Ok(()) => break,
+                        // The screen has closed.
+                        Err(_) => return Ok(()),
+                    },
+                    process = next_process(self.focus.as_mut()) => {
+                        let process = process?;
                         // An exited process keeps its last details.
                         if process.is_none() {
                             self.focus = None;
@@ -110,7 +106,9 @@ impl DaemonReader {
                         self.details = process.or(self.details.take());
                         continue;
                     }
-                    SourceEvent::Table(event) => self.table_update(event, &query).await?,
+                    event = next_event(self.table.as_mut()) => {
+                        self.table_update(event?, &query).await?
+                    }
                 };
                 if let Some(update) = update
                     && self.sender.send(update).await.is_err()
@@ -125,9 +123,8 @@ impl DaemonReader {
     async fn update_series(&mut self, query: &ViewQuery) -> Result<(), Error> {
         let table = (!query.frozen).then(|| query.table_request());
         let focus = query.focus_request().filter(|_| !query.frozen);
-        let request_of = |series: &Option<(MonitorRequest, Series)>| {
-            series.as_ref().map(|(request, _)| request.clone())
-        };
+        let request_of =
+            |series: &Option<Started>| series.as_ref().map(|(request, _)| request.clone());
         if request_of(&self.table) != table {
             self.table = begin(&self.client, table).await?;
         }
@@ -139,17 +136,6 @@ impl DaemonReader {
         Ok(())
     }
 
-    async fn next(&mut self) -> Result<SourceEvent, Error> {
-        tokio::select! {
-            biased;
-            changed = self.queries.changed() => {
-                Ok(if changed.is_ok() { SourceEvent::QueryChanged } else { SourceEvent::Closed })
-            }
-            process = next_process(self.focus.as_mut()) => process.map(SourceEvent::Focus),
-            event = next_event(self.table.as_mut()) => event.map(SourceEvent::Table),
-        }
-    }
-
     /// Converts an event of the table to an update of the screen.
     async fn table_update(
         &mut self,
@@ -159,13 +145,10 @@ impl DaemonReader {
         let event = match event {
             None => return Ok(Some(FeedEvent::Ended("the daemon ended the series".into()))),
             Some(Event::Disconnected) => {
-                let text = "connection to the daemon lost; waiting for it";
-                return Ok(Some(FeedEvent::Message(text.into())));
+                return Ok(Some(FeedEvent::Message(DISCONNECTED.into())));
             }
             Some(Event::Reconnected(after)) => {
-                let mut text = String::from("connection to the daemon was lost for ");
-                human::duration(after.as_nanos() as f64, &mut text);
-                return Ok(Some(FeedEvent::Message(text + ": no samples of that time")));
+                return Ok(Some(FeedEvent::Message(reconnected(after))));
             }
             Some(Event::Event(event)) => event,
         };
@@ -173,7 +156,7 @@ impl DaemonReader {
             let why = event.message.clone().unwrap_or_else(|| format!("{reason:?}"));
             return Ok(Some(FeedEvent::Ended(format!("the daemon ended the series: {why}"))));
         }
-        let Some(mut rates) = event.rates().map_err(garbled)? else { return Ok(None) };
+        let Some(mut rates) = client::rates(&event)? else { return Ok(None) };
         // The first sample of a new series has no rates: keep the old frame until the second.
         if rates.interval.is_none() && std::mem::replace(&mut self.begun, true) {
             return Ok(None);
@@ -191,24 +174,19 @@ impl DaemonReader {
     }
 }
 
-async fn begin(
-    client: &Client,
-    request: Option<MonitorRequest>,
-) -> Result<Option<(MonitorRequest, Series)>, Error> {
+async fn begin(client: &Client, request: Option<MonitorRequest>) -> Result<Option<Started>, Error> {
     let Some(request) = request else { return Ok(None) };
     let series = client.start(&request).await?;
     Ok(Some((request, series)))
 }
 
-async fn next_event(series: Option<&mut (MonitorRequest, Series)>) -> Result<Option<Event>, Error> {
+async fn next_event(series: Option<&mut Started>) -> Result<Option<Event>, Error> {
     let Some((_, series)) = series else { return std::future::pending().await };
     series.next().await
 }
 
 /// The next details of a process; `None` when it has exited.
-async fn next_process(
-    series: Option<&mut (MonitorRequest, Series)>,
-) -> Result<Option<Box<Process>>, Error> {
+async fn next_process(series: Option<&mut Started>) -> Result<Option<Box<Process>>, Error> {
     let Some((_, series)) = series else { return std::future::pending().await };
     loop {
         let event = match series.next().await? {
@@ -216,16 +194,12 @@ async fn next_process(
             Some(_) => continue,
             None => return Ok(None),
         };
-        let rates = event.rates().map_err(garbled)?;
+        let rates = client::rates(&event)?;
         let process = rates.and_then(|it| it.sample.processes.into_iter().next());
         if process.is_some() || event.ended.is_some() {
             return Ok(process.map(Box::new));
         }
     }
-}
-
-fn garbled(error: serde_json::Error) -> Error {
-    Error::Protocol { why: error.to_string() }
 }
 
 /// Reads the costs of this program and of the daemon.

@@ -4,23 +4,22 @@ pub mod args;
 mod daemon_source;
 mod rule;
 
-use self::args::TopArgs;
-use self::daemon_source::DaemonSource;
-use self::rule::WithRules;
 use super::client::{find, runtime};
 use super::exit::{Exit, Failure};
 use super::log;
+use args::TopArgs;
+use daemon_source::DaemonSource;
 use monitor_backends::select;
 use monitor_model::field::ProcessField;
 use monitor_recording::Recording;
-use monitor_sampling::expression;
-use monitor_sampling::{fields, plan};
+use monitor_sampling::{expression, fields, plan};
 use monitor_tui::local_source::LocalSource;
 use monitor_tui::replay_source::ReplaySource;
 use monitor_tui::run::{Ended, Top};
 use monitor_tui::state::{Condition, PERIODS, View};
 use monitor_tui::theme::{Palette, Theme};
 use monitor_tui::view_query::ViewQuery;
+use rule::{RuleSource, WithRules};
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -48,12 +47,12 @@ pub fn top(args: &TopArgs) -> Result<Exit, Failure> {
         let ended = match (recording, client) {
             (Some(recording), _) => top.run(&mut ReplaySource::new(recording, &query)?).await,
             (None, Some(client)) => {
-                let source = DaemonSource::new(client, query);
-                top.run(&mut WithRules::relayed(source, &args.reader)).await
+                let rules = RuleSource::Daemon(args.reader.socket.clone());
+                top.run(&mut WithRules::new(DaemonSource::new(client, query), rules)).await
             }
             (None, None) => {
-                let source = local(args, query)?;
-                top.run(&mut WithRules::local(source, &args.reader)).await
+                let rules = RuleSource::Local(args.reader.backend);
+                top.run(&mut WithRules::new(local(args, query)?, rules)).await
             }
         };
         ended.map_err(|error| cannot(&error))

@@ -2,11 +2,9 @@
 //!
 //! In: the command line. Out: the same, typed. `when::event` and `when::action` parse the texts.
 
-use super::super::args::interval;
-use super::super::exit;
-use super::show::WhenForm;
+use crate::cli::args::{PrintArgs, interval};
+use crate::cli::exit;
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -54,21 +52,13 @@ pub struct WhenArgs {
     /// Stop after N lines
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub lines: Option<u64>,
-    /// Output format
-    #[arg(long, default_value = "table",
-        value_parser = PossibleValuesParser::new(["table", "json"]))]
-    pub format: String,
+    /// Output format.
+    #[command(flatten)]
+    pub printed: PrintArgs,
     /// Read additional call signatures from this folder
     #[arg(long, value_name = "FOLDER")]
     pub calls: Vec<PathBuf>,
     /// Start this command and watch it and its children from the first instruction
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pid", "comm"])]
     pub command: Vec<OsString>,
-}
-
-impl WhenArgs {
-    /// The output format.
-    pub fn output_format(&self) -> WhenForm {
-        if self.format == "json" { WhenForm::Json } else { WhenForm::Text }
-    }
 }

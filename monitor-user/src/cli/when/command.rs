@@ -4,7 +4,7 @@
 //! shell waits for a line on a pipe and then executes the command in the same process. If this
 //! program ends before the release, the pipe closes and the shell exits.
 
-use super::super::exit::Failure;
+use crate::cli::exit::Failure;
 use monitor_model::id::Pid;
 use monitor_sys::{fd_limit, spawn};
 use std::ffi::OsString;

@@ -4,7 +4,6 @@
 //! timing and signals run in the kernel, at the event. A command is watched from its first
 //! instruction.
 
-mod action;
 pub mod args;
 mod command;
 pub mod event;
@@ -13,9 +12,8 @@ mod watch;
 
 use super::exit::{Exit, Failure};
 use super::log;
-use action::Actions;
 use args::WhenArgs;
-use event::WhenEvent;
+use event::{Actions, WhenEvent};
 use monitor_backend as backend;
 use monitor_platform::tap;
 use monitor_symbols as probe;

@@ -8,19 +8,18 @@ mod visible_rows;
 
 use super::capability_deps;
 use super::exit_log::{Cursor, ExitLog};
+use super::group::Groups;
 use super::group::rule::GroupRules;
-use super::group::{self, Groups};
 use super::latency_deltas::LatencyDeltas;
+use super::pipeline::FrameBuilder;
 use super::plan::{COSTLY, Plan};
 use super::select_rows::RowSelector;
-use super::session::Session;
 use super::target::{Namespaces, WatchedTargets};
 use super::visibility::Visibility;
 use monitor_backend::Backend;
-use monitor_format::{Frame, FrameWriter, Layout, OutputFormat, Paint, Viewport};
+use monitor_format::{Layout, OutputFormat, Paint, Viewport};
 use monitor_model::credentials::ProcessFilter;
 use monitor_model::field::ProcessField;
-use monitor_model::group::Grouped;
 use monitor_model::histogram::Latencies;
 use monitor_model::id::{Identity, Ns, Pid};
 use monitor_model::rates::Rates;
@@ -70,13 +69,10 @@ pub struct View {
     /// Requested fields that are hidden for processes of other users.
     hidden: Vec<ProcessField>,
     targets: WatchedTargets,
-    session: Session,
-    groups: Option<Groups>,
-    selector: RowSelector,
+    frames: FrameBuilder,
     latency_deltas: LatencyDeltas,
     /// The sum of all deltas.
     latencies: Latencies,
-    format: Box<dyn FrameWriter + Send>,
     /// Its position in the exit log; `None` before the first reading.
     cursor: Option<Cursor>,
     /// Whether all its fields come from the kernel's own accounting.
@@ -91,12 +87,9 @@ impl View {
         Self {
             hidden: visibility.hidden_fields(plan.layout.processes.clone()),
             targets: WatchedTargets::new(plan.targets.clone()),
-            session: Session::default(),
-            groups: plan.grouping.map(|it| Groups::new(it.by, it.limits)),
-            selector: RowSelector::new(plan.filter.clone(), plan.order, plan.top),
+            frames: frames(&plan, plan.grouping.map(|it| Groups::new(it.by, it.limits))),
             latency_deltas: LatencyDeltas::default(),
             latencies: Latencies::default(),
-            format: plan.form.writer(plan.layout.clone(), Paint::Plain),
             cursor: None,
             is_plain: is_plain(&plan),
             ended: false,
@@ -113,7 +106,8 @@ impl View {
                 it.plan.read_spec.costly.push(field);
             }
         }
-        it.groups = it.plan.grouping.map(|by| Groups::with_rules(by.by, by.limits, rules));
+        let groups = it.plan.grouping.map(|by| Groups::with_rules(by.by, by.limits, rules));
+        it.frames = frames(&it.plan, groups);
         it
     }
 
@@ -174,59 +168,30 @@ impl View {
         Ok(self.advance(sample, backend).0)
     }
 
-    /// The texts needed of all processes, for the filter or the groups. Jobs were resolved with the
-    /// reading.
-    fn text_spec(&self) -> ReadSpec {
-        let mut texts = self.plan.read_spec.clone();
-        let all = self.groups.is_some() || self.selector.filter.needs_texts();
-        texts.costly.retain(|it| all && *it != ProcessField::Job);
-        texts
-    }
-
-    /// Its groups, and how many matched. Their processes are dropped.
-    fn group(&mut self, sample: &mut Sample) -> Option<(Grouped, usize)> {
-        let mut grouped = self.groups.as_mut()?.learn(sample, &self.selector.filter);
-        let matched = grouped.groups.len();
-        group::arrange(&mut grouped.groups, self.selector.order, self.plan.top);
-        if !self.plan.layout.signals {
-            sample.processes.clear();
-        }
-        Some((grouped, matched))
-    }
-
     /// Advances groups and rates; returns the rates and the number of groups that matched.
     fn advance(
         &mut self,
         mut sample: Sample,
         backend: &mut dyn Backend,
     ) -> (&Rates, Option<usize>) {
-        let texts = self.text_spec();
-        if self.selector.filter.needs_texts() || !texts.costly.is_empty() {
+        if self.frames.needs_all_texts() {
+            // Jobs were resolved with the reading.
+            let mut texts = self.plan.read_spec.clone();
+            texts.costly.retain(|it| *it != ProcessField::Job);
             backend.describe(&mut sample.processes, &texts);
         }
-        let rated = self.session.has_begun();
-        let order = self.plan.order.map(|order| if rated { order } else { order.without_rates() });
-        self.selector.order = order;
-        let (grouped, groups) = self.group(&mut sample).unzip();
-        (self.session.advance_grouped(sample, grouped), groups)
+        let (grouped, matched) = self.frames.group(&mut sample, ROOM).unzip();
+        (self.frames.rate(sample, grouped), matched)
     }
 
     /// Computes the rates, selects the rows and encodes them.
     fn encode(&mut self, sample: Sample, backend: &mut dyn Backend) -> Output {
         let (_, groups) = self.advance(sample, backend);
-        let rates = self.session.last().expect("a sample was just taken");
-        let rows = self.selector.select(&rates.sample.processes);
-        let matched = groups.unwrap_or(rows);
-        if !self.plan.read_spec.costly.is_empty() {
-            backend.describe(self.selector.rows_mut(), &self.plan.read_spec);
-        }
-        let room = Viewport { columns: 80, lines: None };
-        let events = &self.selector.events(&rates.sample);
-        let frame =
-            Frame { rates, processes: self.selector.rows(), matched, events, viewport: room };
         let mut json = Vec::new();
-        self.format.write(&frame, &mut json);
+        let spec = &self.plan.read_spec;
+        let matched = self.frames.write((backend, spec), (groups, ROOM), &mut json);
         json.pop();
+        let rates = self.frames.rates().expect("a sample was just taken");
         let unix = rates.sample.at.unix;
         let partial = rates.sample.notes.iter().any(|note| note.partial);
         let has_processes = matches!(self.plan.layout.scope, Scope::Processes | Scope::All);
@@ -237,6 +202,15 @@ impl View {
         let (ended, gone) = (self.ended, has_processes && self.targets.all_ended());
         Output { bytes: json, unix, matched, partial, notes, ended, targets_gone: gone }
     }
+}
+
+/// The room of encoded frames, which are not cut.
+const ROOM: Viewport = Viewport { columns: 80, lines: None };
+
+fn frames(plan: &Plan, groups: Option<Groups>) -> FrameBuilder {
+    let selector = RowSelector::new(plan.filter.clone(), plan.order, plan.top);
+    let format = plan.form.writer(plan.layout.clone(), Paint::Plain);
+    FrameBuilder::new(selector, groups, plan.layout.signals, format)
 }
 
 /// Whether all fields come from the kernel's own accounting: none from a hook, no thread, none that

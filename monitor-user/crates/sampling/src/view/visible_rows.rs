@@ -86,7 +86,7 @@ impl View {
             record_timeout: if has_records { EXIT_RECORD_TIMEOUT } else { Ns(0) },
         };
         self.ended = self.targets.update(&mut sample.processes, absence);
-        if self.groups.is_some() {
+        if self.plan.grouping.is_some() {
             sample.dying.clone_from(&reading.sample.dying);
         }
         self.redact(sample);

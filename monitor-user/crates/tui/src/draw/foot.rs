@@ -1,8 +1,7 @@
 //! The last lines: keys, prompt and message.
 
-use super::line::LineWriter;
-use crate::key;
-use crate::key::BINDINGS;
+use super::line::{LineWriter, width};
+use crate::key::{self, BINDINGS};
 use crate::state::prompt::{Prompt, PromptPurpose};
 use crate::state::{Areas, Panel, ScreenState};
 use crate::theme::Role;
@@ -48,10 +47,9 @@ fn label(prompt: Option<&Prompt>) -> String {
 /// Draws an error above the prompt, with a mark at its position.
 fn fault_line((state, why): (&ScreenState, &str), column: usize, area: Rect, buffer: &mut Buffer) {
     let column = u16::try_from(column).unwrap_or(u16::MAX).min(area.width.saturating_sub(1));
-    let why_width = u16::try_from(why.width()).unwrap_or(u16::MAX);
+    let why_width = width(why);
     let mut line = LineWriter::new(buffer, state.theme, area);
-    let fits_behind = column + 2 + why_width <= area.width;
-    if fits_behind {
+    if column + 2 + why_width <= area.width {
         line.to(area.x + column).text(Role::Full, "v").skip(1).text(Role::Full, why);
     } else if why_width < column {
         line.to(area.x + column - why_width - 1)
@@ -79,13 +77,16 @@ fn typed(state: &ScreenState, prompt: &Prompt, area: Rect, buffer: &mut Buffer) 
     line.text(Role::Chosen, &under).text(Role::Text, rest.as_str());
 }
 
+fn first_key(row: &key::Binding) -> String {
+    row.chords.first().map_or_else(String::new, |chord| key::name(*chord))
+}
+
 /// The keys of the last line: column, width and binding.
 pub fn key_positions(area: Rect) -> Vec<(u16, u16, &'static key::Binding)> {
     let mut x = area.x;
     let mut places = Vec::new();
     for row in BINDINGS.iter().filter(|row| !row.label.is_empty()) {
-        let name = row.chords.first().map_or_else(String::new, |chord| key::name(*chord));
-        let width = u16::try_from(name.width() + 1 + row.label.width()).unwrap_or(u16::MAX);
+        let width = width(&first_key(row)) + 1 + width(row.label);
         if x + width > area.right() {
             break;
         }
@@ -99,16 +100,11 @@ fn keys(state: &ScreenState, area: Rect, buffer: &mut Buffer) {
     for (x, width, row) in key_positions(area) {
         let cell = Rect { x, width, ..area };
         let mut line = LineWriter::new(buffer, state.theme, cell);
-        let name = row.chords.first().map_or_else(String::new, |chord| key::name(*chord));
-        line.text(Role::Accent, &name).skip(1).text(Role::Text, row.label);
+        line.text(Role::Accent, &first_key(row)).skip(1).text(Role::Text, row.label);
     }
-    let mut condition_text = String::new();
     if let Some(condition) = &state.view.condition {
-        condition_text = format!("/{}", condition.text);
-    }
-    let width = u16::try_from(condition_text.width()).unwrap_or(u16::MAX);
-    if !condition_text.is_empty() {
-        let room = area.width.saturating_sub(1).min(width + 1);
+        let condition_text = format!("/{}", condition.text);
+        let room = area.width.saturating_sub(1).min(width(&condition_text) + 1);
         let cell = Rect { x: area.right() - room, width: room, ..area };
         LineWriter::new(buffer, state.theme, cell)
             .text(Role::Chosen, " ")

@@ -54,8 +54,12 @@ impl<'b> LineWriter<'b> {
 
     /// Writes a text right-aligned in a number of cells.
     pub fn right(&mut self, role: Role, text: &str, cells: u16) -> &mut Self {
-        let width = u16::try_from(text.width()).unwrap_or(u16::MAX);
-        self.skip(cells.saturating_sub(width)).text(role, text)
+        self.skip(cells.saturating_sub(width(text))).text(role, text)
+    }
+
+    /// Writes a text at the end of the line.
+    pub fn at_end(&mut self, role: Role, text: &str) -> &mut Self {
+        self.to(self.end.saturating_sub(width(text))).text(role, text)
     }
 
     /// Skips a number of cells.
@@ -98,6 +102,11 @@ impl<'b> LineWriter<'b> {
         }
         self
     }
+}
+
+/// The width of a text in cells.
+pub fn width(text: &str) -> u16 {
+    u16::try_from(text.width()).unwrap_or(u16::MAX)
 }
 
 /// A text for a terminal without Unicode.

@@ -4,13 +4,11 @@
 
 mod foot;
 mod head;
-mod help;
 pub mod hit;
 mod line;
 mod pane;
 mod panel;
 mod plot;
-mod probes;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -33,8 +31,8 @@ pub fn draw(state: &ScreenState, buffer: &mut Buffer) {
     foot::draw(state, areas, buffer);
     match &state.panel {
         Panel::None | Panel::Prompt(_) => {}
-        Panel::Help(line) => help::draw(state, *line, buffer),
-        Panel::Probes(line) => probes::draw(state, *line, buffer),
+        Panel::Help(line) => panel::help(state, *line, buffer),
+        Panel::Probes(line) => panel::probes(state, *line, buffer),
         Panel::Menu(menu) => panel::menu(state, menu, buffer),
         Panel::Confirm(action) => panel::confirm(state, action, buffer),
     }

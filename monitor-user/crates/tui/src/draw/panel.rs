@@ -1,13 +1,20 @@
-//! Boxes over the table: lists, text and confirmations.
+//! Boxes over the table: lists, confirmations, the help, and the state of the probes.
 
 use super::line::LineWriter;
+use crate::feed_source::Usage;
+use crate::key::{BINDINGS, names};
 use crate::process_action::ProcessAction;
 use crate::state::ScreenState;
 use crate::state::layout::centered;
 use crate::state::menu::{Menu, MenuPurpose};
 use crate::theme::Role;
+use monitor_format::human;
+use monitor_format::wrap::wrap;
+use monitor_model::field::Category;
+use monitor_protocol::doctor::CapabilityReport;
+use monitor_sampling::expression::SHORT;
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Rect, Size};
+use ratatui::layout::{Margin, Rect, Size};
 use ratatui::symbols::border;
 use ratatui::widgets::{Block, Clear, Widget};
 use unicode_width::UnicodeWidthStr;
@@ -59,12 +66,7 @@ pub fn entries(state: &ScreenState, menu: &Menu) -> (Rect, Size, usize) {
     let size = Size { width: WIDTH, height: n_entries.saturating_add(2) };
     let size = Size { height: size.height.min(state.size.height.saturating_sub(2)), ..size };
     let area = centered(state.size, size);
-    let inside = Rect {
-        x: area.x + 1,
-        y: area.y + 1,
-        width: area.width.saturating_sub(2),
-        height: area.height.saturating_sub(2),
-    };
+    let inside = area.inner(Margin::new(1, 1));
     let first = (menu.selected_index + 1).saturating_sub(inside.height.into());
     (inside, size, first)
 }
@@ -101,4 +103,104 @@ pub fn confirm(state: &ScreenState, action: &ProcessAction, buffer: &mut Buffer)
     for ((role, text), area) in texts.into_iter().zip(inside.rows()) {
         LineWriter::new(buffer, state.theme, area).skip(1).text(role, text);
     }
+}
+
+const HELP_WIDTH: u16 = 76;
+const HELP_TITLE: &str = "Help: Up and Down scroll, other keys close it";
+
+/// Draws the help from this line on.
+pub fn help(state: &ScreenState, from: u16, buffer: &mut Buffer) {
+    lines(state, (HELP_TITLE, HELP_WIDTH), (&help_lines(), from), buffer);
+}
+
+/// The lines of the help.
+fn help_lines() -> Vec<(Role, String)> {
+    let mut lines = vec![(Role::Title, "Keys".into())];
+    lines.extend(BINDINGS.iter().map(|row| {
+        let text = format!("  {:<14} {}", names(row), row.help);
+        (Role::Text, text)
+    }));
+    lines.push((Role::Text, String::new()));
+    for (role, text) in ABOUT {
+        lines.push((*role, (*text).into()));
+    }
+    lines.extend(SHORT.iter().map(|(name, field)| {
+        let field = field.field();
+        (Role::Text, format!("  {name:<8} {:<22} {}", field.name, field.help))
+    }));
+    lines
+}
+
+const ABOUT: &[(Role, &str)] = &[
+    (Role::Title, "Mouse"),
+    (Role::Text, "  a click selects a row, a second one opens it; on a title it sorts;"),
+    (Role::Text, "  the wheel moves the cursor; keys and pages can be clicked"),
+    (Role::Text, ""),
+    (Role::Title, "Marks and units"),
+    (Role::Text, "  + started since the previous reading   - ended since then, final values"),
+    (Role::Text, "  CPU% DLY% percent of one processor; DLY% runnable without a processor"),
+    (Role::Text, "  K M G T of bytes are powers of 1,024; /s is per second; - is absent"),
+    (Role::Text, "  stall: share of time in which some task waited for it (PSI)"),
+    (Role::Text, ""),
+    (Role::Title, "Conditions"),
+    (Role::Text, "  cpu > 10 and comm ~ \"mpi\"    numbers: = != < <= > >=; texts: = != ~ !~"),
+    (Role::Text, "  not user = root or rss > 1.5G  and, or, not, brackets; ~ contains, * any"),
+    (Role::Text, "  solver                         a single word is searched in the name"),
+    (Role::Text, "  `monitor fields` lists the names of all fields; short names:"),
+];
+
+const PROBES_WIDTH: u16 = 78;
+
+/// Draws the panel from this line on.
+pub fn probes(state: &ScreenState, from: u16, buffer: &mut Buffer) {
+    lines(state, ("Probes and cost", PROBES_WIDTH), (&probe_lines(state), from), buffer);
+}
+
+fn probe_lines(state: &ScreenState) -> Vec<(Role, String)> {
+    let mut lines: Vec<_> = state.update.cost.iter().map(|it| (Role::Text, cost(it))).collect();
+    let title =
+        format!("{:<14} {:<9} {:>10} {:>6} {:>7}", "PROBE", "STATE", "EVENTS", "LOST", "MAPS");
+    lines.push((Role::Title, title));
+    for it in state.update.probes.iter() {
+        lines.push(probe(it));
+        lines.extend(it.why.iter().chain(&it.fix).flat_map(|why| sentence(why)));
+    }
+    lines.extend(state.update.rates.sample.notes.iter().flat_map(|note| sentence(&note.text)));
+    lines
+}
+
+/// The usage of a part of the monitor.
+fn cost(it: &Usage) -> String {
+    let mut text = format!("{:<8}", it.part);
+    if let Some(percent) = it.cpu_percent {
+        text += &format!(" {percent:.2}% of one processor");
+    }
+    if let Some(bytes) = it.rss_bytes {
+        text += &format!("  resident {}", human::scaled_text(bytes as f64, 1024.0));
+    }
+    text
+}
+
+fn probe(it: &CapabilityReport) -> (Role, String) {
+    let (events, lost) = (count(it.events, 1000.0), count(it.lost, 1000.0));
+    let maps = count(it.map_bytes, 1024.0);
+    let text = format!("{:<14} {:<9} {events:>10} {lost:>6} {maps:>7}", it.name, it.state);
+    let role = match &*it.state {
+        "no" | "failed" => Role::Full,
+        "off" => Role::Dim,
+        _ => Role::Text,
+    };
+    (role, text)
+}
+
+fn count(number: Option<u64>, base: f64) -> String {
+    number.map_or_else(|| "-".into(), |number| human::scaled_text(number as f64, base))
+}
+
+/// An explanation below a line, indented.
+fn sentence(text: &str) -> Vec<(Role, String)> {
+    const INDENT: usize = 2;
+    let mut out = " ".repeat(INDENT);
+    wrap(text, INDENT, usize::from(PROBES_WIDTH) - 4, &mut out);
+    out.lines().map(|line| (Role::High, line.to_owned())).collect()
 }

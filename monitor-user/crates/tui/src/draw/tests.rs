@@ -6,7 +6,7 @@
 use super::draw;
 use crate::feed_source::FeedEvent;
 use crate::state::ScreenInput;
-use crate::state::fixture::{Fixture, rules};
+use crate::state::tests::fixture::{Fixture, rules};
 use crate::theme::{Palette, Theme};
 use crossterm::event::KeyCode::{BackTab, Down, Enter, Esc, Tab};
 use ratatui::buffer::Buffer;

@@ -1,16 +1,18 @@
-//! The results of prompts and lists.
+//! The results of prompts and lists, and the actions on the selected process, each of which needs a
+//! confirmation.
 
 use super::menu::{self, Menu, MenuChoice, MenuEntry, MenuPurpose, MenuResult};
-use super::prompt::{self, Prompt, PromptResult};
+use super::prompt::{self, Prompt, PromptPurpose, PromptResult};
 use super::row::RowSource;
 use super::{Condition, Effect, Panel, ScreenState, Tab};
-use crate::column;
 use crate::key::Action;
 use crate::process_action::{ActionKind, ProcessAction};
-use crate::rule;
-use crossterm::event::KeyEvent;
+use crate::{column, rule};
+use crossterm::event::{KeyCode, KeyEvent};
+use monitor_format::human;
 use monitor_model::field::{Category, ProcessField};
 use monitor_model::group::{GroupBy, NONE};
+use monitor_model::id::Identity;
 use monitor_sampling::expression;
 use monitor_sampling::order::Order;
 
@@ -49,7 +51,7 @@ impl ScreenState {
     pub(super) fn menu_key(&mut self, mut menu: Menu, event: KeyEvent) -> Option<Effect> {
         match menu.press(event) {
             MenuResult::Closed => {}
-            MenuResult::Moved => self.open(menu),
+            MenuResult::Moved => self.panel = Panel::Menu(menu),
             MenuResult::Choice(choice) => return self.apply_choice(menu, choice),
         }
         None
@@ -63,7 +65,7 @@ impl ScreenState {
                 for entry in menu.entries.iter_mut().filter(|it| it.choice == choice) {
                     entry.is_on = on;
                 }
-                self.open(menu);
+                self.panel = Panel::Menu(menu);
             }
             (MenuChoice::Field(field), _) if field != self.view.order.field => self.sort_by(field),
             (MenuChoice::By(by), _) => {
@@ -182,6 +184,60 @@ impl ScreenState {
                 Some(Effect::Rule(rule::RuleRequest::Start { id, name, event }))
             }
             prompt::PromptPurpose::Filter(_) => None,
+        }
+    }
+}
+
+/// Signal numbers of signal(7), the same on all supported architectures.
+const SIGCONT: u32 = 18;
+const SIGSTOP: u32 = 19;
+
+impl ScreenState {
+    /// The selected process; if there is none to act on, a message says why.
+    pub(super) fn target(&mut self) -> Option<(Identity, String)> {
+        let why = match self.selected() {
+            _ if self.update.playback.is_some() => {
+                "this is a recording: actions need live processes"
+            }
+            Some(it) if it.ended() => "this process has ended",
+            Some(it) => return Some((it.id, human::escaped_text(&it.comm()))),
+            None if self.view.group_by.is_some() => {
+                "a group: open it with Enter, then select a process"
+            }
+            None => "no process is selected",
+        };
+        self.message = Some(why.into());
+        None
+    }
+
+    /// Asks for the confirmation of an action.
+    pub(super) fn confirm(&mut self, action: Action) {
+        let Some((id, name)) = self.target() else { return };
+        let what = match action {
+            Action::Stop => ActionKind::Signal(SIGSTOP),
+            Action::Continue => ActionKind::Signal(SIGCONT),
+            _ => {
+                let nice = self.selected().and_then(|it| it.row.get(ProcessField::Nice));
+                let now = nice.map_or_else(String::new, |it| it.cast_signed().to_string());
+                self.panel = Panel::Prompt(Prompt::new(PromptPurpose::Nice(id, name), &now));
+                return;
+            }
+        };
+        self.panel = Panel::Confirm(ProcessAction { id, name, kind: what });
+    }
+
+    /// Handles the answer: only `y` confirms.
+    pub(super) fn answer_confirm(
+        &mut self,
+        action: ProcessAction,
+        event: KeyEvent,
+    ) -> Option<Effect> {
+        match event.code {
+            KeyCode::Char('y' | 'Y') => Some(Effect::Act(action)),
+            _ => {
+                self.message = Some("nothing was done".into());
+                None
+            }
         }
     }
 }

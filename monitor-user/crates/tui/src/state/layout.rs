@@ -50,30 +50,35 @@ pub fn cpus(n_cpus: usize, size: Size) -> Cpus {
     Cpus { lines: n_cpus.div_ceil(beside).min(most), per_line: beside, dense: true }
 }
 
-/// The areas; `None` if the terminal is too small.
-pub fn areas(state: &ScreenState) -> Option<Areas> {
-    let Size { width, height } = state.size;
-    if width < MIN_SIZE.width || height < MIN_SIZE.height {
-        return None;
+impl ScreenState {
+    /// The areas; `None` if the terminal is too small.
+    pub fn areas(&self) -> Option<Areas> {
+        let Size { width, height } = self.size;
+        if width < MIN_SIZE.width || height < MIN_SIZE.height {
+            return None;
+        }
+        let node = self.update.rates.sample.node_stats.as_ref();
+        let n_cpus = node.map_or(1, |node| node.cpus.len());
+        // Devices are not shown on a low screen.
+        let head = 2 + cpus(n_cpus, self.size).lines + u16::from(height >= 16);
+        let typed = matches!(&self.panel, Panel::Prompt(prompt) if prompt.fault().is_some());
+        let says = u16::from(self.message.is_some() || typed);
+        let left = height - head - 2 - says;
+        let pane = if self.tab.is_some() {
+            (left / 2).max(left.saturating_sub(30)).min(left - 1)
+        } else {
+            0
+        };
+        let at = |y, height| Rect { x: 0, y, width, height };
+        Some(Areas {
+            head: at(0, head),
+            titles: at(head, 1),
+            rows: at(head + 1, left - pane),
+            pane: (pane > 0).then(|| at(head + 1 + left - pane, pane)),
+            message: (says > 0).then(|| at(height - 2, 1)),
+            foot: at(height - 1, 1),
+        })
     }
-    let node = state.update.rates.sample.node_stats.as_ref();
-    let n_cpus = node.map_or(1, |node| node.cpus.len());
-    // Devices are not shown on a low screen.
-    let head = 2 + cpus(n_cpus, state.size).lines + u16::from(height >= 16);
-    let typed = matches!(&state.panel, Panel::Prompt(prompt) if prompt.fault().is_some());
-    let says = u16::from(state.message.is_some() || typed);
-    let left = height - head - 2 - says;
-    let pane =
-        if state.tab.is_some() { (left / 2).max(left.saturating_sub(30)).min(left - 1) } else { 0 };
-    let at = |y, height| Rect { x: 0, y, width, height };
-    Some(Areas {
-        head: at(0, head),
-        titles: at(head, 1),
-        rows: at(head + 1, left - pane),
-        pane: (pane > 0).then(|| at(head + 1 + left - pane, pane)),
-        message: (says > 0).then(|| at(height - 2, 1)),
-        foot: at(height - 1, 1),
-    })
 }
 
 /// A centred box of at most this size.

@@ -3,25 +3,19 @@
 //! Pure: it does not draw, wait or act on processes.
 
 mod choose;
-mod confirm;
-mod cursor;
-#[cfg(test)]
-pub mod fixture;
 pub mod layout;
 pub mod menu;
-mod mouse;
 mod press;
 pub mod prompt;
 pub mod row;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 mod tree;
 pub mod trend;
 mod view;
 
-pub use cursor::Cursor;
-pub use layout::{Areas, areas};
-pub use row::{RowId, RowMark, RowSource, ScreenRow};
+pub use layout::Areas;
+pub use row::{Cursor, RowId, RowMark, RowSource, ScreenRow};
 pub use view::{Condition, Tab, View};
 
 use super::column;
@@ -194,24 +188,18 @@ impl ScreenState {
     fn show_notes(&mut self) {
         let without_digits =
             |text: &str| text.split(|it: char| it.is_ascii_digit()).collect::<String>();
-        let notes = &self.update.rates.sample.notes;
-        let new: Vec<&Note> = notes
-            .iter()
-            .filter(|it| !self.shown_notes.contains(&without_digits(&it.text)))
-            .collect();
+        let is_new = |it: &&Note| !self.shown_notes.contains(&without_digits(&it.text));
+        let new: Vec<&Note> = self.update.rates.sample.notes.iter().filter(is_new).collect();
         let Some(first) = new.first() else { return };
-        let more = if new.len() > 1 {
-            format!("  (and {} more: p)", new.len() - 1)
-        } else {
-            String::new()
-        };
-        let message = format!("{}{more}", first.text);
-        let shown: Vec<String> = new.iter().map(|it| without_digits(&it.text)).collect();
+        let mut message = first.text.clone();
+        if new.len() > 1 {
+            message += &format!("  (and {} more: p)", new.len() - 1);
+        }
         // Notes that differ each time would fill the set without limit.
         if self.shown_notes.len() > MOST_NOTES {
             self.shown_notes.clear();
         }
-        self.shown_notes.extend(shown);
+        self.shown_notes.extend(new.iter().map(|it| without_digits(&it.text)));
         self.message = Some(message);
     }
 
@@ -225,11 +213,6 @@ impl ScreenState {
     fn place_cursor(&mut self) {
         let page = usize::from(self.areas().map_or(0, |areas| areas.rows.height));
         self.cursor.update(&self.rows, &self.update.rates, page);
-    }
-
-    /// The areas of the screen; `None` if the terminal is too small.
-    pub fn areas(&self) -> Option<Areas> {
-        areas(self)
     }
 
     /// The columns of the table.

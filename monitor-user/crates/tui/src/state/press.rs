@@ -1,11 +1,15 @@
-//! Key events.
+//! Keys and the mouse: the wheel moves the cursor; a click selects a row, a sort column, a page of
+//! the details, a key in the last line, or an entry of a list.
 
-use super::menu::Menu;
+use super::menu::MenuResult;
 use super::prompt::{self, Prompt};
 use super::{Effect, PERIODS, Panel, ScreenState};
-use crate::key;
-use crate::key::Action;
-use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crate::draw::hit::{self, ClickTarget};
+use crate::key::{self, Action};
+use crossterm::event::{
+    KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
+use monitor_model::field::ProcessField;
 use monitor_sampling::order::{Direction, Order};
 
 /// More lines than any panel has; drawing stops at the last line.
@@ -106,12 +110,6 @@ impl ScreenState {
         self.place_cursor();
     }
 
-    /// Moves the cursor by the wheel.
-    pub(super) fn wheel(&mut self, down: bool) {
-        let at = self.cursor.index;
-        self.select(if down { at + WHEEL } else { at.saturating_sub(WHEEL) });
-    }
-
     fn ask_for_condition(&mut self) {
         let now = self.view.condition.clone();
         let text = now.as_ref().map(|it| it.text.clone()).unwrap_or_default();
@@ -126,14 +124,12 @@ impl ScreenState {
     }
 
     /// Sorts by a field; the same field again reverses the order.
-    pub(super) fn sort_by(&mut self, field: monitor_model::field::ProcessField) {
+    pub(super) fn sort_by(&mut self, field: ProcessField) {
         if self.view.order.field == field {
             return self.reverse();
         }
-        let direction = match field {
-            monitor_model::field::ProcessField::Comm => Direction::Ascending,
-            _ => Direction::Descending,
-        };
+        let by_name = field == ProcessField::Comm;
+        let direction = if by_name { Direction::Ascending } else { Direction::Descending };
         self.view.order = Order { field, direction };
         self.rebuild_rows();
     }
@@ -162,15 +158,12 @@ impl ScreenState {
         if self.view.group_by.is_some() {
             return self.enter_group();
         }
-        self.tab = match self.tab {
-            Some(_) => None,
-            None if self.rows.is_empty() => None,
-            None => {
-                // Select the process, so that the details stay on it when the order changes.
-                self.select(self.cursor.index);
-                Some(super::Tab::Overview)
-            }
-        };
+        let opens = self.tab.is_none() && !self.rows.is_empty();
+        if opens {
+            // Select the process, so that the details stay on it when the order changes.
+            self.select(self.cursor.index);
+        }
+        self.tab = opens.then_some(super::Tab::Overview);
         self.place_cursor();
     }
 
@@ -191,20 +184,79 @@ impl ScreenState {
             KeyCode::PageUp => line.saturating_sub(page),
             KeyCode::PageDown | KeyCode::Char(' ') => line + page,
             KeyCode::Home => 0,
-            _ => return self.close_on(event),
+            // Other keys close the panel; Ctrl-C quits.
+            code => {
+                let is_ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
+                return (code == KeyCode::Char('c') && is_ctrl).then_some(Effect::Quit);
+            }
         };
         self.panel = of(line.min(LINES));
         None
     }
+}
 
-    /// Closes the panel; Ctrl-C quits.
-    fn close_on(&mut self, event: KeyEvent) -> Option<Effect> {
-        let ends =
-            event.code == KeyCode::Char('c') && event.modifiers.contains(KeyModifiers::CONTROL);
-        ends.then_some(Effect::Quit)
+impl ScreenState {
+    /// Handles a mouse event.
+    pub(super) fn handle_mouse(&mut self, event: MouseEvent) -> Option<Effect> {
+        match event.kind {
+            MouseEventKind::ScrollDown => self.scroll(true),
+            MouseEventKind::ScrollUp => self.scroll(false),
+            MouseEventKind::Down(MouseButton::Left) => {
+                return self.click(hit::click_target(self, event.column, event.row)?);
+            }
+            _ => {}
+        }
+        None
     }
 
-    pub(super) fn open(&mut self, menu: Menu) {
-        self.panel = Panel::Menu(menu);
+    fn scroll(&mut self, down: bool) {
+        match &mut self.panel {
+            Panel::None => {
+                let at = self.cursor.index;
+                self.select(if down { at + WHEEL } else { at.saturating_sub(WHEEL) });
+            }
+            Panel::Menu(menu) => {
+                let last = menu.matching().count().saturating_sub(1);
+                menu.selected_index = if down {
+                    (menu.selected_index + 1).min(last)
+                } else {
+                    menu.selected_index.saturating_sub(1)
+                };
+            }
+            Panel::Help(line) | Panel::Probes(line) => {
+                *line = if down { line.saturating_add(1) } else { line.saturating_sub(1) };
+            }
+            Panel::Prompt(_) | Panel::Confirm(_) => {}
+        }
+    }
+
+    fn click(&mut self, hit: ClickTarget) -> Option<Effect> {
+        match hit {
+            ClickTarget::Row(at) => {
+                // A second click on the same row opens the details.
+                let again = at == self.cursor.index && self.cursor.row.is_some();
+                self.select(at);
+                if again {
+                    return self.perform(crate::key::Action::Details);
+                }
+            }
+            ClickTarget::Column(field) if Order::is_sortable(field) => self.sort_by(field),
+            ClickTarget::Column(_) => {
+                self.message = Some("rows cannot be sorted by this column".into())
+            }
+            ClickTarget::Tab(tab) => self.tab = Some(tab),
+            ClickTarget::Key(action) => return self.perform(action),
+            ClickTarget::Entry(at) => {
+                if let Panel::Menu(mut menu) = std::mem::take(&mut self.panel) {
+                    menu.selected_index = at;
+                    match menu.selected() {
+                        MenuResult::Choice(choice) => return self.apply_choice(menu, choice),
+                        MenuResult::Moved | MenuResult::Closed => self.panel = Panel::Menu(menu),
+                    }
+                }
+            }
+            ClickTarget::Beside => self.panel = Panel::None,
+        }
+        None
     }
 }

@@ -2,8 +2,7 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use monitor_model::id::Identity;
-use monitor_sampling::expression;
-use monitor_sampling::expression::{Expression, ParseError};
+use monitor_sampling::expression::{self, Expression, ParseError};
 
 /// What a prompt is for.
 #[derive(Clone, Debug, PartialEq)]

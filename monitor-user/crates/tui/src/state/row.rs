@@ -1,6 +1,8 @@
-//! The rows of the table: those that match the condition, in order, as a list, a tree or groups.
+//! The rows of the table, and the cursor on them.
 //!
-//! In: rates and the view. Out: indices into the sample, so that nothing is copied.
+//! In: rates and the view. Out: those that match the condition, in order, as a list, a tree or
+//! groups; they are indices into the sample, so that nothing is copied. The cursor stays on its
+//! process or group when the order changes. Before a selection it is on the first row.
 
 use super::View;
 use super::tree::{self, TreePos};
@@ -8,8 +10,7 @@ use monitor_model::field::ProcessField;
 use monitor_model::id::Identity;
 use monitor_model::rates::Rates;
 use monitor_model::sample::Process;
-use monitor_sampling::order;
-use monitor_sampling::order::Order;
+use monitor_sampling::order::{self, Order};
 use std::sync::Arc;
 
 /// A row of the table.
@@ -70,15 +71,13 @@ pub fn rows(rates: &Rates, view: &View) -> Vec<ScreenRow> {
         None => view.order.without_rates(),
     };
     if let Some(grouped) = &rates.groups {
-        let groups = grouped.groups.iter().enumerate();
-        let admitted =
-            groups.filter(|(_, it)| view.condition.iter().all(|its| its.expression.admits(*it)));
+        let admitted = grouped.groups.iter().enumerate().filter(|(_, it)| view.admits(*it));
         let keys = admitted.map(|(index, group)| order.key_of(&group.row, index)).collect();
         return sorted(keys).map(|index| plain(RowSource::Group(index), RowMark::None)).collect();
     }
     let processes = &rates.sample.processes;
+    let admits = |it: &Process| view.admits(it);
     if view.tree {
-        let admits = |it: &Process| view.condition.iter().all(|its| its.expression.admits(it));
         let in_order: Vec<_> = sorted(keys(processes, order, &|_| true)).collect();
         let found = tree::tree(processes, &in_order, &admits);
         let row = |(index, tree)| ScreenRow {
@@ -88,7 +87,6 @@ pub fn rows(rates: &Rates, view: &View) -> Vec<ScreenRow> {
         };
         return found.into_iter().map(row).collect();
     }
-    let admits = |it: &Process| view.condition.iter().all(|its| its.expression.admits(it));
     let indices = sorted(keys(processes, order, &admits));
     indices.map(|index| plain(RowSource::Process(index), mark(&processes[index], rates))).collect()
 }
@@ -148,4 +146,48 @@ pub fn counts(rates: &Rates) -> Counts {
         counts.living += usize::from(!process.ended());
     }
     counts
+}
+
+/// The selected row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cursor {
+    /// The selected process or group.
+    pub row: Option<RowId>,
+    /// The index of its row.
+    pub index: usize,
+    /// The first visible row.
+    pub top: usize,
+}
+
+impl Cursor {
+    /// Finds the row again, and scrolls to it.
+    pub fn update(&mut self, rows: &[ScreenRow], rates: &Rates, page: usize) {
+        let last = rows.len().saturating_sub(1);
+        match &self.row {
+            None => self.index = 0,
+            Some(on) => {
+                let found = rows.iter().position(|row| row_id(row, rates).as_ref() == Some(on));
+                self.index = found.unwrap_or(self.index).min(last);
+                if found.is_none() {
+                    // The row is gone: select the one that is at its index now.
+                    self.row = rows.get(self.index).and_then(|row| row_id(row, rates));
+                }
+            }
+        }
+        let min_top = (self.index + 1).saturating_sub(page);
+        self.top = self.top.clamp(min_top, self.index.max(min_top)).min(self.index);
+        // No empty lines below the last row while rows above are hidden.
+        self.top = self.top.min(rows.len().saturating_sub(page)).max(min_top.min(self.index));
+    }
+
+    /// Selects a row.
+    pub fn move_to(&mut self, at: usize, rows: &[ScreenRow], rates: &Rates) {
+        self.index = at.min(rows.len().saturating_sub(1));
+        self.row = rows.get(self.index).and_then(|row| row_id(row, rates));
+    }
+
+    /// Moves to the first row, without selecting its process.
+    pub fn reset(&mut self) {
+        *self = Self::default();
+    }
 }

@@ -81,17 +81,12 @@ impl Trends {
     }
 
     fn devices(&mut self, node: &Node) {
-        let disk = |it: &monitor_model::sample::Device<_>| {
-            let row: &monitor_model::field::disk::DiskRow = &it.row;
-            let rates = [DiskField::ReadRate, DiskField::WrittenRate].map(|field| row.get(field));
-            (Arc::clone(&it.name), total(rates))
-        };
-        let net = |it: &monitor_model::sample::Device<_>| {
-            let row: &monitor_model::field::net::NetRow = &it.row;
-            let rates = [NetField::ReceivedRate, NetField::SentRate].map(|field| row.get(field));
-            (Arc::clone(&it.name), total(rates))
-        };
-        let all: Vec<_> = node.disks.iter().map(disk).chain(node.nets.iter().map(net)).collect();
+        let disk = [DiskField::ReadRate, DiskField::WrittenRate];
+        let net = [NetField::ReceivedRate, NetField::SentRate];
+        let disks = node.disks.iter().map(|it| (&it.name, disk.map(|field| it.row.get(field))));
+        let nets = node.nets.iter().map(|it| (&it.name, net.map(|field| it.row.get(field))));
+        let named = |(name, rates): (&Arc<str>, _)| (Arc::clone(name), total(rates));
+        let all: Vec<_> = disks.chain(nets).map(named).collect();
         self.devices.retain(|name, _| all.iter().any(|(it, _)| it == name));
         for (name, rate) in all {
             if let Some(rate) = rate {

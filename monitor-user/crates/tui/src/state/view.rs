@@ -2,7 +2,7 @@
 
 use monitor_model::field::ProcessField;
 use monitor_model::group::GroupBy;
-use monitor_sampling::expression::Expression;
+use monitor_sampling::expression::{Expression, Subject};
 use monitor_sampling::order::{Direction, Order};
 use std::time::Duration;
 
@@ -82,6 +82,13 @@ pub struct View {
     pub frozen: bool,
     /// The number of columns scrolled off to the left.
     pub left: usize,
+}
+
+impl View {
+    /// Whether a process or group matches the condition.
+    pub fn admits(&self, row: &impl Subject) -> bool {
+        self.condition.iter().all(|it| it.expression.admits(row))
+    }
 }
 
 impl Default for View {

@@ -3,8 +3,8 @@
 //! The colours are the palette of Okabe and Ito, which is safe for colour blindness; each has a
 //! label. Own code, because plot libraries cannot follow a light or dark page.
 
-use super::ReportInput;
-use monitor_format::human::{escaped, scaled};
+use super::input::ReportInput;
+use monitor_format::human;
 use monitor_model::field::ProcessField as F;
 use monitor_model::id::Ns;
 use monitor_sampling::usage_report::{USAGE_COUNTERS, UsagePlot};
@@ -79,14 +79,22 @@ pub fn each(input: &ReportInput<'_>) -> Vec<String> {
 
 fn plots(input: &ReportInput<'_>) -> Vec<String> {
     let Some(plot) = input.ledger.plot() else { return Vec::new() };
-    let charts = [cpu(input, plot), memory(plot), storage(plot), network(plot)];
+    let memory = vec![Layer { name: "in use".into(), values: plot.memory_used() }];
+    let storage = rates(plot, &[(F::ReadBytes, "read"), (F::WrittenBytes, "written")]);
+    let tcp = rates(plot, &[(F::TcpReceived, "received"), (F::TcpSent, "sent")]);
+    let charts = [
+        cpu(input, plot),
+        bytes("Memory of the node, bytes", memory),
+        bytes("Storage, bytes per second", storage),
+        bytes("TCP, bytes per second", tcp),
+    ];
     let drawn = |chart: &Chart| chart.layers.iter().any(|it| it.values.iter().any(Option::is_some));
     charts.iter().filter(|it| drawn(it)).map(|it| draw(it, plot.span())).collect()
 }
 
 fn cpu(input: &ReportInput<'_>, plot: &UsagePlot) -> Chart {
     let entries = input.ledger.entries();
-    let shown = entries.iter().take(super::PLOTTED).enumerate();
+    let shown = entries.iter().take(super::input::PLOTTED).enumerate();
     let mut layers: Vec<_> = shown
         .map(|(at, (_, entry))| {
             let pid = entry.id.map(|id| format!(" {}", id.pid.0)).unwrap_or_default();
@@ -107,19 +115,9 @@ fn cpu(input: &ReportInput<'_>, plot: &UsagePlot) -> Chart {
     Chart { title, base: 1000.0, shape: Shape::Stacked, layers }
 }
 
-fn memory(plot: &UsagePlot) -> Chart {
-    let layers = vec![Layer { name: "in use".into(), values: plot.memory_used() }];
-    Chart { title: "Memory of the node, bytes", base: 1024.0, shape: Shape::Lines, layers }
-}
-
-fn storage(plot: &UsagePlot) -> Chart {
-    let layers = rates(plot, &[(F::ReadBytes, "read"), (F::WrittenBytes, "written")]);
-    Chart { title: "Storage, bytes per second", base: 1024.0, shape: Shape::Lines, layers }
-}
-
-fn network(plot: &UsagePlot) -> Chart {
-    let layers = rates(plot, &[(F::TcpReceived, "received"), (F::TcpSent, "sent")]);
-    Chart { title: "TCP, bytes per second", base: 1024.0, shape: Shape::Lines, layers }
+/// Lines of byte counts.
+fn bytes(title: &'static str, layers: Vec<Layer>) -> Chart {
+    Chart { title, base: 1024.0, shape: Shape::Lines, layers }
 }
 
 fn rates(plot: &UsagePlot, fields: &[(F, &str)]) -> Vec<Layer> {
@@ -181,8 +179,7 @@ fn axes(base: f64, step: f64, (from, to): (Ns, Ns), scale: &Scale, out: &mut Str
     let mut value = 0.0;
     while value <= scale.most * 1.001 {
         let y = scale.y(value);
-        let mut label = String::new();
-        scaled(value, base, &mut label);
+        let label = human::scaled_text(value, base);
         let _ = write!(
             out,
             "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{right}\"/>\
@@ -263,8 +260,7 @@ fn names(layers: &[Layer], out: &mut String) {
 
 /// Escapes a text for SVG and HTML, including control characters.
 pub fn quoted(text: &str) -> String {
-    let mut safe = String::new();
-    escaped(text, &mut safe);
+    let safe = human::escaped_text(text);
     let mut out = String::with_capacity(safe.len());
     for letter in safe.chars() {
         match letter {

@@ -1,9 +1,9 @@
 //! A report as one JSON object: all entries, exact integers, unknown values absent.
 
-use super::{ReportInput, length, percent};
+use super::input::{ReportInput, length, percent};
 use crate::cli::exit::Failure;
 use crate::cli::output;
-use monitor_model::field::{Category, ProcessField as F};
+use monitor_model::field::Category;
 use monitor_sampling::usage_report::{USAGE_COUNTERS, UsageEntry, UsageQuantiles};
 use serde_json::{Map, Value, json};
 
@@ -56,8 +56,7 @@ fn entry(it: &UsageEntry, input: &ReportInput<'_>) -> Value {
     for field in USAGE_COUNTERS {
         it.used(field).into_iter().for_each(|used| put(field.field().name, json!(used)));
     }
-    if let Some(cpu) = it.used(F::CpuTime) {
-        let mean = cpu as f64 / length(input.ledger).0.max(1) as f64 * 100.0;
+    if let Some(mean) = input.cpu_percent(it) {
         put("cpu_percent_mean", json!((mean * 1e3).round() / 1e3));
     }
     for (name, value) in percentiles("cpu_percent", "", &it.cpu) {

@@ -4,41 +4,21 @@
 //! plots, when the entries to plot are known.
 
 mod chart;
+mod input;
 mod json;
 mod page;
 mod text;
 
-use super::args::ReportArgs;
-use super::progress::ReadProgress;
+use super::args::{ReportArgs, TimeRange, time_range};
 use super::replay::{nothing_to_show, open};
-use super::time_range::{TimeRange, rfc3339, time_range};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{self, Output, notice};
-use monitor_model::id::Ns;
+use crate::cli::progress::ReadProgress;
+use input::{PLOTTED, ReportInput};
 use monitor_model::sample::Note;
-use monitor_recording::{Header, Recording};
+use monitor_recording::Recording;
 use monitor_sampling::filter::Filter;
-use monitor_sampling::usage_report::{ReportBy, UsagePlot, UsageReport};
-use std::path::Path;
-
-/// Entries with a plot of their own.
-const PLOTTED: usize = 8;
-
-/// What the formats print.
-pub(super) struct ReportInput<'a> {
-    /// The file.
-    pub path: &'a Path,
-    /// Header of the recording.
-    pub header: &'a Header,
-    /// The grouping of entries.
-    pub by: ReportBy,
-    /// Maximum entries in the text.
-    pub top: usize,
-    /// The accumulated usage.
-    pub ledger: &'a UsageReport,
-    /// Missing or damaged parts.
-    pub notes: &'a [String],
-}
+use monitor_sampling::usage_report::{UsagePlot, UsageReport};
 
 /// Reads the recording and prints the report.
 pub fn report(args: &ReportArgs) -> Result<Exit, Failure> {
@@ -50,7 +30,7 @@ pub fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     reader.read_into(&mut ledger)?;
     if ledger.span().is_none() {
         let what = format!("{} has no sample in that time range", args.file.display());
-        return Err(nothing_to_show(&what, recording.end_notes()));
+        return Err(nothing_to_show(&what, &recording));
     }
     if plots && let Some((first, last, samples)) = ledger.span() {
         let keys = ledger.entries().into_iter().take(PLOTTED).map(|(key, _)| key.clone());
@@ -79,9 +59,9 @@ fn write(args: &ReportArgs, input: &ReportInput<'_>) -> Result<(), Failure> {
     if let Some(path) = &args.html {
         let _there = Output::Replace(path.clone()).put(page::page(input).as_bytes())?;
     }
-    let text = match args.format.as_str() {
-        "json" => json::json(input)?,
-        _ => text::text(input, Output::Stream.room().columns),
+    let text = match args.printed.is_json() {
+        true => json::json(input)?,
+        false => text::text(input, Output::Stream.room().columns),
     };
     let _exit = output::print(text.as_bytes())?;
     input.notes.iter().for_each(|note| notice(note));
@@ -116,22 +96,4 @@ impl ReportReader<'_> {
         self.notes.extend(self.recording.end_notes().into_iter().map(|Note { text, .. }| text));
         Ok(())
     }
-}
-
-/// Percent of one processor, from hundredths.
-pub(super) fn percent(hundredths: u64) -> f64 {
-    hundredths as f64 / 100.0
-}
-
-/// The recorded time range as text.
-pub(super) fn span_text(ledger: &UsageReport) -> String {
-    let Some((first, last, samples)) = ledger.span() else { return "nothing".into() };
-    let mut text = format!("{} to {}, ", rfc3339(first.unix), rfc3339(last.unix));
-    monitor_format::human::duration(length(ledger).0 as f64, &mut text);
-    text + &format!(", {samples} samples")
-}
-
-/// The duration of the recorded time range.
-pub(super) fn length(ledger: &UsageReport) -> Ns {
-    ledger.span().map_or(Ns(0), |(first, last, _)| last.boot.since(first.boot))
 }

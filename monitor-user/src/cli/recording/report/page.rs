@@ -1,8 +1,8 @@
 //! A report as one self-contained HTML file.
 
 use super::chart::{STYLE, each, quoted};
-use super::{ReportInput, length, percent, span_text};
-use monitor_format::human::{duration, scaled};
+use super::input::{ReportInput, percent, span_text};
+use monitor_format::human;
 use monitor_model::field::ProcessField as F;
 use monitor_sampling::usage_report::{ReportBy, UsageEntry};
 use std::fmt::Write;
@@ -34,14 +34,12 @@ pub fn page(input: &ReportInput<'_>) -> String {
         quoted(&header.backend),
         header.processors,
     );
-    let total = ledger.total();
-    let cpu = total.used(F::CpuTime).unwrap_or(0);
+    let cpu = ledger.total().used(F::CpuTime).unwrap_or(0);
+    let [busy, most] = input.busy();
     let _ = writeln!(
         out,
-        "<p>{} of CPU: {:.2} processors busy on average, {:.2} at most</p>",
+        "<p>{} of CPU: {busy:.2} processors busy on average, {most:.2} at most</p>",
         time(cpu),
-        cpu as f64 / length(ledger).0.max(1) as f64,
-        percent(total.cpu.largest().unwrap_or(0)) / 100.0
     );
     for note in input.notes {
         let _ = writeln!(out, "<p class=\"note\">{}</p>", quoted(note));
@@ -53,16 +51,11 @@ pub fn page(input: &ReportInput<'_>) -> String {
 }
 
 fn time(ns: u64) -> String {
-    let mut out = String::new();
-    duration(ns as f64, &mut out);
-    out
+    human::duration_text(ns as f64)
 }
 
 fn bytes(value: Option<u64>) -> String {
-    let Some(bytes) = value else { return "–".into() };
-    let mut out = String::new();
-    scaled(bytes as f64, 1024.0, &mut out);
-    out
+    value.map_or_else(|| "–".into(), |bytes| human::scaled_text(bytes as f64, 1024.0))
 }
 
 fn table(input: &ReportInput<'_>, out: &mut String) {
@@ -70,23 +63,10 @@ fn table(input: &ReportInput<'_>, out: &mut String) {
     let kind = input.by.name();
     let _ = writeln!(out, "<h2>By {kind}</h2>\n<div class=\"wide\"><table>\n<tr>");
     let first = if process { &["pid", "user"][..] } else { &["processes", "ended"] };
-    let rest = [
-        "CPU",
-        "CPU %",
-        "p50",
-        "p95",
-        "p99",
-        "max",
-        "memory p95",
-        "max",
-        "waited",
-        "read",
-        "written",
-        "TCP in",
-        "TCP out",
-    ];
+    let shares = ["CPU", "CPU %", "p50", "p95", "p99", "max", "memory p95", "max"];
+    let rest = ["waited", "read", "written", "TCP in", "TCP out"];
     let _ = write!(out, "<th class=\"name\">{kind}</th>");
-    for title in first.iter().chain(&rest) {
+    for title in first.iter().chain(&shares).chain(&rest) {
         let _ = write!(out, "<th>{title}</th>");
     }
     out.push_str("</tr>\n");
@@ -103,7 +83,6 @@ fn table(input: &ReportInput<'_>, out: &mut String) {
 
 fn row(entry: &UsageEntry, input: &ReportInput<'_>, out: &mut String) {
     let cpu = entry.used(F::CpuTime);
-    let mean = cpu.map(|cpu| cpu as f64 / length(input.ledger).0.max(1) as f64 * 100.0);
     let share = |value: Option<f64>| value.map_or("–".into(), |it| format!("{it:.1}"));
     let at = |percentile| share(entry.cpu.percentile(percentile).map(percent));
     let name = entry.cmdline.as_ref().unwrap_or(&entry.name);
@@ -116,7 +95,7 @@ fn row(entry: &UsageEntry, input: &ReportInput<'_>, out: &mut String) {
         first,
         second,
         cpu.map_or("–".into(), time),
-        share(mean),
+        share(input.cpu_percent(entry)),
         at(50.0),
         at(95.0),
         at(99.0),

@@ -1,6 +1,6 @@
 //! A report as text.
 
-use super::{ReportInput, length, percent, span_text};
+use super::input::{ReportInput, percent, span_text};
 use monitor_format::grid::{Column, Grid, Side};
 use monitor_format::human::{duration, escaped, scaled};
 use monitor_model::field::{Category, ProcessField as F};
@@ -51,8 +51,7 @@ fn total(input: &ReportInput<'_>, out: &mut String) {
     let total = input.ledger.total();
     let cpu = total.used(F::CpuTime).unwrap_or(0);
     duration(cpu as f64, out);
-    let busy = cpu as f64 / length(input.ledger).0.max(1) as f64;
-    let most = percent(total.cpu.largest().unwrap_or(0)) / 100.0;
+    let [busy, most] = input.busy();
     let _ = write!(out, " of CPU, {busy:.2} processors busy on average, {most:.2} at most; ");
     bytes(total.used(F::ReadBytes), out);
     out.push_str(" read, ");
@@ -89,9 +88,9 @@ fn row(entry: &UsageEntry, input: &ReportInput<'_>, grid: &mut Grid) {
         Some(cpu) => duration(cpu as f64, out),
         None => out.push('-'),
     });
-    let mean = cpu.map(|cpu| cpu as f64 / length(input.ledger).0.max(1) as f64 * 100.0);
     let percentiles = [entry.cpu.percentile(50.0), entry.cpu.percentile(95.0), entry.cpu.largest()];
-    for value in [mean].into_iter().chain(percentiles.map(|it| it.map(percent))) {
+    for value in [input.cpu_percent(entry)].into_iter().chain(percentiles.map(|it| it.map(percent)))
+    {
         grid.cell(|out| match value {
             Some(value) => out.push_str(&format!("{value:.1}")),
             None => out.push('-'),

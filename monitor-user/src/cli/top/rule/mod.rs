@@ -11,12 +11,12 @@ mod compile;
 mod state;
 mod worker;
 
-use crate::cli::args::SourceArgs;
 use compile::WatchedEvent;
 use monitor_tui::feed_source::{FeedEvent, FeedSource};
 use monitor_tui::rule::RuleRequest;
 use monitor_tui::view_query::ViewQuery;
-use worker::{RuleSource, RuleWorker};
+pub use worker::RuleSource;
+use worker::RuleWorker;
 
 /// A source of updates that also runs rules.
 pub struct WithRules<F> {
@@ -25,14 +25,9 @@ pub struct WithRules<F> {
 }
 
 impl<F: FeedSource> WithRules<F> {
-    /// Rules run at the daemon.
-    pub fn relayed(source: F, source_args: &SourceArgs) -> Self {
-        Self { source, worker: RuleWorker::new(RuleSource::Daemon(source_args.socket.clone())) }
-    }
-
-    /// Rules run in this process.
-    pub fn local(source: F, source_args: &SourceArgs) -> Self {
-        Self { source, worker: RuleWorker::new(RuleSource::Local(source_args.backend)) }
+    /// Rules run at the daemon or in this process.
+    pub fn new(source: F, rules: RuleSource) -> Self {
+        Self { source, worker: RuleWorker::new(rules) }
     }
 }
 

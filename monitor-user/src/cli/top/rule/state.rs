@@ -175,22 +175,20 @@ impl RuleEntry {
                 let n = answer.results.first().and_then(Value::integer).unwrap_or(0_u64);
                 self.rule.lost += n;
             }
-            RequestPart::Enable if status == Status::OK => {
-                if self.rule.state == RuleStatus::Requested {
-                    self.rule.state = RuleStatus::Active;
-                }
+            RequestPart::Enable
+                if status == Status::OK && self.rule.state == RuleStatus::Requested =>
+            {
+                self.rule.state = RuleStatus::Active;
             }
-            RequestPart::Attach | RequestPart::Event | RequestPart::Close
-                if status == Status::OK => {}
-            RequestPart::Close if self.is_running() => {
+            RequestPart::Attach | RequestPart::Event | RequestPart::Close | RequestPart::Enable
+                if status == Status::OK || !self.is_running() => {}
+            RequestPart::Close => {
                 let why = format!("call times are not measured: {}", refusal_text(answer));
                 self.rule.state = RuleStatus::Degraded(why);
             }
             // The first refusal names the cause; later ones only follow from it.
-            RequestPart::Attach | RequestPart::Event | RequestPart::Enable if self.is_running() => {
+            RequestPart::Attach | RequestPart::Event | RequestPart::Enable => {
                 self.rule.state = RuleStatus::Ended(refusal_text(answer));
-            }
-            RequestPart::Attach | RequestPart::Event | RequestPart::Close | RequestPart::Enable => {
             }
             RequestPart::CloseAction | RequestPart::Ignored => {}
         }

@@ -4,8 +4,7 @@
 //! The screen gets the latest state, at most twice a second.
 
 use super::state::RuleTable;
-use crate::cli::ask::local::LocalTransport;
-use crate::cli::ask::{Incoming, Transport, remote};
+use crate::cli::ask::transport::{self, Incoming, LocalTransport, Transport};
 use monitor_backends::pidfd_watch;
 use monitor_backends::select::BackendChoice;
 use monitor_sys::clock;
@@ -175,7 +174,7 @@ impl WorkerLoop {
                     Box::new(LocalTransport::new(*choice, self.sender.clone()))
                 }
                 RuleSource::Daemon(path) => {
-                    let remote = remote::connect(path.as_deref(), self.sender.clone());
+                    let remote = transport::connect(path.as_deref(), self.sender.clone());
                     Box::new(remote.map_err(|why| why.message)?)
                 }
             });

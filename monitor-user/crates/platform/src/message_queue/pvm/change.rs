@@ -9,16 +9,8 @@ use super::{LIBRARY, QUEUE, SEND_BUFFER, message};
 use monitor_control::{StoppedBatch, StoppedOperand as Operand, StoppedStep as Step};
 use monitor_model::id::Pid;
 use monitor_proc::maps::{Mapping, mappings};
-<<<<<<< HEAD:monitor-user/crates/platform/src/message_queue/pvm/change.rs
 use monitor_symbols::resolve::{procedures, variable};
 use monitor_symbols::{error::SymbolError, mapped_files, memory::ProcessMemory};
-=======
-use monitor_symbols::elf::SymbolKind;
-use monitor_symbols::error::SymbolError;
-use monitor_symbols::mapped_files;
-use monitor_symbols::memory::ProcessMemory;
-use monitor_symbols::resolve::{addresses, variable};
->>>>>>> w3:monitor-user/crates/platform/src/queue/pvm/change.rs
 use std::collections::{HashMap, HashSet};
 use std::{ops::Range, path::Path};
 

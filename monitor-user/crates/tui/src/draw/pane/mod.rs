@@ -1,25 +1,18 @@
 //! The details of one process: pages with values, history, latencies, connections, signals,
 //! threads and rules. Each page is a file.
 
-mod connections;
+mod lists;
 mod overview;
 mod rules;
-mod signals;
 mod storage;
-mod threads;
 
 use super::line::LineWriter;
-use crate::column;
 use crate::state::{RowId, ScreenState, Tab};
 use crate::theme::Role;
 use monitor_format::human;
-use monitor_model::field::{Category, ProcessField as F, Role as FieldRole};
 use monitor_model::sample::Process;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-
-/// The width of a name with its value, in cells.
-const PAIR: u16 = 20;
 
 /// Draws a page.
 pub fn draw(state: &ScreenState, (area, tab): (Rect, Tab), buffer: &mut Buffer) {
@@ -33,9 +26,9 @@ pub fn draw(state: &ScreenState, (area, tab): (Rect, Tab), buffer: &mut Buffer) 
     match tab {
         Tab::Overview => overview::draw((state, process), inside, buffer),
         Tab::Storage => storage::draw((state, process), inside, buffer),
-        Tab::Connections => connections::draw(state, inside, buffer),
-        Tab::Signals => signals::draw((state, process), inside, buffer),
-        Tab::Threads => threads::draw((state, process), inside, buffer),
+        Tab::Connections => lists::connections(state, inside, buffer),
+        Tab::Signals => lists::signals((state, process), inside, buffer),
+        Tab::Threads => lists::threads((state, process), inside, buffer),
         Tab::Rules => rules::draw((state, process), inside, buffer),
     }
 }
@@ -67,12 +60,9 @@ fn heading(state: &ScreenState, open: Tab, area: Rect, buffer: &mut Buffer) {
         LineWriter::new(buffer, state.theme, cell).text(role, &text);
     }
     if let Some(process) = process(state) {
-        let mut name = format!(" {} ", process.id.pid.0);
-        human::escaped(&process.comm(), &mut name);
-        name.push(' ');
-        let width = u16::try_from(name.chars().count()).unwrap_or(0);
-        let mut line = LineWriter::new(buffer, state.theme, area);
-        line.to(area.right().saturating_sub(width + 1)).text(Role::Title, &name);
+        let name = format!(" {} {} ", process.id.pid.0, human::escaped_text(&process.comm()));
+        let area = Rect { width: area.width.saturating_sub(1), ..area };
+        LineWriter::new(buffer, state.theme, area).at_end(Role::Title, &name);
     }
 }
 
@@ -83,46 +73,4 @@ fn process(state: &ScreenState) -> Option<&Process> {
         _ => return state.selected(),
     };
     state.update.focus.as_ref().filter(|it| it.id == selected).or_else(|| state.selected())
-}
-
-/// Names and values, as many per line as fit.
-fn pairs(
-    (state, process): (&ScreenState, &Process),
-    fields: &[F],
-    area: Rect,
-    buffer: &mut Buffer,
-) {
-    let beside = (area.width / PAIR).max(1);
-    let mut text = String::new();
-    for (chunk, line) in fields.chunks(beside.into()).zip(area.rows()) {
-        for (field, nth) in chunk.iter().zip(0..) {
-            text.clear();
-            column::process_cell(process, *field, &mut text);
-            // Totals are marked, because the rate next to them has nearly the same name.
-            let mut it = LineWriter::new(
-                buffer,
-                state.theme,
-                Rect { x: line.x + 1 + nth * PAIR, width: PAIR - 1, ..line },
-            );
-            it.text(Role::Accent, field.field().title);
-            if field.field().role == FieldRole::Counter && text != "-" {
-                it.text(Role::Dim, " sum");
-            }
-            let room = it.left().saturating_sub(1);
-            it.right(Role::Text, &text, room);
-        }
-    }
-}
-
-/// Prints at the lower right how many lines did not fit.
-fn more((state, all, shown): (&ScreenState, usize, usize), area: Rect, buffer: &mut Buffer) {
-    let (Some(hidden), Some(last)) = (all.checked_sub(shown), area.rows().next_back()) else {
-        return;
-    };
-    if hidden > 0 {
-        let text = format!(" and {hidden} more ");
-        let width = u16::try_from(text.len()).unwrap_or(0);
-        let mut line = LineWriter::new(buffer, state.theme, last);
-        line.to(last.right().saturating_sub(width)).text(Role::Chosen, &text);
-    }
 }

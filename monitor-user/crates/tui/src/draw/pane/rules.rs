@@ -1,6 +1,6 @@
 //! The page of rules: counts, rates, durations and the last occurrences.
 
-use super::more;
+use super::lists::more;
 use crate::draw::line::LineWriter;
 use crate::rule::{Rule, RuleOccurrence, RuleStatus};
 use crate::state::ScreenState;
@@ -69,16 +69,11 @@ fn row(
 
 fn numbers(rule: &Rule) -> [String; 4] {
     let absent = || "-".to_owned();
-    let mut count = String::new();
-    match rule.state {
-        RuleStatus::Requested => count.push('-'),
-        _ => human::scaled(rule.count as f64, 1000.0, &mut count),
-    }
-    let rate = rule.per_s.map_or_else(absent, |it| {
-        let mut text = String::new();
-        human::scaled(it, 1000.0, &mut text);
-        text + "/s"
-    });
+    let count = match rule.state {
+        RuleStatus::Requested => absent(),
+        _ => human::scaled_text(rule.count as f64, 1000.0),
+    };
+    let rate = rule.per_s.map_or_else(absent, |rate| human::scaled_text(rate, 1000.0) + "/s");
     let [half, most] = match rule.times {
         Some(times) => times.map(span),
         None => [absent(), absent()],
@@ -117,7 +112,5 @@ fn last<'r>(
 }
 
 fn span(ns: Ns) -> String {
-    let mut text = String::new();
-    human::duration(ns.0 as f64, &mut text);
-    text
+    human::duration_text(ns.0 as f64)
 }

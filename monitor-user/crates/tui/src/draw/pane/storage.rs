@@ -12,31 +12,23 @@ use monitor_model::sample::Process;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-/// A line for each kind of request, with the field of each column; `None` if there is none.
-const KINDS: [(&str, [Option<F>; 5]); 4] = [
-    (
-        "reads",
-        [
-            Some(F::BlockReads),
-            Some(F::BlockReadBytes),
-            Some(F::BlockReadRate),
-            Some(F::BlockReadP50),
-            Some(F::BlockReadP99),
-        ],
-    ),
-    (
-        "writes",
-        [
-            Some(F::BlockWrites),
-            Some(F::BlockWrittenBytes),
-            Some(F::BlockWrittenRate),
-            Some(F::BlockWriteP50),
-            Some(F::BlockWriteP99),
-        ],
-    ),
-    ("discards", [Some(F::BlockDiscards), Some(F::BlockDiscardedBytes), None, None, None]),
-    ("flushes", [Some(F::BlockFlushes), None, None, None, None]),
-];
+/// A line for each kind of request, with the fields of its columns.
+const KINDS: [(&str, &[F]); 4] = {
+    use F::{
+        BlockDiscardedBytes, BlockDiscards, BlockFlushes, BlockReadBytes, BlockReadP50,
+        BlockReadP99, BlockReadRate, BlockReads, BlockWriteP50, BlockWriteP99, BlockWrites,
+        BlockWrittenBytes, BlockWrittenRate,
+    };
+    [
+        ("reads", &[BlockReads, BlockReadBytes, BlockReadRate, BlockReadP50, BlockReadP99]),
+        (
+            "writes",
+            &[BlockWrites, BlockWrittenBytes, BlockWrittenRate, BlockWriteP50, BlockWriteP99],
+        ),
+        ("discards", &[BlockDiscards, BlockDiscardedBytes]),
+        ("flushes", &[BlockFlushes]),
+    ]
+};
 const TITLES: [&str; 5] = ["REQUESTS", "BYTES", "BYTES/s", "P50", "P99"];
 /// The widths of a name and of a number, in cells.
 const NAME: u16 = 10;
@@ -80,9 +72,9 @@ fn counts((state, process): (&ScreenState, &Process), area: Rect, buffer: &mut B
     for ((name, fields), line) in KINDS.iter().zip(lines) {
         let mut it = LineWriter::new(buffer, state.theme, line);
         it.skip(1).text(Role::Accent, name).to(line.x + 1 + NAME);
-        for field in fields.iter().map_while(|field| *field) {
+        for field in *fields {
             text.clear();
-            column::process_cell(process, field, &mut text);
+            column::process_cell(process, *field, &mut text);
             it.right(Role::Text, &text, NUMBER);
         }
     }
@@ -102,8 +94,7 @@ fn latencies(
     let bars = plot::powers(histogram, usize::from(area.height).saturating_sub(1));
     let most = bars.iter().map(|(_, count)| *count).max().unwrap_or(1).max(1);
     for ((until, count), line) in bars.iter().zip(lines) {
-        let mut text = String::new();
-        human::duration(*until as f64, &mut text);
+        let text = human::duration_text(*until as f64);
         let mut it = LineWriter::new(buffer, state.theme, line);
         it.right(Role::Accent, &text, 8).skip(1);
         let cells = it.left().saturating_sub(10);

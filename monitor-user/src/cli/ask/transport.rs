@@ -1,10 +1,12 @@
-//! Requests without a daemon: runs the request engine and the platform in this process.
+//! Connections to a request engine: the one of the daemon, or one in this process.
+//!
+//! In: request lines. Out: reply lines, through a channel. A thread reads the replies of the
+//! daemon.
 
-use super::super::exit::Failure;
-use super::{Incoming, Transport};
+use crate::cli::exit::{Exit, Failure};
 use monitor_backends::host;
-use monitor_backends::select;
-use monitor_backends::select::BackendChoice;
+use monitor_backends::select::{self, BackendChoice};
+use monitor_client::{Error, socket_path};
 use monitor_event::right::{SessionId, Tool};
 use monitor_model::read_spec::Capability;
 use monitor_monitors::embedded::EmbeddedMonitors;
@@ -17,10 +19,77 @@ use monitor_services::context::ClusterMember;
 use monitor_services::requests::{EngineInput, EngineOutput, RequestEngine, RequestLimits};
 use monitor_sys::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
+
+/// An input of the session.
+pub enum Incoming {
+    /// A request to send.
+    Request(Vec<u8>),
+    /// No request follows.
+    EndOfInput,
+    /// A reply line.
+    Reply(String),
+    /// The daemon closed the connection.
+    Disconnected,
+}
+
+/// A connection to a request engine. Replies arrive as `Incoming::Reply`.
+pub trait Transport: Send {
+    /// Sends a request.
+    fn send(&mut self, line: &[u8]) -> Result<(), Failure>;
+
+    /// Polls for events, where they do not arrive by themselves. Returns when to poll again.
+    fn poll(&mut self) -> Option<Duration> {
+        None
+    }
+}
+
+/// A connection to the daemon.
+pub struct DaemonTransport(UnixStream);
+
+/// Connects to the daemon at this path, or at the first default path that answers.
+pub fn connect(named: Option<&Path>, sender: Sender<Incoming>) -> Result<DaemonTransport, Failure> {
+    let tried = named.map_or_else(|| socket_path::candidates(None), |path| vec![path.to_owned()]);
+    let mut source = io::Error::from(io::ErrorKind::NotFound);
+    for path in &tried {
+        match UnixStream::connect(path).and_then(|stream| listen(stream, sender.clone())) {
+            Ok(remote) => return Ok(remote),
+            Err(why) => source = why,
+        }
+    }
+    let absent = Failure::from(Error::Unreachable { tried, source });
+    Err(Failure { message: format!("{}, or use --local", absent.message), ..absent })
+}
+
+fn listen(stream: UnixStream, sender: Sender<Incoming>) -> io::Result<DaemonTransport> {
+    let reader = BufReader::new(stream.try_clone()?);
+    let thread = std::thread::Builder::new().name("reader".into());
+    let _ = thread.spawn(move || {
+        for line in reader.lines().map_while(Result::ok) {
+            if sender.send(Incoming::Reply(line)).is_err() {
+                return;
+            }
+        }
+        let _ = sender.send(Incoming::Disconnected);
+    })?;
+    Ok(DaemonTransport(stream))
+}
+
+impl Transport for DaemonTransport {
+    fn send(&mut self, line: &[u8]) -> Result<(), Failure> {
+        let written = self.0.write_all(line).and_then(|()| self.0.write_all(b"\n"));
+        written.map_err(|why| Failure {
+            message: format!("cannot write to the daemon: {why}"),
+            exit: Exit::NoDaemon,
+        })
+    }
+}
 
 /// Maximum interval between two polls for events.
 const LOOK: Duration = Duration::from_millis(5);
@@ -36,7 +105,7 @@ impl LocalTransport {
     /// Opens a session that reads with this backend.
     pub fn new(choice: BackendChoice, sender: Sender<Incoming>) -> Self {
         let name = if choice == BackendChoice::Test { "test-node".into() } else { host::name() };
-        let monitors = monitors(choice, &name);
+        let monitors = embedded_monitors(choice, &name);
         let own = ClusterMember { node: Node(0), name: name.to_string() };
         let machine = RequestEngine::new(own, RequestLimits::default());
         let mut it = Self { machine, platform: Linux::new(choice).with_monitors(monitors), sender };
@@ -56,7 +125,7 @@ impl LocalTransport {
 }
 
 /// Monitors with a backend of their own: only they attach hooks.
-fn monitors(choice: BackendChoice, node: &Arc<str>) -> Box<EmbeddedMonitors> {
+fn embedded_monitors(choice: BackendChoice, node: &Arc<str>) -> Box<EmbeddedMonitors> {
     let now = clock::now();
     let open = move || {
         let (backend, opening) = select::open(choice, &[Capability::Snapshot], 0)?;

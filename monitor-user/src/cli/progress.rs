@@ -1,14 +1,43 @@
-//! Progress of writing or reading a recording, on standard error if that is a terminal.
+//! Progress on standard error, if that is a terminal: of any work, and of writing or reading a
+//! recording.
 
-use super::time_range::TimeRange;
-use crate::cli::spinner::Spinner;
+use super::recording::args::TimeRange;
 use monitor_format::human;
 use monitor_model::id::Ns;
 use monitor_recording::Span;
 use std::cell::Cell;
-use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
+
+/// The progress text; erased on drop.
+pub struct Spinner {
+    is_terminal: bool,
+    has_shown: Cell<bool>,
+}
+
+impl Spinner {
+    /// Shows nothing yet.
+    pub fn new() -> Self {
+        Self { is_terminal: std::io::stderr().is_terminal(), has_shown: Cell::new(false) }
+    }
+
+    /// Replaces the text.
+    pub fn show(&self, text: &str) {
+        if self.is_terminal {
+            self.has_shown.set(true);
+            // A closed standard error is ignored.
+            let _ = write!(std::io::stderr().lock(), "\r{text}\x1b[K");
+        }
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        if self.has_shown.take() {
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+        }
+    }
+}
 
 /// Time before any progress is shown.
 const SHOW_AFTER: Duration = Duration::from_secs(1);
@@ -78,13 +107,10 @@ fn hundredths(done: Ns, whole: Ns) -> u64 {
 }
 
 fn line(seconds: f64, (samples, bytes): (u64, u64), processes: usize) -> String {
-    let mut out = String::from("recording ");
-    human::duration(seconds * 1e9, &mut out);
-    let _ = write!(out, "  {samples} samples  {processes} processes  ");
-    human::scaled(bytes as f64, 1024.0, &mut out);
-    out.push_str("B, ");
-    human::scaled(bytes as f64 / seconds.max(1.0), 1024.0, &mut out);
-    out + "B/s"
+    let time = human::duration_text(seconds * 1e9);
+    let [written, rate] = [bytes as f64, bytes as f64 / seconds.max(1.0)]
+        .map(|bytes| human::scaled_text(bytes, 1024.0));
+    format!("recording {time}  {samples} samples  {processes} processes  {written}B, {rate}B/s")
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! The effects of keys, mouse and updates on the state.
 
-use super::fixture::{Fixture, rules};
+pub mod fixture;
+
 use super::*;
 use crate::process_action::ActionKind;
 use crossterm::event::KeyCode::{Backspace, Char, Down, End, Enter, Esc, Home, Tab as TabKey, Up};
+use fixture::{Fixture, rules};
 
 const SIZE: (u16, u16) = (80, 24);
 

@@ -1,9 +1,9 @@
 //! The fixture for tests of the screen: a canned backend with a scripted world.
 
-use super::{Effect, ScreenInput, ScreenState, View};
 use crate::feed_source::{FeedEvent, Update, Usage};
 use crate::reader::ViewReader;
 use crate::rule::{Rule, RuleOccurrence, RuleStatus, Rules};
+use crate::state::{Effect, ScreenInput, ScreenState, View};
 use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use monitor_backend::Backend;
@@ -15,7 +15,7 @@ use ratatui::layout::Size;
 use std::sync::Arc;
 
 /// A node with a job of three ranks, a service, a shell, and a helper that ends between readings.
-const WORLD: &str = include_str!("../../../../../tests/fixture/screen/world.txt");
+const WORLD: &str = include_str!("../../../../../../tests/fixture/screen/world.txt");
 
 /// The first samples of the world, with all fields.
 pub fn samples(count: usize) -> Vec<Sample> {

@@ -1,0 +1,152 @@
+//! The stages from a backend to a frame, for every consumer of samples.
+//!
+//! ```text
+//!  backend -> SampleReader: read, describe, jobs -> sample
+//!  sample -> FrameBuilder: group, rate, select, describe, format -> frame
+//! ```
+//!
+//! A consumer that shares its readings gets the sample from `shared_read` instead. Has no clock and
+//! no thread.
+
+use super::group::{self, Groups};
+use super::job::JobTable;
+use super::order::Order;
+use super::select_rows::RowSelector;
+use super::session::Session;
+use monitor_backend::{Backend, Error};
+use monitor_format::{Frame, FrameWriter, Viewport};
+use monitor_model::field::ProcessField;
+use monitor_model::group::Grouped;
+use monitor_model::rates::Rates;
+use monitor_model::read_spec::ReadSpec;
+use monitor_model::sample::Sample;
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// Reads the samples of one consumer.
+pub struct SampleReader<B: Backend + ?Sized = dyn Backend> {
+    /// The backend.
+    pub backend: Box<B>,
+    /// What is read.
+    pub spec: ReadSpec,
+    /// Whether the texts of all processes are read, not only those of the rows shown.
+    pub describes_all: bool,
+    jobs: JobTable,
+}
+
+impl<B: Backend + ?Sized> SampleReader<B> {
+    /// A reader of an opened backend.
+    pub fn new(backend: Box<B>, spec: ReadSpec, describes_all: bool) -> Self {
+        Self { backend, spec, describes_all, jobs: JobTable::default() }
+    }
+
+    /// Reads a sample, with jobs if they are requested.
+    ///
+    /// # Errors
+    /// If the backend cannot read, or a recording has ended.
+    pub fn read(&mut self) -> Result<Sample, Error> {
+        let mut sample = self.backend.read(&self.spec)?;
+        let jobs = self.spec.wants(ProcessField::Job);
+        if self.describes_all || jobs {
+            self.backend.describe(&mut sample.processes, &self.spec);
+        }
+        if jobs {
+            self.jobs.learn(&mut sample);
+        }
+        Ok(sample)
+    }
+
+    /// A duplicated descriptor that becomes readable when records are queued.
+    ///
+    /// # Errors
+    /// If it cannot be duplicated.
+    pub fn wake(&self) -> io::Result<Option<OwnedFd>> {
+        self.backend.wake_fd().map(|fd| fd.try_clone_to_owned()).transpose()
+    }
+}
+
+/// Makes frames of samples. Keeps the last sample, for rates.
+pub struct FrameBuilder {
+    session: Session,
+    groups: Option<Groups>,
+    selector: RowSelector,
+    /// The requested order and number of rows; a frame may have to use others.
+    requested: (Option<Order>, Option<usize>),
+    /// Whether events are shown, which need the processes of groups.
+    shows_events: bool,
+    format: Box<dyn FrameWriter + Send>,
+}
+
+impl FrameBuilder {
+    /// A builder of frames of these rows, or of their groups.
+    pub fn new(
+        selector: RowSelector,
+        groups: Option<Groups>,
+        shows_events: bool,
+        format: Box<dyn FrameWriter + Send>,
+    ) -> Self {
+        let (session, requested) = (Session::default(), (selector.order, selector.top));
+        Self { session, groups, selector, requested, shows_events, format }
+    }
+
+    /// Whether the texts of all processes are needed, for the filter or the groups.
+    pub const fn needs_all_texts(&self) -> bool {
+        self.groups.is_some() || self.selector.filter.needs_texts()
+    }
+
+    /// Adds up the groups of a sample. Returns them and how many matched; their processes are
+    /// dropped.
+    pub fn group(&mut self, sample: &mut Sample, room: Viewport) -> Option<(Grouped, usize)> {
+        let order = self.order();
+        let mut grouped = self.groups.as_mut()?.learn(sample, &self.selector.filter);
+        let matched = grouped.groups.len();
+        group::arrange(&mut grouped.groups, order, self.requested.1.or(room.lines));
+        if !self.shows_events {
+            sample.processes.clear();
+        }
+        Some((grouped, matched))
+    }
+
+    /// Computes the rates since the previous sample.
+    pub fn rate(&mut self, sample: Sample, grouped: Option<Grouped>) -> &Rates {
+        self.selector.order = self.order();
+        self.session.advance_grouped(sample, grouped)
+    }
+
+    /// Selects and describes the rows of the last sample, and appends the frame. Returns how many
+    /// processes or groups matched.
+    pub fn write(
+        &mut self,
+        (backend, spec): (&mut dyn Backend, &ReadSpec),
+        (groups_matched, room): (Option<usize>, Viewport),
+        out: &mut Vec<u8>,
+    ) -> usize {
+        let Some(rates) = self.session.last() else { return 0 };
+        let matched = groups_matched.unwrap_or_else(|| {
+            self.selector.top = self.requested.1.or(room.lines);
+            let matched = self.selector.select(&rates.sample.processes);
+            backend.describe(self.selector.rows_mut(), spec);
+            matched
+        });
+        let events = &self.selector.events(&rates.sample);
+        let processes = self.selector.rows();
+        self.format.write(&Frame { rates, processes, matched, events, viewport: room }, out);
+        matched
+    }
+
+    /// Appends the text after the last frame.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        self.format.finish(out);
+    }
+
+    /// The last sample, with its rates.
+    pub const fn rates(&self) -> Option<&Rates> {
+        self.session.last()
+    }
+
+    /// The requested order; the first sample has no rates to sort by.
+    fn order(&self) -> Option<Order> {
+        let rated = self.session.has_begun();
+        self.requested.0.map(|order| if rated { order } else { order.without_rates() })
+    }
+}

@@ -1,0 +1,352 @@
+//! The session of `monitor when`: attaches the rule, prints its records, ends with a table.
+//!
+//! It watches existing processes, or a command that is held until the rule is attached. It ends
+//! when the command or the last process exits, at the given time or number of lines, or when it is
+//! interrupted.
+
+use super::args::WhenArgs;
+use super::command::HeldCommand;
+use super::event::{Actions, WhenEvent};
+use super::show::{EventFormatter, ShownEvent as Shown, SummaryRow};
+use crate::cli::client::runtime;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::{Output, OutputState, notice};
+use crate::cli::run_loop::{EndSignals, LoopEnd};
+use monitor_backend::Backend as _;
+use monitor_backend::rule::ProgramId;
+use monitor_backend::rule::insn::{
+    Cell, Compare, Insn, LatencyHistogramId, RecordOptions, SignalTarget,
+};
+use monitor_backend::rule::rule_record::RuleRecord as Record;
+use monitor_backends::ebpf::rule::KernelRules;
+use monitor_backends::procfs::{self, Procfs, Root};
+use monitor_event::tap::{Edge, Tap};
+use monitor_format as format;
+use monitor_model::event::Signal;
+use monitor_model::histogram::Percentiles;
+use monitor_model::id::{Identity, Ns, Pid};
+use monitor_model::read_spec::ReadSpec;
+use monitor_platform::program::look::{self, Look};
+use monitor_platform::tap::{Manner, News, Refusal, Taps};
+use monitor_sampling::filter::Filter;
+use monitor_symbols as probe;
+use monitor_symbols::signatures::Signatures;
+use monitor_sys::{clock, readable};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Interval for checking whether a process is left.
+const CHECK_EVERY: Duration = Duration::from_millis(50);
+/// Maximum number of records handled at once.
+const BATCH: usize = 4096;
+
+/// Watches until the session ends.
+pub fn watch(args: &WhenArgs, event: &WhenEvent, actions: &Actions) -> Result<Exit, Failure> {
+    let mut watch = WhenSession::open(args, *actions)?;
+    let found = watch.choose_targets(args)?;
+    watch.attach(event)?;
+    let targets = match watch.command {
+        Some(_) => "the command and its children".to_owned(),
+        None => format!("{} processes and their children", watch.processes.len()),
+    };
+    notice(&format!("watching {targets}; {}", actions.execution_places()));
+    let ended = runtime()?.block_on(watch.run(args));
+    watch.close(found, ended?)
+}
+
+struct WhenSession {
+    taps: Taps,
+    actions: Actions,
+    processes: Vec<Identity>,
+    command: Option<HeldCommand>,
+    /// The tap that counts calls; other events are counted by `rules`.
+    tap: Option<Tap>,
+    histogram: Option<LatencyHistogramId>,
+    rules: Vec<InstalledRule>,
+    show: EventFormatter,
+    out: Output,
+    n_lines: u64,
+}
+
+/// A rule program that was installed, with its counter.
+struct InstalledRule {
+    id: ProgramId,
+    tracepoint: Look,
+    what: String,
+    count: Cell,
+}
+
+impl WhenSession {
+    fn open(args: &WhenArgs, actions: Actions) -> Result<Self, Failure> {
+        let mut descriptions = Signatures::shipped();
+        for folder in &args.calls {
+            descriptions.add_folder(folder)?;
+        }
+        let rules = Box::new(KernelRules::open()?);
+        let taps = Taps::new(Path::new("/proc"), rules, Arc::new(descriptions))?;
+        let now = clock::now();
+        Ok(Self {
+            taps,
+            actions,
+            processes: Vec::new(),
+            command: None,
+            tap: None,
+            histogram: None,
+            rules: Vec::new(),
+            show: EventFormatter::new(
+                args.printed.is_json(),
+                now.boot,
+                Ns(now.unix.0.saturating_sub(now.boot.0)),
+            ),
+            out: Output::Stream,
+            n_lines: 0,
+        })
+    }
+
+    async fn run(&mut self, args: &WhenArgs) -> Result<LoopEnd, Failure> {
+        let failed = |error| Failure::failed(format!("cannot wait for events: {error}"));
+        let ring = self.taps.wake();
+        let ring = ring.ok_or_else(|| Failure::failed("no ring buffer to wait for"))?;
+        let wake = ring.try_clone_to_owned().and_then(readable::readable).map_err(failed)?;
+        let mut signals = EndSignals::install()?;
+        let mut tick = tokio::time::interval(CHECK_EVERY);
+        let end = args.span.map(|span| tokio::time::Instant::now() + span);
+        if let Some(command) = &mut self.command {
+            command.release().map_err(failed)?;
+        }
+        loop {
+            tokio::select! {
+                ready = wake.readable() => {
+                    ready.map_err(failed)?.clear_ready();
+                }
+                _ = tick.tick() => {}
+                _ = signals.recv() => return Ok(LoopEnd::Interrupted),
+            }
+            let is_over =
+                self.targets_ended() || end.is_some_and(|end| tokio::time::Instant::now() >= end);
+            // Read records after this check, so that the last ones are printed.
+            let is_closed = self.print_records(args)? == OutputState::Closed;
+            if is_closed || is_over || args.lines.is_some_and(|most| self.n_lines >= most) {
+                return Ok(LoopEnd::Done);
+            }
+        }
+    }
+
+    /// Whether the command or all processes have exited.
+    fn targets_ended(&mut self) -> bool {
+        match &mut self.command {
+            Some(command) => command.has_ended(),
+            None => !self.processes.iter().any(|id| procfs::start_time(id.pid) == Some(id.start)),
+        }
+    }
+
+    /// Reads and prints the queued records.
+    fn print_records(&mut self, args: &WhenArgs) -> Result<OutputState, Failure> {
+        loop {
+            let records = self.taps.news(BATCH);
+            if records.is_empty() {
+                return Ok(OutputState::Open);
+            }
+            for record in records {
+                let Some(shown) = self.shown(&record) else { continue };
+                if args.lines.is_some_and(|most| self.n_lines >= most) {
+                    break;
+                }
+                self.n_lines += 1;
+                let line = self.show.line(&shown) + "\n";
+                if self.out.put(line.as_bytes())? == OutputState::Closed {
+                    return Ok(OutputState::Closed);
+                }
+            }
+        }
+    }
+
+    fn shown(&mut self, records: &News) -> Option<Shown> {
+        match records {
+            News::Called(it) => Some(self.show.call(it)).filter(|_| self.actions.print),
+            News::Storm(tap, _) => {
+                notice(&format!("{} is called too often: detached", tap.name));
+                None
+            }
+            News::Other(record) => self.rule_event(record).filter(|_| self.actions.print),
+        }
+    }
+
+    /// Prints the table and the number of lost records.
+    fn close(mut self, found: Exit, ended: LoopEnd) -> Result<Exit, Failure> {
+        let mut rows = Vec::new();
+        let mut n_lost = self.taps.n_lost();
+        if let Some(tap) = &self.tap {
+            let runs = self.taps.tally(tap);
+            if runs.is_none() {
+                notice(&format!("no watched process maps {}; nothing attached", tap.name));
+            }
+            let verb = if tap.edge == Edge::Start { "call" } else { "return" };
+            let histogram = self.histogram.map(|id| self.taps.histogram(id));
+            let times = histogram.and_then(|it| Percentiles::default().compute(&it, [50.0, 99.0]));
+            let count = runs.map_or(0, |it| it.runs);
+            rows.push(SummaryRow { what: format!("{verb} {}", tap.name), count, times });
+        }
+        for rule in &self.rules {
+            n_lost += self.taps.runs(rule.id).lost_records;
+            let count = self.taps.count(rule.count);
+            rows.push(SummaryRow { what: rule.what.clone(), count, times: None });
+        }
+        // JSON always ends with a summary, so that a reader knows it is complete.
+        if self.actions.count || self.actions.time || self.show.is_json {
+            let _reader = self.out.put(self.show.summary(&rows, n_lost).as_bytes())?;
+        }
+        if n_lost > 0 {
+            notice(&format!("{n_lost} records lost: they arrived faster than they were printed"));
+            return Ok(Exit::Partial);
+        }
+        Ok(if ended == LoopEnd::Interrupted { Exit::Interrupted } else { found })
+    }
+}
+
+impl WhenSession {
+    /// Finds the processes, or starts the command and holds it.
+    pub(super) fn choose_targets(&mut self, args: &WhenArgs) -> Result<Exit, Failure> {
+        if !args.command.is_empty() {
+            let command = HeldCommand::start(&args.command)?;
+            self.taps.hold_newcomers()?;
+            self.taps.adopt(command.pid())?;
+            self.command = Some(command);
+            return Ok(Exit::Ok);
+        }
+        let mut absent = Vec::new();
+        for pid in args.pid.iter().map(|pid| Pid(*pid)) {
+            match procfs::start_time(pid) {
+                Some(start) => self.processes.push(Identity { pid, start }),
+                None => absent.push(pid.0.to_string()),
+            }
+        }
+        if !args.comm.is_empty() {
+            self.processes.extend(processes_named(&args.comm)?);
+        }
+        if self.processes.is_empty() {
+            let message = match (args.pid.is_empty(), args.comm.is_empty()) {
+                (true, true) => {
+                    let why = "no process selected: use --pid, --comm or -- COMMAND";
+                    return Err(Failure::usage(why));
+                }
+                (false, _) => format!("no process {}", absent.join(", ")),
+                (true, false) => format!("no process named {}", args.comm.join(" or ")),
+            };
+            return Err(Failure { message, exit: Exit::NoTarget });
+        }
+        self.taps.hold_newcomers()?;
+        self.taps.follow(&self.processes.iter().map(|id| id.pid).collect());
+        if absent.is_empty() {
+            return Ok(Exit::Ok);
+        }
+        notice(&format!("no process {}", absent.join(", ")));
+        Ok(Exit::Partial)
+    }
+}
+
+/// The processes with these command names.
+fn processes_named(comms: &[String]) -> Result<Vec<Identity>, Failure> {
+    let filter = Filter { comms: comms.to_vec(), ..Filter::default() };
+    let mut backend = Procfs::open(Root::default())?;
+    let sample = backend.read(&ReadSpec { processes: true, ..ReadSpec::default() })?;
+    let own = std::process::id();
+    let matching = sample.processes.iter().filter(|it| it.id.pid.0 != own && filter.admits(it));
+    Ok(matching.map(|it| it.id).collect())
+}
+
+impl WhenSession {
+    pub(super) fn attach(&mut self, event: &WhenEvent) -> Result<(), Failure> {
+        match event {
+            WhenEvent::Call(edge, name) => self.attach_taps(*edge, name),
+            WhenEvent::Signal(numbers) if numbers.is_empty() => {
+                self.attach_tracepoint(Look::Signal, None, "signal".into())
+            }
+            WhenEvent::Signal(numbers) => numbers.iter().try_for_each(|number| {
+                let it = Signal { number: *number, code: 0, thread: None };
+                self.attach_tracepoint(
+                    Look::Signal,
+                    Some(*number),
+                    format::events::signal_name(&it),
+                )
+            }),
+            WhenEvent::Exec => self.attach_tracepoint(Look::Exec, None, "exec".into()),
+            WhenEvent::End => self.attach_tracepoint(Look::Exit, None, "end".into()),
+        }
+    }
+
+    /// Attaches to entry or return of a function; to both if calls are timed.
+    fn attach_taps(&mut self, edge: Edge, name: &str) -> Result<(), Failure> {
+        let tap = Tap { name: name.to_owned(), edge };
+        let mut n_found = 0;
+        let mut refusal_seen = None;
+        for id in &self.processes {
+            match self.taps.check(&tap, id.pid) {
+                Ok(sites) => {
+                    n_found += 1;
+                    for warning in sites.iter().filter_map(|site| site.cost.warning()) {
+                        notice(&format!("{name}: {warning}"));
+                    }
+                }
+                Err(Refusal::Place(error @ probe::SymbolError::NotLoaded { .. })) => {
+                    n_found += 1;
+                    notice(&format!("{error}: it is attached when it is loaded"));
+                }
+                Err(refusal) => refusal_seen = Some(refusal),
+            }
+        }
+        if let Some(refusal) = refusal_seen.filter(|_| n_found == 0) {
+            return Err(refusal.into());
+        }
+        let mut options =
+            Manner { histogram: None, signal: self.actions.signal, is_silent: !self.actions.print };
+        if self.actions.time {
+            let histogram = self.taps.make_histogram()?;
+            self.histogram = Some(histogram);
+            match edge {
+                Edge::End => options.histogram = Some(histogram),
+                Edge::Start => {
+                    let end = Tap { name: name.to_owned(), edge: Edge::End };
+                    let histogram = Some(histogram);
+                    let silent_options = Manner { histogram, is_silent: true, signal: None };
+                    self.taps.add_tap(end, silent_options);
+                }
+            }
+        }
+        self.taps.add_tap(tap.clone(), options);
+        self.tap = Some(tap);
+        Ok(())
+    }
+
+    /// Installs a rule program at a tracepoint that counts, records and signals.
+    fn attach_tracepoint(
+        &mut self,
+        look: Look,
+        number: Option<u32>,
+        what: String,
+    ) -> Result<(), Failure> {
+        let mut acts = look.acts(None);
+        acts.extend(number.map(|it| Insn::Filter(look::NUMBER, Compare::Equal, it.into())));
+        let count = self.taps.make_count()?;
+        acts.push(Insn::Count(count));
+        let record = Insn::Record(RecordOptions { urgent: true, ..RecordOptions::default() });
+        acts.extend(self.actions.print.then_some(record));
+        acts.extend(self.actions.signal.map(|number| Insn::Signal(number, SignalTarget::Process)));
+        let id = self.taps.listen(look.place(), acts)?;
+        self.rules.push(InstalledRule { id, tracepoint: look, what, count });
+        Ok(())
+    }
+
+    /// The event that a record of a rule program reports.
+    pub(super) fn rule_event(&mut self, it: &Record) -> Option<Shown> {
+        let look = self.rules.iter().find(|list| list.id == it.program)?.tracepoint;
+        let value = it.regs[usize::from(look::NUMBER.0)];
+        match look {
+            Look::Signal => Some(self.show.signal(it.at, it.process.pid, value)),
+            Look::Exec => Some(self.show.exec(it.at, it.process.pid)),
+            Look::Exit => Some(self.show.end(it.at, it.process.pid, value)),
+            _ => None,
+        }
+    }
+}
