@@ -8,7 +8,8 @@ use monitor_event::tap::Edge;
 use monitor_format::{events, human};
 use monitor_model::event::Signal;
 use monitor_model::id::{Ns, Pid};
-use monitor_platform::tap::Called;
+use monitor_platform::tap::CallRecord;
+use monitor_symbols::elf::SymbolKind;
 use monitor_symbols::resolve;
 use monitor_symbols::signatures::call::ValueType;
 use monitor_symbols::signatures::traced_values::RESULT;
@@ -120,14 +121,15 @@ impl EventFormatter {
     }
 
     /// A call or its return.
-    pub fn call(&mut self, it: &Called) -> ShownEvent {
-        let values = it.plan.told.iter().zip(&it.values).map(|(spec, traced)| {
+    pub fn call(&mut self, it: &CallRecord) -> ShownEvent {
+        let values = it.plan.values.iter().zip(&it.values).map(|(spec, traced)| {
             let named = match (&spec.kind, traced.raw) {
                 (ValueType::Named(names, width), Some(raw)) => {
                     let addresses = self.addresses.entry(it.pid).or_insert_with(|| {
                         let names: HashSet<&str> = names.variables().collect();
+                        let process = (Path::new("/proc"), it.pid);
                         let found =
-                            resolve::variables(Path::new("/proc"), it.pid, &names, |_| true);
+                            resolve::addresses(process, SymbolKind::Variable, &names, |_| true);
                         // Without symbols the handles are shown as addresses.
                         found.unwrap_or_default()
                     });
@@ -137,7 +139,7 @@ impl EventFormatter {
             };
             ShownValue {
                 name: spec.name.clone(),
-                shown: named.unwrap_or_else(|| traced.shown(spec)),
+                shown: named.unwrap_or_else(|| traced.to_text(spec)),
                 number: traced.raw.and_then(|raw| spec.number(raw)),
                 text: traced.text.clone(),
             }

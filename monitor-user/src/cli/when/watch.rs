@@ -26,8 +26,8 @@ use monitor_model::event::Signal;
 use monitor_model::histogram::Percentiles;
 use monitor_model::id::{Identity, Ns, Pid};
 use monitor_model::read_spec::ReadSpec;
-use monitor_platform::program::look::{self, Look};
-use monitor_platform::tap::{Manner, News, Refusal, Taps};
+use monitor_platform::rules::tracepoints::{self, Tracepoint};
+use monitor_platform::tap::{TapError, TapEvent, TapOptions, Taps};
 use monitor_sampling::filter::Filter;
 use monitor_symbols as probe;
 use monitor_symbols::signatures::Signatures;
@@ -72,7 +72,7 @@ struct WhenSession {
 /// A rule program that was installed, with its counter.
 struct InstalledRule {
     id: ProgramId,
-    tracepoint: Look,
+    tracepoint: Tracepoint,
     what: String,
     count: Cell,
 }
@@ -106,7 +106,7 @@ impl WhenSession {
 
     async fn run(&mut self, args: &WhenArgs) -> Result<LoopEnd, Failure> {
         let failed = |error| Failure::failed(format!("cannot wait for events: {error}"));
-        let ring = self.taps.wake();
+        let ring = self.taps.wake_fd();
         let ring = ring.ok_or_else(|| Failure::failed("no ring buffer to wait for"))?;
         let wake = ring.try_clone_to_owned().and_then(readable::readable).map_err(failed)?;
         let mut signals = EndSignals::install()?;
@@ -144,7 +144,7 @@ impl WhenSession {
     /// Reads and prints the queued records.
     fn print_records(&mut self, args: &WhenArgs) -> Result<OutputState, Failure> {
         loop {
-            let records = self.taps.news(BATCH);
+            let records = self.taps.read_events(BATCH);
             if records.is_empty() {
                 return Ok(OutputState::Open);
             }
@@ -162,14 +162,14 @@ impl WhenSession {
         }
     }
 
-    fn shown(&mut self, records: &News) -> Option<Shown> {
+    fn shown(&mut self, records: &TapEvent) -> Option<Shown> {
         match records {
-            News::Called(it) => Some(self.show.call(it)).filter(|_| self.actions.print),
-            News::Storm(tap, _) => {
+            TapEvent::Call(it) => Some(self.show.call(it)).filter(|_| self.actions.print),
+            TapEvent::Storm(tap, _) => {
                 notice(&format!("{} is called too often: detached", tap.name));
                 None
             }
-            News::Other(record) => self.rule_event(record).filter(|_| self.actions.print),
+            TapEvent::Other(record) => self.rule_event(record).filter(|_| self.actions.print),
         }
     }
 
@@ -178,7 +178,7 @@ impl WhenSession {
         let mut rows = Vec::new();
         let mut n_lost = self.taps.n_lost();
         if let Some(tap) = &self.tap {
-            let runs = self.taps.tally(tap);
+            let runs = self.taps.tap_counts(tap);
             if runs.is_none() {
                 notice(&format!("no watched process maps {}; nothing attached", tap.name));
             }
@@ -189,7 +189,7 @@ impl WhenSession {
             rows.push(SummaryRow { what: format!("{verb} {}", tap.name), count, times });
         }
         for rule in &self.rules {
-            n_lost += self.taps.runs(rule.id).lost_records;
+            n_lost += self.taps.program_counts(rule.id).lost_records;
             let count = self.taps.count(rule.count);
             rows.push(SummaryRow { what: rule.what.clone(), count, times: None });
         }
@@ -210,8 +210,8 @@ impl WhenSession {
     pub(super) fn choose_targets(&mut self, args: &WhenArgs) -> Result<Exit, Failure> {
         if !args.command.is_empty() {
             let command = HeldCommand::start(&args.command)?;
-            self.taps.hold_newcomers()?;
-            self.taps.adopt(command.pid())?;
+            self.taps.hold_at_exec()?;
+            self.taps.watch_new_process(command.pid())?;
             self.command = Some(command);
             return Ok(Exit::Ok);
         }
@@ -236,8 +236,8 @@ impl WhenSession {
             };
             return Err(Failure { message, exit: Exit::NoTarget });
         }
-        self.taps.hold_newcomers()?;
-        self.taps.follow(&self.processes.iter().map(|id| id.pid).collect());
+        self.taps.hold_at_exec()?;
+        self.taps.watch_processes(&self.processes.iter().map(|id| id.pid).collect());
         if absent.is_empty() {
             return Ok(Exit::Ok);
         }
@@ -261,18 +261,18 @@ impl WhenSession {
         match event {
             WhenEvent::Call(edge, name) => self.attach_taps(*edge, name),
             WhenEvent::Signal(numbers) if numbers.is_empty() => {
-                self.attach_tracepoint(Look::Signal, None, "signal".into())
+                self.attach_tracepoint(Tracepoint::Signal, None, "signal".into())
             }
             WhenEvent::Signal(numbers) => numbers.iter().try_for_each(|number| {
                 let it = Signal { number: *number, code: 0, thread: None };
                 self.attach_tracepoint(
-                    Look::Signal,
+                    Tracepoint::Signal,
                     Some(*number),
                     format::events::signal_name(&it),
                 )
             }),
-            WhenEvent::Exec => self.attach_tracepoint(Look::Exec, None, "exec".into()),
-            WhenEvent::End => self.attach_tracepoint(Look::Exit, None, "end".into()),
+            WhenEvent::Exec => self.attach_tracepoint(Tracepoint::Exec, None, "exec".into()),
+            WhenEvent::End => self.attach_tracepoint(Tracepoint::Exit, None, "end".into()),
         }
     }
 
@@ -282,14 +282,14 @@ impl WhenSession {
         let mut n_found = 0;
         let mut refusal_seen = None;
         for id in &self.processes {
-            match self.taps.check(&tap, id.pid) {
+            match self.taps.resolve_sites(&tap, id.pid) {
                 Ok(sites) => {
                     n_found += 1;
                     for warning in sites.iter().filter_map(|site| site.cost.warning()) {
                         notice(&format!("{name}: {warning}"));
                     }
                 }
-                Err(Refusal::Place(error @ probe::SymbolError::NotLoaded { .. })) => {
+                Err(TapError::Symbol(error @ probe::SymbolError::NotLoaded { .. })) => {
                     n_found += 1;
                     notice(&format!("{error}: it is attached when it is loaded"));
                 }
@@ -300,7 +300,7 @@ impl WhenSession {
             return Err(refusal.into());
         }
         let mut options =
-            Manner { histogram: None, signal: self.actions.signal, is_silent: !self.actions.print };
+            TapOptions { histogram: None, signal: self.actions.signal, is_silent: !self.actions.print };
         if self.actions.time {
             let histogram = self.taps.make_histogram()?;
             self.histogram = Some(histogram);
@@ -309,7 +309,7 @@ impl WhenSession {
                 Edge::Start => {
                     let end = Tap { name: name.to_owned(), edge: Edge::End };
                     let histogram = Some(histogram);
-                    let silent_options = Manner { histogram, is_silent: true, signal: None };
+                    let silent_options = TapOptions { histogram, is_silent: true, signal: None };
                     self.taps.add_tap(end, silent_options);
                 }
             }
@@ -322,30 +322,30 @@ impl WhenSession {
     /// Installs a rule program at a tracepoint that counts, records and signals.
     fn attach_tracepoint(
         &mut self,
-        look: Look,
+        tracepoint: Tracepoint,
         number: Option<u32>,
         what: String,
     ) -> Result<(), Failure> {
-        let mut acts = look.acts(None);
-        acts.extend(number.map(|it| Insn::Filter(look::NUMBER, Compare::Equal, it.into())));
+        let mut acts = tracepoint.insns(None);
+        acts.extend(number.map(|it| Insn::Filter(tracepoints::NUMBER, Compare::Equal, it.into())));
         let count = self.taps.make_count()?;
         acts.push(Insn::Count(count));
         let record = Insn::Record(RecordOptions { urgent: true, ..RecordOptions::default() });
         acts.extend(self.actions.print.then_some(record));
         acts.extend(self.actions.signal.map(|number| Insn::Signal(number, SignalTarget::Process)));
-        let id = self.taps.listen(look.place(), acts)?;
-        self.rules.push(InstalledRule { id, tracepoint: look, what, count });
+        let id = self.taps.add_program(tracepoint.hook_point(), acts)?;
+        self.rules.push(InstalledRule { id, tracepoint, what, count });
         Ok(())
     }
 
     /// The event that a record of a rule program reports.
     pub(super) fn rule_event(&mut self, it: &Record) -> Option<Shown> {
-        let look = self.rules.iter().find(|list| list.id == it.program)?.tracepoint;
-        let value = it.regs[usize::from(look::NUMBER.0)];
-        match look {
-            Look::Signal => Some(self.show.signal(it.at, it.process.pid, value)),
-            Look::Exec => Some(self.show.exec(it.at, it.process.pid)),
-            Look::Exit => Some(self.show.end(it.at, it.process.pid, value)),
+        let tracepoint = self.rules.iter().find(|list| list.id == it.program)?.tracepoint;
+        let value = it.regs[usize::from(tracepoints::NUMBER.0)];
+        match tracepoint {
+            Tracepoint::Signal => Some(self.show.signal(it.at, it.process.pid, value)),
+            Tracepoint::Exec => Some(self.show.exec(it.at, it.process.pid)),
+            Tracepoint::Exit => Some(self.show.end(it.at, it.process.pid, value)),
             _ => None,
         }
     }

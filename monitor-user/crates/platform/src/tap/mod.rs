@@ -280,7 +280,7 @@ impl Taps {
     }
 
     /// The counts of another program.
-    pub fn program_tally(&self, list: ProgramId) -> RunCounts {
+    pub fn program_counts(&self, list: ProgramId) -> RunCounts {
         self.rules.run_counts(list)
     }
 

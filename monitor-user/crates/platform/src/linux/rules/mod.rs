@@ -350,7 +350,7 @@ impl RuleEvents {
         self.n_lost_calls = calls;
         n_lost += self.installer.newly_lost(&mut self.taps);
         for program in self.tracepoints.values() {
-            let records = self.taps.program_tally(*program).lost_records;
+            let records = self.taps.program_counts(*program).lost_records;
             let before = self.lost.insert(*program, records).unwrap_or(0);
             n_lost += records.saturating_sub(before);
         }
