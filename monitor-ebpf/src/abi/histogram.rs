@@ -44,7 +44,8 @@ pub const fn bucket(ns: u64) -> usize {
         return BUCKETS - 1;
     }
     // Down to the leading one and the next three bits, 8 to 15. By halves rather than with
-    // `ilog2`: that is forty instructions here, and the verifier loses sight of the result.
+    // `ilog2`: that is forty instructions here, and the verifier does not know the range of its
+    // result.
     let mut eighths = ns >> (FIRST_POWER - SPLIT);
     let mut power = 0;
     let mut half = 16;

@@ -139,7 +139,7 @@ impl Sock {
     /// The TCP socket that it is, if it is one (and neither a request nor in TIME_WAIT).
     #[inline(always)]
     pub fn tcp(self) -> Option<Tcp> {
-        // SAFETY: the pointer is the kernel's own; the helper looks at the protocol.
+        // SAFETY: the pointer is the kernel's own; the helper checks the protocol.
         let tcp: *const u8 = unsafe { bpf_skc_to_tcp_sock(self.0.cast_mut().cast()) }.cast();
         if tcp.is_null() { None } else { Some(Tcp { sock: self, tcp }) }
     }

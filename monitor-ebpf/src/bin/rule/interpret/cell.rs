@@ -1,7 +1,7 @@
 //! Cells and latency histograms, one copy per CPU, so that CPUs do not contend. Extremes need an
 //! atomic exchange, and thus 5.12.
 
-use super::Frame;
+use super::frame::Frame;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::PerCpuArray;
 use monitor_ebpf::abi::histogram::{BUCKETS, Histogram, bucket};

@@ -4,7 +4,7 @@
 //! Its integral until t is t times the sum of all changes, minus the sum of each change times its
 //! time; so two sums that any CPU adds to are enough, and no lock is needed.
 
-use super::Frame;
+use super::frame::Frame;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, PerCpuArray};
 use monitor_ebpf::abi::rule::gauge::{GaugeSums, moment};

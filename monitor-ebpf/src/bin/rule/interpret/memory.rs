@@ -1,7 +1,7 @@
 //! Reads memory of the current process. An unreadable address ends the run: nothing is counted
 //! without the value. Also sends signals.
 
-use super::{Flow, Frame};
+use super::frame::{Flow, Frame};
 use aya_ebpf::helpers::generated::{bpf_probe_read_user, bpf_send_signal, bpf_send_signal_thread};
 use monitor_ebpf::abi::rule::opcode::{EncodedInsn, MISSING, signal_target, truncate};
 

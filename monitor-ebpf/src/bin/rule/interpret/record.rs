@@ -3,7 +3,8 @@
 //! A record is short, or long if texts or a stack are requested. The reader is woken immediately if
 //! the program requests it, otherwise when a quarter of the ring is used.
 
-use super::{Frame, clock, copy};
+use super::clock;
+use super::frame::{Frame, copy};
 use aya_ebpf::bindings::{BPF_F_USER_STACK, BPF_RB_FORCE_WAKEUP};
 use aya_ebpf::helpers::generated::{bpf_get_stack, bpf_probe_read_user_str};
 use aya_ebpf::macros::map;

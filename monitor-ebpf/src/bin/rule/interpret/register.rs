@@ -4,7 +4,7 @@
 //! verifier requires. The loader checks the offsets; on other architectures the registers are
 //! copied.
 
-use super::{ARGUMENTS, Frame};
+use super::frame::{ARGUMENTS, Frame};
 use core::ffi::c_void;
 use monitor_ebpf::abi::offset::ABSENT;
 use monitor_ebpf::abi::rule::CallOffsets;

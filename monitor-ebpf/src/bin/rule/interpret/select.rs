@@ -2,7 +2,8 @@
 //!
 //! A program runs if it is enabled, the process is in its set, and it is within its rate limit.
 
-use super::{Frame, Raised, copy, process_sets, record, unknown_zero};
+use super::frame::{Frame, Raised, copy, unknown_zero};
+use super::{process_sets, record};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, PerCpuArray};
 use monitor_ebpf::abi::rule::opcode::EncodedInsn;

@@ -4,7 +4,8 @@
 //! is no longer traced. Any other thread is stopped with its process. Both signals are sent to the
 //! thread itself, so they are delivered before its next instruction in user mode.
 
-use super::{Frame, process_sets, register};
+use super::frame::Frame;
+use super::{process_sets, register};
 use aya_ebpf::helpers::generated::bpf_send_signal_thread;
 use monitor_ebpf::abi::rule::opcode::EncodedInsn;
 use monitor_ebpf::abi::rule::record::{KIND_PROCESS_STOP, KIND_RECORD, KIND_THREAD_STOP};

@@ -4,7 +4,7 @@
 //! form a ring: the start of an outer call that is too far out is overwritten, and its end is
 //! counted as lost; a `longjmp` leaves starts that later ones overwrite.
 
-use super::{Flow, Frame};
+use super::frame::{Flow, Frame};
 use aya_ebpf::macros::{btf_map, map};
 use aya_ebpf::maps::Array;
 use monitor_ebpf::abi::rule::opcode::{EncodedInsn, timer_scope};

@@ -2,7 +2,7 @@
 //!
 //! Unlike `record` it wakes no reader, and a new record overwrites the oldest.
 
-use super::Frame;
+use super::frame::Frame;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
 use monitor_ebpf::abi::rule::opcode::EncodedInsn;

@@ -3,8 +3,8 @@
 //! The counts are shared by all CPUs, because they are too large for per-CPU copies; the sum and
 //! the extremes are cells.
 
-use super::Frame;
 use super::cell::{self, Extreme};
+use super::frame::Frame;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::Array;
 use monitor_ebpf::abi::rule::opcode::EncodedInsn;
