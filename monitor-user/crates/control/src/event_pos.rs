@@ -21,7 +21,7 @@ impl EventPositions {
 
     /// The event holds the thread no longer.
     pub fn remove(&mut self, tid: i32, (tool, tag): (ToolId, RequestTag)) {
-        let _spot = self.0.remove(&(tid, tool, tag));
+        let _pos = self.0.remove(&(tid, tool, tag));
     }
 
     /// The thread is about to run; its recorded positions are void.

@@ -101,7 +101,7 @@ pub enum WorkerRequest {
     ReleaseEvent(Target, RequestTag),
     /// Release what an event held and deliver the signal: no rule program sent it.
     ReleaseWithSignal(Target, RequestTag),
-    /// Locations of the kernel's probes, whose bytes do not belong to the program.
+    /// The kernel's probe locations, whose bytes do not belong to the program.
     SetProbes(Vec<ProbeLocation>),
     /// The tool has disconnected: release and remove everything that it holds and set.
     ForgetTool,

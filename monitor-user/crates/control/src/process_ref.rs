@@ -85,8 +85,8 @@ impl ProcessRef {
 
     /// Its current threads with their `stat`; none if it has ended.
     pub fn threads(&self) -> Vec<(i32, Stat)> {
-        let Ok(tasks) = self.procfs().and_then(|it| {
-            it.tasks().map_err(|error| from_proc_error("listing its threads", error))
+        let Ok(tasks) = self.procfs().and_then(|process| {
+            process.tasks().map_err(|error| from_proc_error("listing its threads", error))
         }) else {
             return Vec::new(); // It has ended.
         };

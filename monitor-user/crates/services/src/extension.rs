@@ -1,7 +1,7 @@
 //! Services about services: definitions of a tool, the dialect, and the list of extensions.
 
 use super::context::CallContext;
-use super::outcome::Outcome;
+use super::context::Outcome;
 use super::spec::{Handler, ResultSpec, ServiceSpec};
 use monitor_event::outcome::{CallResult, Refusal};
 use monitor_omis::param_type::{Param, ParamType};

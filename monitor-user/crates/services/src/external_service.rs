@@ -5,7 +5,8 @@
 //! provider, and why this replaces a linked library.
 
 use super::context::CallContext;
-use super::outcome::Outcome;
+use super::context::Outcome;
+use super::engine_api::ExternalService;
 use super::spec::{Handler, ResultSpec, ServiceSpec};
 use monitor_event::outcome::{CallResult, Refusal};
 use monitor_omis::param_type::{Param, ParamType};
@@ -25,17 +26,6 @@ pub const EXTERNAL_SERVICE: ServiceSpec = ServiceSpec {
     }),
     ..ServiceSpec::BASE
 };
-
-/// An external service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExternalService {
-    /// Its name, with the prefix.
-    pub name: String,
-    /// Its parameters, for the manual.
-    pub takes: String,
-    /// Its description, for the manual.
-    pub help: String,
-}
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[

@@ -1,7 +1,7 @@
 //! Services about nodes (OMIS 1.0, section 8.1.3). "The application" is the attached processes.
 
 use super::context::CallContext;
-use super::outcome::Outcome;
+use super::context::Outcome;
 use super::spec::{FlagSpec, Handler, ResultSpec, ServiceSpec};
 use monitor_event::node_event::{EventFilter, EventKind};
 use monitor_event::outcome::{CallResult, Refusal};

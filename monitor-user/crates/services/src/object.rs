@@ -2,9 +2,9 @@
 //! 8.2).
 
 use super::context::CallContext;
+use super::context::Outcome;
 use super::engine_api::EngineApi;
 use super::lower::StoredCall;
-use super::outcome::Outcome;
 use super::spec::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
 use monitor_event::action::ExecutionPlace;
 use monitor_event::action::Step;

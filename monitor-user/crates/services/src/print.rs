@@ -1,7 +1,7 @@
 //! `print`: the reply of an action to its tool (OMIS 1.0, section 8.2.3).
 
 use super::context::CallContext;
-use super::outcome::Outcome;
+use super::context::Outcome;
 use super::spec::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
 use monitor_event::outcome::CallResult;
 use monitor_omis::Value;

@@ -1,7 +1,7 @@
 //! `save_recording`: writes the flight recorder to a file, on request or when an event occurs.
 
 use super::context::CallContext;
-use super::outcome::{Outcome, PendingCall};
+use super::context::{Outcome, PendingCall};
 use super::spec::{Handler, ResultSpec, ServiceSpec};
 use monitor_event::outcome::{ActionReport, CallResult, Refusal};
 use monitor_model::id::Ns;

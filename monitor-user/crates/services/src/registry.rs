@@ -4,7 +4,8 @@
 //! owns a prefix; its names begin with it, and no name is registered twice.
 
 use super::SERVICE_GROUPS;
-use super::external_service::{EXTERNAL_SERVICE, ExternalService};
+use super::engine_api::ExternalService;
+use super::external_service::EXTERNAL_SERVICE;
 use super::spec::ServiceSpec;
 use monitor_event::outcome::Refusal;
 use monitor_event::right::SessionId;

@@ -4,7 +4,7 @@
 //! Children of attached processes are attached too. A request cannot name other processes.
 
 use super::context::CallContext;
-use super::outcome::Outcome;
+use super::context::Outcome;
 use super::spec::{Handler, ResultSpec, ServiceSpec};
 use monitor_event::outcome::{CallResult, Refusal};
 use monitor_event::right::Right;

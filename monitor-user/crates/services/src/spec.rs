@@ -4,8 +4,8 @@
 //! It holds no state; the handler is one function.
 
 use super::context::CallContext;
+use super::context::Outcome;
 use super::lower::LowerFn;
-use super::outcome::Outcome;
 use super::timeouts;
 use monitor_event::node_event::EventFilter;
 use monitor_event::outcome::{CallResult, Refusal};

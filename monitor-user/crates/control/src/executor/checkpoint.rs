@@ -46,13 +46,13 @@ impl Executor {
     /// Starts a dump, if the process can still be moved.
     pub(super) fn dump(
         &mut self,
-        who: (ToolId, RequestTag),
+        requester: (ToolId, RequestTag),
         target: &Target,
         dump: &DumpLocation,
     ) -> Answer {
         let process = open(target)?;
         self.interference().check_dump_start(&process)?;
-        done(self.checkpoint_jobs.dump(who, process, dump))
+        done(self.checkpoint_jobs.dump(requester, process, dump))
     }
 
     /// Refuses requests on a process that is being dumped.

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub struct Freezer(PathBuf);
 
 impl Freezer {
-    /// The freezer of the process's cgroup; `None` if other processes are in it.
+    /// The process's cgroup freezer; `None` if other processes are in it.
     pub fn for_process(process: &ProcessRef) -> Option<Self> {
         let groups = process.procfs().ok()?.cgroups().ok()?;
         let own = groups.into_iter().find(|group| group.hierarchy == 0)?.pathname;

@@ -3,7 +3,7 @@
 use super::instrument::InstrumentKind as Sort;
 use super::{BLANK, NAME, NAMES, in_kernel, named};
 use crate::context::CallContext;
-use crate::outcome::Outcome;
+use crate::context::Outcome;
 use crate::spec::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
 use monitor_event::outcome::{CallResult, Refusal};
 use monitor_omis::param_type::{Param, ParamType};

@@ -5,7 +5,7 @@ use super::instrument::Instrument;
 use super::stopwatch::Stopwatch;
 use super::{BLANK, NAME, in_kernel, named};
 use crate::context::CallContext;
-use crate::outcome::Outcome;
+use crate::context::Outcome;
 use crate::spec::{Handler, ServiceSpec};
 use monitor_backend::rule::insn::{GaugeChange, TimerScope};
 use monitor_event::outcome::{CallResult, Refusal};

@@ -2,7 +2,7 @@
 
 use super::{DiagEvent, ProbeSelection, Threshold};
 use crate::context::CallContext;
-use crate::outcome::Outcome;
+use crate::context::Outcome;
 use crate::spec::{Handler, ResultSpec, ServiceSpec};
 use monitor_event::node_event::{EventFilter, EventKind};
 use monitor_event::outcome::{CallResult, Refusal};

@@ -1,7 +1,7 @@
 //! `insert_message` and `remove_message`: changes to the message queue of a process.
 
 use crate::context::CallContext;
-use crate::outcome::{Outcome, flatten};
+use crate::context::{Outcome, flatten};
 use crate::spec;
 use crate::spec::{ExecutionLevel, Handler, ServiceSpec};
 use monitor_event::outcome::{CallResult, Refusal};
@@ -84,12 +84,18 @@ fn remove(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal>
 }
 
 /// The outcome of a change: done by the system, or to be executed by the process.
-pub(super) fn change_outcome(ctx: &mut CallContext<'_>, named: &Value, change: QueueChange) -> Outcome {
+pub(super) fn change_outcome(
+    ctx: &mut CallContext<'_>,
+    named: &Value,
+    change: QueueChange,
+) -> Outcome {
     match change {
         QueueChange::Done => CallResult::ok().into(),
         QueueChange::InProcess(work) => {
             let list = Value::List(vec![named.clone()]);
-            ctx.act_on(&list, &platform::ProcessAction::Work(work), |ctx, report| ctx.acknowledge(report))
+            ctx.act_on(&list, &platform::ProcessAction::Work(work), |ctx, report| {
+                ctx.acknowledge(report)
+            })
         }
     }
 }

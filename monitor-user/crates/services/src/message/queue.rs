@@ -8,7 +8,7 @@ use monitor_event::right::Right;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::text::Binary;
 use monitor_omis::{Dialect, Status, Value};
-use monitor_platform::message_queue::{QueueDetail, QueuedMessage, QueueContent};
+use monitor_platform::message_queue::{QueueContent, QueueDetail, QueuedMessage};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
@@ -83,7 +83,8 @@ fn queue_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, R
     let [named, flags] = args else { unreachable!("the specification has two parameters") };
     let flags = spec::flags(Some(flags), FLAGS)?;
     let process = ctx.process(named)?;
-    let depth = if flags >> CONTENTS & 1 == 1 { QueueDetail::Contents } else { QueueDetail::Headers };
+    let depth =
+        if flags >> CONTENTS & 1 == 1 { QueueDetail::Contents } else { QueueDetail::Headers };
     let messages = match ctx.platform.queued_messages(process.id, depth)? {
         QueueContent::Messages(messages) => messages,
         QueueContent::Length(length) if flags == 0 => {

@@ -2,8 +2,8 @@
 
 use super::change::change_outcome;
 use crate::context::CallContext;
+use crate::context::{Outcome, flatten};
 use crate::event::call::{call_filter, only_supported_in};
-use crate::outcome::{Outcome, flatten};
 use crate::spec;
 use crate::spec::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
 use monitor_event::node_event::{EventFilter, EventKind, Predicate};

@@ -2,7 +2,7 @@
 
 use super::calls;
 use super::spec::{BLANK, EVERY, MONITOR_NAME, NAME, OPTIONS, PAIRS};
-use crate::outcome::flatten;
+use crate::context::flatten;
 use crate::spec::{Handler, ResultSpec, ServiceSpec};
 use monitor_event::node_event::EventKind;
 use monitor_omis::param_type::{Param, ParamType};

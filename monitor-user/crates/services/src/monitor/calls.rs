@@ -5,7 +5,7 @@
 
 use super::{events, json_value};
 use crate::context::CallContext;
-use crate::outcome::{Completion, Outcome, PendingCall};
+use crate::context::{Completion, Outcome, PendingCall};
 use monitor_event::node_event::{EventFilter, EventKind, Predicate};
 use monitor_event::outcome::{ActionReport, CallResult, Refusal};
 use monitor_event::right::SessionId;

@@ -1,7 +1,7 @@
 //! The services of `mon_` that sample, and those for all monitors.
 
 use super::calls;
-use crate::outcome::flatten;
+use crate::context::flatten;
 use crate::spec::{Handler, ResultSpec, ServiceSpec};
 use monitor_event::node_event::EventKind;
 use monitor_omis::param_type::{Param, ParamType};

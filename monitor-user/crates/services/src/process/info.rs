@@ -1,7 +1,7 @@
 //! `process_info`: identity, state and usage of processes.
 
 use crate::context::CallContext;
-use crate::outcome::Outcome;
+use crate::context::Outcome;
 use crate::spec;
 use crate::spec::{ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec};
 use monitor_event::outcome::{CallResult, Refusal};

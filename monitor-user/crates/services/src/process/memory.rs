@@ -2,7 +2,7 @@
 
 use super::{CONTROLLED, TID, act_on_one};
 use crate::context::CallContext;
-use crate::outcome::Outcome;
+use crate::context::Outcome;
 use crate::spec;
 use crate::spec::{ExecutionLevel, ResultSpec, ServiceSpec, integer};
 use monitor_control::FrameNames;
@@ -43,7 +43,8 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 10 [0] write_memory(0); 11 [0] read_memory(0,[9,9,2])"],
         handler: spec::Handler::Manipulation(|ctx, args| {
             let bytes = args[2].bytes().unwrap_or_default().into_owned();
-            let act = integer(&args[1], "address").map(|address| ProcessAction::Write(address, bytes));
+            let act =
+                integer(&args[1], "address").map(|address| ProcessAction::Write(address, bytes));
             act_on_one(ctx, &args[0], act)
         }),
         ..CONTROLLED
@@ -87,7 +88,9 @@ pub const SERVICES: &[ServiceSpec] = &[
                data and bss. `member` is always empty: no archive is mapped on Linux.",
         examples: &["process 7\nattach 7\n> 10 [0] loader_information(7)\n\
                      < 10 [0] loader_information(0,[\"/bin/a\",\"\",4096,256,8192,64,8256,32])"],
-        handler: spec::Handler::Synchronous(|ctx, args| act_on_one(ctx, &args[0], Ok(ProcessAction::Loader))),
+        handler: spec::Handler::Synchronous(|ctx, args| {
+            act_on_one(ctx, &args[0], Ok(ProcessAction::Loader))
+        }),
         ..CONTROLLED
     },
 ];

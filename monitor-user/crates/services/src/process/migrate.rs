@@ -7,7 +7,7 @@
 use super::start::{attach_started, check_may_start};
 use super::{CONTROLLED, TID};
 use crate::context::CallContext;
-use crate::outcome::{Completion, Outcome, PendingCall, flatten};
+use crate::context::{Completion, Outcome, PendingCall, flatten};
 use crate::spec;
 use crate::spec::{ExecutionLevel, ResultSpec, ServiceSpec};
 use crate::timeouts;

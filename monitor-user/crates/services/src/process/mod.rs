@@ -8,7 +8,7 @@ pub mod start;
 pub mod stop;
 
 use super::context::CallContext;
-use super::outcome::Outcome;
+use super::context::Outcome;
 use super::spec::{ExecutionLevel, ServiceSpec};
 use monitor_event::outcome::{ActionReport, CallResult, Refusal};
 use monitor_event::right::Right;
@@ -23,7 +23,11 @@ const CONTROLLED: ServiceSpec =
 const TID: Param = Param { name: "tid", param_type: ParamType::Process };
 
 /// Does an action to one process, and returns its result.
-fn act_on_one(ctx: &mut CallContext<'_>, tid: &Value, act: Result<ProcessAction, Refusal>) -> Outcome {
+fn act_on_one(
+    ctx: &mut CallContext<'_>,
+    tid: &Value,
+    act: Result<ProcessAction, Refusal>,
+) -> Outcome {
     match act {
         Ok(act) => ctx.act_on(&Value::List(vec![tid.clone()]), &act, single_result),
         Err(why) => CallResult::from(why).into(),

@@ -4,7 +4,7 @@
 
 use super::{CONTROLLED, TID, act_on_one};
 use crate::context::CallContext;
-use crate::outcome::Outcome;
+use crate::context::Outcome;
 use crate::spec;
 use crate::spec::{ExecutionLevel, ResultSpec, ServiceSpec, integer};
 use monitor_event::outcome::Refusal;
@@ -77,7 +77,8 @@ pub const SERVICES: &[ServiceSpec] = &[
         handler: spec::Handler::Manipulation(|ctx, args| {
             let values = args[2].list().unwrap_or_default().iter().filter_map(Value::float);
             let values = values.collect();
-            let act = integer(&args[1], "register").map(|first| ProcessAction::SetFloats(first, values));
+            let act =
+                integer(&args[1], "register").map(|first| ProcessAction::SetFloats(first, values));
             act_on_one(ctx, &args[0], act)
         }),
         ..THREAD_SERVICE

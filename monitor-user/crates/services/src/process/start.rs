@@ -3,7 +3,8 @@
 
 use super::CONTROLLED;
 use crate::context::CallContext;
-use crate::outcome::{Outcome, PendingCall};
+use crate::context::{Outcome, PendingCall};
+use crate::session::StartOptions;
 use crate::spec;
 use crate::spec::{ExecutionLevel, ResultSpec, ServiceSpec};
 use monitor_control::LaunchSpec;
@@ -67,14 +68,6 @@ pub const SERVICES: &[ServiceSpec] = &[
         ..ANYWHERE
     },
 ];
-
-/// Options for programs that a session starts on a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StartOptions {
-    folder: Option<PathBuf>,
-    environment: Option<Vec<(Vec<u8>, Vec<u8>)>>,
-    streams: [Option<PathBuf>; 3],
-}
 
 fn options(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
     let [folder, environment, streams] = args else {
@@ -162,7 +155,8 @@ pub(super) fn attach_started(ctx: &mut CallContext<'_>, report: ActionReport) ->
     match report.by_process.into_iter().next() {
         Some((started, Ok(_))) => {
             // The backend may know its start time more precisely.
-            let seen = ctx.platform.read_processes(&[started.pid]).unwrap_or_default().into_iter().next();
+            let seen =
+                ctx.platform.read_processes(&[started.pid]).unwrap_or_default().into_iter().next();
             let seen = seen.map(|it| it.id).filter(|id| is_same(*id, started));
             let id = seen.unwrap_or(started);
             ctx.session.attach(id);

@@ -2,8 +2,8 @@
 
 use super::CONTROLLED;
 use crate::context::CallContext;
+use crate::context::Outcome;
 use crate::lower::StoredCall;
-use crate::outcome::Outcome;
 use crate::spec;
 use crate::spec::{ServiceSpec, integer};
 use monitor_event::action::Step;
@@ -48,7 +48,9 @@ pub const SERVICES: &[ServiceSpec] = &[
         help: "Sends a signal, by its number on this node. A stopped process takes it when it \
                runs again, SIGKILL at once.",
         examples: &["process 7\nattach 7\n> 10 [0] kill([7],9)\n< 10 [0] kill(0)"],
-        handler: spec::Handler::Manipulation(|ctx, args| with_number(ctx, args, ProcessAction::Kill)),
+        handler: spec::Handler::Manipulation(|ctx, args| {
+            with_number(ctx, args, ProcessAction::Kill)
+        }),
         lower: Some(kill_in_kernel),
         ..CONTROLLED
     },
@@ -59,12 +61,18 @@ pub const SERVICES: &[ServiceSpec] = &[
                privilege. Real-time and deadline scheduling ignore it.",
         examples: &["process 7\nattach 7\n> 10 [0] nice([7],5); 11 [0] process_info([7],16)\n\
                      < 10 [0] nice(0); 11 [0] process_info(0,1,[7,5])"],
-        handler: spec::Handler::Manipulation(|ctx, args| with_number(ctx, args, ProcessAction::Nice)),
+        handler: spec::Handler::Manipulation(|ctx, args| {
+            with_number(ctx, args, ProcessAction::Nice)
+        }),
         ..CONTROLLED
     },
 ];
 
-fn with_number(ctx: &mut CallContext<'_>, args: &[Value], act: fn(i32) -> ProcessAction) -> Outcome {
+fn with_number(
+    ctx: &mut CallContext<'_>,
+    args: &[Value],
+    act: fn(i32) -> ProcessAction,
+) -> Outcome {
     let number = integer::<i32>(&args[1], "32-bit integer");
     match number {
         Ok(number) => ctx.act_on(&args[0], &act(number), |ctx, report| ctx.acknowledge(report)),

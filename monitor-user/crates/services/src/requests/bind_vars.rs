@@ -89,3 +89,12 @@ impl EventBindings {
 fn unbound(var: &Var) -> Refusal {
     Refusal::new(Status::UNBOUND_VAR, format!("the event has no value for `{var}`"))
 }
+
+/// The values of expressions whose variables are bound.
+pub fn bound_values(exprs: Vec<Expr>) -> Vec<Value> {
+    let value = |expr| match expr {
+        Expr::Value(value) => Some(value),
+        Expr::Var(_) | Expr::List(_) => None,
+    };
+    exprs.into_iter().filter_map(value).collect()
+}

@@ -23,7 +23,7 @@ impl RequestEngine {
         let mut all: Vec<(u64, answer::RuleSummary)> = Vec::new();
         for state in sessions {
             for (id, rule) in &state.stored.requests {
-                let mut row = row(&self.registry, state, (*id, rule));
+                let mut row = row(&self.shared.registry, state, (*id, rule));
                 if rule.kernel.is_installed {
                     let key = (state.session.tool.session, *id);
                     // The kernel's count includes the events that it reported.

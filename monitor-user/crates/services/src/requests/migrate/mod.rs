@@ -13,7 +13,7 @@ mod state;
 mod step;
 
 use super::packet::PartId;
-use super::run::ResultTarget;
+use super::packet::ResultTarget;
 use super::{RequestEngine, Turn};
 use crate::timeouts;
 use monitor_event::outcome::ProcessResults;

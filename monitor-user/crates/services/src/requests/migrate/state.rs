@@ -3,8 +3,7 @@
 //! Actions of this node always report a result or a loss, so they have no deadline: the process may
 //! have been ended meanwhile. All other steps time out.
 
-use super::super::packet::{Packet, PacketBody, PartId};
-use super::super::run::ResultTarget;
+use super::super::packet::{Packet, PacketBody, PartId, ResultTarget};
 use crate::timeouts;
 use monitor_event::node_event::EventKind;
 use monitor_event::outcome::Refusal;

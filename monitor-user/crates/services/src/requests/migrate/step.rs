@@ -12,14 +12,21 @@ use monitor_model::id::Identity;
 use monitor_model::id::is_same;
 use monitor_model::sample::Process;
 use monitor_omis::Status;
-use monitor_platform::{ProcessAction, ActionContext};
+use monitor_platform::{ActionContext, ProcessAction};
 
 impl RequestEngine {
-    pub(super) fn start_action(&mut self, ticket: Ticket, act: &ProcessAction, turn: &mut Turn<'_>) {
+    pub(super) fn start_action(
+        &mut self,
+        ticket: Ticket,
+        act: &ProcessAction,
+        turn: &mut Turn<'_>,
+    ) {
         let Some(migration) = self.migrations.running.get(&ticket) else { return };
         let (tool, on) = (migration.tool, [migration.id]);
         let on = if matches!(act, ProcessAction::Return(_)) { &[][..] } else { &on[..] };
-        if let Some(each) = turn.platform.perform(ActionContext { ticket, tool: &tool, held_thread: None }, act, on) {
+        if let Some(each) =
+            turn.platform.perform(ActionContext { ticket, tool: &tool, held_thread: None }, act, on)
+        {
             let _is_there = self.take_action_result(ticket, &each);
         }
     }
@@ -71,7 +78,7 @@ impl RequestEngine {
         }
         let Some(migration) = self.migrations.running.get_mut(&ticket) else { return };
         migration.enter(MigrationStep::Restoring, turn.now);
-        turn.out.push(EngineOutput::Packet(migration.restore(self.node, ticket)));
+        turn.out.push(EngineOutput::Packet(migration.restore(self.shared.node, ticket)));
         if let Some(state) = self.sessions.get_mut(&migration.tool.session) {
             let _again = state.nodes.insert(migration.to);
         }
@@ -117,7 +124,7 @@ impl RequestEngine {
                 rule.filter.processes.follow(old, id);
             }
         }
-        self.is_stale = true;
+        self.shared.is_stale = true;
         let text = format!("{}; it continues here", why.text);
         self.finish_migration(ticket, Refusal { text, ..why }.into(), turn);
     }
@@ -142,7 +149,7 @@ impl RequestEngine {
         let Some(migration) = self.migrations.running.remove(&ticket) else { return };
         let session = migration.tool.session;
         if !self.sessions.contains_key(&session) {
-            turn.out.push(EngineOutput::Packet(migration.leave_packet(self.node)));
+            turn.out.push(EngineOutput::Packet(migration.leave_packet(self.shared.node)));
             if !self.migrations.has_of(session) {
                 turn.platform.session_ended(&migration.tool);
             }
