@@ -6,7 +6,7 @@
 
 use super::error::ControlError;
 use super::stopped_batch::StoppedBatch;
-use monitor_event::thread::{Argument, Target};
+use monitor_event::{Argument, Target};
 use monitor_model::id::Identity;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

@@ -4,7 +4,7 @@
 //! about it and its threads. A process that has ended is `ControlError::Gone`.
 
 use super::error::ControlError;
-use monitor_event::thread::Target;
+use monitor_event::Target;
 use monitor_model::id::{Identity, Ns, Pid};
 use monitor_sys::clock;
 use monitor_sys::pidfd::PidFd;

@@ -4,7 +4,7 @@
 
 use super::error::ControlError;
 use super::process_ref::{ProcessRef, raw_pid};
-use monitor_event::thread::Target;
+use monitor_event::Target;
 use monitor_model::id::Pid;
 use monitor_sys::pidfd::PidFd;
 use rustix::io::Errno;

@@ -5,11 +5,7 @@
 
 use super::engine_api::EngineApi;
 use super::session::Session;
-use monitor_event::outcome::ProcessResults;
-use monitor_event::outcome::{ActionReport, CallResult, Refusal};
-use monitor_event::right::Right;
-use monitor_event::thread::Target;
-use monitor_event::thread::Ticket;
+use monitor_event::{ActionReport, CallResult, Refusal, Right, Target, Ticket};
 use monitor_model::id::{Identity, Ns};
 use monitor_model::sample::Process;
 use monitor_omis::object::{Object, Objects};
@@ -164,19 +160,27 @@ impl CallContext<'_> {
         if ids.is_empty() {
             return self.list_result(&chosen.failed, 0).into();
         }
-        let failed = chosen.failed;
-        match self.start_action(act, &ids) {
-            Some(each) => then(self, ActionReport { by_process: each, failed }).into(),
-            None => Outcome::Pending(PendingCall { then, failed }),
-        }
+        self.start_action(act, (&ids, chosen.failed), then)
     }
 
-    /// Starts an action for the calling tool, on these processes or on none. Returns its results if
-    /// it is done at once.
-    pub fn start_action(&mut self, act: &ProcessAction, on: &[Identity]) -> Option<ProcessResults> {
+    /// Does an action that has no process yet.
+    pub fn act_on_none(&mut self, act: &ProcessAction, then: Completion) -> Outcome {
+        self.start_action(act, (&[], Vec::new()), then)
+    }
+
+    /// Starts an action for the calling tool; its outcome is there if it is done at once.
+    fn start_action(
+        &mut self,
+        act: &ProcessAction,
+        (on, failed): (&[Identity], Vec<(Value, Refusal)>),
+        then: Completion,
+    ) -> Outcome {
         let by =
             ActionContext { ticket: self.ticket, tool: &self.session.tool, held_thread: self.held };
-        self.platform.perform(by, act, on)
+        match self.platform.perform(by, act, on) {
+            Some(by_process) => then(self, ActionReport { by_process, failed }).into(),
+            None => Outcome::Pending(PendingCall { then, failed }),
+        }
     }
 
     /// The result for a list of which `n_served` processes were acted on.

@@ -4,10 +4,7 @@
 
 use super::counter::InstrumentRegistry;
 use super::diag::DiagCounters;
-use monitor_event::ExecutionPlace;
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_event::right::SessionId;
-use monitor_event::thread::Ticket;
+use monitor_event::{CallResult, ExecutionPlace, Refusal, SessionId, Ticket};
 use monitor_omis::{RequestId, Value};
 
 /// An external service.

@@ -11,7 +11,7 @@ use super::criu::POLL_INTERVAL;
 use super::dump::{DumpJob, DumpVerdict};
 use super::recover::RecoverJob;
 use super::restore::RestoreJob;
-use monitor_event::thread::Target;
+use monitor_event::Target;
 use monitor_model::id::Identity;
 use std::time::Instant;
 

@@ -3,16 +3,15 @@
 //! In: a process, or its dump. Out: whether it can be dumped; that a dump has started. A process
 //! that a tool holds, traces or probes is refused: breakpoints and stops would be dumped with it.
 
-use super::super::checkpoint;
 use super::super::deadline::DeadlineWait;
 use super::super::error::ControlError;
 use super::super::messages::{DumpLocation, ProbeLocation, RequestTag, ToolId, WorkerReply};
 use super::super::process_ref::ProcessRef;
 use super::super::stop::StopTable;
 use super::super::trace::Tracer;
-use super::super::uprobe_patches;
+use super::super::{checkpoint, uprobe_patches};
 use super::{Answer, Executor, done, open};
-use monitor_event::thread::Target;
+use monitor_event::Target;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::Duration;

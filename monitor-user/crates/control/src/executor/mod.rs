@@ -11,21 +11,17 @@ use super::checkpoint::{CheckpointJobs, CriuCheck};
 use super::deadline::DeadlineWait;
 use super::error::ControlError;
 use super::event_pos::EventPositions;
-use super::loader;
-use super::memory;
 use super::messages::{
     CodePos, LaunchSpec, NumberedRequest, ProbeLocation, RequestTag, StopMethod, ToolId,
     WorkerEvent, WorkerReply, WorkerRequest,
 };
 use super::process_ref::ProcessRef;
-use super::signal;
-use super::start;
 use super::stop::{self, Guards, StopTable};
 use super::stop_reason::StopReason;
 use super::stopped_batch::StoppedBatch;
 use super::trace::{BreakpointSite, PlanRequest, Tracer, TracerFate};
-use super::uprobe_patches;
-use monitor_event::thread::Target;
+use super::{loader, memory, signal, start, uprobe_patches};
+use monitor_event::Target;
 use monitor_model::id::Identity;
 use monitor_sys::pidfd::PidFd;
 use monitor_sys::ptrace::wait_status;

@@ -11,7 +11,7 @@ use super::super::process_ref::ProcessRef;
 use super::super::trace::check_code;
 use super::super::unwind;
 use super::{Answer, Executor, done, open, request_deadline};
-use monitor_event::thread::Target;
+use monitor_event::Target;
 
 /// Most registers of one request.
 const REGISTERS: u16 = 64;

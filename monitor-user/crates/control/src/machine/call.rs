@@ -8,7 +8,7 @@ use super::super::error::ControlError;
 use super::super::memory;
 use super::super::process_ref::ProcessRef;
 use super::{Floats, Registers};
-use monitor_event::thread::Argument;
+use monitor_event::Argument;
 use monitor_sys::ptrace;
 
 const RED_ZONE: u64 = 128;

@@ -6,10 +6,9 @@
 
 use super::super::error::ControlError;
 use super::super::machine::{DebugSlots, SLOTS};
-use super::super::memory;
 use super::super::messages::{Patch, ProbeLocation, RequestTag, ToolId};
 use super::super::process_ref::{ProcessRef, proc_result};
-use super::super::uprobe_patches;
+use super::super::{memory, uprobe_patches};
 use super::insn_boundary::{InsnBoundary, insn_boundary};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 

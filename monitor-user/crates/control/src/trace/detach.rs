@@ -9,10 +9,9 @@ use super::super::error::ControlError;
 use super::super::machine::{self, DebugSlots};
 use super::super::messages::Patch;
 use super::super::process_ref::ProcessRef;
-use super::Tracer;
-use super::breakpoint;
 use super::process::TracedProcess;
 use super::tracee::{RunState, Tracee};
+use super::{Tracer, breakpoint};
 use std::time::Duration;
 
 /// Most time to wait for threads; a process must run again within a second.

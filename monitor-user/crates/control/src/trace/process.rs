@@ -10,7 +10,7 @@ use super::super::process_ref::{ProcessRef, thread_identity};
 use super::super::stop_reason::{MAX_EVENT_HOLD, StopReason};
 use super::breakpoint::Breakpoints;
 use super::tracee::{NewThread, RunState, Tracee};
-use monitor_event::thread::Target;
+use monitor_event::Target;
 use monitor_sys::ptrace;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

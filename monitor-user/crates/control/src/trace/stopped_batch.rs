@@ -7,17 +7,16 @@
 use super::super::deadline::DeadlineWait;
 use super::super::error::ControlError;
 use super::super::machine::Registers;
-use super::super::memory;
 use super::super::messages::WorkerEventKind;
 use super::super::process_ref::ProcessRef;
 use super::super::stop_reason::StopReason;
 use super::super::stopped_batch::{StoppedBatch, StoppedOperand, StoppedStep};
-use super::super::unwind;
+use super::super::{memory, unwind};
 use super::process::TracedProcess;
 use super::thread_plan::ThreadPlan;
 use super::tracee::{NewThread, RunState, Tracee};
 use super::{PlanRequest, Tracer, begin_call};
-use monitor_event::thread::Argument;
+use monitor_event::Argument;
 use std::time::Duration;
 
 /// The instruction `syscall` of x86-64.

@@ -8,7 +8,7 @@ use super::super::messages::{
     WorkerRequest,
 };
 use super::super::process_ref::tick_identity;
-use monitor_event::thread::Target;
+use monitor_event::Target;
 use monitor_model::id::Identity;
 use monitor_sys::pidfd::PidFd;
 use rustix::process::Signal;

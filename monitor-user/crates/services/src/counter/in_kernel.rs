@@ -8,14 +8,14 @@ use super::gauge_integral::GaugeIntegral;
 use super::instrument::{Instrument, InstrumentKind, InstrumentState};
 use super::stopwatch::Stopwatch;
 use super::summary::Summary;
-use crate::context::CallContext;
+use crate::CallContext;
 use crate::lower::StoredCall;
 use monitor_backend::rule::aggregates;
 use monitor_backend::rule::insn::{GaugeChange, TimerScope};
+use monitor_event::Trace;
 use monitor_event::action::{
     EXTREMES, KernelCounter, KernelCounterKind, KernelCounterValue, Operand, Step,
 };
-use monitor_event::trace::Trace;
 use monitor_model::id::Ns;
 use monitor_omis::{Expr, Value, Var};
 use monitor_platform::Platform;

@@ -6,8 +6,7 @@ use super::gauge_integral::GaugeIntegral;
 use super::stopwatch::Stopwatch;
 use super::summary::Summary;
 use monitor_backend::rule::insn::{GaugeChange, TimerScope};
-use monitor_event::outcome::Refusal;
-use monitor_event::trace::Trace;
+use monitor_event::{Refusal, Trace};
 use monitor_model::id::Ns;
 use monitor_omis::{Status, Text, Value};
 

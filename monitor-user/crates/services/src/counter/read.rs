@@ -4,22 +4,20 @@ use super::in_kernel::InstrumentValue;
 use super::instrument::{Instrument, InstrumentState};
 use super::summary::Summary;
 use super::{BLANK, NAME, NAMES, in_kernel, named};
-use crate::context::CallContext;
-use crate::spec;
-use crate::spec::{ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec};
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_event::trace;
+use crate::spec::param;
+use crate::{CallContext, ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec, spec};
 use monitor_event::trace::Record;
+use monitor_event::{CallResult, Refusal, trace};
 use monitor_model::id::Ns;
-use monitor_omis::param_type::{Param, ParamType};
+use monitor_omis::param_type::ParamType;
 use monitor_omis::{Status, Value};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "cnt_read",
-        params: &[NAMES, Param { name: "flags", param_type: ParamType::Integer }],
-        results: &[ResultSpec { name: "instruments", kind: "{any name; any...}*" }],
+        params: &[NAMES, param("flags", ParamType::Integer)],
+        results: &[ResultSpec::new("instruments", "{any name; any...}*")],
         flags: FLAGS,
         level: ExecutionLevel::Anywhere,
         help: "Returns for each instrument its name and the values that `flags` selects, in the \
@@ -35,10 +33,10 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "cnt_records",
-        params: &[NAME, Param { name: "most", param_type: ParamType::Integer }],
+        params: &[NAME, param("most", ParamType::Integer)],
         results: &[
-            ResultSpec { name: "lost", kind: "integer" },
-            ResultSpec { name: "records", kind: "{integer time; any...}*" },
+            ResultSpec::new("lost", "integer"),
+            ResultSpec::new("records", "{integer time; any...}*"),
         ],
         level: ExecutionLevel::Anywhere,
         help: "Returns the last records of a trace, the oldest first, each with its time in \

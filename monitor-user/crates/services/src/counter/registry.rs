@@ -5,8 +5,7 @@
 
 use super::instrument::{Instrument, InstrumentKind};
 use monitor_event::node_event::FIRST_SHARED;
-use monitor_event::outcome::Refusal;
-use monitor_event::right::SessionId;
+use monitor_event::{Refusal, SessionId};
 use monitor_model::id::Ns;
 use monitor_omis::number::Int;
 use monitor_omis::{Status, Text, Value};

@@ -2,8 +2,7 @@
 //!
 //! In: a stored action. Out: the action with values only, or why it cannot be called.
 
-use monitor_event::outcome::Refusal;
-use monitor_event::thread::HeldThread;
+use monitor_event::{HeldThread, Refusal};
 use monitor_omis::{Arg, Basic, Expr, Name, Node, NodeRef, Status, Value, Var};
 
 /// The values of the variables for one event and one session.

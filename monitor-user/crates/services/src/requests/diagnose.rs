@@ -5,11 +5,7 @@
 
 use super::{RequestEngine, Turn};
 use crate::diag::{DiagEvent, Threshold};
-use monitor_event::node_event::{EventKind, NodeEvent};
-use monitor_event::outcome::EventParam;
-use monitor_event::right::SessionId;
-use monitor_event::tap::Edge;
-use monitor_event::tap::Tap;
+use monitor_event::{Edge, EventKind, EventParam, NodeEvent, SessionId, Tap};
 use monitor_format::diagnosis::{DIAG_FORMATS, DiagFormat};
 use monitor_model::diagnosis::Diagnosis;
 use monitor_model::id::{Identity, Ns};

@@ -4,9 +4,7 @@
 //! disconnects, its pending calls are refused. `run.rs` forwards the calls.
 
 use super::packet::ResultTarget;
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_event::right::SessionId;
-use monitor_event::thread::Ticket;
+use monitor_event::{CallResult, Refusal, SessionId, Ticket};
 use monitor_omis::Status;
 use std::collections::{BTreeMap, VecDeque};
 

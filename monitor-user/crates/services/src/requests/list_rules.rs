@@ -6,7 +6,7 @@ use super::RequestEngine;
 use super::session::SessionState;
 use super::stored::StoredRequest;
 use crate::{ExecutionLevel, Registry};
-use monitor_event::right::Tool;
+use monitor_event::Tool;
 use monitor_omis::{Request, RequestId, print};
 use monitor_platform::Platform;
 use monitor_protocol::answer;

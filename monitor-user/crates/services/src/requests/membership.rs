@@ -7,8 +7,7 @@
 use super::packet::{Packet, PacketBody, PartId};
 use super::{EngineOutput, RequestEngine, Turn};
 use crate::context::ClusterMember;
-use monitor_event::node_event::{EventKind, NodeEvent};
-use monitor_event::outcome::{EventParam, Refusal};
+use monitor_event::{EventKind, EventParam, NodeEvent, Refusal};
 use monitor_omis::{Arg, Basic, BytePos, Expr, Name, Node, NodeRef, Request, Status, Value};
 
 impl RequestEngine {

@@ -3,8 +3,7 @@
 //! Packets go through the total order of the cluster (`monitor_cluster::total_order`); replies and
 //! lines go beside it, directly to the node that waits for them.
 
-use monitor_event::outcome::CallResult;
-use monitor_event::right::{SessionId, Tool};
+use monitor_event::{CallResult, SessionId, Tool};
 use monitor_omis::{Arg, Basic, Dialect, Expr, Node, Reply, Request, Value};
 
 /// A member of an execution, as its node numbers them.

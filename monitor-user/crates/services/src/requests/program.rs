@@ -7,11 +7,10 @@
 use super::compile::{self, Compiled, CompilerInput};
 use super::stored::StoredRequest;
 use super::{RequestEngine, Turn};
+use crate::ServiceSpec;
 use crate::lower::StoredCall;
-use crate::spec::ServiceSpec;
 use monitor_event::action::Step;
-use monitor_event::node_event::{EventKind, ProcessSelector};
-use monitor_event::right::SessionId;
+use monitor_event::{EventKind, ProcessSelector, SessionId};
 use monitor_omis::{Basic, NodeRef, Var, param_type};
 use monitor_platform::{CompiledRule, CompiledRules, RuleKey, RuleTargets};
 use std::collections::BTreeMap;

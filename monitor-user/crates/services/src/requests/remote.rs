@@ -1,7 +1,6 @@
 //! Packets that arrive in the total order: requests from other nodes, and from this one.
 
-use super::packet::ResultTarget;
-use super::packet::{Packet, PacketBody, PacketReply};
+use super::packet::{Packet, PacketBody, PacketReply, ResultTarget};
 use super::session::SessionState;
 use super::{EngineOutput, RequestEngine, Turn};
 

@@ -8,16 +8,9 @@ use super::packet::{ClientReply, PacketBody, PacketReply, ResultTarget};
 use super::session_api::SessionApi;
 use super::stored::StoredRequest;
 use super::{EngineOutput, RequestEngine, Turn, check};
-use crate::context::CallContext;
 use crate::external_service::EXTERNAL_SERVICE;
-use crate::spec::Handler;
-use crate::{Outcome, ServiceSpec};
-use monitor_event::outcome::ActionReport;
-use monitor_event::outcome::ProcessResults;
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_event::right::SessionId;
-use monitor_event::thread::Target;
-use monitor_event::thread::Ticket;
+use crate::{CallContext, Handler, Outcome, ServiceSpec};
+use monitor_event::{ActionReport, CallResult, ProcessResults, Refusal, SessionId, Target, Ticket};
 use monitor_model::id::Identity;
 use monitor_omis::{
     Answer, Basic, Fault, Name, Reply, Request, RequestId, Status, Text, Value, param_type,

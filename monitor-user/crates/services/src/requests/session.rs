@@ -3,7 +3,7 @@
 use super::packet::{Packet, PacketBody, PartId};
 use super::stored::SessionStore;
 use crate::Session;
-use monitor_event::right::Tool;
+use monitor_event::Tool;
 use monitor_omis::define::Definitions;
 use monitor_omis::{Dialect, Node};
 use std::collections::BTreeSet;

@@ -4,7 +4,7 @@ use super::external_calls::ExternalCalls;
 use crate::Registry;
 use crate::counter::InstrumentRegistry;
 use crate::diag::DiagCounters;
-use monitor_event::right::SessionId;
+use monitor_event::SessionId;
 use monitor_omis::{Node, Value};
 use std::collections::{BTreeSet, VecDeque};
 

@@ -5,10 +5,7 @@
 pub mod number;
 pub mod scope;
 
-use monitor_event::node_event::{EventKind, NodeEvent};
-use monitor_event::outcome::Refusal;
-use monitor_event::right::Right;
-use monitor_event::right::Tool;
+use monitor_event::{EventKind, NodeEvent, Refusal, Right, Tool};
 use monitor_model::id::Identity;
 use monitor_model::sample::Process;
 use monitor_omis::{Dialect, Status, Value};

@@ -12,16 +12,11 @@
 mod state;
 mod step;
 
-use super::packet::PartId;
-use super::packet::ResultTarget;
+use super::packet::{PartId, ResultTarget};
 use super::{RequestEngine, Turn};
 use crate::timeouts;
-use monitor_event::outcome::ProcessResults;
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_event::right::SessionId;
-use monitor_event::thread::Ticket;
-use monitor_model::id::is_same;
-use monitor_model::id::{Identity, Ns};
+use monitor_event::{CallResult, ProcessResults, Refusal, SessionId, Ticket};
+use monitor_model::id::{Identity, Ns, is_same};
 use monitor_omis::{Node, Status};
 use monitor_platform::ProcessAction;
 pub use state::Migrations;

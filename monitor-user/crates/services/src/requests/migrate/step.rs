@@ -4,12 +4,9 @@
 
 use super::super::{EngineOutput, RequestEngine, Turn};
 use super::state::{Migration, MigrationStep};
-use monitor_event::node_event::{EventKind, NodeEvent};
-use monitor_event::outcome::{CallResult, EventParam, Refusal};
-use monitor_event::thread::Ticket;
+use monitor_event::{CallResult, EventKind, EventParam, NodeEvent, Refusal, Ticket};
 use monitor_model::field::ProcessField;
-use monitor_model::id::Identity;
-use monitor_model::id::is_same;
+use monitor_model::id::{Identity, is_same};
 use monitor_model::sample::Process;
 use monitor_omis::Status;
 use monitor_platform::{ActionContext, ProcessAction};
