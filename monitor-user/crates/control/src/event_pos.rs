@@ -4,9 +4,8 @@
 //! in the kernel's trampoline for it. Registers are read as they were at the event, and written as
 //! if the thread were still there.
 
-use super::error::ControlError;
-use super::machine::Registers;
 use super::messages::{CodePos, RequestTag, ToolId};
+use super::{error::ControlError, machine::Registers};
 use std::collections::BTreeMap;
 
 /// Event positions by thread, tool and tag.

@@ -4,13 +4,11 @@
 //! the same program, so there are no version numbers and no defaults for missing fields.
 //! Framing is in `user_worker::frame`.
 
-use super::error::ControlError;
-use super::stopped_batch::StoppedBatch;
+use super::{error::ControlError, stopped_batch::StoppedBatch};
 use monitor_event::{Argument, Target};
 use monitor_model::id::Identity;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 /// The tool that makes a request. What one tool holds, no other tool can release.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,8 +6,7 @@
 use super::error::ControlError;
 use monitor_event::Target;
 use monitor_model::id::{Identity, Ns, Pid};
-use monitor_sys::clock;
-use monitor_sys::pidfd::PidFd;
+use monitor_sys::{clock, pidfd::PidFd};
 use procfs::process::{Process, Stat, Status};
 use procfs::{ProcError, ProcResult};
 use rustix::process::Signal;

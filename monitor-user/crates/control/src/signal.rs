@@ -9,8 +9,7 @@ use monitor_model::id::Pid;
 use monitor_sys::pidfd::PidFd;
 use rustix::io::Errno;
 use rustix::process::{Pid as RawPid, setpriority_process};
-use std::collections::BTreeSet;
-use std::io;
+use std::{collections::BTreeSet, io};
 
 /// Signals are 1 to 64 on all supported architectures.
 const LAST_SIGNAL: i32 = 64;

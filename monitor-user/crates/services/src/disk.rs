@@ -8,8 +8,7 @@ use super::spec::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
 use crate::spec::param;
 use monitor_event::{CallResult, Refusal, Right};
 use monitor_model::field::ProcessField as F;
-use monitor_omis::param_type::ParamType;
-use monitor_omis::{Status, Text, Value};
+use monitor_omis::{Status, Text, Value, param_type::ParamType};
 
 const BLANK: ServiceSpec = ServiceSpec { prefix: "pio_", ..ServiceSpec::BASE };
 

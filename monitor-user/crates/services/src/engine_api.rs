@@ -2,8 +2,7 @@
 //!
 //! The request engine implements it (`requests/session_api.rs`); services name objects by number.
 
-use super::counter::InstrumentRegistry;
-use super::diag::DiagCounters;
+use super::{counter::InstrumentRegistry, diag::DiagCounters};
 use monitor_event::{CallResult, ExecutionPlace, Refusal, SessionId, Ticket};
 use monitor_omis::{RequestId, Value};
 

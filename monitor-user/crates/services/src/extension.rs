@@ -4,8 +4,7 @@ use super::context::{CallContext, Outcome};
 use super::spec::{Handler, ResultSpec, ServiceSpec};
 use crate::spec::param;
 use monitor_event::{CallResult, Refusal};
-use monitor_omis::param_type::ParamType;
-use monitor_omis::{Dialect, Status, Text, Value};
+use monitor_omis::{Dialect, Status, Text, Value, param_type::ParamType};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[

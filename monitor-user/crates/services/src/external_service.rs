@@ -9,8 +9,7 @@ use super::engine_api::ExternalService;
 use super::spec::{Handler, ResultSpec, ServiceSpec};
 use crate::spec::{param, params};
 use monitor_event::{CallResult, Refusal};
-use monitor_omis::param_type::ParamType;
-use monitor_omis::{Name, Status, Value};
+use monitor_omis::{Name, Status, Value, param_type::ParamType};
 
 /// The specification of every external service: its provider checks the parameters.
 pub const EXTERNAL_SERVICE: ServiceSpec = ServiceSpec {

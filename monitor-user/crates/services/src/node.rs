@@ -5,8 +5,7 @@ use super::spec::{FlagSpec, Handler, ResultSpec, ServiceSpec};
 use crate::spec::param;
 use monitor_event::{CallResult, EventFilter, EventKind, Refusal};
 use monitor_model::field::ProcessField;
-use monitor_omis::Value;
-use monitor_omis::param_type::ParamType;
+use monitor_omis::{Value, param_type::ParamType};
 use std::collections::BTreeSet;
 
 const NODE: &[ResultSpec] = &[ResultSpec::new("node_number", "integer")];

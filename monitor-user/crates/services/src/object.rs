@@ -2,12 +2,10 @@
 //! 8.2).
 
 use super::context::{CallContext, Outcome};
-use super::engine_api::EngineApi;
-use super::lower::StoredCall;
 use super::spec::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
+use super::{engine_api::EngineApi, lower::StoredCall};
 use crate::spec::param;
-use monitor_event::action::Step;
-use monitor_event::{CallResult, EventFilter, EventKind, ExecutionPlace, Refusal};
+use monitor_event::{CallResult, EventFilter, EventKind, ExecutionPlace, Refusal, action::Step};
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{RequestId, Status, Value};
 

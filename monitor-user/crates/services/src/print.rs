@@ -4,8 +4,7 @@ use super::context::{CallContext, Outcome};
 use super::spec::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
 use crate::spec::param;
 use monitor_event::CallResult;
-use monitor_omis::Value;
-use monitor_omis::param_type::ParamType;
+use monitor_omis::{Value, param_type::ParamType};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {

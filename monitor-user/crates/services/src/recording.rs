@@ -5,12 +5,9 @@ use super::spec::{Handler, ResultSpec, ServiceSpec};
 use crate::spec::param;
 use monitor_event::{ActionReport, CallResult, Refusal};
 use monitor_model::id::Ns;
-use monitor_omis::param_type::ParamType;
-use monitor_omis::{Status, Value};
+use monitor_omis::{Status, Value, param_type::ParamType};
 use monitor_sampling::visibility::Visibility;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path};
 
 const SECOND_NS: u64 = 1_000_000_000;
 

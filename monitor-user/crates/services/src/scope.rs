@@ -7,10 +7,8 @@ use super::context::{CallContext, Outcome};
 use super::spec::{Handler, ResultSpec, ServiceSpec};
 use crate::spec::param;
 use monitor_event::{CallResult, Refusal, Right};
-use monitor_model::id::Pid;
-use monitor_model::sample::Process;
-use monitor_omis::param_type::ParamType;
-use monitor_omis::{Status, Value};
+use monitor_model::{id::Pid, sample::Process};
+use monitor_omis::{Status, Value, param_type::ParamType};
 use monitor_sampling::filter::Filter;
 
 /// Maximum number of patterns by which processes join a session.

@@ -4,8 +4,7 @@
 //! It holds no state; the handler is one function.
 
 use super::context::{CallContext, Outcome};
-use super::lower::LowerFn;
-use super::timeouts;
+use super::{lower::LowerFn, timeouts};
 use monitor_event::{CallResult, EventFilter, Refusal, Right};
 use monitor_model::id::Ns;
 use monitor_omis::param_type::{Param, ParamType};

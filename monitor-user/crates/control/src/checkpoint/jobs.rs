@@ -7,10 +7,8 @@
 use super::super::error::ControlError;
 use super::super::messages::{DumpLocation, RequestTag, ToolId, WorkerEvent, WorkerEventKind};
 use super::super::process_ref::{ProcessRef, tick_identity};
-use super::criu::POLL_INTERVAL;
 use super::dump::{DumpJob, DumpVerdict};
-use super::recover::RecoverJob;
-use super::restore::RestoreJob;
+use super::{criu::POLL_INTERVAL, recover::RecoverJob, restore::RestoreJob};
 use monitor_event::Target;
 use monitor_model::id::Identity;
 use std::time::Instant;

@@ -8,23 +8,20 @@ mod checkpoint;
 mod registers;
 
 use super::checkpoint::{CheckpointJobs, CriuCheck};
-use super::deadline::DeadlineWait;
-use super::error::ControlError;
-use super::event_pos::EventPositions;
 use super::messages::{
     CodePos, LaunchSpec, NumberedRequest, ProbeLocation, RequestTag, StopMethod, ToolId,
     WorkerEvent, WorkerReply, WorkerRequest,
 };
-use super::process_ref::ProcessRef;
 use super::stop::{self, Guards, StopTable};
-use super::stop_reason::StopReason;
-use super::stopped_batch::StoppedBatch;
 use super::trace::{BreakpointSite, PlanRequest, Tracer, TracerFate};
-use super::{loader, memory, signal, start, uprobe_patches};
+use super::{
+    deadline::DeadlineWait, error::ControlError, event_pos::EventPositions, loader, memory,
+    process_ref::ProcessRef, signal, start, stop_reason::StopReason, stopped_batch::StoppedBatch,
+    uprobe_patches,
+};
 use monitor_event::Target;
 use monitor_model::id::Identity;
-use monitor_sys::pidfd::PidFd;
-use monitor_sys::ptrace::wait_status;
+use monitor_sys::{pidfd::PidFd, ptrace::wait_status};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 

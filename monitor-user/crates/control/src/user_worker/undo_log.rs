@@ -2,12 +2,11 @@
 //!
 //! In: requests with their replies, and events. Out: requests that undo all of it.
 
-use super::super::error::ControlError;
 use super::super::messages::{
     DumpLocation, Patch, RequestTag, StopMethod, ToolId, WorkerEvent, WorkerEventKind, WorkerReply,
     WorkerRequest,
 };
-use super::super::process_ref::tick_identity;
+use super::super::{error::ControlError, process_ref::tick_identity};
 use monitor_event::Target;
 use monitor_model::id::Identity;
 use monitor_sys::pidfd::PidFd;

@@ -1,12 +1,9 @@
 //! `cnt_create`, `cnt_delete`, `cnt_reset`, `cnt_list`: the instruments that exist.
 
-use super::instrument::InstrumentKind as Sort;
-use super::{BLANK, NAME, NAMES, in_kernel, named};
-use crate::spec::param;
-use crate::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec};
+use super::{BLANK, NAME, NAMES, in_kernel, instrument::InstrumentKind as Sort, named};
+use crate::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, spec::param};
 use monitor_event::{CallResult, Refusal};
-use monitor_omis::param_type::ParamType;
-use monitor_omis::{Text, Value};
+use monitor_omis::{Text, Value, param_type::ParamType};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[

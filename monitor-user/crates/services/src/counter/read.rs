@@ -1,16 +1,13 @@
 //! `cnt_read` and `cnt_records`: the values of instruments.
 
-use super::in_kernel::InstrumentValue;
 use super::instrument::{Instrument, InstrumentState};
-use super::summary::Summary;
-use super::{BLANK, NAME, NAMES, in_kernel, named};
-use crate::spec::param;
-use crate::{CallContext, ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec, spec};
-use monitor_event::trace::Record;
-use monitor_event::{CallResult, Refusal, trace};
+use super::{BLANK, NAME, NAMES, in_kernel, in_kernel::InstrumentValue, named, summary::Summary};
+use crate::{
+    CallContext, ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec, spec, spec::param,
+};
+use monitor_event::{CallResult, Refusal, trace, trace::Record};
 use monitor_model::id::Ns;
-use monitor_omis::param_type::ParamType;
-use monitor_omis::{Status, Value};
+use monitor_omis::{Status, Value, param_type::ParamType};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[

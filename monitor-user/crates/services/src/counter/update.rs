@@ -1,11 +1,8 @@
 //! `cnt_add`, `cnt_set`, `cnt_record`, `cnt_start`, `cnt_stop`: updates of instruments, usually as
 //! actions of events.
 
-use super::instrument::Instrument;
-use super::stopwatch::Stopwatch;
-use super::{BLANK, NAME, in_kernel, named};
-use crate::spec::param;
-use crate::{CallContext, Handler, Outcome, ServiceSpec};
+use super::{BLANK, NAME, in_kernel, instrument::Instrument, named, stopwatch::Stopwatch};
+use crate::{CallContext, Handler, Outcome, ServiceSpec, spec::param};
 use monitor_backend::rule::insn::{GaugeChange, TimerScope};
 use monitor_event::{CallResult, Refusal};
 use monitor_model::id::Ns;

@@ -1,8 +1,7 @@
 //! The services of `diag_`.
 
 use super::{DiagEvent, ProbeSelection, Threshold};
-use crate::spec::param;
-use crate::{CallContext, Handler, Outcome, ResultSpec, ServiceSpec};
+use crate::{CallContext, Handler, Outcome, ResultSpec, ServiceSpec, spec::param};
 use monitor_event::{CallResult, EventFilter, EventKind, Refusal, Right};
 use monitor_format::diagnosis::{DIAG_FORMATS, DiagFormat};
 use monitor_model::id::{Identity, Ns};

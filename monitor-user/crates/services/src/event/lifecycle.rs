@@ -1,11 +1,9 @@
 //! `new_process` and `process_terminated`.
 
 use super::process_filter;
-use crate::spec::param;
-use crate::{CallContext, Handler, ResultSpec, ServiceSpec};
+use crate::{CallContext, Handler, ResultSpec, ServiceSpec, spec::param};
 use monitor_event::{EventFilter, EventKind, ProcessSelector, Refusal, Right};
-use monitor_omis::Value;
-use monitor_omis::param_type::ParamType;
+use monitor_omis::{Value, param_type::ParamType};
 
 const TID: ResultSpec = ResultSpec::new("tid", "integer");
 

@@ -1,8 +1,7 @@
 //! `ready_to_migrate` and `migration_finished`.
 
 use super::process_filter;
-use crate::spec::param;
-use crate::{Handler, ResultSpec, ServiceSpec};
+use crate::{Handler, ResultSpec, ServiceSpec, spec::param};
 use monitor_event::{EventFilter, EventKind, Predicate, ProcessSelector, Right};
 use monitor_omis::object::{Object, Objects};
 use monitor_omis::param_type::{Param, ParamType};

@@ -4,8 +4,7 @@
 //! breakpoint, a command is started once, when its request is enabled: to start it again, disable
 //! and enable the request.
 
-use crate::spec::param;
-use crate::{CallContext, Handler, ResultSpec, ServiceSpec, spec};
+use crate::{CallContext, Handler, ResultSpec, ServiceSpec, spec, spec::param};
 use monitor_event::{
     Argument, EventFilter, EventKind, ProcessSelector, Refusal, Right, RunControl,
     RunControlRequest,

@@ -1,8 +1,7 @@
 //! `process_blocked`, `process_unblocked`, `scheduling`: threads and processors.
 
 use super::process_filter;
-use crate::spec::param;
-use crate::{CallContext, Handler, ResultSpec, ServiceSpec};
+use crate::{CallContext, Handler, ResultSpec, ServiceSpec, spec::param};
 use monitor_event::{EventFilter, EventKind, ProcessSelector, Refusal, Right};
 use monitor_omis::Value;
 use monitor_omis::param_type::{Param, ParamType};

@@ -4,8 +4,7 @@ use super::process_filter;
 use crate::spec::{param, params};
 use crate::{CallContext, Handler, ResultSpec, ServiceSpec};
 use monitor_event::{EventFilter, EventKind, Predicate, Refusal, Right};
-use monitor_omis::Value;
-use monitor_omis::param_type::ParamType;
+use monitor_omis::{Value, param_type::ParamType};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {

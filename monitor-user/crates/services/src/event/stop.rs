@@ -1,8 +1,7 @@
 //! `process_stopped` and `process_continued`: stops by services.
 
 use super::process_filter;
-use crate::spec::param;
-use crate::{Handler, ResultSpec, ServiceSpec};
+use crate::{Handler, ResultSpec, ServiceSpec, spec::param};
 use monitor_event::{EventKind, Right};
 use monitor_omis::param_type::{Param, ParamType};
 

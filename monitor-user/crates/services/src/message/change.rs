@@ -1,11 +1,9 @@
 //! `insert_message` and `remove_message`: changes to the message queue of a process.
 
-use crate::context::flatten;
 use crate::spec::{param, params};
-use crate::{CallContext, ExecutionLevel, Handler, Outcome, ServiceSpec, spec};
+use crate::{CallContext, ExecutionLevel, Handler, Outcome, ServiceSpec, context::flatten, spec};
 use monitor_event::{CallResult, Refusal, Right};
-use monitor_omis::Value;
-use monitor_omis::param_type::ParamType;
+use monitor_omis::{Value, param_type::ParamType};
 use monitor_platform as platform;
 use monitor_platform::message_queue::QueueChange;
 

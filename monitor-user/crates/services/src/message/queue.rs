@@ -3,9 +3,7 @@
 use crate::spec::{param, params};
 use crate::{CallContext, ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec, spec};
 use monitor_event::{CallResult, Refusal, Right};
-use monitor_omis::param_type::ParamType;
-use monitor_omis::text::Binary;
-use monitor_omis::{Dialect, Status, Value};
+use monitor_omis::{Dialect, Status, Value, param_type::ParamType, text::Binary};
 use monitor_platform::message_queue::{QueueContent, QueueDetail, QueuedMessage};
 
 /// The services.

@@ -1,13 +1,13 @@
 //! `tag_message` marks a message, `tagged_message_recv` occurs when it is received.
 
 use super::change::change_outcome;
-use crate::context::flatten;
 use crate::event::call::{call_filter, only_supported_in};
 use crate::spec::{param, params};
-use crate::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, spec};
+use crate::{
+    CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, context::flatten, spec,
+};
 use monitor_event::{Edge, EventFilter, EventKind, Predicate, Refusal, Right, Tap};
-use monitor_omis::param_type::ParamType;
-use monitor_omis::{Status, Value};
+use monitor_omis::{Status, Value, param_type::ParamType};
 use monitor_platform::call::RECEIPT;
 
 /// The services.

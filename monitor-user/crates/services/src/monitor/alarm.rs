@@ -2,9 +2,7 @@
 
 use super::calls;
 use super::spec::{BLANK, EVERY, MONITOR_NAME, NAME, OPTIONS, PAIRS};
-use crate::context::flatten;
-use crate::spec::param;
-use crate::{Handler, ResultSpec, ServiceSpec};
+use crate::{Handler, ResultSpec, ServiceSpec, context::flatten, spec::param};
 use monitor_event::EventKind;
 use monitor_omis::param_type::ParamType;
 

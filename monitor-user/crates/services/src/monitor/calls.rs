@@ -4,15 +4,12 @@
 //! socket; its reply becomes the result of the service.
 
 use super::{events, json_value};
-use crate::context::Completion;
-use crate::spec::params;
-use crate::{CallContext, Outcome, PendingCall};
+use crate::{CallContext, Outcome, PendingCall, context::Completion, spec::params};
 use monitor_event::{
     ActionReport, CallResult, EventFilter, EventKind, Predicate, Refusal, SessionId,
 };
 use monitor_omis::{Status, Value};
-use monitor_protocol::call::Call;
-use monitor_protocol::params::Cancel;
+use monitor_protocol::{call::Call, params::Cancel};
 use serde_json::{Map, Value as Json, json};
 
 const SECOND_NS: f64 = 1e9;

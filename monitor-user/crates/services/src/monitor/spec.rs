@@ -1,9 +1,7 @@
 //! The services of `mon_` that sample, and those for all monitors.
 
 use super::calls;
-use crate::context::flatten;
-use crate::spec::param;
-use crate::{Handler, ResultSpec, ServiceSpec};
+use crate::{Handler, ResultSpec, ServiceSpec, context::flatten, spec::param};
 use monitor_event::EventKind;
 use monitor_omis::param_type::{Param, ParamType};
 

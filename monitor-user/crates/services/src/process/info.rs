@@ -5,10 +5,8 @@ use crate::{
     CallContext, ExecutionLevel, FlagSpec, Handler, Outcome, ResultSpec, ServiceSpec, spec,
 };
 use monitor_event::{CallResult, Refusal, Right};
-use monitor_model::field::ProcessField as F;
-use monitor_model::sample::Process;
-use monitor_omis::param_type::ParamType;
-use monitor_omis::{Status, Text, Value};
+use monitor_model::{field::ProcessField as F, sample::Process};
+use monitor_omis::{Status, Text, Value, param_type::ParamType};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {

@@ -6,12 +6,13 @@
 
 use super::start::{attach_started, check_may_start};
 use super::{CONTROLLED, TID};
-use crate::context::flatten;
 use crate::spec::{param, params};
-use crate::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, timeouts};
+use crate::{
+    CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, context::flatten,
+    timeouts,
+};
 use monitor_event::{ActionReport, CallResult, Refusal, Right};
-use monitor_omis::param_type::ParamType;
-use monitor_omis::{Node, Status, Value};
+use monitor_omis::{Node, Status, Value, param_type::ParamType};
 use monitor_platform::ProcessAction;
 
 const ANYWHERE: ServiceSpec = ServiceSpec { level: ExecutionLevel::Anywhere, ..CONTROLLED };

@@ -2,18 +2,17 @@
 //! streams.
 
 use super::CONTROLLED;
-use crate::session::StartOptions;
 use crate::spec::{param, params};
-use crate::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec};
+use crate::{
+    CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, session::StartOptions,
+};
 use monitor_control::LaunchSpec;
 use monitor_event::{ActionReport, CallResult, ControlGrant, Refusal};
 use monitor_model::id::is_same;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Dialect, Status, Value};
 use monitor_platform::ProcessAction;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::PathBuf};
 
 const EXEC: Param = param("exec", ParamType::Text);
 const ARGV: Param = param("argv", ParamType::Many(&ParamType::Text));

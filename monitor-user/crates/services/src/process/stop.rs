@@ -1,11 +1,9 @@
 //! `stop`, `continue`, `kill`, `nice`.
 
 use super::CONTROLLED;
-use crate::lower::StoredCall;
 use crate::spec::{integer, param};
-use crate::{CallContext, Handler, Outcome, ServiceSpec};
-use monitor_event::action::Step;
-use monitor_event::{CallResult, ControlGrant, Refusal};
+use crate::{CallContext, Handler, Outcome, ServiceSpec, lower::StoredCall};
+use monitor_event::{CallResult, ControlGrant, Refusal, action::Step};
 use monitor_omis::Value;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_platform::ProcessAction;

@@ -10,8 +10,7 @@ use monitor_format::diagnosis::{DIAG_FORMATS, DiagFormat};
 use monitor_model::diagnosis::Diagnosis;
 use monitor_model::id::{Identity, Ns};
 use monitor_omis::{Text, Value};
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 impl RequestEngine {
     /// Reports the diagnoses that are due.

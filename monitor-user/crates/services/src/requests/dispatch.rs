@@ -3,15 +3,11 @@
 //! In: platform events. Out: executions and notices to tools. Requests run in the order of their
 //! definition. A request whose event exceeds the rate limit is disabled, and its tool notified.
 
-use super::bind_vars::EventBindings;
-use super::compile::ActionIndex;
-use super::execution::Execution;
-use super::packet::ClientReply;
-use super::program::MAX_SILENT_RUNS;
-use super::session::SessionState;
-use super::shared_state::RaisedEvent;
-use super::stored::StoredRequest;
-use super::{RequestEngine, Turn};
+use super::{
+    RequestEngine, Turn, bind_vars::EventBindings, compile::ActionIndex, execution::Execution,
+    packet::ClientReply, program::MAX_SILENT_RUNS, session::SessionState,
+    shared_state::RaisedEvent, stored::StoredRequest,
+};
 use monitor_event::{EventKind, EventParam, NodeEvent, Refusal, SessionId};
 use monitor_model::id::{Identity, Ns};
 use monitor_model::sample::Process;

@@ -1,13 +1,10 @@
 //! A running action list: its stages, its pending replies and the answers so far.
 
-use super::bind_vars::EventBindings;
-use super::compile::ActionIndex;
-use super::packet::PacketBody;
+use super::{bind_vars::EventBindings, compile::ActionIndex, packet::PacketBody};
 use crate::{Registry, timeouts};
 use monitor_event::{CallResult, HeldThread, Refusal, SessionId};
 use monitor_model::id::Ns;
-use monitor_omis::unify::AnswerSet;
-use monitor_omis::{Basic, Dialect, Node, Request, Stage, Status, Value};
+use monitor_omis::{Basic, Dialect, Node, Request, Stage, Status, Value, unify::AnswerSet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// An action of a stage.

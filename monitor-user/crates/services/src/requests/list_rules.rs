@@ -2,9 +2,7 @@
 //!
 //! In: a predicate for the tools to show. Out: rows of the socket protocol. Changes nothing.
 
-use super::RequestEngine;
-use super::session::SessionState;
-use super::stored::StoredRequest;
+use super::{RequestEngine, session::SessionState, stored::StoredRequest};
 use crate::{ExecutionLevel, Registry};
 use monitor_event::Tool;
 use monitor_omis::{Request, RequestId, print};

@@ -34,9 +34,7 @@ mod tests;
 pub use packet::{ClientReply, Packet, PacketBody, PacketReply, PartId};
 pub use shared_state::RequestLimits;
 
-use crate::PendingCall;
-use crate::context::ClusterMember;
-use crate::diag::DiagSettings;
+use crate::{PendingCall, context::ClusterMember, diag::DiagSettings};
 use execution::Execution;
 use migrate::Migrations;
 use monitor_event::{EventKind, FollowedActivity, SessionId, Ticket, Tool};
@@ -179,11 +177,6 @@ impl RequestEngine {
             .into_iter()
             .flatten()
             .min()
-    }
-
-    /// Whether any events are watched.
-    pub fn is_watching(&self) -> bool {
-        !self.requested.watched.is_empty()
     }
 
     /// Number of sessions, including those of tools on other nodes, and of running migrations; 0 if

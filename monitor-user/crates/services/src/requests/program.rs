@@ -5,12 +5,9 @@
 //! kernel can enable each other, so the kernel's switches are authoritative.
 
 use super::compile::{self, Compiled, CompilerInput};
-use super::stored::StoredRequest;
-use super::{RequestEngine, Turn};
-use crate::ServiceSpec;
-use crate::lower::StoredCall;
-use monitor_event::action::Step;
-use monitor_event::{EventKind, ProcessSelector, SessionId};
+use super::{RequestEngine, Turn, stored::StoredRequest};
+use crate::{ServiceSpec, lower::StoredCall};
+use monitor_event::{EventKind, ProcessSelector, SessionId, action::Step};
 use monitor_omis::{Basic, NodeRef, Var, param_type};
 use monitor_platform::{CompiledRule, CompiledRules, RuleKey, RuleTargets};
 use std::collections::BTreeMap;

@@ -1,8 +1,7 @@
 //! Packets that arrive in the total order: requests from other nodes, and from this one.
 
 use super::packet::{Packet, PacketBody, PacketReply, ResultTarget};
-use super::session::SessionState;
-use super::{EngineOutput, RequestEngine, Turn};
+use super::{EngineOutput, RequestEngine, Turn, session::SessionState};
 
 impl RequestEngine {
     /// Executes the request of a packet.

@@ -2,14 +2,12 @@
 //!
 //! A panic in a service is caught: the call gets an internal error, and the monitor continues.
 
-use super::bind_vars::bound_values;
-use super::external_calls::MAX_PENDING_CALLS;
 use super::packet::{ClientReply, PacketBody, PacketReply, ResultTarget};
-use super::session_api::SessionApi;
-use super::stored::StoredRequest;
-use super::{EngineOutput, RequestEngine, Turn, check};
-use crate::external_service::EXTERNAL_SERVICE;
-use crate::{CallContext, Handler, Outcome, ServiceSpec};
+use super::{
+    EngineOutput, RequestEngine, Turn, bind_vars::bound_values, check,
+    external_calls::MAX_PENDING_CALLS, session_api::SessionApi, stored::StoredRequest,
+};
+use crate::{CallContext, Handler, Outcome, ServiceSpec, external_service::EXTERNAL_SERVICE};
 use monitor_event::{ActionReport, CallResult, ProcessResults, Refusal, SessionId, Target, Ticket};
 use monitor_model::id::Identity;
 use monitor_omis::{

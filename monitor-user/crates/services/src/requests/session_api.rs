@@ -5,12 +5,12 @@
 
 use super::shared_state::{RaisedEvent, SharedState};
 use super::stored::{SessionStore, StoredRequest};
-use crate::EngineApi;
-use crate::counter::InstrumentRegistry;
-use crate::diag::DiagCounters;
-use crate::engine_api::ExternalService;
-use monitor_event::node_event::is_shared;
-use monitor_event::{CallResult, ExecutionPlace, Refusal, SessionId, Ticket};
+use crate::{
+    EngineApi, counter::InstrumentRegistry, diag::DiagCounters, engine_api::ExternalService,
+};
+use monitor_event::{
+    CallResult, ExecutionPlace, Refusal, SessionId, Ticket, node_event::is_shared,
+};
 use monitor_omis::define::{Definition, Definitions};
 use monitor_omis::{RequestId, Status, Value};
 use std::collections::BTreeSet;

@@ -1,9 +1,7 @@
 //! The state that all sessions of a node share.
 
 use super::external_calls::ExternalCalls;
-use crate::Registry;
-use crate::counter::InstrumentRegistry;
-use crate::diag::DiagCounters;
+use crate::{Registry, counter::InstrumentRegistry, diag::DiagCounters};
 use monitor_event::SessionId;
 use monitor_omis::{Node, Value};
 use std::collections::{BTreeSet, VecDeque};

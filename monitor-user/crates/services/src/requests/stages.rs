@@ -3,16 +3,14 @@
 //! The next stage begins when every node has replied for the previous one, or its deadline has
 //! passed. Errors do not stop the execution.
 
-use super::bind_vars::bound_values;
 use super::execution::{Execution, ExecutionStep};
 use super::packet::{ClientReply, Packet, PacketBody, PacketReply, PartId, ResultTarget};
-use super::{EngineOutput, RequestEngine, Turn};
+use super::{EngineOutput, RequestEngine, Turn, bind_vars::bound_values};
 use crate::timeouts;
 use monitor_event::{CallResult, Refusal, SessionId};
 use monitor_model::id::Ns;
 use monitor_omis::route::{Route, route};
-use monitor_omis::unify::AnswerSet;
-use monitor_omis::{Basic, Node, NodeRef, Reply, Request, Status, Value};
+use monitor_omis::{Basic, Node, NodeRef, Reply, Request, Status, Value, unify::AnswerSet};
 
 impl RequestEngine {
     /// Executes or stores a request of a local tool.

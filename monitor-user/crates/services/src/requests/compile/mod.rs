@@ -13,8 +13,7 @@ mod tests;
 
 use monitor_backend::rule::insn::{GaugeChange, MAX_PENDING_EVENTS, MAX_TRACED};
 use monitor_event::action::{Operand, Step};
-use monitor_event::node_event::is_shared;
-use monitor_event::{EventKind, Predicate};
+use monitor_event::{EventKind, Predicate, node_event::is_shared};
 use monitor_platform::RuleKey;
 use std::collections::{BTreeMap, BTreeSet};
 
