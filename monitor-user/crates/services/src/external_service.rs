@@ -1,7 +1,7 @@
 //! External services: another process registers a prefix and executes the calls of its services.
 //!
 //! In: registrations and replies of the provider. Out: entries of the registry and results of
-//! calls. `requests/external_service.rs` forwards the calls; docs/EXTENSIONS.md says how to write a
+//! calls. `requests/run.rs` forwards the calls; docs/EXTENSIONS.md says how to write a
 //! provider, and why this replaces a linked library.
 
 use super::context::{CallContext, Outcome};

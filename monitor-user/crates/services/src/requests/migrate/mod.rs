@@ -34,7 +34,7 @@ impl RequestEngine {
         let (tool, dialect) = (state.session.tool, state.session.dialect);
         let is_going = self.migrations.running.values().any(|it| is_same(it.id, id));
         let mut migration = Migration::new((place, tool, dialect), (id, to), turn.now);
-        // Delivered by the next `pass_migrations`, when the caller is waiting.
+        // Delivered by the next `advance_migrations`, when the caller is waiting.
         migration.result = is_going.then(|| {
             let text = format!("process {} is migrating already", id.pid.0);
             Err(Refusal::new(Status::WRONG_STATE, text))
