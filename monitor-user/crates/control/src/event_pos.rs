@@ -4,9 +4,8 @@
 //! in the kernel's trampoline for it. Registers are read as they were at the event, and written as
 //! if the thread were still there.
 
-use super::error::ControlError;
-use super::machine::Registers;
 use super::messages::{CodePos, RequestTag, ToolId};
+use super::{error::ControlError, machine::Registers};
 use std::collections::BTreeMap;
 
 /// Event positions by thread, tool and tag.
@@ -21,7 +20,7 @@ impl EventPositions {
 
     /// The event holds the thread no longer.
     pub fn remove(&mut self, tid: i32, (tool, tag): (ToolId, RequestTag)) {
-        let _spot = self.0.remove(&(tid, tool, tag));
+        let _pos = self.0.remove(&(tid, tool, tag));
     }
 
     /// The thread is about to run; its recorded positions are void.

@@ -3,9 +3,8 @@
 //! In: its memory map. Out: each image with its program headers and load address. No file is
 //! opened: it may be deleted, replaced or in another mount namespace, and memory is what runs.
 
-use super::error::ControlError;
-use super::memory;
 use super::process_ref::{ProcessRef, proc_result};
+use super::{error::ControlError, memory};
 use object::elf::{FileHeader64, ProgramHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Endianness, elf};

@@ -2,13 +2,9 @@
 //!
 //! In: the loaded ELF images. Out: `LoadedImage`s in order of address, with their build ids.
 
-use super::error::ControlError;
 use super::loaded_elf::{LoadedElf, Segment, loaded_elfs};
-use super::memory;
-use super::messages::LoadedImage;
-use super::process_ref::ProcessRef;
-use object::read::elf::NoteIterator;
-use object::{Endianness, elf};
+use super::{error::ControlError, memory, messages::LoadedImage, process_ref::ProcessRef};
+use object::{Endianness, elf, read::elf::NoteIterator};
 
 /// All object files of a process, ordered by address.
 pub fn images(process: &ProcessRef) -> Result<Vec<LoadedImage>, ControlError> {

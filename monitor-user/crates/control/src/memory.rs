@@ -3,14 +3,11 @@
 //! In: an address. Out: bytes. Breakpoint and probe bytes are removed by `unpatch`. A long access
 //! is not atomic towards running threads; callers that need that stop them first.
 
-use super::error::ControlError;
-use super::messages::Patch;
-use super::process_ref::ProcessRef;
+use super::{error::ControlError, messages::Patch, process_ref::ProcessRef};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
-use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
-use std::os::unix::fs::FileExt as _;
+use std::{fs::File, os::unix::fs::FileExt as _};
 
 /// Most bytes of one read or write.
 pub const MAX_BYTES: u64 = 4 << 20;

@@ -4,13 +4,11 @@
 //! the same program, so there are no version numbers and no defaults for missing fields.
 //! Framing is in `user_worker::frame`.
 
-use super::error::ControlError;
-use super::stopped_batch::StoppedBatch;
-use monitor_event::thread::{Argument, Target};
+use super::{error::ControlError, stopped_batch::StoppedBatch};
+use monitor_event::{Argument, Target};
 use monitor_model::id::Identity;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 /// The tool that makes a request. What one tool holds, no other tool can release.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,7 +99,7 @@ pub enum WorkerRequest {
     ReleaseEvent(Target, RequestTag),
     /// Release what an event held and deliver the signal: no rule program sent it.
     ReleaseWithSignal(Target, RequestTag),
-    /// Locations of the kernel's probes, whose bytes do not belong to the program.
+    /// The kernel's probe locations, whose bytes do not belong to the program.
     SetProbes(Vec<ProbeLocation>),
     /// The tool has disconnected: release and remove everything that it holds and set.
     ForgetTool,

@@ -4,10 +4,9 @@
 //! about it and its threads. A process that has ended is `ControlError::Gone`.
 
 use super::error::ControlError;
-use monitor_event::thread::Target;
+use monitor_event::Target;
 use monitor_model::id::{Identity, Ns, Pid};
-use monitor_sys::clock;
-use monitor_sys::pidfd::PidFd;
+use monitor_sys::{clock, pidfd::PidFd};
 use procfs::process::{Process, Stat, Status};
 use procfs::{ProcError, ProcResult};
 use rustix::process::Signal;
@@ -85,8 +84,8 @@ impl ProcessRef {
 
     /// Its current threads with their `stat`; none if it has ended.
     pub fn threads(&self) -> Vec<(i32, Stat)> {
-        let Ok(tasks) = self.procfs().and_then(|it| {
-            it.tasks().map_err(|error| from_proc_error("listing its threads", error))
+        let Ok(tasks) = self.procfs().and_then(|process| {
+            process.tasks().map_err(|error| from_proc_error("listing its threads", error))
         }) else {
             return Vec::new(); // It has ended.
         };

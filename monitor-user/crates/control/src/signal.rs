@@ -4,13 +4,12 @@
 
 use super::error::ControlError;
 use super::process_ref::{ProcessRef, raw_pid};
-use monitor_event::thread::Target;
+use monitor_event::Target;
 use monitor_model::id::Pid;
 use monitor_sys::pidfd::PidFd;
 use rustix::io::Errno;
 use rustix::process::{Pid as RawPid, setpriority_process};
-use std::collections::BTreeSet;
-use std::io;
+use std::{collections::BTreeSet, io};
 
 /// Signals are 1 to 64 on all supported architectures.
 const LAST_SIGNAL: i32 = 64;

@@ -3,19 +3,16 @@
 //! In: a `LaunchSpec`. Out: the new process, stopped before its first instruction if requested. It
 //! is a child of the user worker, in a process group of its own, and outlives the user worker.
 
-use super::deadline::DeadlineWait;
-use super::error::ControlError;
-use super::messages::LaunchSpec;
 use super::process_ref::{ProcessRef, raw_pid};
+use super::{deadline::DeadlineWait, error::ControlError, messages::LaunchSpec};
 use monitor_model::id::Pid;
 use monitor_sys::{fd_limit, ptrace, spawn};
 use rustix::process::Signal;
-use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{Command, Stdio};
+use std::{
+    ffi::OsStr, os::unix::ffi::OsStrExt as _, os::unix::process::CommandExt as _, path::Path,
+};
 
 /// Starts the program.
 pub fn start(

@@ -1,7 +1,7 @@
 //! Why a tool holds a process or thread, and for how long an event may hold it.
 
 use super::messages::RequestTag;
-use monitor_event::thread::Target;
+use monitor_event::Target;
 use std::time::Duration;
 
 /// How long an event may hold a target; then it is released and `HoldExpired` is reported.

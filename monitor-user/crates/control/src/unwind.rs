@@ -4,12 +4,9 @@
 //! (`.eh_frame` and its index), or frame pointers if there are none. Tables are read on first use.
 //! The walk ends at the end of the stack or where it cannot be unwound further.
 
-use super::error::ControlError;
 use super::loaded_elf::{LoadedElf, loaded_elfs};
-use super::machine::Registers;
-use super::memory;
 use super::messages::{FrameNames, StackFrame};
-use super::process_ref::ProcessRef;
+use super::{error::ControlError, machine::Registers, memory, process_ref::ProcessRef};
 use blazesym::symbolize::source::{Process, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};

@@ -7,10 +7,8 @@ use super::error::ControlError;
 use super::messages::{Patch, ProbeLocation};
 use super::process_ref::{ProcessRef, proc_result};
 use procfs::process::{MMapPath, MemoryMap};
-use std::fs::File;
-use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::path::Path;
+use std::{fs::File, ops::Range, path::Path};
 
 /// Most bytes that a probe replaces.
 const MAX_PROBE_BYTES: u64 = 5;

@@ -1,15 +1,12 @@
 //! Kinds of events, events that occurred, and the filters that stored requests wait with.
 
-use super::outcome::EventParam;
-use super::right::SessionId;
-use super::tap::Tap;
 use super::thread::{HeldThread, RunControlRequest};
+use super::{outcome::EventParam, right::SessionId, tap::Tap};
 use monitor_format::diagnosis::DiagFormat;
 use monitor_model::credentials::Credentials;
 use monitor_model::id::{Identity, Ns, Pid, is_same};
 use monitor_omis::Value;
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// First object number that all tools share.
 pub const FIRST_SHARED: i64 = 1 << 30;

@@ -4,8 +4,7 @@
 //! the missing grant. The kernel's own permission checks apply in addition.
 
 use super::outcome::Refusal;
-use monitor_model::credentials::Credentials;
-use monitor_model::sample::Process;
+use monitor_model::{credentials::Credentials, sample::Process};
 use monitor_omis::Status;
 use monitor_sampling::visibility::Visibility;
 

@@ -1,22 +1,15 @@
-//! The context that a service's function gets besides its parameters.
+//! The context that a service's function gets besides its parameters, and the outcome it returns.
 //!
 //! It resolves the processes that a parameter names, and checks that they are in the scope of the
 //! session and that the caller has the right that the specification demands.
 
-use super::engine_api::EngineApi;
-use super::outcome::{Completion, Outcome, PendingCall, list_result};
-use super::session::Session;
-use monitor_event::outcome::ProcessResults;
-use monitor_event::outcome::{ActionReport, CallResult, Refusal};
-use monitor_event::right::Right;
-use monitor_event::thread::Target;
-use monitor_event::thread::Ticket;
+use super::{engine_api::EngineApi, session::Session};
+use monitor_event::{ActionReport, CallResult, Refusal, Right, Target, Ticket};
 use monitor_model::id::{Identity, Ns};
 use monitor_model::sample::Process;
 use monitor_omis::object::{Object, Objects};
-use monitor_omis::token::TokenKind;
-use monitor_omis::{Node, Status, Token, Value};
-use monitor_platform::{ProcessAction, ActionContext, Platform};
+use monitor_omis::{Dialect, Node, Status, Token, Value, token::TokenKind};
+use monitor_platform::{ActionContext, Platform, ProcessAction};
 
 /// A node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +49,62 @@ pub struct ResolvedTargets {
     pub served: Vec<Process>,
     /// The others, as the caller named them, with the refusal.
     pub failed: Vec<(Value, Refusal)>,
+}
+
+/// The outcome of a service's function.
+pub enum Outcome {
+    /// Finished or refused.
+    Done(CallResult),
+    /// The action is pending; its report makes the result.
+    Pending(PendingCall),
+    /// A process migrates to another node, which takes several actions on both nodes.
+    Migrates(Identity, Node),
+}
+
+/// A call whose action is pending.
+pub struct PendingCall {
+    /// Makes the result of the action's report.
+    pub then: Completion,
+    /// Objects that the caller named and that are not acted on.
+    pub failed: Vec<(Value, Refusal)>,
+}
+
+/// Makes the result of a call from the report of its action.
+pub type Completion = fn(&mut CallContext<'_>, ActionReport) -> CallResult;
+
+impl From<CallResult> for Outcome {
+    fn from(done: CallResult) -> Self {
+        Self::Done(done)
+    }
+}
+
+impl From<Result<CallResult, Refusal>> for Outcome {
+    fn from(result: Result<CallResult, Refusal>) -> Self {
+        Self::Done(result.unwrap_or_else(CallResult::from))
+    }
+}
+
+/// An outcome, or the refusal as an outcome.
+pub fn flatten(result: Result<Outcome, Refusal>) -> Outcome {
+    result.unwrap_or_else(|refusal| CallResult::from(refusal).into())
+}
+
+/// The result of a service for a list: success if it served all objects, `PARTIAL` if some, and
+/// the first refusal if none. In the extended dialect, `PARTIAL` lists each failed object with its
+/// status.
+pub fn list_result(failed: &[(Value, Refusal)], n_served: usize, dialect: Dialect) -> CallResult {
+    match failed {
+        [] => CallResult::ok(),
+        [(_, first), ..] if n_served == 0 => first.clone().into(),
+        some => {
+            let pairs = some.iter().flat_map(|(object, why)| [object.clone(), why.status.0.into()]);
+            let results = match dialect {
+                Dialect::Extended => vec![Value::List(pairs.collect())],
+                Dialect::Strict => Vec::new(),
+            };
+            CallResult { status: Status::PARTIAL, results, reason: None }
+        }
+    }
 }
 
 impl CallContext<'_> {
@@ -109,18 +158,27 @@ impl CallContext<'_> {
         if ids.is_empty() {
             return self.list_result(&chosen.failed, 0).into();
         }
-        let failed = chosen.failed;
-        match self.start_action(act, &ids) {
-            Some(each) => then(self, ActionReport { by_process: each, failed }).into(),
-            None => Outcome::Pending(PendingCall { then, failed }),
-        }
+        self.start_action(act, (&ids, chosen.failed), then)
     }
 
-    /// Starts an action for the calling tool, on these processes or on none. Returns its results if
-    /// it is done at once.
-    pub fn start_action(&mut self, act: &ProcessAction, on: &[Identity]) -> Option<ProcessResults> {
-        let by = ActionContext { ticket: self.ticket, tool: &self.session.tool, held_thread: self.held };
-        self.platform.perform(by, act, on)
+    /// Does an action that has no process yet.
+    pub fn act_on_none(&mut self, act: &ProcessAction, then: Completion) -> Outcome {
+        self.start_action(act, (&[], Vec::new()), then)
+    }
+
+    /// Starts an action for the calling tool; its outcome is there if it is done at once.
+    fn start_action(
+        &mut self,
+        act: &ProcessAction,
+        (on, failed): (&[Identity], Vec<(Value, Refusal)>),
+        then: Completion,
+    ) -> Outcome {
+        let by =
+            ActionContext { ticket: self.ticket, tool: &self.session.tool, held_thread: self.held };
+        match self.platform.perform(by, act, on) {
+            Some(by_process) => then(self, ActionReport { by_process, failed }).into(),
+            None => Outcome::Pending(PendingCall { then, failed }),
+        }
     }
 
     /// The result for a list of which `n_served` processes were acted on.
@@ -194,7 +252,8 @@ impl CallContext<'_> {
     /// Why a number does not name a process of this session.
     fn why_unknown(&mut self, number: u64, named: &Value) -> Refusal {
         let pid = u32::try_from(number).ok().map(monitor_model::id::Pid);
-        let there = pid.and_then(|pid| self.platform.read_processes(&[pid]).ok()?.into_iter().next());
+        let there =
+            pid.and_then(|pid| self.platform.read_processes(&[pid]).ok()?.into_iter().next());
         match there.filter(|it| self.session.tool.visibility.shows(it)) {
             Some(it) => self.session.not_attached(&it, named),
             None => self.no_such_process(named),
@@ -204,5 +263,24 @@ impl CallContext<'_> {
     fn no_such_process(&self, named: &Value) -> Refusal {
         let text = format!("no process {named} on node {}", self.node.0);
         Refusal::new(Status::NO_SUCH_OBJECT, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gone(number: i32) -> (Value, Refusal) {
+        (number.into(), Refusal::new(Status::GONE, "process has ended"))
+    }
+
+    #[test]
+    fn a_list_is_done_partly_done_or_refused() {
+        assert_eq!(list_result(&[], 0, Dialect::Extended), CallResult::ok());
+        let partly = list_result(&[gone(7)], 1, Dialect::Extended);
+        assert_eq!(partly.status, Status::PARTIAL);
+        assert_eq!(partly.results, [Value::from(vec![7.into(), 301.into()])]);
+        assert_eq!(list_result(&[gone(7)], 1, Dialect::Strict).results, []);
+        assert_eq!(list_result(&[gone(7), gone(8)], 0, Dialect::Extended).status, Status::GONE);
     }
 }

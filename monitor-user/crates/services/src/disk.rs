@@ -5,11 +5,10 @@
 
 use super::context::CallContext;
 use super::spec::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_event::right::Right;
+use crate::spec::param;
+use monitor_event::{CallResult, Refusal, Right};
 use monitor_model::field::ProcessField as F;
-use monitor_omis::param_type::{Param, ParamType};
-use monitor_omis::{Status, Text, Value};
+use monitor_omis::{Status, Text, Value, param_type::ParamType};
 
 const BLANK: ServiceSpec = ServiceSpec { prefix: "pio_", ..ServiceSpec::BASE };
 
@@ -17,13 +16,13 @@ const BLANK: ServiceSpec = ServiceSpec { prefix: "pio_", ..ServiceSpec::BASE };
 pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "pio_counts",
-        params: &[Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) }],
-        results: &[ResultSpec {
-            name: "processes",
-            kind: "{integer tid; integer read_calls; integer write_calls; integer \
+        params: &[param("tid_list", ParamType::Many(&ParamType::Process))],
+        results: &[ResultSpec::new(
+            "processes",
+            "{integer tid; integer read_calls; integer write_calls; integer \
                    read_call_bytes; integer write_call_bytes; integer read_bytes; integer \
                    write_bytes}*",
-        }],
+        )],
         right: Right::Observe,
         level: ExecutionLevel::Snapshot,
         help: "Returns for each process the number of read and write calls, the bytes of these \
@@ -37,18 +36,15 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "pio_layout",
-        params: &[
-            Param { name: "tid", param_type: ParamType::Process },
-            Param { name: "descriptor", param_type: ParamType::Integer },
-        ],
+        params: &[param("tid", ParamType::Process), param("descriptor", ParamType::Integer)],
         results: &[
-            ResultSpec { name: "path", kind: "string" },
-            ResultSpec { name: "device", kind: "string" },
-            ResultSpec { name: "size", kind: "integer" },
-            ResultSpec {
-                name: "extents",
-                kind: "{integer offset; integer place; integer length; integer flags}*",
-            },
+            ResultSpec::new("path", "string"),
+            ResultSpec::new("device", "string"),
+            ResultSpec::new("size", "integer"),
+            ResultSpec::new(
+                "extents",
+                "{integer offset; integer place; integer length; integer flags}*",
+            ),
         ],
         right: Right::Control,
         help: "Returns the layout of the file behind a descriptor of a process: its path, the \
@@ -62,11 +58,11 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "pio_space",
-        results: &[ResultSpec {
-            name: "disks",
-            kind: "{string path; string source; integer size; integer free; integer avail; \
+        results: &[ResultSpec::new(
+            "disks",
+            "{string path; string source; integer size; integer free; integer avail; \
                    integer files; integer files_free}*",
-        }],
+        )],
         help: "Returns for each file system that is mounted from a device of this node its mount \
                point, its source, its size, the free bytes, the bytes available to users, the \
                maximum number of files, and the number of free ones. A file system with several \

@@ -2,14 +2,20 @@
 //!
 //! The request engine implements it (`requests/session_api.rs`); services name objects by number.
 
-use super::counter::InstrumentRegistry;
-use super::diag::DiagCounters;
-use super::external_service::ExternalService;
-use monitor_event::ExecutionPlace;
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_event::right::SessionId;
-use monitor_event::thread::Ticket;
+use super::{counter::InstrumentRegistry, diag::DiagCounters};
+use monitor_event::{CallResult, ExecutionPlace, Refusal, SessionId, Ticket};
 use monitor_omis::{RequestId, Value};
+
+/// An external service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExternalService {
+    /// Its name, with the prefix.
+    pub name: String,
+    /// Its parameters, for the manual.
+    pub takes: String,
+    /// Its description, for the manual.
+    pub help: String,
+}
 
 /// The stored requests and the user events of one session on one node.
 pub trait EngineApi {

@@ -1,20 +1,19 @@
 //! Services about services: definitions of a tool, the dialect, and the list of extensions.
 
-use super::context::CallContext;
-use super::outcome::Outcome;
+use super::context::{CallContext, Outcome};
 use super::spec::{Handler, ResultSpec, ServiceSpec};
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_omis::param_type::{Param, ParamType};
-use monitor_omis::{Dialect, Status, Text, Value};
+use crate::spec::param;
+use monitor_event::{CallResult, Refusal};
+use monitor_omis::{Dialect, Status, Text, Value, param_type::ParamType};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "define_service",
         params: &[
-            Param { name: "name", param_type: ParamType::Text },
-            Param { name: "params", param_type: ParamType::Many(&ParamType::Text) },
-            Param { name: "body", param_type: ParamType::Text },
+            param("name", ParamType::Text),
+            param("params", ParamType::Many(&ParamType::Text)),
+            param("body", ParamType::Text),
         ],
         help: "Defines a service of the tool's own in terms of other services. Its body uses the \
                parameters by their names; see docs/REQUESTS.md. A definition of the same name is \
@@ -27,7 +26,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "dialect",
-        params: &[Param { name: "name", param_type: ParamType::Text }],
+        params: &[param("name", ParamType::Text)],
         help: "Sets the dialect of the session from the next line on: `\"extended\"`, the \
                default, or `\"strict\"`, OMIS 1.0 to the letter. A strict session stays strict \
                until it ends, since OMIS 1.0 does not have this service.",
@@ -38,7 +37,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "extensions",
-        results: &[ResultSpec { name: "extension", kind: "string*" }],
+        results: &[ResultSpec::new("extension", "string*")],
         help: "Lists the prefixes of the available extensions.",
         examples: &["> 10 [0] extensions()\n\
                      < 10 [0] extensions(0,[\"cnt_\",\"diag_\",\"mon_\",\"pio_\"])"],

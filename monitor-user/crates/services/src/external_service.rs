@@ -1,20 +1,20 @@
 //! External services: another process registers a prefix and executes the calls of its services.
 //!
 //! In: registrations and replies of the provider. Out: entries of the registry and results of
-//! calls. `requests/external_service.rs` forwards the calls; docs/EXTENSIONS.md says how to write a
+//! calls. `requests/run.rs` forwards the calls; docs/EXTENSIONS.md says how to write a
 //! provider, and why this replaces a linked library.
 
-use super::context::CallContext;
-use super::outcome::Outcome;
+use super::context::{CallContext, Outcome};
+use super::engine_api::ExternalService;
 use super::spec::{Handler, ResultSpec, ServiceSpec};
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_omis::param_type::{Param, ParamType};
-use monitor_omis::{Name, Status, Value};
+use crate::spec::{param, params};
+use monitor_event::{CallResult, Refusal};
+use monitor_omis::{Name, Status, Value, param_type::ParamType};
 
 /// The specification of every external service: its provider checks the parameters.
 pub const EXTERNAL_SERVICE: ServiceSpec = ServiceSpec {
     name: "extension_called",
-    params: &[Param { name: "args", param_type: ParamType::Many(&ParamType::Any) }],
+    params: &[param("args", ParamType::Many(&ParamType::Any))],
     results: &[ResultSpec::ANY],
     handler: Handler::Synchronous(|_, _| {
         CallResult::from(Refusal::new(
@@ -26,24 +26,13 @@ pub const EXTERNAL_SERVICE: ServiceSpec = ServiceSpec {
     ..ServiceSpec::BASE
 };
 
-/// An external service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExternalService {
-    /// Its name, with the prefix.
-    pub name: String,
-    /// Its parameters, for the manual.
-    pub takes: String,
-    /// Its description, for the manual.
-    pub help: String,
-}
-
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "extension_register",
         params: &[
-            Param { name: "prefix", param_type: ParamType::Text },
-            Param { name: "services", param_type: ParamType::Some(&ParamType::Text) },
+            param("prefix", ParamType::Text),
+            param("services", ParamType::Some(&ParamType::Text)),
         ],
         help: "Registers external services, which the tool executes itself: for each its name, \
                which begins with the prefix, its parameters, and its description, as three \
@@ -64,9 +53,9 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "extension_reply",
         params: &[
-            Param { name: "call", param_type: ParamType::Integer },
-            Param { name: "status", param_type: ParamType::Integer },
-            Param { name: "results", param_type: ParamType::Many(&ParamType::Any) },
+            param("call", ParamType::Integer),
+            param("status", ParamType::Integer),
+            param("results", ParamType::Many(&ParamType::Any)),
         ],
         help: "Replies to `extension_called`: its number, a status and the results. The caller \
                gets the reply, or a timeout after ten seconds.",
@@ -77,10 +66,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "extension_services",
-        results: &[ResultSpec {
-            name: "services",
-            kind: "{string name; string takes; string help}*",
-        }],
+        results: &[ResultSpec::new("services", "{string name; string takes; string help}*")],
         help: "Lists the external services that the tool can call at the moment.",
         examples: &["> 1 [0] extension_services()\n< 1 [0] extension_services(0,[])"],
         handler: Handler::Synchronous(services),
@@ -118,9 +104,7 @@ fn register(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Ref
 }
 
 fn reply(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
-    let [call, status, results] = args else {
-        unreachable!("the specification has three parameters")
-    };
+    let [call, status, results] = params(args);
     let wrong = |text| Refusal::new(Status::RANGE, text);
     let call =
         call.integer().ok_or_else(|| wrong("call: expected the number of extension_called"))?;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  spec        a service's name, parameters, results and right: checked before it is called
-//!  context     what its function gets: session, platform, engine API, resolved processes
+//!  context     what its function gets: session, platform, engine API, processes; its outcome
 //!  lower       actions that the kernel runs at the event itself
 //!  engine_api  what services need of the engine: stored requests, events, instruments
 //!  session     state of a tool on one node: identity, scope, process numbers
@@ -17,7 +17,6 @@
 pub mod context;
 pub mod engine_api;
 pub mod lower;
-pub mod outcome;
 pub mod registry;
 pub mod requests;
 pub mod session;
@@ -39,11 +38,10 @@ mod process;
 mod recording;
 mod scope;
 
-pub use context::CallContext;
+pub use context::{CallContext, Outcome, PendingCall};
 pub use engine_api::EngineApi;
 pub use monitor_event::outcome::{CallResult, EventParam, Refusal};
 pub use monitor_event::right::Right;
-pub use outcome::{Outcome, PendingCall};
 pub use registry::Registry;
 pub use session::Session;
 pub use spec::{Class, ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec};

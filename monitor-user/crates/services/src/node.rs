@@ -1,22 +1,20 @@
 //! Services about nodes (OMIS 1.0, section 8.1.3). "The application" is the attached processes.
 
-use super::context::CallContext;
-use super::outcome::Outcome;
+use super::context::{CallContext, Outcome};
 use super::spec::{FlagSpec, Handler, ResultSpec, ServiceSpec};
-use monitor_event::node_event::{EventFilter, EventKind};
-use monitor_event::outcome::{CallResult, Refusal};
+use crate::spec::param;
+use monitor_event::{CallResult, EventFilter, EventKind, Refusal};
 use monitor_model::field::ProcessField;
-use monitor_omis::Value;
-use monitor_omis::param_type::{Param, ParamType};
+use monitor_omis::{Value, param_type::ParamType};
 use std::collections::BTreeSet;
 
-const NODE: &[ResultSpec] = &[ResultSpec { name: "node_number", kind: "integer" }];
+const NODE: &[ResultSpec] = &[ResultSpec::new("node_number", "integer")];
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "number_of_nodes",
-        results: &[ResultSpec { name: "num_nodes", kind: "integer" }],
+        results: &[ResultSpec::new("num_nodes", "integer")],
         help: "Returns the number of nodes; each node gives the same reply.",
         examples: &["> 10 [] number_of_nodes()\n< 10 [0] number_of_nodes(0,1)"],
         handler: Handler::Synchronous(number_of_nodes),
@@ -24,7 +22,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "list_nodes",
-        results: &[ResultSpec { name: "nodes", kind: "{integer node_number; string node_name}*" }],
+        results: &[ResultSpec::new("nodes", "{integer node_number; string node_name}*")],
         help: "Lists the numbers of the nodes and their names; each node gives the same reply.",
         examples: &["> 10 [0] list_nodes()\n< 10 [0] list_nodes(0,[0,\"node0\"])"],
         handler: Handler::Synchronous(list_nodes),
@@ -32,8 +30,8 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "node_info",
-        params: &[Param { name: "flags", param_type: ParamType::Integer }],
-        results: &[ResultSpec { name: "info", kind: "any*" }],
+        params: &[param("flags", ParamType::Integer)],
+        results: &[ResultSpec::new("info", "any*")],
         flags: FLAGS,
         help: "Returns the properties of a node that `flags` selects, in the order of its bits; \
                -1 where one is not available. OMIS 1.0 has two results for bit 5: here the \

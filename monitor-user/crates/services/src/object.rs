@@ -1,20 +1,16 @@
 //! Services about the monitor's own objects: stored requests and user events (OMIS 1.0, section
 //! 8.2).
 
-use super::context::CallContext;
-use super::engine_api::EngineApi;
-use super::lower::StoredCall;
-use super::outcome::Outcome;
+use super::context::{CallContext, Outcome};
 use super::spec::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
-use monitor_event::action::ExecutionPlace;
-use monitor_event::action::Step;
-use monitor_event::node_event::{EventFilter, EventKind};
-use monitor_event::outcome::{CallResult, Refusal};
+use super::{engine_api::EngineApi, lower::StoredCall};
+use crate::spec::param;
+use monitor_event::{CallResult, EventFilter, EventKind, ExecutionPlace, Refusal, action::Step};
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{RequestId, Status, Value};
 
-const REQUEST: &[Param] = &[Param { name: "request_id", param_type: ParamType::Integer }];
-const EVENT: &[Param] = &[Param { name: "event_no", param_type: ParamType::Integer }];
+const REQUEST: &[Param] = &[param("request_id", ParamType::Integer)];
+const EVENT: &[Param] = &[param("event_no", ParamType::Integer)];
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
@@ -60,7 +56,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "request_level",
         params: REQUEST,
-        results: &[ResultSpec { name: "level", kind: "string*" }],
+        results: &[ResultSpec::new("level", "string*")],
         help: "Returns where each action of a stored request runs, in their order: `\"kernel\"`, \
                at the event itself; `\"copy\"`, in the monitor, on data that the kernel copied \
                at the event; `\"held\"`, in the monitor, while the thread that hit the event is \
@@ -92,8 +88,8 @@ pub const SERVICES: &[ServiceSpec] = &[
         name: "raise_event",
         level: ExecutionLevel::Kernel,
         params: &[
-            Param { name: "event_no", param_type: ParamType::Integer },
-            Param { name: "params", param_type: ParamType::Many(&ParamType::Any) },
+            param("event_no", ParamType::Integer),
+            param("params", ParamType::Many(&ParamType::Any)),
         ],
         help: "Raises an event of the tool's own with these parameters. Requests that wait for \
                it run after the action list that raised it; events that raise each other nest up \

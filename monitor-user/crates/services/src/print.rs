@@ -1,17 +1,16 @@
 //! `print`: the reply of an action to its tool (OMIS 1.0, section 8.2.3).
 
-use super::context::CallContext;
-use super::outcome::Outcome;
+use super::context::{CallContext, Outcome};
 use super::spec::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
-use monitor_event::outcome::CallResult;
-use monitor_omis::Value;
-use monitor_omis::param_type::{Param, ParamType};
+use crate::spec::param;
+use monitor_event::CallResult;
+use monitor_omis::{Value, param_type::ParamType};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
     name: "print",
-    params: &[Param { name: "args", param_type: ParamType::Many(&ParamType::Any) }],
-    results: &[ResultSpec { name: "args", kind: "any*" }],
+    params: &[param("args", ParamType::Many(&ParamType::Any))],
+    results: &[ResultSpec::new("args", "any*")],
     level: ExecutionLevel::Kernel,
     help: "Returns its arguments. As an action it notifies the tool of the event.",
     examples: &["> 10 [0] print(1,2.5,\"x\")\n< 10 [0] print(0,[1,2.5,\"x\"])"],

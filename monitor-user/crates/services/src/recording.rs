@@ -1,27 +1,21 @@
 //! `save_recording`: writes the flight recorder to a file, on request or when an event occurs.
 
-use super::context::CallContext;
-use super::outcome::{Outcome, PendingCall};
+use super::context::{CallContext, Outcome, PendingCall};
 use super::spec::{Handler, ResultSpec, ServiceSpec};
-use monitor_event::outcome::{ActionReport, CallResult, Refusal};
+use crate::spec::param;
+use monitor_event::{ActionReport, CallResult, Refusal};
 use monitor_model::id::Ns;
-use monitor_omis::param_type::{Param, ParamType};
-use monitor_omis::{Status, Value};
+use monitor_omis::{Status, Value, param_type::ParamType};
 use monitor_sampling::visibility::Visibility;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
     name: "save_recording",
-    params: &[
-        Param { name: "file", param_type: ParamType::Text },
-        Param { name: "seconds", param_type: ParamType::Integer },
-    ],
-    results: &[ResultSpec { name: "file", kind: "string" }],
+    params: &[param("file", ParamType::Text), param("seconds", ParamType::Integer)],
+    results: &[ResultSpec::new("file", "string")],
     help: "Writes what the flight recorder of the service has kept of the last `seconds` \
            seconds, of all if it is 0, into a new file, and returns the file's name. If the name \
            ends with `/`, it is a folder, and each call makes a new file in it. The file is \

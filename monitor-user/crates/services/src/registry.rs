@@ -3,11 +3,11 @@
 //! In: specifications. Out: the specification of a name, or the most similar name. An extension
 //! owns a prefix; its names begin with it, and no name is registered twice.
 
-use super::SERVICE_GROUPS;
-use super::external_service::{EXTERNAL_SERVICE, ExternalService};
-use super::spec::ServiceSpec;
-use monitor_event::outcome::Refusal;
-use monitor_event::right::SessionId;
+use super::{
+    SERVICE_GROUPS, engine_api::ExternalService, external_service::EXTERNAL_SERVICE,
+    spec::ServiceSpec,
+};
+use monitor_event::{Refusal, SessionId};
 use monitor_model::name;
 use monitor_omis::Status;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -3,15 +3,12 @@
 //!
 //! Children of attached processes are attached too. A request cannot name other processes.
 
-use super::context::CallContext;
-use super::outcome::Outcome;
+use super::context::{CallContext, Outcome};
 use super::spec::{Handler, ResultSpec, ServiceSpec};
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_event::right::Right;
-use monitor_model::id::Pid;
-use monitor_model::sample::Process;
-use monitor_omis::param_type::{Param, ParamType};
-use monitor_omis::{Status, Value};
+use crate::spec::param;
+use monitor_event::{CallResult, Refusal, Right};
+use monitor_model::{id::Pid, sample::Process};
+use monitor_omis::{Status, Value, param_type::ParamType};
 use monitor_sampling::filter::Filter;
 
 /// Maximum number of patterns by which processes join a session.
@@ -22,7 +19,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "attach",
         right: Right::Observe,
-        params: &[Param { name: "pid_list", param_type: ParamType::Some(&ParamType::Integer) }],
+        params: &[param("pid_list", ParamType::Some(&ParamType::Integer))],
         help: "Adds processes to the scope of the session, by their pids on the addressed node, \
                which are their numbers too. Children that they create from now on are in the \
                scope as well.",
@@ -34,8 +31,8 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "attach_command",
         right: Right::Observe,
-        params: &[Param { name: "pattern", param_type: ParamType::Text }],
-        results: &[ResultSpec { name: "tids", kind: "integer*" }],
+        params: &[param("pattern", ParamType::Text)],
+        results: &[ResultSpec::new("tids", "integer*")],
         help: "Adds all processes whose command name matches the pattern to the scope, and each \
                process that gets such a name later. `*` matches any characters.",
         examples: &["process 7 comm=worker\nprocess 8 comm=other\n\
@@ -46,8 +43,8 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "attach_cgroup",
         right: Right::Observe,
-        params: &[Param { name: "path", param_type: ParamType::Text }],
-        results: &[ResultSpec { name: "tids", kind: "integer*" }],
+        params: &[param("path", ParamType::Text)],
+        results: &[ResultSpec::new("tids", "integer*")],
         help: "Adds all processes in this cgroup or below it to the scope, and each process that \
                comes there later.",
         examples: &["process 7 cgroup=/job/7\nprocess 8 cgroup=/\n\
@@ -58,7 +55,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "detach",
         right: Right::Observe,
-        params: &[Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) }],
+        params: &[param("tid_list", ParamType::Many(&ParamType::Process))],
         help: "Removes processes from the scope; if the list is empty, all of them, and the \
                patterns by which others would join.",
         examples: &["process 7\nattach 7\n> 10 [0] detach([7])\n< 10 [0] detach(0)\n\

@@ -3,15 +3,11 @@
 //! It feeds the check of a request, the manual, `docs/SERVICES.md` and the test of its examples.
 //! It holds no state; the handler is one function.
 
-use super::context::CallContext;
-use super::lower::LowerFn;
-use super::outcome::Outcome;
-use super::timeouts;
-use monitor_event::node_event::EventFilter;
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_event::right::Right;
+use super::context::{CallContext, Outcome};
+use super::{lower::LowerFn, timeouts};
+use monitor_event::{CallResult, EventFilter, Refusal, Right};
 use monitor_model::id::Ns;
-use monitor_omis::param_type::Param;
+use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Value};
 
 /// The specification of a service.
@@ -184,6 +180,14 @@ pub fn flags(arg: Option<&Value>, known: &[FlagSpec]) -> Result<u64, Refusal> {
     })
 }
 
+/// The parameters of a call.
+///
+/// # Panics
+/// If the specification has another number of parameters: a request is checked before.
+pub fn params<const N: usize>(args: &[Value]) -> &[Value; N] {
+    args.try_into().expect("a call has as many parameters as its specification")
+}
+
 /// A parameter as an integer of type `T`.
 ///
 /// # Errors
@@ -208,7 +212,17 @@ impl FlagSpec {
     }
 }
 
+/// A parameter with its type.
+pub const fn param(name: &'static str, param_type: ParamType) -> Param {
+    Param { name, param_type }
+}
+
 impl ResultSpec {
+    /// A result with its type.
+    pub const fn new(name: &'static str, kind: &'static str) -> Self {
+        Self { name, kind }
+    }
+
     /// Any number of results of any type.
     pub const ANY: Self = Self { name: "params", kind: "any..." };
 }

@@ -9,9 +9,7 @@ use super::super::process_ref::{ProcessRef, proc_result};
 use procfs::net::{TcpState, UnixState};
 use procfs::process::{FDTarget, MMPermissions, MMapPath, MemoryMap, Process, Task, all_processes};
 use procfs::{ProcError, ProcResult};
-use std::collections::BTreeMap;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::{collections::BTreeMap, os::unix::ffi::OsStrExt as _, path::Path};
 
 /// Why a connected process cannot be moved.
 const MESSAGES_LOST: &str =

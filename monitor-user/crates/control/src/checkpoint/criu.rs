@@ -7,10 +7,9 @@ use super::super::error::ControlError;
 use super::folder::io_error;
 use monitor_sys::{fd_limit, spawn};
 use std::fs::{File, TryLockError};
-use std::io::ErrorKind;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use std::{io::ErrorKind, path::Path};
 
 /// How often to check whether CRIU has exited.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(10);

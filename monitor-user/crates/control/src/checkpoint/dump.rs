@@ -10,15 +10,12 @@
 //! after the first check; once it has finished the process is stopped, so the second check stays
 //! true until the process is killed.
 
-use super::super::error::ControlError;
 use super::super::messages::{DumpLocation, WorkerEventKind};
-use super::super::process_ref::ProcessRef;
-use super::files::DumpFiles;
-use super::{criu, tree};
+use super::super::{error::ControlError, process_ref::ProcessRef};
+use super::{criu, files::DumpFiles, tree};
 use rustix::process::Signal;
-use std::path::Path;
-use std::process::Child;
 use std::time::{Duration, Instant};
+use std::{path::Path, process::Child};
 
 /// Most time of CRIU.
 pub const MAX_CRIU_TIME: Duration = Duration::from_secs(30);

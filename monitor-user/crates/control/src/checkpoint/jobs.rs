@@ -7,11 +7,9 @@
 use super::super::error::ControlError;
 use super::super::messages::{DumpLocation, RequestTag, ToolId, WorkerEvent, WorkerEventKind};
 use super::super::process_ref::{ProcessRef, tick_identity};
-use super::criu::POLL_INTERVAL;
 use super::dump::{DumpJob, DumpVerdict};
-use super::recover::RecoverJob;
-use super::restore::RestoreJob;
-use monitor_event::thread::Target;
+use super::{criu::POLL_INTERVAL, recover::RecoverJob, restore::RestoreJob};
+use monitor_event::Target;
 use monitor_model::id::Identity;
 use std::time::Instant;
 
@@ -30,21 +28,21 @@ impl CheckpointJobs {
     /// Starts a dump.
     pub fn dump(
         &mut self,
-        who: (ToolId, RequestTag),
+        requester: (ToolId, RequestTag),
         process: ProcessRef,
         dump: &DumpLocation,
     ) -> Result<(), ControlError> {
-        self.0.push(CheckpointJob::Dump(who, DumpJob::start(process, dump)?));
+        self.0.push(CheckpointJob::Dump(requester, DumpJob::start(process, dump)?));
         Ok(())
     }
 
     /// Starts a restore.
     pub fn restore(
         &mut self,
-        who: (ToolId, RequestTag),
+        requester: (ToolId, RequestTag),
         dump: &DumpLocation,
     ) -> Result<(), ControlError> {
-        self.0.push(CheckpointJob::Restore(who, RestoreJob::start(dump)?));
+        self.0.push(CheckpointJob::Restore(requester, RestoreJob::start(dump)?));
         Ok(())
     }
 
@@ -67,11 +65,11 @@ impl CheckpointJobs {
     pub fn poll(&mut self, verdict: DumpVerdict<'_>, events: &mut Vec<WorkerEvent>) {
         let now = Instant::now();
         self.0.retain_mut(|it| match it {
-            CheckpointJob::Dump(who, it) => {
+            CheckpointJob::Dump(requester, it) => {
                 let kind = it.poll(verdict, now).map(|kind| (it.process.id, kind));
-                is_running(*who, kind, events)
+                is_running(*requester, kind, events)
             }
-            CheckpointJob::Restore(who, it) => is_running(*who, it.poll(now), events),
+            CheckpointJob::Restore(requester, it) => is_running(*requester, it.poll(now), events),
             CheckpointJob::Recover(it) => !it.poll(now),
         });
     }
@@ -95,11 +93,11 @@ impl CheckpointJobs {
 
 /// Whether the job is still running; otherwise its outcome is reported.
 fn is_running(
-    who: (ToolId, RequestTag),
+    requester: (ToolId, RequestTag),
     kind: Option<(Identity, WorkerEventKind)>,
     events: &mut Vec<WorkerEvent>,
 ) -> bool {
     let Some((process, kind)) = kind else { return true };
-    events.push(WorkerEvent { target: Target::from(process), requester: Some(who), kind });
+    events.push(WorkerEvent { target: Target::from(process), requester: Some(requester), kind });
     false
 }

@@ -18,8 +18,7 @@ mod recover;
 mod restore;
 mod tree;
 
-use super::error::ControlError;
-use super::process_ref::ProcessRef;
+use super::{error::ControlError, process_ref::ProcessRef};
 pub use check::CriuCheck;
 pub use jobs::CheckpointJobs;
 use std::path::Path;

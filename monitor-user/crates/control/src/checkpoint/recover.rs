@@ -3,12 +3,8 @@
 //! In: the process, and where it was dumped to. Out: it runs on and its files are removed; if the
 //! user worker had killed it already, the files stay to be restored.
 
-use super::super::error::ControlError;
-use super::super::messages::DumpLocation;
-use super::super::process_ref::ProcessRef;
-use super::dump::MAX_CRIU_TIME;
-use super::files::DumpFiles;
-use super::{criu, tree};
+use super::super::{error::ControlError, messages::DumpLocation, process_ref::ProcessRef};
+use super::{criu, dump::MAX_CRIU_TIME, files::DumpFiles, tree};
 use monitor_model::id::Identity;
 use rustix::process::Signal;
 use std::time::Instant;

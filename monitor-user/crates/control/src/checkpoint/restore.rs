@@ -4,13 +4,10 @@
 
 use super::super::messages::{DumpLocation, WorkerEventKind};
 use super::super::process_ref::ProcessRef;
-use super::criu;
-use super::dump::MAX_CRIU_TIME;
-use super::files::DumpFiles;
+use super::{criu, dump::MAX_CRIU_TIME, files::DumpFiles};
 use crate::error::ControlError;
 use monitor_model::id::{Identity, Ns};
-use std::process::Child;
-use std::time::Instant;
+use std::{process::Child, time::Instant};
 
 /// A running restore.
 pub struct RestoreJob {

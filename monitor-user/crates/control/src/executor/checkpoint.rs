@@ -3,19 +3,14 @@
 //! In: a process, or its dump. Out: whether it can be dumped; that a dump has started. A process
 //! that a tool holds, traces or probes is refused: breakpoints and stops would be dumped with it.
 
-use super::super::checkpoint;
-use super::super::deadline::DeadlineWait;
-use super::super::error::ControlError;
 use super::super::messages::{DumpLocation, ProbeLocation, RequestTag, ToolId, WorkerReply};
-use super::super::process_ref::ProcessRef;
-use super::super::stop::StopTable;
-use super::super::trace::Tracer;
-use super::super::uprobe_patches;
+use super::super::{
+    checkpoint, deadline::DeadlineWait, error::ControlError, process_ref::ProcessRef,
+    stop::StopTable, trace::Tracer, uprobe_patches,
+};
 use super::{Answer, Executor, done, open};
-use monitor_event::thread::Target;
-use std::os::fd::AsFd as _;
-use std::path::Path;
-use std::time::Duration;
+use monitor_event::Target;
+use std::{os::fd::AsFd as _, path::Path, time::Duration};
 
 /// Most time of `criu check`, which tries the kernel features that it needs.
 const CHECK_AT_MOST: Duration = Duration::from_secs(5);
@@ -46,13 +41,13 @@ impl Executor {
     /// Starts a dump, if the process can still be moved.
     pub(super) fn dump(
         &mut self,
-        who: (ToolId, RequestTag),
+        requester: (ToolId, RequestTag),
         target: &Target,
         dump: &DumpLocation,
     ) -> Answer {
         let process = open(target)?;
         self.interference().check_dump_start(&process)?;
-        done(self.checkpoint_jobs.dump(who, process, dump))
+        done(self.checkpoint_jobs.dump(requester, process, dump))
     }
 
     /// Refuses requests on a process that is being dumped.

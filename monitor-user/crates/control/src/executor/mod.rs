@@ -8,27 +8,20 @@ mod checkpoint;
 mod registers;
 
 use super::checkpoint::{CheckpointJobs, CriuCheck};
-use super::deadline::DeadlineWait;
-use super::error::ControlError;
-use super::event_pos::EventPositions;
-use super::loader;
-use super::memory;
 use super::messages::{
     CodePos, LaunchSpec, NumberedRequest, ProbeLocation, RequestTag, StopMethod, ToolId,
     WorkerEvent, WorkerReply, WorkerRequest,
 };
-use super::process_ref::ProcessRef;
-use super::signal;
-use super::start;
 use super::stop::{self, Guards, StopTable};
-use super::stop_reason::StopReason;
-use super::stopped_batch::StoppedBatch;
 use super::trace::{BreakpointSite, PlanRequest, Tracer, TracerFate};
-use super::uprobe_patches;
-use monitor_event::thread::Target;
+use super::{
+    deadline::DeadlineWait, error::ControlError, event_pos::EventPositions, loader, memory,
+    process_ref::ProcessRef, signal, start, stop_reason::StopReason, stopped_batch::StoppedBatch,
+    uprobe_patches,
+};
+use monitor_event::Target;
 use monitor_model::id::Identity;
-use monitor_sys::pidfd::PidFd;
-use monitor_sys::ptrace::wait_status;
+use monitor_sys::{pidfd::PidFd, ptrace::wait_status};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -164,7 +157,7 @@ impl Executor {
         };
         let process = open(target)?;
         let plan = PlanRequest { tool, tag, tid: process.thread(target)? };
-        let who = (tool, tag);
+        let requester = (tool, tag);
         let mut deadline = request_deadline(self.peer.as_ref());
         if matches!(
             request,
@@ -179,12 +172,12 @@ impl Executor {
         let (tracer, id) = (&mut self.tracer, process.id);
         let sent = match request {
             WorkerRequest::SetEventPos(_, _, pos) => {
-                self.event_positions.insert(plan.tid, who, *pos);
+                self.event_positions.insert(plan.tid, requester, *pos);
                 Ok(())
             }
             WorkerRequest::SetBreakpoint(_, address, _) => {
                 let site = BreakpointSite { address: *address, probes: &self.probes };
-                let patch = tracer.set_breakpoint(process, site, who, &mut deadline);
+                let patch = tracer.set_breakpoint(process, site, requester, &mut deadline);
                 return patch.map(WorkerReply::BreakpointSet);
             }
             WorkerRequest::Step(..) => tracer.step(&plan, process, &mut deadline),
@@ -194,15 +187,17 @@ impl Executor {
                 tracer.call(&plan, process, (*procedure, arguments), &mut deadline)
             }
             WorkerRequest::WatchRules(..) => {
-                self.guards.add(open(target)?, who);
-                tracer.watch(process, who)
+                self.guards.add(open(target)?, requester);
+                tracer.watch(process, requester)
             }
             WorkerRequest::Unset(..) => {
-                let was_guarded = self.guards.remove(who, id);
-                tracer.unset(who, id).or_else(|why| if was_guarded { Ok(()) } else { Err(why) })
+                let was_guarded = self.guards.remove(requester, id);
+                tracer
+                    .unset(requester, id)
+                    .or_else(|why| if was_guarded { Ok(()) } else { Err(why) })
             }
             _ => {
-                self.event_positions.remove(plan.tid, who);
+                self.event_positions.remove(plan.tid, requester);
                 let released = tracer.release_event(
                     &plan,
                     id,
@@ -221,7 +216,7 @@ impl Executor {
     /// Holds a process that a rule program has stopped, or one thread if it is traced by now.
     fn hold_for_event(
         &mut self,
-        who: (ToolId, RequestTag),
+        requester: (ToolId, RequestTag),
         target: &Target,
         pos: CodePos,
     ) -> Answer {
@@ -232,17 +227,17 @@ impl Executor {
             tracer.poll(events);
             tracer.is_held_for_rule(id, tid)
         };
-        let holder = (who.0, StopReason::ProcessEvent(who.1, *target));
+        let holder = (requester.0, StopReason::ProcessEvent(requester.1, *target));
         let caught = self.stops.hold_for_event(holder, process, &mut is_held_alone)?;
         if caught.is_some() {
-            self.event_positions.insert(tid, who, pos);
+            self.event_positions.insert(tid, requester, pos);
         }
         Ok(caught.map_or(WorkerReply::Done, WorkerReply::Stopped))
     }
 
-    fn clear_event_pos(&mut self, who: (ToolId, RequestTag), target: &Target) {
+    fn clear_event_pos(&mut self, requester: (ToolId, RequestTag), target: &Target) {
         let thread = target.thread.unwrap_or(target.process);
-        self.event_positions.remove(super::process_ref::raw_pid(thread.pid), who);
+        self.event_positions.remove(super::process_ref::raw_pid(thread.pid), requester);
     }
 
     /// Processes what has happened; call it when a child or traced thread changes state, and at

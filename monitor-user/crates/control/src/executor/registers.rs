@@ -3,15 +3,13 @@
 //! In: the thread, which is stopped for the duration if it runs. Out: what was read. For a thread
 //! that an event holds, the values are those at the event.
 
-use super::super::error::ControlError;
-use super::super::event_pos::EventPositions;
-use super::super::machine::Floats;
 use super::super::messages::{FrameNames, WorkerReply};
-use super::super::process_ref::ProcessRef;
-use super::super::trace::check_code;
-use super::super::unwind;
+use super::super::{
+    error::ControlError, event_pos::EventPositions, machine::Floats, process_ref::ProcessRef,
+    trace::check_code, unwind,
+};
 use super::{Answer, Executor, done, open, request_deadline};
-use monitor_event::thread::Target;
+use monitor_event::Target;
 
 /// Most registers of one request.
 const REGISTERS: u16 = 64;

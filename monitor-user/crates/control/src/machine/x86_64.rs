@@ -4,8 +4,7 @@
 //! 1 rdx, 2 rcx, 3 rbx, 4 rsi, 5 rdi, 6 rbp, 7 rsp, 8 to 15 r8 to r15, 16 the instruction pointer,
 //! 49 the flags, 50 to 55 the segments, 58 and 59 the bases of fs and gs.
 
-use super::super::error::ControlError;
-use super::super::messages::CodePos;
+use super::super::{error::ControlError, messages::CodePos};
 use monitor_sys::ptrace;
 use zerocopy::IntoBytes as _;
 
@@ -71,12 +70,12 @@ impl Registers {
 
     /// The register with this DWARF number.
     pub fn get(&self, number: u16) -> Result<u64, ControlError> {
-        place(number).map(|place| self.0[place])
+        register_index(number).map(|place| self.0[place])
     }
 
     /// Sets the register with this DWARF number.
     pub fn put(&mut self, number: u16, value: u64) -> Result<(), ControlError> {
-        let place = place(number)?;
+        let place = register_index(number)?;
         self.0[place] = value;
         // In an interrupted system call the kernel restarts it depending on rax and orig_rax;
         // without this the restart would modify the new values.
@@ -136,7 +135,7 @@ impl Registers {
     }
 }
 
-fn place(number: u16) -> Result<usize, ControlError> {
+fn register_index(number: u16) -> Result<usize, ControlError> {
     let row = PLACES.iter().find(|(own, _)| *own == number);
     row.map(|(_, place)| *place).ok_or_else(|| {
         let which = "0 to 16, 49 to 55, 58 and 59";

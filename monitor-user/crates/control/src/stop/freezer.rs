@@ -4,9 +4,7 @@
 //! write it. Frozen processes ignore all signals but `SIGKILL`
 //! (Documentation/admin-guide/cgroup-v2.rst, `cgroup.freeze`).
 
-use super::super::deadline::DeadlineWait;
-use super::super::error::ControlError;
-use super::super::process_ref::ProcessRef;
+use super::super::{deadline::DeadlineWait, error::ControlError, process_ref::ProcessRef};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub struct Freezer(PathBuf);
 
 impl Freezer {
-    /// The freezer of the process's cgroup; `None` if other processes are in it.
+    /// The process's cgroup freezer; `None` if other processes are in it.
     pub fn for_process(process: &ProcessRef) -> Option<Self> {
         let groups = process.procfs().ok()?.cgroups().ok()?;
         let own = groups.into_iter().find(|group| group.hierarchy == 0)?.pathname;

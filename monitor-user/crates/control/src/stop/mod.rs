@@ -7,11 +7,10 @@
 mod freezer;
 mod guard;
 
-use super::deadline::DeadlineWait;
-use super::error::ControlError;
 use super::messages::{StopMethod, ToolId, WorkerEvent, WorkerEventKind};
 use super::process_ref::{ProcessRef, tick_identity};
 use super::stop_reason::{MAX_EVENT_HOLD, StopReason};
+use super::{deadline::DeadlineWait, error::ControlError};
 use freezer::Freezer;
 pub use guard::{Guards, UNREAD_GRACE};
 use monitor_event::thread::Target;

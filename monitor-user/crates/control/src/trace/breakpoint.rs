@@ -4,12 +4,10 @@
 //! In: an address. Out: where threads trap, and which bytes to restore. A byte is written without
 //! stopping any thread; the kernel gives the process its own copy of the page.
 
-use super::super::error::ControlError;
 use super::super::machine::{DebugSlots, SLOTS};
-use super::super::memory;
 use super::super::messages::{Patch, ProbeLocation, RequestTag, ToolId};
 use super::super::process_ref::{ProcessRef, proc_result};
-use super::super::uprobe_patches;
+use super::super::{error::ControlError, memory, uprobe_patches};
 use super::insn_boundary::{InsnBoundary, insn_boundary};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 

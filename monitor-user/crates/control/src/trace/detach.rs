@@ -4,15 +4,12 @@
 //! stopped. Threads without any of ours are not stopped: the kernel detaches them when the tracer
 //! exits.
 
-use super::super::deadline::DeadlineWait;
-use super::super::error::ControlError;
 use super::super::machine::{self, DebugSlots};
-use super::super::messages::Patch;
-use super::super::process_ref::ProcessRef;
-use super::Tracer;
-use super::breakpoint;
-use super::process::TracedProcess;
+use super::super::{
+    deadline::DeadlineWait, error::ControlError, messages::Patch, process_ref::ProcessRef,
+};
 use super::tracee::{RunState, Tracee};
+use super::{Tracer, breakpoint, process::TracedProcess};
 use std::time::Duration;
 
 /// Most time to wait for threads; a process must run again within a second.

@@ -18,13 +18,10 @@ mod stopped_batch;
 mod thread_plan;
 mod tracee;
 
-use super::deadline::DeadlineWait;
-use super::error::ControlError;
 use super::machine::{self, Registers};
 use super::messages::{Patch, RequestTag, ToolId, WorkerEvent};
 use super::process_ref::{ProcessRef, proc_result, tick_identity};
-use super::stop_reason::StopReason;
-use super::unwind;
+use super::{deadline::DeadlineWait, error::ControlError, stop_reason::StopReason, unwind};
 pub use breakpoint::{BreakpointSite, INT3};
 pub use detach::TracerFate;
 use monitor_event::thread::Argument;

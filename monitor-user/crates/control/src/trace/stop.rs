@@ -3,11 +3,8 @@
 //! In: a wait status, see ptrace(2), "Stopped states". Out: the new state of the thread, the signal
 //! that it continues with, and events. How it continues is decided in `resume`.
 
-use super::super::error::ControlError;
-use super::super::machine::Registers;
-use super::super::memory;
 use super::super::messages::{ToolId, WorkerEventKind};
-use super::super::process_ref::ProcessRef;
+use super::super::{error::ControlError, machine::Registers, memory, process_ref::ProcessRef};
 use super::process::TracedProcess;
 use super::thread_plan::{PlanKind, ReturnReport, was_call};
 use super::tracee::{NewThread, RunState, SIGURG, Tracee};

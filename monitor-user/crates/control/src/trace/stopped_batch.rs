@@ -4,20 +4,14 @@
 //! thread makes the calls, one after the other; the other threads stay stopped until the last one
 //! has returned.
 
-use super::super::deadline::DeadlineWait;
-use super::super::error::ControlError;
-use super::super::machine::Registers;
-use super::super::memory;
-use super::super::messages::WorkerEventKind;
-use super::super::process_ref::ProcessRef;
-use super::super::stop_reason::StopReason;
 use super::super::stopped_batch::{StoppedBatch, StoppedOperand, StoppedStep};
-use super::super::unwind;
-use super::process::TracedProcess;
-use super::thread_plan::ThreadPlan;
+use super::super::{
+    deadline::DeadlineWait, error::ControlError, machine::Registers, memory,
+    messages::WorkerEventKind, process_ref::ProcessRef, stop_reason::StopReason, unwind,
+};
 use super::tracee::{NewThread, RunState, Tracee};
-use super::{PlanRequest, Tracer, begin_call};
-use monitor_event::thread::Argument;
+use super::{PlanRequest, Tracer, begin_call, process::TracedProcess, thread_plan::ThreadPlan};
+use monitor_event::Argument;
 use std::time::Duration;
 
 /// The instruction `syscall` of x86-64.

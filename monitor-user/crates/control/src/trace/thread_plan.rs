@@ -3,11 +3,9 @@
 //! In: the position of the thread at the start. Out: at each of its stops, whether the plan is
 //! complete or where the thread must trap next. Makes no system calls.
 
-use super::super::machine::SavedThread;
 use super::super::messages::{RequestTag, ToolId};
-use super::super::stop_reason::StopReason;
-use std::collections::BTreeSet;
-use std::time::Instant;
+use super::super::{machine::SavedThread, stop_reason::StopReason};
+use std::{collections::BTreeSet, time::Instant};
 
 /// A plan of one thread.
 #[derive(Debug)]

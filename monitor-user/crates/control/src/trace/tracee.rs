@@ -3,16 +3,12 @@
 //! Wraps the ptrace requests on this thread and keeps the state between them. What a stop means is
 //! decided in `stop`, and what comes next in `resume`.
 
-use super::super::error::ControlError;
 use super::super::machine::{self, DebugSlots};
-use super::super::messages::ToolId;
-use super::super::stop_reason::StopReason;
+use super::super::{error::ControlError, messages::ToolId, stop_reason::StopReason};
 use super::thread_plan::ThreadPlan;
-use monitor_sys::ptrace;
-use monitor_sys::ptrace::ResumeMode;
+use monitor_sys::{ptrace, ptrace::ResumeMode};
 use rustix::process::Signal;
-use std::collections::BTreeMap;
-use std::time::Instant;
+use std::{collections::BTreeMap, time::Instant};
 
 /// The signal that rule programs send to a traced thread; sockets send it, too.
 pub const SIGURG: i32 = Signal::URG.as_raw();

@@ -3,8 +3,7 @@
 //! In: bytes as they arrive. Out: whole messages. The length is checked before anything is
 //! allocated: the user may have taken over the user worker, so its bytes are untrusted.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use std::io;
 
 /// Most bytes of a frame; four times the longest memory read.

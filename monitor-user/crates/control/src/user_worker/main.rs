@@ -4,9 +4,8 @@
 //! it reads anything and keeps no capability that the user lacks. When the socket closes (the
 //! daemon was killed, for example) or a terminating signal arrives, it undoes everything and exits.
 
-use super::super::error::ControlError;
-use super::super::executor::Executor;
 use super::super::messages::{NumberedRequest, WorkerMessage};
+use super::super::{error::ControlError, executor::Executor};
 use super::User;
 use super::frame::{CHUNK, Inbox, frame};
 use monitor_model::id::Pid;
@@ -16,11 +15,8 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::DumpableBehavior;
 use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
-use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::AsFd as _;
-use std::os::unix::net::UnixStream;
-use std::time::Instant;
+use std::{collections::VecDeque, os::fd::AsFd as _, os::unix::net::UnixStream, time::Instant};
 
 /// The socket is readable or closed.
 const READABLE: PollFlags = PollFlags::IN.union(PollFlags::HUP).union(PollFlags::ERR);

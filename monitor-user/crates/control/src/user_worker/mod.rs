@@ -13,9 +13,8 @@ mod pool;
 mod proxy;
 mod undo_log;
 
-use super::error::ControlError;
-use super::executor::Executor;
 use super::messages::{NumberedRequest, ToolId, WorkerEvent, WorkerReply, WorkerRequest};
+use super::{error::ControlError, executor::Executor};
 pub use pool::{SELF_EXE, WorkerPool};
 pub use proxy::{User, WorkerProxy};
 

@@ -6,10 +6,8 @@
 use super::super::messages::{ToolId, WorkerRequest};
 use super::{User, UserWorker as _, WorkerProxy};
 use rustix::event::epoll;
-use std::collections::BTreeMap;
-use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::{collections::BTreeMap, io, path::PathBuf};
 
 /// This program, even if its file was replaced since it started.
 pub const SELF_EXE: &str = "/proc/self/exe";

@@ -7,17 +7,15 @@ use super::super::error::ControlError;
 use super::super::messages::{
     NumberedRequest, ToolId, WorkerEvent, WorkerMessage, WorkerReply, WorkerRequest,
 };
-use super::UserWorker;
 use super::frame::{CHUNK, Inbox, frame};
-use super::undo_log::UndoLog;
+use super::{UserWorker, undo_log::UndoLog};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use std::{collections::BTreeMap, os::unix::net::UnixStream};
 
 /// The longest request takes 5 s (the check of CRIU), and others may be queued before it.
 const MAX_REPLY_TIME: Duration = Duration::from_secs(10);

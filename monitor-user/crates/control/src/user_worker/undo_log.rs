@@ -2,13 +2,12 @@
 //!
 //! In: requests with their replies, and events. Out: requests that undo all of it.
 
-use super::super::error::ControlError;
 use super::super::messages::{
     DumpLocation, Patch, RequestTag, StopMethod, ToolId, WorkerEvent, WorkerEventKind, WorkerReply,
     WorkerRequest,
 };
-use super::super::process_ref::tick_identity;
-use monitor_event::thread::Target;
+use super::super::{error::ControlError, process_ref::tick_identity};
+use monitor_event::Target;
 use monitor_model::id::Identity;
 use monitor_sys::pidfd::PidFd;
 use rustix::process::Signal;
@@ -116,7 +115,7 @@ impl UndoLog {
             event.kind,
             WorkerEventKind::Dumped | WorkerEventKind::Restored | WorkerEventKind::Failed(_)
         ) {
-            let _over = event.requester.and_then(|who| self.checkpoints.remove(&who));
+            let _over = event.requester.and_then(|requester| self.checkpoints.remove(&requester));
         }
         match (&event.kind, event.requester, self.entries.get_mut(&id)) {
             (WorkerEventKind::Ended | WorkerEventKind::Dumped, ..) => _ = self.entries.remove(&id),
@@ -184,7 +183,7 @@ impl UndoLog {
         };
         let guarded = |(id, entry): (&Identity, &ProcessUndo)| {
             let id = *id;
-            entry.watched.iter().map(move |who| unset(id, *who)).collect::<Vec<_>>()
+            entry.watched.iter().map(move |requester| unset(id, *requester)).collect::<Vec<_>>()
         };
         self.entries.iter().flat_map(guarded).collect()
     }
@@ -197,9 +196,9 @@ impl UndoLog {
             kind: WorkerEventKind::Failed(ControlError::WorkerLost),
         };
         let held = self.entries.keys().map(|id| event(*id, None));
-        let checkpoints = self.checkpoints.iter().map(|(who, it)| match it {
-            CheckpointUndo::Dump(id, _) => event(*id, Some(*who)),
-            CheckpointUndo::Restore => event(Identity::default(), Some(*who)),
+        let checkpoints = self.checkpoints.iter().map(|(requester, it)| match it {
+            CheckpointUndo::Dump(id, _) => event(*id, Some(*requester)),
+            CheckpointUndo::Restore => event(Identity::default(), Some(*requester)),
         });
         held.chain(checkpoints).collect()
     }

@@ -3,8 +3,7 @@
 //! In: values, or changes, with their times. Out: the integral and the mean up to a time. Times
 //! that go backward add nothing.
 
-use monitor_backend::rule::aggregates::GaugeIntegral as Kernel;
-use monitor_backend::rule::insn::GaugeChange;
+use monitor_backend::{rule::aggregates::GaugeIntegral as Kernel, rule::insn::GaugeChange};
 use monitor_model::id::Ns;
 
 /// A gauge and its integral over time.

@@ -4,18 +4,15 @@
 //! in the kernel and its share in user space. Both change one common gauge; the records of a trace
 //! are moved out of the kernel when the trace is read.
 
-use super::gauge_integral::GaugeIntegral;
 use super::instrument::{Instrument, InstrumentKind, InstrumentState};
-use super::stopwatch::Stopwatch;
-use super::summary::Summary;
-use crate::context::CallContext;
-use crate::lower::StoredCall;
+use super::{gauge_integral::GaugeIntegral, stopwatch::Stopwatch, summary::Summary};
+use crate::{CallContext, lower::StoredCall};
 use monitor_backend::rule::aggregates;
 use monitor_backend::rule::insn::{GaugeChange, TimerScope};
+use monitor_event::Trace;
 use monitor_event::action::{
     EXTREMES, KernelCounter, KernelCounterKind, KernelCounterValue, Operand, Step,
 };
-use monitor_event::trace::Trace;
 use monitor_model::id::Ns;
 use monitor_omis::{Expr, Value, Var};
 use monitor_platform::Platform;

@@ -2,12 +2,9 @@
 //!
 //! In: updates with their time. Out: nothing, or a refusal if the kind does not support the update.
 
-use super::gauge_integral::GaugeIntegral;
-use super::stopwatch::Stopwatch;
-use super::summary::Summary;
+use super::{gauge_integral::GaugeIntegral, stopwatch::Stopwatch, summary::Summary};
 use monitor_backend::rule::insn::{GaugeChange, TimerScope};
-use monitor_event::outcome::Refusal;
-use monitor_event::trace::Trace;
+use monitor_event::{Refusal, Trace};
 use monitor_model::id::Ns;
 use monitor_omis::{Status, Text, Value};
 

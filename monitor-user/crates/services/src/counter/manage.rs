@@ -1,23 +1,15 @@
 //! `cnt_create`, `cnt_delete`, `cnt_reset`, `cnt_list`: the instruments that exist.
 
-use super::instrument::InstrumentKind as Sort;
-use super::{BLANK, NAME, NAMES, in_kernel, named};
-use crate::context::CallContext;
-use crate::outcome::Outcome;
-use crate::spec::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_omis::param_type::{Param, ParamType};
-use monitor_omis::{Text, Value};
+use super::{BLANK, NAME, NAMES, in_kernel, instrument::InstrumentKind as Sort, named};
+use crate::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, spec::param};
+use monitor_event::{CallResult, Refusal};
+use monitor_omis::{Text, Value, param_type::ParamType};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "cnt_create",
-        params: &[
-            NAME,
-            Param { name: "kind", param_type: ParamType::Text },
-            Param { name: "unit", param_type: ParamType::Text },
-        ],
+        params: &[NAME, param("kind", ParamType::Text), param("unit", ParamType::Text)],
         level: ExecutionLevel::Anywhere,
         help: "Creates an instrument on the addressed nodes. Its name is a string or an integer; \
                strings that begin with `/`, and integers from 2^30 on, are shared by all tools \
@@ -63,10 +55,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "cnt_list",
-        results: &[ResultSpec {
-            name: "instruments",
-            kind: "{any name; string kind; string unit}*",
-        }],
+        results: &[ResultSpec::new("instruments", "{any name; string kind; string unit}*")],
         level: ExecutionLevel::Anywhere,
         help: "Lists the instruments that the tool can use: its own, then the shared ones.",
         examples: &["> 10 [0] cnt_create(\"q\",\"integrator\",\"jobs\"); 11 [0] cnt_list()\n\

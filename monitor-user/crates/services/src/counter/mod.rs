@@ -22,8 +22,9 @@ pub mod update;
 
 use super::context::CallContext;
 use super::spec::{ExecutionLevel, ServiceSpec};
+use crate::spec::param;
 use instrument::Instrument;
-use monitor_event::outcome::Refusal;
+use monitor_event::Refusal;
 use monitor_omis::Value;
 use monitor_omis::param_type::{Param, ParamType};
 pub use registry::InstrumentRegistry;
@@ -32,9 +33,9 @@ pub use registry::InstrumentRegistry;
 const BLANK: ServiceSpec =
     ServiceSpec { prefix: "cnt_", level: ExecutionLevel::Kernel, ..ServiceSpec::BASE };
 /// The name of an instrument: a string or an integer.
-const NAME: Param = Param { name: "name", param_type: ParamType::Any };
+const NAME: Param = param("name", ParamType::Any);
 /// Several names.
-const NAMES: Param = Param { name: "names", param_type: ParamType::Many(&ParamType::Any) };
+const NAMES: Param = param("names", ParamType::Many(&ParamType::Any));
 
 /// The instrument that a parameter names.
 fn named<'c>(ctx: &'c mut CallContext<'_>, name: &Value) -> Result<&'c mut Instrument, Refusal> {

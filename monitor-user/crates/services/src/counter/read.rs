@@ -1,25 +1,20 @@
 //! `cnt_read` and `cnt_records`: the values of instruments.
 
-use super::in_kernel::InstrumentValue;
 use super::instrument::{Instrument, InstrumentState};
-use super::summary::Summary;
-use super::{BLANK, NAME, NAMES, in_kernel, named};
-use crate::context::CallContext;
-use crate::spec;
-use crate::spec::{ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec};
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_event::trace;
-use monitor_event::trace::Record;
+use super::{BLANK, NAME, NAMES, in_kernel, in_kernel::InstrumentValue, named, summary::Summary};
+use crate::{
+    CallContext, ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec, spec, spec::param,
+};
+use monitor_event::{CallResult, Refusal, trace, trace::Record};
 use monitor_model::id::Ns;
-use monitor_omis::param_type::{Param, ParamType};
-use monitor_omis::{Status, Value};
+use monitor_omis::{Status, Value, param_type::ParamType};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "cnt_read",
-        params: &[NAMES, Param { name: "flags", param_type: ParamType::Integer }],
-        results: &[ResultSpec { name: "instruments", kind: "{any name; any...}*" }],
+        params: &[NAMES, param("flags", ParamType::Integer)],
+        results: &[ResultSpec::new("instruments", "{any name; any...}*")],
         flags: FLAGS,
         level: ExecutionLevel::Anywhere,
         help: "Returns for each instrument its name and the values that `flags` selects, in the \
@@ -35,10 +30,10 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "cnt_records",
-        params: &[NAME, Param { name: "most", param_type: ParamType::Integer }],
+        params: &[NAME, param("most", ParamType::Integer)],
         results: &[
-            ResultSpec { name: "lost", kind: "integer" },
-            ResultSpec { name: "records", kind: "{integer time; any...}*" },
+            ResultSpec::new("lost", "integer"),
+            ResultSpec::new("records", "{integer time; any...}*"),
         ],
         level: ExecutionLevel::Anywhere,
         help: "Returns the last records of a trace, the oldest first, each with its time in \

@@ -4,12 +4,9 @@
 //! have no owner and stay until they are deleted; the others go with their session.
 
 use super::instrument::{Instrument, InstrumentKind};
-use monitor_event::node_event::FIRST_SHARED;
-use monitor_event::outcome::Refusal;
-use monitor_event::right::SessionId;
+use monitor_event::{Refusal, SessionId, node_event::FIRST_SHARED};
 use monitor_model::id::Ns;
-use monitor_omis::number::Int;
-use monitor_omis::{Status, Text, Value};
+use monitor_omis::{Status, Text, Value, number::Int};
 use std::collections::BTreeMap;
 
 /// Maximum number of instruments of a session, and of shared ones.

@@ -1,21 +1,16 @@
 //! `cnt_add`, `cnt_set`, `cnt_record`, `cnt_start`, `cnt_stop`: updates of instruments, usually as
 //! actions of events.
 
-use super::instrument::Instrument;
-use super::stopwatch::Stopwatch;
-use super::{BLANK, NAME, in_kernel, named};
-use crate::context::CallContext;
-use crate::outcome::Outcome;
-use crate::spec::{Handler, ServiceSpec};
+use super::{BLANK, NAME, in_kernel, instrument::Instrument, named, stopwatch::Stopwatch};
+use crate::{CallContext, Handler, Outcome, ServiceSpec, spec::param};
 use monitor_backend::rule::insn::{GaugeChange, TimerScope};
-use monitor_event::outcome::{CallResult, Refusal};
+use monitor_event::{CallResult, Refusal};
 use monitor_model::id::Ns;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Value};
 
-const NUMBER: Param = Param { name: "number", param_type: ParamType::Integer };
-const KEY_AND_TIME: Param =
-    Param { name: "who_and_when", param_type: ParamType::Many(&ParamType::Any) };
+const NUMBER: Param = param("number", ParamType::Integer);
+const KEY_AND_TIME: Param = param("who_and_when", ParamType::Many(&ParamType::Any));
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
@@ -50,7 +45,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "cnt_record",
-        params: &[NAME, Param { name: "values", param_type: ParamType::Many(&ParamType::Any) }],
+        params: &[NAME, param("values", ParamType::Many(&ParamType::Any))],
         help: "Adds numbers to a histogram, or one record of values to a trace, which keeps the \
                last 16384. The kernel buffers the last 2048 records of a trace, which are read \
                ten times a second.",

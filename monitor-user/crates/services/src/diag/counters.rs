@@ -5,8 +5,7 @@
 
 use super::dedup::Dedup;
 use super::throttle::{Threshold, Throttle};
-use monitor_event::outcome::Refusal;
-use monitor_event::right::SessionId;
+use monitor_event::{Refusal, SessionId};
 use monitor_model::diagnosis::{DiagOrigin, DiagReason, Diagnosis};
 use monitor_model::id::{Identity, Ns};
 use monitor_omis::Status;

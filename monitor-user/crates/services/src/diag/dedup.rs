@@ -84,9 +84,12 @@ fn merge(held: &mut Diagnosis, pids: &mut BTreeSet<Option<Pid>>, it: &Diagnosis)
     }
     held.reason = match (held.reason, it.reason) {
         (
-            DiagReason::Finalize { total, was_reported: was_told },
-            DiagReason::Finalize { total: more, was_reported: others_told },
-        ) => DiagReason::Finalize { total: total + more, was_reported: was_told || others_told },
+            DiagReason::Finalize { total, was_reported },
+            DiagReason::Finalize { total: more, was_reported: other_reported },
+        ) => DiagReason::Finalize {
+            total: total + more,
+            was_reported: was_reported || other_reported,
+        },
         (DiagReason::Again(one), DiagReason::Again(other)) => {
             DiagReason::Again(Ns(one.0.max(other.0)))
         }

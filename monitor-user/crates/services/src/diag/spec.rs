@@ -1,12 +1,8 @@
 //! The services of `diag_`.
 
 use super::{DiagEvent, ProbeSelection, Threshold};
-use crate::context::CallContext;
-use crate::outcome::Outcome;
-use crate::spec::{Handler, ResultSpec, ServiceSpec};
-use monitor_event::node_event::{EventFilter, EventKind};
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_event::right::Right;
+use crate::{CallContext, Handler, Outcome, ResultSpec, ServiceSpec, spec::param};
+use monitor_event::{CallResult, EventFilter, EventKind, Refusal, Right};
 use monitor_format::diagnosis::{DIAG_FORMATS, DiagFormat};
 use monitor_model::id::{Identity, Ns};
 use monitor_omis::param_type::{Param, ParamType};
@@ -14,7 +10,7 @@ use monitor_omis::{Status, Text, Value};
 use std::sync::Arc;
 
 const BLANK: ServiceSpec = ServiceSpec { prefix: "diag_", ..ServiceSpec::BASE };
-const LIST: Param = Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) };
+const LIST: Param = param("tid_list", ParamType::Many(&ParamType::Process));
 /// Maximum delay in seconds.
 const MAX_DELAY_SECONDS: f64 = 1e9;
 
@@ -23,10 +19,10 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "diag_event",
         params: &[
-            Param { name: "name", param_type: ParamType::Text },
-            Param { name: "count", param_type: ParamType::Integer },
-            Param { name: "delay", param_type: ParamType::Float },
-            Param { name: "tid", param_type: ParamType::Many(&ParamType::Any) },
+            param("name", ParamType::Text),
+            param("count", ParamType::Integer),
+            param("delay", ParamType::Float),
+            param("tid", ParamType::Many(&ParamType::Any)),
         ],
         right: Right::Observe,
         help: "Counts an unusual event of a process, or of the node if none is named, and \
@@ -77,11 +73,11 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "diag_list",
-        results: &[ResultSpec {
-            name: "events",
-            kind: "{integer tid; string name; integer count; floating delay; integer fresh; \
+        results: &[ResultSpec::new(
+            "events",
+            "{integer tid; string name; integer count; floating delay; integer fresh; \
                    integer total}*",
-        }],
+        )],
         help: "Lists the events that are counted for this tool: the process (-1 for the node), \
                the name, the effective thresholds, and how often it occurred since the last \
                report and in all.",
@@ -92,13 +88,13 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "diag_traced",
-        params: &[Param { name: "form", param_type: ParamType::Text }],
+        params: &[param("form", ParamType::Text)],
         results: &[
-            ResultSpec { name: "line", kind: "string" },
-            ResultSpec { name: "name", kind: "string" },
-            ResultSpec { name: "count", kind: "integer" },
-            ResultSpec { name: "tid", kind: "integer" },
-            ResultSpec { name: "processes", kind: "integer" },
+            ResultSpec::new("line", "string"),
+            ResultSpec::new("name", "string"),
+            ResultSpec::new("count", "integer"),
+            ResultSpec::new("tid", "integer"),
+            ResultSpec::new("processes", "integer"),
         ],
         help: "Occurs when an unusual event is reported. The line has the form `text`, \
                `notifier` (as Open MPI's notifier wrote it) or `json`, with the job, the rank \

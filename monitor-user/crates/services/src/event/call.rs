@@ -3,20 +3,16 @@
 //! The parameters of a call follow the description of its library (docs/DESCRIPTIONS.md).
 
 use super::process_filter;
-use crate::context::CallContext;
-use crate::spec::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
-use monitor_event::node_event::{EventFilter, EventKind, Predicate};
-use monitor_event::outcome::Refusal;
-use monitor_event::right::Right;
-use monitor_event::tap::Edge;
-use monitor_event::tap::Tap;
+use crate::spec::{param, params};
+use crate::{CallContext, ExecutionLevel, Handler, ResultSpec, ServiceSpec};
+use monitor_event::{Edge, EventFilter, EventKind, Predicate, Refusal, Right, Tap};
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Value};
 
-const TID: ResultSpec = ResultSpec { name: "tid", kind: "integer" };
+const TID: ResultSpec = ResultSpec::new("tid", "integer");
 const TAKES: &[Param] = &[
-    Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) },
-    Param { name: "lib_call_name", param_type: ParamType::Text },
+    param("tid_list", ParamType::Many(&ParamType::Process)),
+    param("lib_call_name", ParamType::Text),
 ];
 
 /// The services.
@@ -62,12 +58,12 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "message_arrived",
-        params: &[Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) }],
+        params: &[param("tid_list", ParamType::Many(&ParamType::Process))],
         results: &[
             TID,
-            ResultSpec { name: "sender", kind: "integer" },
-            ResultSpec { name: "msgtag", kind: "integer" },
-            ResultSpec { name: "size", kind: "integer" },
+            ResultSpec::new("sender", "integer"),
+            ResultSpec::new("msgtag", "integer"),
+            ResultSpec::new("size", "integer"),
         ],
         right: Right::Control,
         level: ExecutionLevel::Kernel,
@@ -97,7 +93,7 @@ const ARRIVALS: &str = "mesg_input|mca_pml_ob1_recv_frag_callback_match|\
 const PVM_DAEMON: i64 = -2_147_483_648;
 
 fn call(ctx: &mut CallContext<'_>, args: &[Value], edge: Edge) -> Result<EventFilter, Refusal> {
-    let [list, name] = args else { unreachable!("the specification has two parameters") };
+    let [list, name] = params(args);
     let Value::Text(name) = name else { unreachable!("the specification has a string") };
     let tap = Tap { name: name.to_str_lossy().into_owned(), edge };
     call_filter(ctx, list, &tap, EventKind::Called(tap.clone()), None)

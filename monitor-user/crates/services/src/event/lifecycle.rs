@@ -1,15 +1,11 @@
 //! `new_process` and `process_terminated`.
 
 use super::process_filter;
-use crate::context::CallContext;
-use crate::spec::{Handler, ResultSpec, ServiceSpec};
-use monitor_event::node_event::{EventFilter, EventKind, ProcessSelector};
-use monitor_event::outcome::Refusal;
-use monitor_event::right::Right;
-use monitor_omis::Value;
-use monitor_omis::param_type::{Param, ParamType};
+use crate::{CallContext, Handler, ResultSpec, ServiceSpec, spec::param};
+use monitor_event::{EventFilter, EventKind, ProcessSelector, Refusal, Right};
+use monitor_omis::{Value, param_type::ParamType};
 
-const TID: ResultSpec = ResultSpec { name: "tid", kind: "integer" };
+const TID: ResultSpec = ResultSpec::new("tid", "integer");
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
@@ -27,8 +23,8 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "process_terminated",
-        params: &[Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) }],
-        results: &[TID, ResultSpec { name: "code", kind: "integer" }],
+        params: &[param("tid_list", ParamType::Many(&ParamType::Process))],
+        results: &[TID, ResultSpec::new("code", "integer")],
         right: Right::Observe,
         help: "Occurs when one of the processes has ended. `$2` is its exit code, or 128 and the \
                number of the signal that ended it, or -1 if unknown; it is an extension.",

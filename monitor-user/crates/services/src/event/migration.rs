@@ -1,23 +1,21 @@
 //! `ready_to_migrate` and `migration_finished`.
 
 use super::process_filter;
-use crate::spec::{Handler, ResultSpec, ServiceSpec};
-use monitor_event::node_event::{EventFilter, EventKind, Predicate, ProcessSelector};
-use monitor_event::right::Right;
+use crate::{Handler, ResultSpec, ServiceSpec, spec::param};
+use monitor_event::{EventFilter, EventKind, Predicate, ProcessSelector, Right};
 use monitor_omis::object::{Object, Objects};
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Token, Value};
 
-const TIDS: &[Param] =
-    &[Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) }];
-const TID: ResultSpec = ResultSpec { name: "tid", kind: "integer" };
+const TIDS: &[Param] = &[param("tid_list", ParamType::Many(&ParamType::Process))];
+const TID: ResultSpec = ResultSpec::new("tid", "integer");
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "ready_to_migrate",
         params: TIDS,
-        results: &[TID, ResultSpec { name: "dest_node", kind: "integer" }],
+        results: &[TID, ResultSpec::new("dest_node", "integer")],
         right: Right::Observe,
         help: "Occurs on the node that one of the processes is about to leave, when it can \
                migrate. It leaves when the actions are done: they should disable the requests \
@@ -35,7 +33,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "migration_finished",
         params: TIDS,
-        results: &[TID, ResultSpec { name: "pid", kind: "integer" }],
+        results: &[TID, ResultSpec::new("pid", "integer")],
         right: Right::Observe,
         help: "Occurs on the node that a process has migrated to, for the session that moved it: \
                there it is attached. The list has the numbers of the processes on other nodes; \

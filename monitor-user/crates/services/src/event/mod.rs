@@ -11,8 +11,7 @@ pub mod signal;
 pub mod stop;
 
 use super::context::CallContext;
-use monitor_event::node_event::{EventFilter, EventKind, Predicate, ProcessSelector};
-use monitor_event::outcome::Refusal;
+use monitor_event::{EventFilter, EventKind, Predicate, ProcessSelector, Refusal};
 use monitor_omis::Value;
 
 /// The filter for events of the processes of a list; of all attached ones if it is empty.

@@ -4,22 +4,19 @@
 //! breakpoint, a command is started once, when its request is enabled: to start it again, disable
 //! and enable the request.
 
-use crate::context::CallContext;
-use crate::spec;
-use crate::spec::{Handler, ResultSpec, ServiceSpec};
-use monitor_event::node_event::{EventFilter, EventKind, ProcessSelector};
-use monitor_event::outcome::Refusal;
-use monitor_event::right::Right;
-use monitor_event::thread::Argument;
-use monitor_event::thread::{RunControl, RunControlRequest};
+use crate::{CallContext, Handler, ResultSpec, ServiceSpec, spec, spec::param};
+use monitor_event::{
+    Argument, EventFilter, EventKind, ProcessSelector, Refusal, Right, RunControl,
+    RunControlRequest,
+};
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Value};
 
-const TID: Param = Param { name: "tid", param_type: ParamType::Process };
-const ADDR: Param = Param { name: "addr", param_type: ParamType::Integer };
+const TID: Param = param("tid", ParamType::Process);
+const ADDR: Param = param("addr", ParamType::Integer);
 /// Names the parameter in the message about an invalid one.
 const ADDRESS: &str = "address";
-const TID_RESULT: ResultSpec = ResultSpec { name: "tid", kind: "integer" };
+const TID_RESULT: ResultSpec = ResultSpec::new("tid", "integer");
 const THREAD_EVENT: ServiceSpec =
     ServiceSpec { results: &[TID_RESULT], right: Right::Control, ..ServiceSpec::BASE };
 
@@ -27,10 +24,7 @@ const THREAD_EVENT: ServiceSpec =
 pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "breakpoint",
-        params: &[
-            Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) },
-            ADDR,
-        ],
+        params: &[param("tid_list", ParamType::Many(&ParamType::Process)), ADDR],
         help: "Occurs when a thread of one of the processes reaches the address, before it \
                executes the instruction there. Enabling it is refused if no instruction begins \
                there.",
@@ -64,7 +58,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "finish",
         params: &[TID],
-        results: &[TID_RESULT, ResultSpec { name: "result", kind: "integer" }],
+        results: &[TID_RESULT, ResultSpec::new("result", "integer")],
         help: "Makes the thread run until its current procedure has returned, and occurs then. \
                `$2` is the integer that was returned, an extension.",
         examples: &["process 7\nattach 7\n> 10 [0] finish(7): 11 [0] print([$1,$2])\n\
@@ -75,15 +69,11 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "call_procedure",
-        params: &[
-            TID,
-            ADDR,
-            Param { name: "params", param_type: ParamType::Many(&ParamType::Any) },
-        ],
+        params: &[TID, ADDR, param("params", ParamType::Many(&ParamType::Any))],
         results: &[
             TID_RESULT,
-            ResultSpec { name: "integer", kind: "integer" },
-            ResultSpec { name: "float", kind: "floating" },
+            ResultSpec::new("integer", "integer"),
+            ResultSpec::new("float", "floating"),
         ],
         help: "Makes the thread call the procedure at the address, and occurs when that has \
                returned; the thread is then as it was before. `$2` and `$3` are the returned \

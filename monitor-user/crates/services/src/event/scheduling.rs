@@ -1,16 +1,13 @@
 //! `process_blocked`, `process_unblocked`, `scheduling`: threads and processors.
 
 use super::process_filter;
-use crate::context::CallContext;
-use crate::spec::{Handler, ResultSpec, ServiceSpec};
-use monitor_event::node_event::{EventFilter, EventKind, ProcessSelector};
-use monitor_event::outcome::Refusal;
-use monitor_event::right::Right;
+use crate::{CallContext, Handler, ResultSpec, ServiceSpec, spec::param};
+use monitor_event::{EventFilter, EventKind, ProcessSelector, Refusal, Right};
 use monitor_omis::Value;
 use monitor_omis::param_type::{Param, ParamType};
 
-const TID: ResultSpec = ResultSpec { name: "tid", kind: "integer" };
-const TIDS: Param = Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) };
+const TID: ResultSpec = ResultSpec::new("tid", "integer");
+const TIDS: Param = param("tid_list", ParamType::Many(&ParamType::Process));
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
@@ -48,9 +45,9 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "scheduling",
         results: &[
-            ResultSpec { name: "old_tid", kind: "integer" },
-            ResultSpec { name: "new_tid", kind: "integer" },
-            ResultSpec { name: "cpu", kind: "integer" },
+            ResultSpec::new("old_tid", "integer"),
+            ResultSpec::new("new_tid", "integer"),
+            ResultSpec::new("cpu", "integer"),
         ],
         right: Right::Observe,
         help: "Occurs when a processor switches from one thread to another, and one of the two \

@@ -1,25 +1,19 @@
 //! `process_signal`: signals delivered to processes.
 
 use super::process_filter;
-use crate::context::CallContext;
-use crate::spec::{Handler, ResultSpec, ServiceSpec};
-use monitor_event::node_event::{EventFilter, EventKind, Predicate};
-use monitor_event::outcome::Refusal;
-use monitor_event::right::Right;
-use monitor_omis::Value;
-use monitor_omis::param_type::{Param, ParamType};
+use crate::spec::{param, params};
+use crate::{CallContext, Handler, ResultSpec, ServiceSpec};
+use monitor_event::{EventFilter, EventKind, Predicate, Refusal, Right};
+use monitor_omis::{Value, param_type::ParamType};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
     name: "process_signal",
     params: &[
-        Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) },
-        Param { name: "sig_list", param_type: ParamType::Many(&ParamType::Integer) },
+        param("tid_list", ParamType::Many(&ParamType::Process)),
+        param("sig_list", ParamType::Many(&ParamType::Integer)),
     ],
-    results: &[
-        ResultSpec { name: "tid", kind: "integer" },
-        ResultSpec { name: "sig", kind: "integer" },
-    ],
+    results: &[ResultSpec::new("tid", "integer"), ResultSpec::new("sig", "integer")],
     right: Right::Observe,
     help: "Occurs when one of the signals is delivered to one of the processes; an empty list of \
            signals matches all. Ignored and blocked signals are not delivered.",
@@ -31,7 +25,7 @@ pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
 }];
 
 fn process_signal(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
-    let [list, signals] = args else { unreachable!("the specification has two parameters") };
+    let [list, signals] = params(args);
     let wanted = signals.list().unwrap_or_default().to_vec();
     let check = (!wanted.is_empty()).then_some(Predicate::OneOf(1, wanted));
     process_filter(ctx, list, EventKind::Signalled, check)

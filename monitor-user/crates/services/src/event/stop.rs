@@ -1,13 +1,12 @@
 //! `process_stopped` and `process_continued`: stops by services.
 
 use super::process_filter;
-use crate::spec::{Handler, ResultSpec, ServiceSpec};
-use monitor_event::node_event::EventKind;
-use monitor_event::right::Right;
+use crate::{Handler, ResultSpec, ServiceSpec, spec::param};
+use monitor_event::{EventKind, Right};
 use monitor_omis::param_type::{Param, ParamType};
 
-const LIST: Param = Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) };
-const TID: ResultSpec = ResultSpec { name: "tid", kind: "integer" };
+const LIST: Param = param("tid_list", ParamType::Many(&ParamType::Process));
+const TID: ResultSpec = ResultSpec::new("tid", "integer");
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[

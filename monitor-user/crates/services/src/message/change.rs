@@ -1,13 +1,9 @@
 //! `insert_message` and `remove_message`: changes to the message queue of a process.
 
-use crate::context::CallContext;
-use crate::outcome::{Outcome, flatten};
-use crate::spec;
-use crate::spec::{ExecutionLevel, Handler, ServiceSpec};
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_event::right::Right;
-use monitor_omis::Value;
-use monitor_omis::param_type::{Param, ParamType};
+use crate::spec::{param, params};
+use crate::{CallContext, ExecutionLevel, Handler, Outcome, ServiceSpec, context::flatten, spec};
+use monitor_event::{CallResult, Refusal, Right};
+use monitor_omis::{Value, param_type::ParamType};
 use monitor_platform as platform;
 use monitor_platform::message_queue::QueueChange;
 
@@ -16,9 +12,9 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "insert_message",
         params: &[
-            Param { name: "tid", param_type: ParamType::Process },
-            Param { name: "msg", param_type: ParamType::Bytes },
-            Param { name: "pos", param_type: ParamType::Integer },
+            param("tid", ParamType::Process),
+            param("msg", ParamType::Bytes),
+            param("pos", ParamType::Integer),
         ],
         right: Right::Control,
         level: ExecutionLevel::HoldProcess,
@@ -40,10 +36,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "remove_message",
-        params: &[
-            Param { name: "tid", param_type: ParamType::Process },
-            Param { name: "pos", param_type: ParamType::Integer },
-        ],
+        params: &[param("tid", ParamType::Process), param("pos", ParamType::Integer)],
         right: Right::Control,
         level: ExecutionLevel::HoldProcess,
         help: "Removes the message at a position, from 0, from the queue of a process, and drops \
@@ -62,9 +55,7 @@ pub const SERVICES: &[ServiceSpec] = &[
 const POSITION: &str = "position; positions count from 0";
 
 fn insert(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
-    let [named, content, position] = args else {
-        unreachable!("the specification has three parameters")
-    };
+    let [named, content, position] = params(args);
     let process = ctx.process(named)?;
     let position = match spec::integer::<i64>(position, POSITION)? {
         -1 => None,
@@ -76,7 +67,7 @@ fn insert(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal>
 }
 
 fn remove(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
-    let [named, position] = args else { unreachable!("the specification has two parameters") };
+    let [named, position] = params(args);
     let process = ctx.process(named)?;
     let position: usize = spec::integer(position, POSITION)?;
     let change = ctx.platform.remove_message(process.id, position)?;
@@ -84,12 +75,18 @@ fn remove(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal>
 }
 
 /// The outcome of a change: done by the system, or to be executed by the process.
-pub(super) fn change_outcome(ctx: &mut CallContext<'_>, named: &Value, change: QueueChange) -> Outcome {
+pub(super) fn change_outcome(
+    ctx: &mut CallContext<'_>,
+    named: &Value,
+    change: QueueChange,
+) -> Outcome {
     match change {
         QueueChange::Done => CallResult::ok().into(),
         QueueChange::InProcess(work) => {
             let list = Value::List(vec![named.clone()]);
-            ctx.act_on(&list, &platform::ProcessAction::Work(work), |ctx, report| ctx.acknowledge(report))
+            ctx.act_on(&list, &platform::ProcessAction::Work(work), |ctx, report| {
+                ctx.acknowledge(report)
+            })
         }
     }
 }

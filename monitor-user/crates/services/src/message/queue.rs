@@ -1,26 +1,19 @@
 //! `queue_info`: messages that wait in a process; `message_buffer`: the message that it packs.
 
-use crate::context::CallContext;
-use crate::spec;
-use crate::spec::{ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec};
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_event::right::Right;
-use monitor_omis::param_type::{Param, ParamType};
-use monitor_omis::text::Binary;
-use monitor_omis::{Dialect, Status, Value};
-use monitor_platform::message_queue::{QueueDetail, QueuedMessage, QueueContent};
+use crate::spec::{param, params};
+use crate::{CallContext, ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec, spec};
+use monitor_event::{CallResult, Refusal, Right};
+use monitor_omis::{Dialect, Status, Value, param_type::ParamType, text::Binary};
+use monitor_platform::message_queue::{QueueContent, QueueDetail, QueuedMessage};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "queue_info",
-        params: &[
-            Param { name: "tid", param_type: ParamType::Process },
-            Param { name: "flags", param_type: ParamType::Integer },
-        ],
+        params: &[param("tid", ParamType::Process), param("flags", ParamType::Integer)],
         results: &[
-            ResultSpec { name: "queue_length", kind: "integer" },
-            ResultSpec { name: "messages", kind: "{any...}*" },
+            ResultSpec::new("queue_length", "integer"),
+            ResultSpec::new("messages", "{any...}*"),
         ],
         flags: FLAGS,
         right: Right::Control,
@@ -44,11 +37,8 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "message_buffer",
-        params: &[Param { name: "tid", param_type: ParamType::Process }],
-        results: &[
-            ResultSpec { name: "address", kind: "integer" },
-            ResultSpec { name: "size", kind: "integer" },
-        ],
+        params: &[param("tid", ParamType::Process)],
+        results: &[ResultSpec::new("address", "integer"), ResultSpec::new("size", "integer")],
         right: Right::Control,
         level: ExecutionLevel::HoldProcess,
         help: "Returns the address and the length so far of the message that a process of PVM is \
@@ -80,10 +70,11 @@ const FLAGS: &[FlagSpec] = &[
 const TAGGED_HELP: &str = "1 and the mark of `tag_message`, or 0 and 0";
 
 fn queue_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
-    let [named, flags] = args else { unreachable!("the specification has two parameters") };
+    let [named, flags] = params(args);
     let flags = spec::flags(Some(flags), FLAGS)?;
     let process = ctx.process(named)?;
-    let depth = if flags >> CONTENTS & 1 == 1 { QueueDetail::Contents } else { QueueDetail::Headers };
+    let depth =
+        if flags >> CONTENTS & 1 == 1 { QueueDetail::Contents } else { QueueDetail::Headers };
     let messages = match ctx.platform.queued_messages(process.id, depth)? {
         QueueContent::Messages(messages) => messages,
         QueueContent::Length(length) if flags == 0 => {

@@ -1,18 +1,13 @@
 //! `tag_message` marks a message, `tagged_message_recv` occurs when it is received.
 
 use super::change::change_outcome;
-use crate::context::CallContext;
 use crate::event::call::{call_filter, only_supported_in};
-use crate::outcome::{Outcome, flatten};
-use crate::spec;
-use crate::spec::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
-use monitor_event::node_event::{EventFilter, EventKind, Predicate};
-use monitor_event::outcome::Refusal;
-use monitor_event::right::Right;
-use monitor_event::tap::Edge;
-use monitor_event::tap::Tap;
-use monitor_omis::param_type::{Param, ParamType};
-use monitor_omis::{Status, Value};
+use crate::spec::{param, params};
+use crate::{
+    CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, context::flatten, spec,
+};
+use monitor_event::{Edge, EventFilter, EventKind, Predicate, Refusal, Right, Tap};
+use monitor_omis::{Status, Value, param_type::ParamType};
 use monitor_platform::call::RECEIPT;
 
 /// The services.
@@ -20,9 +15,9 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "tag_message",
         params: &[
-            Param { name: "tid", param_type: ParamType::Process },
-            Param { name: "msg_ptr", param_type: ParamType::Integer },
-            Param { name: "tag", param_type: ParamType::Integer },
+            param("tid", ParamType::Process),
+            param("msg_ptr", ParamType::Integer),
+            param("tag", ParamType::Integer),
         ],
         right: Right::Control,
         level: ExecutionLevel::HoldProcess,
@@ -44,13 +39,13 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "tagged_message_recv",
         params: &[
-            Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) },
-            Param { name: "monitor_tag", param_type: ParamType::Integer },
+            param("tid_list", ParamType::Many(&ParamType::Process)),
+            param("monitor_tag", ParamType::Integer),
         ],
         results: &[
-            ResultSpec { name: "tid", kind: "integer" },
-            ResultSpec { name: "sender", kind: "integer" },
-            ResultSpec { name: "msgtag", kind: "integer" },
+            ResultSpec::new("tid", "integer"),
+            ResultSpec::new("sender", "integer"),
+            ResultSpec::new("msgtag", "integer"),
         ],
         right: Right::Control,
         level: ExecutionLevel::Kernel,
@@ -68,9 +63,7 @@ pub const SERVICES: &[ServiceSpec] = &[
 ];
 
 fn tag(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
-    let [named, buffer, mark] = args else {
-        unreachable!("the specification has three parameters")
-    };
+    let [named, buffer, mark] = params(args);
     let process = ctx.process(named)?;
     let wrong = || {
         let text = format!("tag {mark}: expected {} to {}, but not 0", i32::MIN, i32::MAX);
@@ -83,7 +76,7 @@ fn tag(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
 }
 
 fn received(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
-    let [list, mark] = args else { unreachable!("the specification has two parameters") };
+    let [list, mark] = params(args);
     let check = Predicate::OneOf(3, vec![mark.clone()]);
     let tap = Tap { name: RECEIPT.to_owned(), edge: Edge::Start };
     call_filter(ctx, list, &tap, EventKind::MessageReceived, Some(check))

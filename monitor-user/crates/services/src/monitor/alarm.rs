@@ -2,10 +2,9 @@
 
 use super::calls;
 use super::spec::{BLANK, EVERY, MONITOR_NAME, NAME, OPTIONS, PAIRS};
-use crate::outcome::flatten;
-use crate::spec::{Handler, ResultSpec, ServiceSpec};
-use monitor_event::node_event::EventKind;
-use monitor_omis::param_type::{Param, ParamType};
+use crate::{Handler, ResultSpec, ServiceSpec, context::flatten, spec::param};
+use monitor_event::EventKind;
+use monitor_omis::param_type::ParamType;
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
@@ -62,7 +61,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "mon_file",
-        params: &[NAME, Param { name: "path", param_type: ParamType::Text }, EVERY, OPTIONS],
+        params: &[NAME, param("path", ParamType::Text), EVERY, OPTIONS],
         results: &[MONITOR_NAME],
         help: "Watches that a file changes, by checking it every `every` seconds with the rights \
                of the tool's user; the first check gives the reply, and the others are compared \
@@ -98,10 +97,10 @@ pub const SERVICES: &[ServiceSpec] = &[
         params: &[NAME],
         results: &[
             MONITOR_NAME,
-            ResultSpec { name: "seq", kind: "integer" },
-            ResultSpec { name: "code", kind: "integer" },
-            ResultSpec { name: "kind", kind: "string" },
-            ResultSpec { name: "alert", kind: PAIRS },
+            ResultSpec::new("seq", "integer"),
+            ResultSpec::new("code", "integer"),
+            ResultSpec::new("kind", "string"),
+            ResultSpec::new("alert", PAIRS),
         ],
         help: "Occurs when a heartbeat or a file change that this tool watches is late, and when \
                another tool of its user has set the range `\"user\"`; of all watches if the name \
@@ -125,15 +124,11 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "mon_register",
-        params: &[
-            Param { name: "namespace", param_type: ParamType::Text },
-            Param { name: "rank", param_type: ParamType::Integer },
-            OPTIONS,
-        ],
+        params: &[param("namespace", ParamType::Text), param("rank", ParamType::Integer), OPTIONS],
         results: &[
-            ResultSpec { name: "namespace", kind: "string" },
-            ResultSpec { name: "rank", kind: "integer" },
-            ResultSpec { name: "pid", kind: "integer" },
+            ResultSpec::new("namespace", "string"),
+            ResultSpec::new("rank", "integer"),
+            ResultSpec::new("pid", "integer"),
         ],
         help: "Registers a process as a rank of a parallel job, where its environment does not \
                show it: the process of the tool, or with `pid` another of its user (of any user, \

@@ -4,41 +4,33 @@
 //! socket; its reply becomes the result of the service.
 
 use super::{events, json_value};
-use crate::context::CallContext;
-use crate::outcome::{Completion, Outcome, PendingCall};
-use monitor_event::node_event::{EventFilter, EventKind, Predicate};
-use monitor_event::outcome::{ActionReport, CallResult, Refusal};
-use monitor_event::right::SessionId;
+use crate::{CallContext, Outcome, PendingCall, context::Completion, spec::params};
+use monitor_event::{
+    ActionReport, CallResult, EventFilter, EventKind, Predicate, Refusal, SessionId,
+};
 use monitor_omis::{Status, Value};
-use monitor_protocol::call::Call;
-use monitor_protocol::params::Cancel;
+use monitor_protocol::{call::Call, params::Cancel};
 use serde_json::{Map, Value as Json, json};
 
 const SECOND_NS: f64 = 1e9;
 
 /// Reads one sample.
 pub fn sample(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
-    let [part, fields, options] = args else {
-        unreachable!("the specification has three parameters")
-    };
+    let [part, fields, options] = params(args);
     let call = request((part, fields, options), Vec::new())?;
     send(ctx, call, |_, report| from_reply(report, &["sample", "notes"]))
 }
 
 /// Starts a monitor, and returns its first sample.
 pub fn start(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
-    let [name, part, fields, every, options] = args else {
-        unreachable!("the specification has five parameters")
-    };
+    let [name, part, fields, every, options] = params(args);
     let call = request((part, fields, options), series(name, every)?)?;
     send(ctx, call, |_, report| from_reply(report, &["id", "sample", "notes"]))
 }
 
 /// Starts a heartbeat watch.
 pub fn heartbeat(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
-    let [name, every, options] = args else {
-        unreachable!("the specification has three parameters")
-    };
+    let [name, every, options] = params(args);
     let mut params = json_value::options(json_value::HEARTBEAT, options)?;
     check_process_known(ctx, &params)?;
     add(&mut params, series(name, every)?);
@@ -53,9 +45,7 @@ pub fn send_heartbeat(ctx: &mut CallContext<'_>) -> Result<Outcome, Refusal> {
 
 /// Starts a file watch.
 pub fn file(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
-    let [name, path, every, options] = args else {
-        unreachable!("the specification has four parameters")
-    };
+    let [name, path, every, options] = params(args);
     let mut params = json_value::options(json_value::FILE, options)?;
     // A lossy conversion would name another file.
     let path = path.text().and_then(|it| std::str::from_utf8(it.as_bytes()).ok());
@@ -67,9 +57,7 @@ pub fn file(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusa
 
 /// Registers a process as a rank of a parallel job.
 pub fn register(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
-    let [namespace, rank, options] = args else {
-        unreachable!("the specification has three parameters")
-    };
+    let [namespace, rank, options] = params(args);
     let mut params = json_value::options(json_value::REGISTER, options)?;
     check_process_known(ctx, &params)?;
     let Some(number) = rank.integer::<u32>() else {

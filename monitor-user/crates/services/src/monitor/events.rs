@@ -4,10 +4,7 @@
 //! them with pending calls and stored requests.
 
 use super::json_value;
-use monitor_event::node_event::{EventKind, NodeEvent};
-use monitor_event::outcome::{EventParam, Refusal};
-use monitor_event::right::SessionId;
-use monitor_event::thread::Ticket;
+use monitor_event::{EventKind, EventParam, NodeEvent, Refusal, SessionId, Ticket};
 use monitor_model::id::{Identity, Ns};
 use monitor_model::status::Status as Said;
 use monitor_omis::{Status, Value};

@@ -3,7 +3,7 @@
 //! An object becomes a list of names and values in its order, true and false become 1 and 0, null
 //! an empty list. Absent members have no name in the list.
 
-use monitor_event::outcome::Refusal;
+use monitor_event::Refusal;
 use monitor_model::name;
 use monitor_omis::{Status, Text, Value};
 use serde::Serialize;

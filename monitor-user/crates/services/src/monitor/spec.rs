@@ -1,27 +1,26 @@
 //! The services of `mon_` that sample, and those for all monitors.
 
 use super::calls;
-use crate::outcome::flatten;
-use crate::spec::{Handler, ResultSpec, ServiceSpec};
-use monitor_event::node_event::EventKind;
+use crate::{Handler, ResultSpec, ServiceSpec, context::flatten, spec::param};
+use monitor_event::EventKind;
 use monitor_omis::param_type::{Param, ParamType};
 
 /// The base of its services.
 pub const BLANK: ServiceSpec = ServiceSpec { prefix: "mon_", ..ServiceSpec::BASE };
 /// The name of a monitor.
-pub const NAME: Param = Param { name: "name", param_type: ParamType::Text };
-const PART: Param = Param { name: "part", param_type: ParamType::Text };
-const FIELDS: Param = Param { name: "fields", param_type: ParamType::Many(&ParamType::Text) };
+pub const NAME: Param = param("name", ParamType::Text);
+const PART: Param = param("part", ParamType::Text);
+const FIELDS: Param = param("fields", ParamType::Many(&ParamType::Text));
 /// Interval in seconds.
-pub const EVERY: Param = Param { name: "every", param_type: ParamType::Float };
+pub const EVERY: Param = param("every", ParamType::Float);
 /// Names and values.
-pub const OPTIONS: Param = Param { name: "options", param_type: ParamType::Many(&ParamType::Any) };
+pub const OPTIONS: Param = param("options", ParamType::Many(&ParamType::Any));
 /// A JSON object as a list.
 pub const PAIRS: &str = "{string name; any value}*";
 /// The name of a monitor, as it was given or chosen.
-pub const MONITOR_NAME: ResultSpec = ResultSpec { name: "name", kind: "string" };
-const SAMPLE: ResultSpec = ResultSpec { name: "sample", kind: PAIRS };
-const NOTES: ResultSpec = ResultSpec { name: "notes", kind: "string*" };
+pub const MONITOR_NAME: ResultSpec = ResultSpec::new("name", "string");
+const SAMPLE: ResultSpec = ResultSpec::new("sample", PAIRS);
+const NOTES: ResultSpec = ResultSpec::new("notes", "string*");
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
@@ -84,7 +83,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "mon_cancel",
         params: &[NAME],
-        results: &[ResultSpec { name: "names", kind: "string*" }],
+        results: &[ResultSpec::new("names", "string*")],
         help: "Cancels a monitor of the tool, or of another connection of its user, including \
                heartbeat and file watches; all that the tool has started, if the name is empty. \
                After the reply, none of their samples and alerts occur.",
@@ -100,7 +99,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "mon_list",
-        results: &[ResultSpec { name: "monitors", kind: "{{string name; any value}*}*" }],
+        results: &[ResultSpec::new("monitors", "{{string name; any value}*}*")],
         help: "Lists the monitors that the tool may see, including those of other connections \
                and of `monitor start`: for each its name (`id`), its user, its requestor and so \
                on, as `list` of docs/SOCKET.md returns them.",
@@ -113,9 +112,9 @@ pub const SERVICES: &[ServiceSpec] = &[
         params: &[NAME],
         results: &[
             MONITOR_NAME,
-            ResultSpec { name: "seq", kind: "integer" },
-            ResultSpec { name: "missed", kind: "integer" },
-            ResultSpec { name: "dropped", kind: "integer" },
+            ResultSpec::new("seq", "integer"),
+            ResultSpec::new("missed", "integer"),
+            ResultSpec::new("dropped", "integer"),
             SAMPLE,
             NOTES,
         ],
@@ -144,8 +143,8 @@ pub const SERVICES: &[ServiceSpec] = &[
         params: &[NAME],
         results: &[
             MONITOR_NAME,
-            ResultSpec { name: "reason", kind: "string" },
-            ResultSpec { name: "message", kind: "string" },
+            ResultSpec::new("reason", "string"),
+            ResultSpec::new("message", "string"),
         ],
         help: "Occurs when a monitor of this tool has ended by itself: `targets_gone` (its last \
                sample has the final records of the processes), `count`, `failed`, `replaced`, \

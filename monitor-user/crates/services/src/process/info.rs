@@ -1,26 +1,23 @@
 //! `process_info`: identity, state and usage of processes.
 
-use crate::context::CallContext;
-use crate::outcome::Outcome;
-use crate::spec;
-use crate::spec::{ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec};
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_event::right::Right;
-use monitor_model::field::ProcessField as F;
-use monitor_model::sample::Process;
-use monitor_omis::param_type::{Param, ParamType};
-use monitor_omis::{Status, Text, Value};
+use crate::spec::{param, params};
+use crate::{
+    CallContext, ExecutionLevel, FlagSpec, Handler, Outcome, ResultSpec, ServiceSpec, spec,
+};
+use monitor_event::{CallResult, Refusal, Right};
+use monitor_model::{field::ProcessField as F, sample::Process};
+use monitor_omis::{Status, Text, Value, param_type::ParamType};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
     name: "process_info",
     params: &[
-        Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) },
-        Param { name: "flags", param_type: ParamType::Integer },
+        param("tid_list", ParamType::Many(&ParamType::Process)),
+        param("flags", ParamType::Integer),
     ],
     results: &[
-        ResultSpec { name: "number_of_processes", kind: "integer" },
-        ResultSpec { name: "processes", kind: "{integer tid; any...}*" },
+        ResultSpec::new("number_of_processes", "integer"),
+        ResultSpec::new("processes", "{integer tid; any...}*"),
     ],
     flags: FLAGS,
     right: Right::Observe,
@@ -50,7 +47,7 @@ fn process_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
 }
 
 fn info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
-    let [list, flags] = args else { unreachable!("the specification has two parameters") };
+    let [list, flags] = params(args);
     let flags = spec::flags(Some(flags), FLAGS)?;
     let chosen = ctx.processes(list)?;
     if let ([], [(_, why), ..]) = (&chosen.served[..], &chosen.failed[..]) {

@@ -1,32 +1,30 @@
 //! The memory, the stack and the loaded object files of a process.
 
 use super::{CONTROLLED, TID, act_on_one};
-use crate::context::CallContext;
-use crate::outcome::Outcome;
-use crate::spec;
-use crate::spec::{ExecutionLevel, ResultSpec, ServiceSpec, integer};
+use crate::spec::{integer, param};
+use crate::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec};
 use monitor_control::FrameNames;
-use monitor_event::outcome::Refusal;
+use monitor_event::Refusal;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Value};
 use monitor_platform::ProcessAction;
 
 /// Maximum number of bytes in a reply.
 const MAX_BYTES: u64 = 1 << 20;
-const ADDR: Param = Param { name: "addr", param_type: ParamType::Integer };
+const ADDR: Param = param("addr", ParamType::Integer);
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "read_memory",
-        params: &[TID, ADDR, Param { name: "num", param_type: ParamType::Integer }],
-        results: &[ResultSpec { name: "bytes", kind: "integer*" }],
+        params: &[TID, ADDR, param("num", ParamType::Integer)],
+        results: &[ResultSpec::new("bytes", "integer*")],
         help: "Reads bytes while the process runs; stop it first for a consistent state. Where a \
                part is not mapped, the status is FAULT and the result has the bytes before it. \
                Bytes that the monitor has patched read as the original ones.",
         examples: &["process 7\nattach 7\n> 10 [0] read_memory(7,0x1002,3)\n\
                      < 10 [0] read_memory(0,[2,3,4])"],
-        handler: spec::Handler::Synchronous(|ctx, args| {
+        handler: Handler::Synchronous(|ctx, args| {
             let act = integer(&args[1], "address")
                 .and_then(|address| Ok(ProcessAction::Read(address, count(&args[2])?)));
             act_on_one(ctx, &args[0], act)
@@ -35,15 +33,16 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "write_memory",
-        params: &[TID, ADDR, Param { name: "bytes", param_type: ParamType::Bytes }],
+        params: &[TID, ADDR, param("bytes", ParamType::Bytes)],
         help: "Writes bytes, also where the program itself may only read and execute: it gets \
                its own copy of the page. Running threads may see a partial write.",
         examples: &["process 7\nattach 7\n> 10 [0] write_memory(7,0x1000,[9,9]); \
                      11 [0] read_memory(7,0x1000,3)\n\
                      < 10 [0] write_memory(0); 11 [0] read_memory(0,[9,9,2])"],
-        handler: spec::Handler::Manipulation(|ctx, args| {
+        handler: Handler::Manipulation(|ctx, args| {
             let bytes = args[2].bytes().unwrap_or_default().into_owned();
-            let act = integer(&args[1], "address").map(|address| ProcessAction::Write(address, bytes));
+            let act =
+                integer(&args[1], "address").map(|address| ProcessAction::Write(address, bytes));
             act_on_one(ctx, &args[0], act)
         }),
         ..CONTROLLED
@@ -51,14 +50,14 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "stack_backtrace",
         params: &[TID],
-        results: &[ResultSpec { name: "frames", kind: "{integer pc; integer fp}*" }],
+        results: &[ResultSpec::new("frames", "{integer pc; integer fp}*")],
         level: ExecutionLevel::HoldThread,
         help: "Returns the call stack, innermost frame first, of the main thread, or of the \
                thread that an event holds. `fp` is the canonical frame address: the stack \
                pointer before the call.",
         examples: &["process 7\nattach 7\n> 10 [0] stack_backtrace(7)\n\
                      < 10 [0] stack_backtrace(0,[4096,8192,4160,8224])"],
-        handler: spec::Handler::Synchronous(|ctx, args| {
+        handler: Handler::Synchronous(|ctx, args| {
             act_on_one(ctx, &args[0], Ok(ProcessAction::Backtrace(FrameNames::Without)))
         }),
         ..CONTROLLED
@@ -66,28 +65,30 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "stack_names",
         params: &[TID],
-        results: &[ResultSpec { name: "frames", kind: "{integer pc; integer fp; string name}*" }],
+        results: &[ResultSpec::new("frames", "{integer pc; integer fp; string name}*")],
         level: ExecutionLevel::HoldThread,
         help: "Like `stack_backtrace`, with the names of the procedures, empty where the file \
                has none. An extension.",
         examples: &["process 7\nattach 7\n> 10 [0] stack_names(7)\n\
                      < 10 [0] stack_names(0,[4096,8192,\"work\",4160,8224,\"main\"])"],
-        handler: spec::Handler::Synchronous(stack_names),
+        handler: Handler::Synchronous(stack_names),
         ..CONTROLLED
     },
     ServiceSpec {
         name: "loader_information",
         params: &[TID],
-        results: &[ResultSpec {
-            name: "objects",
-            kind: "{string path; string member; integer code, code_len, data, data_len, bss, \
+        results: &[ResultSpec::new(
+            "objects",
+            "{string path; string member; integer code, code_len, data, data_len, bss, \
                    bss_len}*",
-        }],
+        )],
         help: "Returns each object file of the process, with address and length of its code, \
                data and bss. `member` is always empty: no archive is mapped on Linux.",
         examples: &["process 7\nattach 7\n> 10 [0] loader_information(7)\n\
                      < 10 [0] loader_information(0,[\"/bin/a\",\"\",4096,256,8192,64,8256,32])"],
-        handler: spec::Handler::Synchronous(|ctx, args| act_on_one(ctx, &args[0], Ok(ProcessAction::Loader))),
+        handler: Handler::Synchronous(|ctx, args| {
+            act_on_one(ctx, &args[0], Ok(ProcessAction::Loader))
+        }),
         ..CONTROLLED
     },
 ];

@@ -6,15 +6,13 @@
 
 use super::start::{attach_started, check_may_start};
 use super::{CONTROLLED, TID};
-use crate::context::CallContext;
-use crate::outcome::{Completion, Outcome, PendingCall, flatten};
-use crate::spec;
-use crate::spec::{ExecutionLevel, ResultSpec, ServiceSpec};
-use crate::timeouts;
-use monitor_event::outcome::{ActionReport, CallResult, Refusal};
-use monitor_event::right::Right;
-use monitor_omis::param_type::{Param, ParamType};
-use monitor_omis::{Node, Status, Value};
+use crate::spec::{param, params};
+use crate::{
+    CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, context::flatten,
+    timeouts,
+};
+use monitor_event::{ActionReport, CallResult, Refusal, Right};
+use monitor_omis::{Node, Status, Value, param_type::ParamType};
 use monitor_platform::ProcessAction;
 
 const ANYWHERE: ServiceSpec = ServiceSpec { level: ExecutionLevel::Anywhere, ..CONTROLLED };
@@ -35,12 +33,12 @@ pub const SERVICES: &[ServiceSpec] = &[
              > 11 [0] prepare_checkpoint()\n< 11 [0] prepare_checkpoint(402,0,\
              \"process 8 is connected to 10.0.0.1:80\")",
         ],
-        handler: spec::Handler::Manipulation(|ctx, _| prepare(ctx)),
+        handler: Handler::Manipulation(|ctx, _| prepare(ctx)),
         ..ANYWHERE
     },
     ServiceSpec {
         name: "migrate_process",
-        params: &[TID, Param { name: "node", param_type: ParamType::Node }],
+        params: &[TID, param("node", ParamType::Node)],
         timeout: timeouts::MIGRATION,
         help: "Moves one process, with all its threads, to another node. `ready_to_migrate` \
                occurs here, and its actions run; then CRIU dumps the process to the folder \
@@ -62,13 +60,13 @@ pub const SERVICES: &[ServiceSpec] = &[
              > 10 [0] migrate_process(7,1)\n< 10 [0] migrate_process(0)\n\
              > 11 [1] process_info([7],4)\n< 11 [1] process_info(0,1,[7,3])",
         ],
-        handler: spec::Handler::Manipulation(|ctx, args| flatten(migrate(ctx, args))),
+        handler: Handler::Manipulation(|ctx, args| flatten(migrate(ctx, args))),
         ..ANYWHERE
     },
     ServiceSpec {
         name: "restore_process",
-        params: &[Param { name: "name", param_type: ParamType::Text }],
-        results: &[ResultSpec { name: "tid", kind: "integer" }],
+        params: &[param("name", ParamType::Text)],
+        results: &[ResultSpec::new("tid", "integer")],
         right: Right::Nothing,
         timeout: timeouts::CHECKPOINT,
         help: "Restores a process that was dumped to the folder `checkpoint.images` under this \
@@ -79,7 +77,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 10 [0] restore_process(0,7)\n> 11 [0] restore_process(\"/7\")\n\
                      < 11 [0] restore_process(105,0,\"no dump has the name \
                      \\\"/7\\\"\")"],
-        handler: spec::Handler::Manipulation(|ctx, args| flatten(restore(ctx, &args[0]))),
+        handler: Handler::Manipulation(|ctx, args| flatten(restore(ctx, &args[0]))),
         ..ANYWHERE
     },
 ];
@@ -89,7 +87,7 @@ fn prepare(ctx: &mut CallContext<'_>) -> Outcome {
     let all = Value::List(Vec::new());
     match ctx.processes(&all) {
         Ok(chosen) if chosen.served.is_empty() && chosen.failed.is_empty() => {
-            act_on_none(ctx, &ProcessAction::Checkpoint, prepared)
+            ctx.act_on_none(&ProcessAction::Checkpoint, prepared)
         }
         Ok(_) => ctx.act_on(&all, &ProcessAction::Lossless, prepared),
         Err(why) => CallResult::from(why).into(),
@@ -104,7 +102,7 @@ fn prepared(_: &mut CallContext<'_>, report: ActionReport) -> CallResult {
 }
 
 fn migrate(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
-    let [tid, node] = args else { unreachable!("the specification has two parameters") };
+    let [tid, node] = params(args);
     let id = ctx.process(tid)?.id;
     let to = match node {
         Value::Token(token) => token.named_node(),
@@ -123,12 +121,5 @@ fn migrate(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal
 fn restore(ctx: &mut CallContext<'_>, name: &Value) -> Result<Outcome, Refusal> {
     check_may_start(ctx)?;
     let name = name.text().map(|it| it.to_str_lossy().into_owned()).unwrap_or_default();
-    Ok(act_on_none(ctx, &ProcessAction::Restore(name), attach_started))
-}
-
-fn act_on_none(ctx: &mut CallContext<'_>, act: &ProcessAction, then: Completion) -> Outcome {
-    match ctx.start_action(act, &[]) {
-        Some(each) => then(ctx, ActionReport { by_process: each, failed: Vec::new() }).into(),
-        None => Outcome::Pending(PendingCall { then, failed: Vec::new() }),
-    }
+    Ok(ctx.act_on_none(&ProcessAction::Restore(name), attach_started))
 }

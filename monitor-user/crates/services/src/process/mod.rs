@@ -7,11 +7,10 @@ pub mod register;
 pub mod start;
 pub mod stop;
 
-use super::context::CallContext;
-use super::outcome::Outcome;
+use super::context::{CallContext, Outcome};
 use super::spec::{ExecutionLevel, ServiceSpec};
-use monitor_event::outcome::{ActionReport, CallResult, Refusal};
-use monitor_event::right::Right;
+use crate::spec::param;
+use monitor_event::{ActionReport, CallResult, Refusal, Right};
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Value};
 use monitor_platform::ProcessAction;
@@ -20,10 +19,14 @@ use monitor_platform::ProcessAction;
 const CONTROLLED: ServiceSpec =
     ServiceSpec { right: Right::Control, level: ExecutionLevel::HoldProcess, ..ServiceSpec::BASE };
 /// A process.
-const TID: Param = Param { name: "tid", param_type: ParamType::Process };
+const TID: Param = param("tid", ParamType::Process);
 
 /// Does an action to one process, and returns its result.
-fn act_on_one(ctx: &mut CallContext<'_>, tid: &Value, act: Result<ProcessAction, Refusal>) -> Outcome {
+fn act_on_one(
+    ctx: &mut CallContext<'_>,
+    tid: &Value,
+    act: Result<ProcessAction, Refusal>,
+) -> Outcome {
     match act {
         Ok(act) => ctx.act_on(&Value::List(vec![tid.clone()]), &act, single_result),
         Err(why) => CallResult::from(why).into(),

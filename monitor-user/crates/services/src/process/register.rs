@@ -3,17 +3,15 @@
 //! Numbers are the DWARF numbers of the processor's psABI; docs/CONTROL.md lists those of x86-64.
 
 use super::{CONTROLLED, TID, act_on_one};
-use crate::context::CallContext;
-use crate::outcome::Outcome;
-use crate::spec;
-use crate::spec::{ExecutionLevel, ResultSpec, ServiceSpec, integer};
-use monitor_event::outcome::Refusal;
+use crate::spec::{integer, param};
+use crate::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, spec};
+use monitor_event::Refusal;
 use monitor_omis::Value;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_platform::ProcessAction;
 
-const REG: Param = Param { name: "reg", param_type: ParamType::Integer };
-const NUM: Param = Param { name: "num", param_type: ParamType::Integer };
+const REG: Param = param("reg", ParamType::Integer);
+const NUM: Param = param("num", ParamType::Integer);
 
 /// The base of services about a thread.
 const THREAD_SERVICE: ServiceSpec = ServiceSpec { level: ExecutionLevel::HoldThread, ..CONTROLLED };
@@ -24,39 +22,35 @@ pub const SERVICES: &[ServiceSpec] = &[
         name: "read_int_registers",
         aliases: &["read_int_regs"],
         params: &[TID, REG, NUM],
-        results: &[ResultSpec { name: "values", kind: "integer*" }],
+        results: &[ResultSpec::new("values", "integer*")],
         help: "Reads integer registers from number `reg` on. On x86-64: 0 to 16 rax, rdx, rcx, \
                rbx, rsi, rdi, rbp, rsp, r8 to r15, rip; 49 the flags, 50 to 55 the segments, 58 \
                and 59 the bases of fs and gs.",
         examples: &["process 7\nattach 7\n> 10 [0] read_int_regs(7,6,2)\n\
                      < 10 [0] read_int_regs(0,[6,7])"],
-        handler: spec::Handler::Synchronous(|ctx, args| read(ctx, args, ProcessAction::Integers)),
+        handler: Handler::Synchronous(|ctx, args| read(ctx, args, ProcessAction::Integers)),
         ..THREAD_SERVICE
     },
     ServiceSpec {
         name: "read_fp_registers",
         params: &[TID, REG, NUM],
-        results: &[ResultSpec { name: "values", kind: "floating*" }],
+        results: &[ResultSpec::new("values", "floating*")],
         help: "Reads floating point registers. On x86-64: 17 to 32 the low lanes of xmm0 to \
                xmm15, 33 to 40 st0 to st7.",
         examples: &["process 7\nattach 7\n> 10 [0] read_fp_registers(7,17,2)\n\
                      < 10 [0] read_fp_registers(0,[17.0,18.0])"],
-        handler: spec::Handler::Synchronous(|ctx, args| read(ctx, args, ProcessAction::Floats)),
+        handler: Handler::Synchronous(|ctx, args| read(ctx, args, ProcessAction::Floats)),
         ..THREAD_SERVICE
     },
     ServiceSpec {
         name: "write_int_registers",
-        params: &[
-            TID,
-            REG,
-            Param { name: "values", param_type: ParamType::Some(&ParamType::Integer) },
-        ],
+        params: &[TID, REG, param("values", ParamType::Some(&ParamType::Integer))],
         help: "Writes integer registers from number `reg` on. An interrupted system call is not \
                restarted when rax or rip is written.",
         examples: &["process 7\nattach 7\n> 10 [0] write_int_registers(7,3,[-1]); \
                      11 [0] read_int_registers(7,3,1)\n< 10 [0] write_int_registers(0); \
                      11 [0] read_int_registers(0,[18446744073709551615])"],
-        handler: spec::Handler::Manipulation(|ctx, args| {
+        handler: Handler::Manipulation(|ctx, args| {
             let act = integer(&args[1], "register")
                 .and_then(|first| Ok(ProcessAction::SetIntegers(first, words(&args[2])?)));
             act_on_one(ctx, &args[0], act)
@@ -65,33 +59,30 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "write_fp_registers",
-        params: &[
-            TID,
-            REG,
-            Param { name: "values", param_type: ParamType::Some(&ParamType::Float) },
-        ],
+        params: &[TID, REG, param("values", ParamType::Some(&ParamType::Float))],
         help: "Writes floating point registers from number `reg` on; other lanes are kept.",
         examples: &["process 7\nattach 7\n> 10 [0] write_fp_registers(7,17,[2.5]); \
                      11 [0] read_fp_registers(7,17,1)\n\
                      < 10 [0] write_fp_registers(0); 11 [0] read_fp_registers(0,[2.5])"],
-        handler: spec::Handler::Manipulation(|ctx, args| {
+        handler: Handler::Manipulation(|ctx, args| {
             let values = args[2].list().unwrap_or_default().iter().filter_map(Value::float);
             let values = values.collect();
-            let act = integer(&args[1], "register").map(|first| ProcessAction::SetFloats(first, values));
+            let act =
+                integer(&args[1], "register").map(|first| ProcessAction::SetFloats(first, values));
             act_on_one(ctx, &args[0], act)
         }),
         ..THREAD_SERVICE
     },
     ServiceSpec {
         name: "goto",
-        params: &[TID, Param { name: "addr", param_type: ParamType::Integer }],
+        params: &[TID, param("addr", ParamType::Integer)],
         help: "Makes the thread continue at another address, which must be code. Its stack and \
                other registers are kept; a system call that it was in is abandoned.",
         examples: &[
             "process 7\nattach 7\n> 10 [0] goto(7,4096); 11 [0] read_int_registers(7,16,1)\n\
                      < 10 [0] goto(0); 11 [0] read_int_registers(0,[4096])",
         ],
-        handler: spec::Handler::Manipulation(|ctx, args| {
+        handler: Handler::Manipulation(|ctx, args| {
             let act = integer(&args[1], "address").map(ProcessAction::Goto);
             act_on_one(ctx, &args[0], act)
         }),

@@ -2,24 +2,21 @@
 //! streams.
 
 use super::CONTROLLED;
-use crate::context::CallContext;
-use crate::outcome::{Outcome, PendingCall};
-use crate::spec;
-use crate::spec::{ExecutionLevel, ResultSpec, ServiceSpec};
+use crate::spec::{param, params};
+use crate::{
+    CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, session::StartOptions,
+};
 use monitor_control::LaunchSpec;
-use monitor_event::outcome::{ActionReport, CallResult, Refusal};
-use monitor_event::right::ControlGrant;
+use monitor_event::{ActionReport, CallResult, ControlGrant, Refusal};
 use monitor_model::id::is_same;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Dialect, Status, Value};
 use monitor_platform::ProcessAction;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::PathBuf};
 
-const EXEC: Param = Param { name: "exec", param_type: ParamType::Text };
-const ARGV: Param = Param { name: "argv", param_type: ParamType::Many(&ParamType::Text) };
-const TID: ResultSpec = ResultSpec { name: "tid", kind: "integer" };
+const EXEC: Param = param("exec", ParamType::Text);
+const ARGV: Param = param("argv", ParamType::Many(&ParamType::Text));
+const TID: ResultSpec = ResultSpec::new("tid", "integer");
 const ANYWHERE: ServiceSpec = ServiceSpec { level: ExecutionLevel::Anywhere, ..CONTROLLED };
 
 /// The services.
@@ -32,7 +29,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                calling user, in the folder, environment and streams of `start_options`. It is \
                attached. Its number is an extension; it outlives the tool.",
         examples: &["> 10 [0] start(\"/bin/true\",[])\n< 10 [0] start(0,101)"],
-        handler: spec::Handler::Manipulation(|ctx, args| start(ctx, args, false)),
+        handler: Handler::Manipulation(|ctx, args| start(ctx, args, false)),
         ..ANYWHERE
     },
     ServiceSpec {
@@ -42,15 +39,15 @@ pub const SERVICES: &[ServiceSpec] = &[
         help: "Like `start`, stopped by this tool before its first instruction. An extension.",
         examples: &["> 10 [0] start_stopped(\"/bin/cat\",[\"-\"]); 11 [0] process_info([],4)\n\
                      < 10 [0] start_stopped(0,101); 11 [0] process_info(0,1,[101,5])"],
-        handler: spec::Handler::Manipulation(|ctx, args| start(ctx, args, true)),
+        handler: Handler::Manipulation(|ctx, args| start(ctx, args, true)),
         ..ANYWHERE
     },
     ServiceSpec {
         name: "start_options",
         params: &[
-            Param { name: "folder", param_type: ParamType::Text },
-            Param { name: "environment", param_type: ParamType::Many(&ParamType::Text) },
-            Param { name: "streams", param_type: ParamType::Many(&ParamType::Text) },
+            param("folder", ParamType::Text),
+            param("environment", ParamType::Many(&ParamType::Text)),
+            param("streams", ParamType::Many(&ParamType::Text)),
         ],
         help: "Sets the options of programs that this session starts on this node from now on: \
                the folder, or \"\" for `/`; all variables of the environment as \"NAME=VALUE\", \
@@ -63,23 +60,13 @@ pub const SERVICES: &[ServiceSpec] = &[
                      path\")\n> 12 [0] start_options(\"\",[\"A\"],[])\n\
                      < 12 [0] start_options(105,0,\"variable \\\"A\\\": expected \
                      \\\"NAME=VALUE\\\"\")"],
-        handler: spec::Handler::Manipulation(|ctx, args| options(ctx, args).into()),
+        handler: Handler::Manipulation(|ctx, args| options(ctx, args).into()),
         ..ANYWHERE
     },
 ];
 
-/// Options for programs that a session starts on a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StartOptions {
-    folder: Option<PathBuf>,
-    environment: Option<Vec<(Vec<u8>, Vec<u8>)>>,
-    streams: [Option<PathBuf>; 3],
-}
-
 fn options(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
-    let [folder, environment, streams] = args else {
-        unreachable!("the specification has three parameters")
-    };
+    let [folder, environment, streams] = params(args);
     let variables = environment.list().unwrap_or_default().iter().map(variable);
     let variables = variables.collect::<Result<Vec<_>, _>>()?;
     let names = streams.list().unwrap_or_default();
@@ -139,12 +126,7 @@ fn start(ctx: &mut CallContext<'_>, args: &[Value], stopped: bool) -> Outcome {
         streams,
         stopped,
     };
-    match ctx.start_action(&ProcessAction::Start(program), &[]) {
-        Some(each) => {
-            attach_started(ctx, ActionReport { by_process: each, failed: Vec::new() }).into()
-        }
-        None => Outcome::Pending(PendingCall { then: attach_started, failed: Vec::new() }),
-    }
+    ctx.act_on_none(&ProcessAction::Start(program), attach_started)
 }
 
 /// Checks that the caller may start processes.
@@ -162,7 +144,8 @@ pub(super) fn attach_started(ctx: &mut CallContext<'_>, report: ActionReport) ->
     match report.by_process.into_iter().next() {
         Some((started, Ok(_))) => {
             // The backend may know its start time more precisely.
-            let seen = ctx.platform.read_processes(&[started.pid]).unwrap_or_default().into_iter().next();
+            let seen =
+                ctx.platform.read_processes(&[started.pid]).unwrap_or_default().into_iter().next();
             let seen = seen.map(|it| it.id).filter(|id| is_same(*id, started));
             let id = seen.unwrap_or(started);
             ctx.session.attach(id);

@@ -1,19 +1,14 @@
 //! `stop`, `continue`, `kill`, `nice`.
 
 use super::CONTROLLED;
-use crate::context::CallContext;
-use crate::lower::StoredCall;
-use crate::outcome::Outcome;
-use crate::spec;
-use crate::spec::{ServiceSpec, integer};
-use monitor_event::action::Step;
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_event::right::ControlGrant;
+use crate::spec::{integer, param};
+use crate::{CallContext, Handler, Outcome, ServiceSpec, lower::StoredCall};
+use monitor_event::{CallResult, ControlGrant, Refusal, action::Step};
 use monitor_omis::Value;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_platform::ProcessAction;
 
-const LIST: Param = Param { name: "tid_list", param_type: ParamType::Many(&ParamType::Process) };
+const LIST: Param = param("tid_list", ParamType::Many(&ParamType::Process));
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
@@ -25,7 +20,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                gets. docs/CONTROL.md lists the system calls that notice it.",
         examples: &["process 7\nattach 7\n> 10 [0] stop([7])\n< 10 [0] stop(0)\n\
                      > 11 [0] process_info([7],4)\n< 11 [0] process_info(0,1,[7,5])"],
-        handler: spec::Handler::Manipulation(|ctx, args| {
+        handler: Handler::Manipulation(|ctx, args| {
             ctx.act_on(&args[0], &ProcessAction::Stop, |ctx, report| ctx.acknowledge(report))
         }),
         ..CONTROLLED
@@ -37,34 +32,38 @@ pub const SERVICES: &[ServiceSpec] = &[
                stopped them, or they were stopped before the first tool stopped them.",
         examples: &["process 7\nattach 7\n> 10 [0] stop([7]); 11 [0] continue([7])\n\
                      < 10 [0] stop(0); 11 [0] continue(0)"],
-        handler: spec::Handler::Manipulation(|ctx, args| {
+        handler: Handler::Manipulation(|ctx, args| {
             ctx.act_on(&args[0], &ProcessAction::Continue, |ctx, report| ctx.acknowledge(report))
         }),
         ..CONTROLLED
     },
     ServiceSpec {
         name: "kill",
-        params: &[LIST, Param { name: "sig", param_type: ParamType::Integer }],
+        params: &[LIST, param("sig", ParamType::Integer)],
         help: "Sends a signal, by its number on this node. A stopped process takes it when it \
                runs again, SIGKILL at once.",
         examples: &["process 7\nattach 7\n> 10 [0] kill([7],9)\n< 10 [0] kill(0)"],
-        handler: spec::Handler::Manipulation(|ctx, args| with_number(ctx, args, ProcessAction::Kill)),
+        handler: Handler::Manipulation(|ctx, args| with_number(ctx, args, ProcessAction::Kill)),
         lower: Some(kill_in_kernel),
         ..CONTROLLED
     },
     ServiceSpec {
         name: "nice",
-        params: &[LIST, Param { name: "val", param_type: ParamType::Integer }],
+        params: &[LIST, param("val", ParamType::Integer)],
         help: "Sets the nice value of all threads to `val`, from -20 to 19. Lowering it needs a \
                privilege. Real-time and deadline scheduling ignore it.",
         examples: &["process 7\nattach 7\n> 10 [0] nice([7],5); 11 [0] process_info([7],16)\n\
                      < 10 [0] nice(0); 11 [0] process_info(0,1,[7,5])"],
-        handler: spec::Handler::Manipulation(|ctx, args| with_number(ctx, args, ProcessAction::Nice)),
+        handler: Handler::Manipulation(|ctx, args| with_number(ctx, args, ProcessAction::Nice)),
         ..CONTROLLED
     },
 ];
 
-fn with_number(ctx: &mut CallContext<'_>, args: &[Value], act: fn(i32) -> ProcessAction) -> Outcome {
+fn with_number(
+    ctx: &mut CallContext<'_>,
+    args: &[Value],
+    act: fn(i32) -> ProcessAction,
+) -> Outcome {
     let number = integer::<i32>(&args[1], "32-bit integer");
     match number {
         Ok(number) => ctx.act_on(&args[0], &act(number), |ctx, report| ctx.acknowledge(report)),

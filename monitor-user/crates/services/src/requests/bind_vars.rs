@@ -2,8 +2,7 @@
 //!
 //! In: a stored action. Out: the action with values only, or why it cannot be called.
 
-use monitor_event::outcome::Refusal;
-use monitor_event::thread::HeldThread;
+use monitor_event::{HeldThread, Refusal};
 use monitor_omis::{Arg, Basic, Expr, Name, Node, NodeRef, Status, Value, Var};
 
 /// The values of the variables for one event and one session.
@@ -88,4 +87,13 @@ impl EventBindings {
 
 fn unbound(var: &Var) -> Refusal {
     Refusal::new(Status::UNBOUND_VAR, format!("the event has no value for `{var}`"))
+}
+
+/// The values of expressions whose variables are bound.
+pub fn bound_values(exprs: Vec<Expr>) -> Vec<Value> {
+    let value = |expr| match expr {
+        Expr::Value(value) => Some(value),
+        Expr::Var(_) | Expr::List(_) => None,
+    };
+    exprs.into_iter().filter_map(value).collect()
 }

@@ -5,41 +5,36 @@
 
 use super::{RequestEngine, Turn};
 use crate::diag::{DiagEvent, Threshold};
-use monitor_event::node_event::{EventKind, NodeEvent};
-use monitor_event::outcome::EventParam;
-use monitor_event::right::SessionId;
-use monitor_event::tap::Edge;
-use monitor_event::tap::Tap;
+use monitor_event::{Edge, EventKind, EventParam, NodeEvent, SessionId, Tap};
 use monitor_format::diagnosis::{DIAG_FORMATS, DiagFormat};
 use monitor_model::diagnosis::Diagnosis;
 use monitor_model::id::{Identity, Ns};
 use monitor_omis::{Text, Value};
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 impl RequestEngine {
     /// Reports the diagnoses that are due.
     pub(super) fn report_diagnoses(&mut self, turn: &mut Turn<'_>) {
         self.update_counted_processes(turn);
-        if self.diag_counters.takes_reading(turn.now) {
+        if self.shared.diag_counters.takes_reading(turn.now) {
             self.read_probes(turn);
         }
-        for (session, it) in self.diag_counters.due_diagnoses(turn.now) {
+        for (session, it) in self.shared.diag_counters.due_diagnoses(turn.now) {
             self.dispatch_diagnosis(session, it, turn);
         }
     }
 
     /// Reports the rest of a process before its end is dispatched.
     pub(super) fn finalize_ended(&mut self, id: Identity, turn: &mut Turn<'_>) {
-        if self.diag_counters.counted_processes.contains_key(&id) {
+        if self.shared.diag_counters.counted_processes.contains_key(&id) {
             self.read_probes(turn);
         }
-        self.diag_counters.remove_process(id, turn.now);
+        self.shared.diag_counters.remove_process(id, turn.now);
     }
 
     /// Logs the rest of a session that has ended.
     pub(super) fn log_rest(&mut self, session: SessionId, turn: &Turn<'_>) {
-        for it in self.diag_counters.remove_session(session, turn.now) {
+        for it in self.shared.diag_counters.remove_session(session, turn.now) {
             self.log(&self.with_host(it, turn));
         }
     }
@@ -47,30 +42,31 @@ impl RequestEngine {
     /// Reports the rest of a process that calls MPI_Finalize.
     pub(super) fn handle_finalize(&mut self, it: &NodeEvent, turn: &mut Turn<'_>) {
         let Some(id) = it.process.filter(|_| it.kind == finalize_call()) else { return };
-        if self.diag_counters.counted_processes.contains_key(&id) {
+        if self.shared.diag_counters.counted_processes.contains_key(&id) {
             self.read_probes(turn);
         }
-        self.diag_counters.finalize(id, turn.now);
+        self.shared.diag_counters.finalize(id, turn.now);
     }
 
     /// The event to watch for the counters.
     pub(super) fn finalize_event_wanted(&self) -> Option<EventKind> {
-        (!self.finalizing.is_empty()).then(finalize_call)
+        (!self.finalize.processes.is_empty()).then(finalize_call)
     }
 
     /// Updates the processes whose probes the platform counts.
     fn update_counted_processes(&mut self, turn: &mut Turn<'_>) {
         let mut wanted = BTreeSet::new();
-        for (session, selection) in &self.diag_counters.probe_selections {
+        for (session, selection) in &self.shared.diag_counters.probe_selections {
             wanted.extend(selection.these.iter().copied());
             let state = self.sessions.get(session).filter(|_| selection.attached);
             wanted.extend(state.into_iter().flat_map(|state| state.session.scope.members()));
         }
-        if !wanted.iter().eq(self.diag_counters.counted_processes.keys()) {
+        if !wanted.iter().eq(self.shared.diag_counters.counted_processes.keys()) {
             turn.platform.count_diag_probes(&wanted);
-            self.diag_counters.counted_processes.retain(|id, _| wanted.contains(id));
+            self.shared.diag_counters.counted_processes.retain(|id, _| wanted.contains(id));
             for id in wanted {
-                self.diag_counters
+                self.shared
+                    .diag_counters
                     .counted_processes
                     .entry(id)
                     .or_insert_with(|| turn.platform.diag_origin(id));
@@ -82,32 +78,38 @@ impl RequestEngine {
     /// Finds the processes that have MPI_Finalize: when counting of their probes begins and, since
     /// they may have executed another program, again at their first count.
     fn find_finalizing(&mut self, turn: &mut Turn<'_>) {
-        let counted = self.diag_counters.processes().map(|id| (id, true));
-        let watched = self.diag_counters.counted_processes.keys().map(|id| (*id, false));
+        let counted = self.shared.diag_counters.processes().map(|id| (id, true));
+        let watched = self.shared.diag_counters.counted_processes.keys().map(|id| (*id, false));
         let known: BTreeSet<(Identity, bool)> = counted.chain(watched).collect();
-        if known == self.finalize_checked {
+        if known == self.finalize.checked {
             return;
         }
         let kind = finalize_call();
         let tap = kind.tap().expect("MPI_Finalize is a call event");
         let new: BTreeSet<Identity> =
-            known.difference(&self.finalize_checked).map(|(id, _)| *id).collect();
-        self.finalizing.retain(|id| known.iter().any(|(other, _)| other == id));
-        self.finalizing.extend(new.into_iter().filter(|id| turn.platform.check_tap(tap, *id).is_ok()));
-        self.finalize_checked = known;
-        self.is_stale = true;
+            known.difference(&self.finalize.checked).map(|(id, _)| *id).collect();
+        self.finalize.processes.retain(|id| known.iter().any(|(other, _)| other == id));
+        self.finalize
+            .processes
+            .extend(new.into_iter().filter(|id| turn.platform.check_tap(tap, *id).is_ok()));
+        self.finalize.checked = known;
+        self.shared.is_stale = true;
     }
 
     /// Adds the counts of static probes, for each session that selects them.
     fn read_probes(&mut self, turn: &mut Turn<'_>) {
         for (id, what, times) in turn.platform.take_diag_counts() {
-            if !self.diag_counters.knows_origin(id) {
+            if !self.shared.diag_counters.knows_origin(id) {
                 // It may have executed another program since counting began.
                 let now = turn.platform.diag_origin(id);
-                let first =
-                    self.diag_counters.counted_processes.get(&id).filter(|_| now.rank.is_none());
+                let first = self
+                    .shared
+                    .diag_counters
+                    .counted_processes
+                    .get(&id)
+                    .filter(|_| now.rank.is_none());
                 let whose = first.cloned().unwrap_or(now);
-                self.diag_counters.set_origin(id, whose);
+                self.shared.diag_counters.set_origin(id, whose);
             }
             let delay = Ns(what.delay_seconds.saturating_mul(1_000_000_000));
             let event = DiagEvent {
@@ -117,7 +119,7 @@ impl RequestEngine {
             };
             for session in self.sessions_counting(id) {
                 let counted =
-                    self.diag_counters.count((session, Some(id)), &event, times, turn.now);
+                    self.shared.diag_counters.count((session, Some(id)), &event, times, turn.now);
                 if let Err(why) = counted {
                     tracing::warn!("{times} occurrences of {} are not counted: {why}", what.name);
                 }
@@ -126,7 +128,7 @@ impl RequestEngine {
     }
 
     fn sessions_counting(&self, id: Identity) -> Vec<SessionId> {
-        let selections = self.diag_counters.probe_selections.iter();
+        let selections = self.shared.diag_counters.probe_selections.iter();
         let counting = selections.filter(|(session, selection)| {
             let state = self.sessions.get(session);
             let is_attached = state.is_some_and(|state| state.session.scope.has(id));
@@ -141,7 +143,7 @@ impl RequestEngine {
         let process = it
             .origin
             .pid
-            .and_then(|pid| self.finalize_checked.iter().find(|(id, _)| id.pid == pid));
+            .and_then(|pid| self.finalize.checked.iter().find(|(id, _)| id.pid == pid));
         let process = process.map(|(id, _)| *id);
         for (_, form) in DIAG_FORMATS {
             let line = Value::Text(Text::from(form.line(&it).into_bytes()));
@@ -163,7 +165,7 @@ impl RequestEngine {
 
     /// The diagnosis with the time of day and the node's name.
     fn with_host(&self, it: Diagnosis, turn: &Turn<'_>) -> Diagnosis {
-        let own = self.members.iter().find(|member| member.node == self.node);
+        let own = self.members.iter().find(|member| member.node == self.shared.node);
         let host = own.map_or_else(|| Arc::from(""), |member| member.name.as_str().into());
         Diagnosis { at: turn.platform.unix_time(it.at), host, ..it }
     }

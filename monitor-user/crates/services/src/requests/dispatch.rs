@@ -3,17 +3,12 @@
 //! In: platform events. Out: executions and notices to tools. Requests run in the order of their
 //! definition. A request whose event exceeds the rate limit is disabled, and its tool notified.
 
-use super::bind_vars::EventBindings;
-use super::compile::ActionIndex;
-use super::packet::ClientReply;
-use super::program::MAX_SILENT_RUNS;
-use super::session::SessionState;
-use super::session_api::RaisedEvent;
-use super::stored::StoredRequest;
-use super::{RequestEngine, Turn, reply_id};
-use monitor_event::node_event::{EventKind, NodeEvent};
-use monitor_event::outcome::{EventParam, Refusal};
-use monitor_event::right::SessionId;
+use super::{
+    RequestEngine, Turn, bind_vars::EventBindings, compile::ActionIndex, execution::Execution,
+    packet::ClientReply, program::MAX_SILENT_RUNS, session::SessionState,
+    shared_state::RaisedEvent, stored::StoredRequest,
+};
+use monitor_event::{EventKind, EventParam, NodeEvent, Refusal, SessionId};
 use monitor_model::id::{Identity, Ns};
 use monitor_model::sample::Process;
 use monitor_omis::{Answer, Reply, RequestId, Status, Value};
@@ -32,13 +27,17 @@ impl RequestEngine {
                     self.dispatch(&it, (None, 0), turn);
                     self.handle_finalize(&it, turn);
                 }
-                PlatformEvent::ProcessCreated { child, parent } => self.process_created(child, parent, turn),
+                PlatformEvent::ProcessCreated { child, parent } => {
+                    self.process_created(child, parent, turn)
+                }
                 PlatformEvent::ProcessExecuted(id) => self.process_executed(id, turn),
                 PlatformEvent::ProcessEnded(id) => {
                     self.finalize_ended(id, turn);
                     self.process_ended(id);
                 }
-                PlatformEvent::RuleRan { rule, serial, event: it } => self.run_rest((rule, serial), &it, turn),
+                PlatformEvent::RuleRan { rule, serial, event: it } => {
+                    self.run_rest((rule, serial), &it, turn)
+                }
                 PlatformEvent::HoldExpired(rule, serial, why) => {
                     self.notify_overdue((rule, serial), &why, turn)
                 }
@@ -55,8 +54,10 @@ impl RequestEngine {
         let is_free = |it: &RaisedEvent, machine: &Self| {
             it.execution.is_none_or(|execution| !machine.executions.contains_key(&execution))
         };
-        while let Some(place) = (0..self.raised.len()).find(|&at| is_free(&self.raised[at], self)) {
-            let Some(raised) = self.raised.remove(place) else { return };
+        while let Some(place) =
+            (0..self.shared.raised.len()).find(|&at| is_free(&self.shared.raised[at], self))
+        {
+            let Some(raised) = self.shared.raised.remove(place) else { return };
             let params = raised.params.into_iter().map(EventParam::Value).collect();
             let kind = EventKind::User(raised.number);
             let event = NodeEvent::new(kind, turn.now, params);
@@ -138,11 +139,11 @@ impl RequestEngine {
 
     /// Disables a request whose event occurs too often, and notifies its tool.
     fn disable_storming(&mut self, key: RuleKey, turn: &mut Turn<'_>) {
-        let most = self.limits.events_per_second;
+        let most = self.shared.limits.events_per_second;
         let Some(rule) = self.rule_mut(key) else { return };
         let most = if rule.kernel.is_silent() { u64::from(MAX_SILENT_RUNS) } else { most };
         rule.set_enabled(false);
-        self.is_stale = true;
+        self.shared.is_stale = true;
         let text = format!("more than {most} in a second: disabled");
         let reply = self.notice(key, (Status::EVENT_STORM, text.as_str().into()));
         self.send_notice(key.0, reply, turn);
@@ -155,7 +156,7 @@ impl RequestEngine {
         (it, depth): (&NodeEvent, u32),
         (done, turn): (&BTreeSet<ActionIndex>, &mut Turn<'_>),
     ) {
-        let (node, most) = (self.node, self.limits.events_per_second);
+        let (node, most) = (self.shared.node, self.shared.limits.events_per_second);
         let process = self.process_number(session, it.process);
         let Some(state) = self.sessions.get_mut(&session) else { return };
         let Some(rule) = state.stored.requests.get_mut(&id) else {
@@ -177,7 +178,8 @@ impl RequestEngine {
             is_degraded: rule.kernel.holds && it.held.is_none_or(|held| held.with_process),
         };
         let request = std::sync::Arc::clone(&rule.request);
-        self.execute_stored(session, (&request, done), (&bindings, depth), turn);
+        let execution = Execution::for_event(session, (&request, done), (&bindings, depth));
+        self.add_execution(execution, turn);
     }
 
     /// Handles a new process: it joins scopes that have its parent, or a pattern that it matches.
@@ -249,7 +251,7 @@ impl RequestEngine {
         for state in self.sessions.values_mut() {
             let was_empty = state.session.scope.is_empty();
             state.session.scope.process_ended(id);
-            self.is_stale |= was_empty != state.session.scope.is_empty();
+            self.shared.is_stale |= was_empty != state.session.scope.is_empty();
         }
     }
 
@@ -286,7 +288,7 @@ impl RequestEngine {
         (status, result): (Status, Value),
     ) -> Option<Reply> {
         let rule: &StoredRequest = self.sessions.get(&session)?.stored.requests.get(&id)?;
-        let (id, nodes) = (reply_id(rule.event().id), vec![self.node]);
+        let (id, nodes) = (rule.event().id.unwrap_or_default(), vec![self.shared.node]);
         let (service, results) = (rule.service().clone(), vec![result]);
         Some(Reply(vec![Answer { id, nodes, service, status, results }]))
     }

@@ -2,11 +2,9 @@
 //!
 //! In: a predicate for the tools to show. Out: rows of the socket protocol. Changes nothing.
 
-use super::RequestEngine;
-use super::session::SessionState;
-use super::stored::StoredRequest;
+use super::{RequestEngine, session::SessionState, stored::StoredRequest};
 use crate::{ExecutionLevel, Registry};
-use monitor_event::right::Tool;
+use monitor_event::Tool;
 use monitor_omis::{Request, RequestId, print};
 use monitor_platform::Platform;
 use monitor_protocol::answer;
@@ -23,7 +21,7 @@ impl RequestEngine {
         let mut all: Vec<(u64, answer::RuleSummary)> = Vec::new();
         for state in sessions {
             for (id, rule) in &state.stored.requests {
-                let mut row = row(&self.registry, state, (*id, rule));
+                let mut row = row(&self.shared.registry, state, (*id, rule));
                 if rule.kernel.is_installed {
                     let key = (state.session.tool.session, *id);
                     // The kernel's count includes the events that it reported.

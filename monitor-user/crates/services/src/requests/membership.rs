@@ -7,8 +7,7 @@
 use super::packet::{Packet, PacketBody, PartId};
 use super::{EngineOutput, RequestEngine, Turn};
 use crate::context::ClusterMember;
-use monitor_event::node_event::{EventKind, NodeEvent};
-use monitor_event::outcome::{EventParam, Refusal};
+use monitor_event::{EventKind, EventParam, NodeEvent, Refusal};
 use monitor_omis::{Arg, Basic, BytePos, Expr, Name, Node, NodeRef, Request, Status, Value};
 
 impl RequestEngine {
@@ -17,7 +16,7 @@ impl RequestEngine {
         let before = std::mem::replace(&mut self.members, members);
         self.members.sort_by_key(|it| it.node);
         // The kernel runs actions for all nodes only if this node is the only one.
-        self.is_stale = true;
+        self.shared.is_stale = true;
         let is_in = |list: &[ClusterMember], node: Node| list.iter().any(|it| it.node == node);
         let went: Vec<Node> = before.iter().map(|it| it.node).collect();
         let went: Vec<Node> =
@@ -57,7 +56,8 @@ impl RequestEngine {
             return;
         }
         let mut packets = Vec::new();
-        for (id, state) in self.sessions.iter_mut().filter(|(id, _)| id.entry == self.node.0) {
+        for (id, state) in self.sessions.iter_mut().filter(|(id, _)| id.entry == self.shared.node.0)
+        {
             let (tool, dialect) = (state.session.tool, state.session.dialect);
             // No execution waits for these replies.
             let part = PartId { execution: 0, member: 0 };

@@ -15,7 +15,7 @@ mod compile;
 mod diagnose;
 mod dispatch;
 mod execution;
-mod external_service;
+mod external_calls;
 mod list_rules;
 mod membership;
 mod migrate;
@@ -25,29 +25,27 @@ mod remote;
 mod run;
 mod session;
 mod session_api;
+mod shared_state;
+mod stages;
 mod stored;
 #[cfg(test)]
 mod tests;
 
 pub use packet::{ClientReply, Packet, PacketBody, PacketReply, PartId};
+pub use shared_state::RequestLimits;
 
-use crate::context::ClusterMember;
-use crate::counter::InstrumentRegistry;
-use crate::diag::{DiagCounters, DiagSettings};
-use crate::{PendingCall, Registry};
+use crate::{PendingCall, context::ClusterMember, diag::DiagSettings};
 use execution::Execution;
-use external_service::ExternalCalls;
 use migrate::Migrations;
-use monitor_event::node_event::{EventKind, FollowedActivity};
-use monitor_event::right::{SessionId, Tool};
-use monitor_event::thread::Ticket;
+use monitor_event::{EventKind, FollowedActivity, SessionId, Ticket, Tool};
 use monitor_model::id::{Identity, Ns};
-use monitor_omis::{Dialect, Node, Reply, RequestId, parse, print};
-use monitor_platform::{WatchedProcesses, Platform, PlatformEvent};
+use monitor_omis::{Dialect, Node, parse, print};
+use monitor_platform::{Platform, PlatformEvent, WatchedProcesses};
 use monitor_protocol::Conn;
+use packet::ResultTarget;
 use session::SessionState;
-use session_api::{RaisedEvent, SharedEvents};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use shared_state::SharedState;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Everything that can wake the engine.
 #[derive(Debug)]
@@ -89,54 +87,38 @@ pub enum EngineOutput {
     ClientReply(Node, ClientReply),
 }
 
-/// Limits of the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestLimits {
-    /// Maximum number of stored requests of a session.
-    pub stored: usize,
-    /// Maximum number of running action lists of a session.
-    pub executions: usize,
-    /// Maximum events per second of a stored request; it is disabled beyond that.
-    pub events_per_second: u64,
-    /// Maximum number of raised events that are pending.
-    pub raised: usize,
-}
-
-impl Default for RequestLimits {
-    fn default() -> Self {
-        Self { stored: 4096, executions: 1024, events_per_second: 200_000, raised: 65_536 }
-    }
-}
-
 /// The request engine of one node.
 pub struct RequestEngine {
-    node: Node,
     members: Vec<ClusterMember>,
-    registry: Registry,
-    limits: RequestLimits,
     sessions: BTreeMap<SessionId, SessionState>,
     executions: BTreeMap<u64, Execution>,
     /// Pending actions: where the result goes, the session, and the call.
-    pending_actions: HashMap<Ticket, (run::ResultTarget, SessionId, PendingCall)>,
-    shared_events: SharedEvents,
-    instruments: InstrumentRegistry,
-    external_calls: ExternalCalls,
+    pending_actions: HashMap<Ticket, (ResultTarget, SessionId, PendingCall)>,
     migrations: Migrations,
-    diag_counters: DiagCounters,
-    /// Processes that were checked for MPI_Finalize (and whether at their first count), and those
-    /// that have it.
-    finalize_checked: BTreeSet<(Identity, bool)>,
-    finalizing: BTreeSet<Identity>,
-    raised: VecDeque<RaisedEvent>,
+    shared: SharedState,
+    finalize: FinalizeWatch,
+    requested: RequestedEvents,
+    next: u64,
+}
+
+/// What the engine has requested of the platform.
+#[derive(Default)]
+struct RequestedEvents {
     /// The kinds of events that the platform watches now.
     watched: BTreeSet<EventKind>,
     /// The processes that the platform follows now.
     followed: WatchedProcesses,
     /// Whether the kernel has rule programs.
     has_programs: bool,
-    /// Whether these may have to change.
-    is_stale: bool,
-    next: u64,
+}
+
+/// The search for processes that call MPI_Finalize.
+#[derive(Default)]
+struct FinalizeWatch {
+    /// Processes that were checked for it, and whether at their first count.
+    checked: BTreeSet<(Identity, bool)>,
+    /// Those that have it.
+    processes: BTreeSet<Identity>,
 }
 
 /// The state of one call of the engine: time, platform, outputs.
@@ -150,25 +132,14 @@ impl RequestEngine {
     /// An engine of a single node without tools.
     pub fn new(own: ClusterMember, limits: RequestLimits) -> Self {
         Self {
-            node: own.node,
+            shared: SharedState::new(own.node, limits),
             members: vec![own],
-            registry: Registry::built_in(),
-            limits,
             sessions: BTreeMap::new(),
             executions: BTreeMap::new(),
             pending_actions: HashMap::new(),
-            shared_events: SharedEvents::default(),
-            instruments: InstrumentRegistry::default(),
-            external_calls: ExternalCalls::default(),
             migrations: Migrations::default(),
-            diag_counters: DiagCounters::default(),
-            finalize_checked: BTreeSet::new(),
-            finalizing: BTreeSet::new(),
-            raised: VecDeque::new(),
-            watched: BTreeSet::new(),
-            followed: WatchedProcesses::default(),
-            has_programs: false,
-            is_stale: false,
+            finalize: FinalizeWatch::default(),
+            requested: RequestedEvents::default(),
             next: 0,
         }
     }
@@ -192,7 +163,7 @@ impl RequestEngine {
             EngineInput::PacketReply(answered) => self.handle_reply(answered, &mut turn),
             EngineInput::ClientReply(reply) => self.send_to_tool(reply, &mut turn),
             EngineInput::Members(members) => self.set_members(members, &mut turn),
-            EngineInput::Diagnoses(settings) => self.diag_counters.set(settings, now),
+            EngineInput::Diagnoses(settings) => self.shared.diag_counters.set(settings, now),
             EngineInput::Tick => {}
         }
         self.finish_input(&mut turn);
@@ -202,12 +173,10 @@ impl RequestEngine {
     /// When the next `Tick` is due, if no other input comes before.
     pub fn due(&self) -> Option<Ns> {
         let executions = self.executions.values().map(|it| it.deadline).min();
-        [executions, self.diag_counters.due(), self.migrations.due()].into_iter().flatten().min()
-    }
-
-    /// Whether any events are watched.
-    pub fn is_watching(&self) -> bool {
-        !self.watched.is_empty()
+        [executions, self.shared.diag_counters.due(), self.migrations.due()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Number of sessions, including those of tools on other nodes, and of running migrations; 0 if
@@ -223,7 +192,7 @@ impl RequestEngine {
         let dialect = state.session.dialect;
         let read = parse::request(line, dialect)
             .and_then(|request| state.definitions.expand(&request))
-            .and_then(|request| check::check(&self.registry, &request).map(|()| request));
+            .and_then(|request| check::check(&self.shared.registry, &request).map(|()| request));
         match read {
             Ok(request) => self.start(id, request, turn),
             Err(fault) => {
@@ -235,7 +204,7 @@ impl RequestEngine {
     /// Sends a line to a tool, or to the node that it is connected to.
     fn send_to_tool(&mut self, reply: ClientReply, turn: &mut Turn<'_>) {
         let session = reply.session;
-        if session.entry != self.node.0 {
+        if session.entry != self.shared.node.0 {
             return turn.out.push(EngineOutput::ClientReply(Node(session.entry), reply));
         }
         let Some(state) = self.sessions.get(&session) else { return };
@@ -252,7 +221,7 @@ impl RequestEngine {
         let Some(state) = self.sessions.get(&id) else { return };
         let nodes: Vec<Node> = state.nodes.iter().copied().collect();
         if !nodes.is_empty() {
-            turn.out.push(EngineOutput::Packet(state.leave_packet(self.node, nodes)));
+            turn.out.push(EngineOutput::Packet(state.leave_packet(self.shared.node, nodes)));
         }
         self.remove_session(id, turn);
     }
@@ -261,18 +230,15 @@ impl RequestEngine {
     fn remove_session(&mut self, id: SessionId, turn: &mut Turn<'_>) {
         let Some(state) = self.sessions.remove(&id) else { return };
         turn.platform.session_ended(&state.session.tool);
-        for it in self.instruments.remove_session(id) {
+        for it in self.shared.instruments.remove_session(id) {
             turn.platform.free_counters(it.number);
         }
         self.log_rest(id, turn);
-        self.registry.remove_external(id);
-        self.external_calls.remove_session(id);
+        self.shared.remove_session(id);
         self.executions.retain(|_, it| it.session != id);
         // Another node waits for the result: a migrating process may be only here.
-        let is_theirs = |place: &run::ResultTarget| matches!(place, run::ResultTarget::Remote(..));
-        self.pending_actions.retain(|_, (place, session, _)| *session != id || is_theirs(place));
-        self.raised.retain(|it| it.session != Some(id));
-        self.is_stale = true;
+        let is_theirs = |target: &ResultTarget| matches!(target, ResultTarget::Remote(..));
+        self.pending_actions.retain(|_, (target, session, _)| *session != id || is_theirs(target));
     }
 
     /// Handles everything that follows an input: raised events, deadlines, events to watch.
@@ -283,20 +249,21 @@ impl RequestEngine {
         self.run_raised(turn);
         self.report_diagnoses(turn);
         self.run_raised(turn);
-        let is_stale = std::mem::take(&mut self.is_stale) | self.instruments.take_change();
+        let is_stale =
+            std::mem::take(&mut self.shared.is_stale) | self.shared.instruments.take_change();
         if is_stale {
             self.drop_orphaned_requests();
             self.install_programs(turn);
             let kinds = self.watched_events();
-            if kinds != self.watched {
+            if kinds != self.requested.watched {
                 turn.platform.set_events(&kinds);
-                self.watched = kinds;
+                self.requested.watched = kinds;
             }
         }
         let mut is_due = self.take_scope_changes() | is_stale;
         let mut has_programmed = is_stale;
         while is_due {
-            if self.has_programs && !has_programmed {
+            if self.requested.has_programs && !has_programmed {
                 self.install_programs(turn);
             }
             self.follow_processes(turn);
@@ -326,14 +293,14 @@ impl RequestEngine {
                 followed.by_activity.entry(sort).or_default().extend(scope.members());
             }
         }
-        let finalizing = self.finalizing.iter().copied();
-        if !self.finalizing.is_empty() {
+        let finalizing = self.finalize.processes.iter().copied();
+        if !self.finalize.processes.is_empty() {
             followed.by_activity.entry(FollowedActivity::Calls).or_default().extend(finalizing);
         }
-        if followed != self.followed {
+        if followed != self.requested.followed {
             turn.platform.watch_processes(&followed);
-            let is_first = followed.all_new && !self.followed.all_new;
-            self.followed = followed;
+            let is_first = followed.all_new && !self.requested.followed.all_new;
+            self.requested.followed = followed;
             if is_first {
                 self.add_late_processes(turn);
             }
@@ -343,7 +310,7 @@ impl RequestEngine {
     /// Removes requests that wait for a user event that was destroyed, also by another tool.
     fn drop_orphaned_requests(&mut self) {
         for state in self.sessions.values_mut() {
-            let (events, shared) = (&state.stored.events, &self.shared_events);
+            let (events, shared) = (&state.stored.events, &self.shared.user_events);
             state.stored.requests.retain(|_, rule| match rule.filter.kind {
                 EventKind::User(number) => events.contains(&number) || shared.contains(&number),
                 _ => true,
@@ -365,21 +332,11 @@ impl RequestEngine {
     }
 
     const fn session_id(&self, conn: Conn) -> SessionId {
-        SessionId { entry: self.node.0, conn }
+        SessionId { entry: self.shared.node.0, conn }
     }
 
     const fn next_number(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
-}
-
-/// The number of the reply to a basic request.
-fn reply_id(id: Option<RequestId>) -> RequestId {
-    id.unwrap_or_default()
-}
-
-/// Whether a reply is sent: a bare acknowledgement of an event's actions is not.
-fn is_sent(reply: &Reply, is_occurrence: bool) -> bool {
-    !is_occurrence || !reply.is_acknowledge()
 }

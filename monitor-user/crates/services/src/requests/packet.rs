@@ -3,9 +3,8 @@
 //! Packets go through the total order of the cluster (`monitor_cluster::total_order`); replies and
 //! lines go beside it, directly to the node that waits for them.
 
-use monitor_event::outcome::CallResult;
-use monitor_event::right::{SessionId, Tool};
-use monitor_omis::{Basic, Dialect, Node, Reply, Request};
+use monitor_event::{CallResult, SessionId, Tool};
+use monitor_omis::{Arg, Basic, Dialect, Expr, Node, Reply, Request, Value};
 
 /// A member of an execution, as its node numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,6 +13,15 @@ pub struct PartId {
     pub execution: u64,
     /// Its member: the position of the basic request.
     pub member: usize,
+}
+
+/// Where the result of a basic request goes.
+#[derive(Clone, Copy, Debug)]
+pub enum ResultTarget {
+    /// To an execution on this node.
+    Local(PartId),
+    /// To an execution on another node.
+    Remote(Node, PartId),
 }
 
 /// A request to several nodes, which all handle packets in the same order.
@@ -66,4 +74,32 @@ pub struct ClientReply {
     pub reply: Reply,
     /// Whether it is a notice of an event rather than the reply to a line.
     pub is_notice: bool,
+}
+
+impl PacketBody {
+    /// The basic request that determines the nodes.
+    pub fn basic(&self) -> &Basic {
+        match self {
+            Self::Execute(basic) => basic,
+            Self::Store(request) => {
+                request.event.as_ref().expect("only requests with an event are stored")
+            }
+            Self::RemoveSession => unreachable!("no execution has this message"),
+        }
+    }
+
+    /// The same message with other parameters.
+    pub fn with_args(&self, values: Vec<Value>) -> Self {
+        let args = |basic: &Basic| Basic {
+            args: values.iter().cloned().map(|it| Arg::from(Expr::Value(it))).collect(),
+            ..basic.clone()
+        };
+        match self {
+            Self::Execute(basic) => Self::Execute(args(basic)),
+            Self::Store(request) => {
+                Self::Store(Request { event: Some(args(self.basic())), ..request.clone() })
+            }
+            Self::RemoveSession => Self::RemoveSession,
+        }
+    }
 }

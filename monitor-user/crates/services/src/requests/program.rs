@@ -5,15 +5,11 @@
 //! kernel can enable each other, so the kernel's switches are authoritative.
 
 use super::compile::{self, Compiled, CompilerInput};
-use super::stored::StoredRequest;
-use super::{RequestEngine, Turn};
-use crate::lower::StoredCall;
-use crate::spec::ServiceSpec;
-use monitor_event::action::Step;
-use monitor_event::node_event::{EventKind, ProcessSelector};
-use monitor_event::right::SessionId;
+use super::{RequestEngine, Turn, stored::StoredRequest};
+use crate::{ServiceSpec, lower::StoredCall};
+use monitor_event::{EventKind, ProcessSelector, SessionId, action::Step};
 use monitor_omis::{Basic, NodeRef, Var, param_type};
-use monitor_platform::{RuleTargets, CompiledRule, CompiledRules, RuleKey};
+use monitor_platform::{CompiledRule, CompiledRules, RuleKey, RuleTargets};
 use std::collections::BTreeMap;
 
 /// Maximum runs per second of a request without notices; it is switched off beyond that.
@@ -26,10 +22,10 @@ impl RequestEngine {
         loop {
             let compiled = compile::compile(&self.compiler_input());
             let programs = self.programs(&compiled);
-            if programs.is_empty() && !self.has_programs {
+            if programs.is_empty() && !self.requested.has_programs {
                 return self.record_installed(&compiled, turn);
             }
-            self.has_programs = !programs.is_empty();
+            self.requested.has_programs = !programs.is_empty();
             let refused = turn.platform.set_rules(&programs);
             if refused.is_empty() {
                 return self.record_installed(&compiled, turn);
@@ -100,7 +96,7 @@ impl RequestEngine {
     /// stop it.
     fn needs_hold(&self, rule: &StoredRequest) -> bool {
         let needs_thread = |action: &Basic| {
-            let row = self.registry.spec(action.service.as_str());
+            let row = self.shared.registry.spec(action.service.as_str());
             self.is_here(action) && row.is_some_and(|row| row.level.needs_hold())
         };
         let can_be = matches!(rule.filter.kind, EventKind::Called(_) | EventKind::Signalled);
@@ -109,18 +105,18 @@ impl RequestEngine {
 
     /// The steps of an action in the kernel; `None` if it cannot run there.
     fn lowered(&self, session: SessionId, action: &Basic) -> Option<Vec<Step>> {
-        let row: &ServiceSpec = self.registry.spec(action.service.as_str())?;
+        let row: &ServiceSpec = self.shared.registry.spec(action.service.as_str())?;
         let lower = row.lower.filter(|_| self.is_here(action))?;
         let args = param_type::arrange(row.params, &action.args).ok()?;
         let session = &self.sessions.get(&session)?.session;
-        lower(&StoredCall { args: &args, session, instruments: &self.instruments })
+        lower(&StoredCall { args: &args, session, instruments: &self.shared.instruments })
     }
 
     /// Whether an action is for this node alone.
     fn is_here(&self, action: &Basic) -> bool {
         match action.nodes.as_deref() {
             None | Some([]) => self.members.len() == 1,
-            Some([NodeRef::Number(node)]) => *node == self.node,
+            Some([NodeRef::Number(node)]) => *node == self.shared.node,
             Some([NodeRef::Var(Var::Position(0), _)]) => true,
             Some([NodeRef::Var(Var::Named(name), _)]) => name.as_str() == "node",
             Some(_) => false,
@@ -142,7 +138,7 @@ impl RequestEngine {
             }
             (_, ProcessSelector::Listed(these)) => RuleTargets::Processes(these.clone()),
         };
-        let max_events = u32::try_from(self.limits.events_per_second).unwrap_or(u32::MAX);
+        let max_events = u32::try_from(self.shared.limits.events_per_second).unwrap_or(u32::MAX);
         let looks_into = rule.filter.kind.reads_process() || it.holds;
         Some(CompiledRule {
             serial: rule.serial,

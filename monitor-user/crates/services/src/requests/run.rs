@@ -2,31 +2,18 @@
 //!
 //! A panic in a service is caught: the call gets an internal error, and the monitor continues.
 
-use super::packet::{PacketBody, PacketReply, PartId};
-use super::session_api::SessionApi;
-use super::stored::StoredRequest;
-use super::{EngineOutput, RequestEngine, Turn, check, execution};
-use crate::context::CallContext;
-use crate::spec::Handler;
-use crate::{Outcome, ServiceSpec};
-use monitor_event::outcome::ActionReport;
-use monitor_event::outcome::ProcessResults;
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_event::right::SessionId;
-use monitor_event::thread::Target;
-use monitor_event::thread::Ticket;
+use super::packet::{ClientReply, PacketBody, PacketReply, ResultTarget};
+use super::{
+    EngineOutput, RequestEngine, Turn, bind_vars::bound_values, check,
+    external_calls::MAX_PENDING_CALLS, session_api::SessionApi, stored::StoredRequest,
+};
+use crate::{CallContext, Handler, Outcome, ServiceSpec, external_service::EXTERNAL_SERVICE};
+use monitor_event::{ActionReport, CallResult, ProcessResults, Refusal, SessionId, Target, Ticket};
 use monitor_model::id::Identity;
-use monitor_omis::{Basic, Fault, Node, Request, RequestId, Status, Value, param_type};
+use monitor_omis::{
+    Answer, Basic, Fault, Name, Reply, Request, RequestId, Status, Text, Value, param_type,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// Where the result of a basic request goes.
-#[derive(Clone, Copy, Debug)]
-pub enum ResultTarget {
-    /// To an execution on this node.
-    Local(PartId),
-    /// To an execution on another node.
-    Remote(Node, PartId),
-}
 
 /// A call of a service.
 #[derive(Clone, Copy)]
@@ -45,10 +32,10 @@ impl RequestEngine {
         &mut self,
         session: SessionId,
         what: PacketBody,
-        (place, depth): (ResultTarget, u32),
+        (target, depth): (ResultTarget, u32),
         turn: &mut Turn<'_>,
     ) -> Option<CallResult> {
-        let after = match place {
+        let after = match target {
             ResultTarget::Local(part) => Some(part.execution),
             ResultTarget::Remote(..) => None,
         };
@@ -65,22 +52,23 @@ impl RequestEngine {
         if let (PacketBody::Execute(basic), Some(owner)) = (&what, self.provider_of(session, &what))
         {
             return match owner {
-                Ok(owner) => self.forward((session, owner), (basic, args), (ticket, place), turn),
+                Ok(owner) => self.forward((session, owner), (basic, args), (ticket, target), turn),
                 Err(why) => Some(why.into()),
             };
         }
-        let held = after.and_then(|execution| self.executions.get(&execution)?.held());
+        let held = after
+            .and_then(|execution| self.executions.get(&execution)?.held.map(|held| held.target));
         let call = ServiceCall { session, spec: row, execution: after, depth, ticket, held };
         match (row.handler, what) {
             (Handler::Manipulation(run) | Handler::Synchronous(run), PacketBody::Execute(_)) => {
                 match self.call_service(call, turn, |ctx| run(ctx, &args))? {
                     Ok(Outcome::Done(done)) => Some(done),
                     Ok(Outcome::Pending(later)) => {
-                        self.pending_actions.insert(ticket, (place, session, later));
+                        self.pending_actions.insert(ticket, (target, session, later));
                         None
                     }
                     Ok(Outcome::Migrates(id, to)) => {
-                        self.start_migration((session, place, ticket), (id, to), turn);
+                        self.start_migration((session, target, ticket), (id, to), turn);
                         None
                     }
                     Err(why) => Some(why.into()),
@@ -108,8 +96,8 @@ impl RequestEngine {
         if self.take_action_result(ticket, &each) {
             return;
         }
-        let Some((place, session, later)) = self.pending_actions.remove(&ticket) else { return };
-        let Some(row) = self.registry.spec("print") else { return };
+        let Some((target, session, later)) = self.pending_actions.remove(&ticket) else { return };
+        let Some(row) = self.shared.registry.spec("print") else { return };
         let call =
             ServiceCall { session, spec: row, execution: None, depth: 0, ticket, held: None };
         let without = each.iter().find_map(|(_, answer)| answer.as_ref().err().cloned());
@@ -118,13 +106,13 @@ impl RequestEngine {
         let done = done.map(|done| done.unwrap_or_else(CallResult::from));
         // The session has ended, but another node may need the result.
         let done = done.unwrap_or_else(|| without.map_or_else(CallResult::ok, CallResult::from));
-        self.deliver(place, done, turn);
+        self.deliver(target, done, turn);
     }
 
     /// Delivers a result.
-    pub(super) fn deliver(&mut self, place: ResultTarget, done: CallResult, turn: &mut Turn<'_>) {
-        let node = self.node;
-        match place {
+    pub(super) fn deliver(&mut self, target: ResultTarget, done: CallResult, turn: &mut Turn<'_>) {
+        let node = self.shared.node;
+        match target {
             ResultTarget::Local(part) => {
                 self.handle_reply(PacketReply { node, part, result: done }, turn)
             }
@@ -137,10 +125,61 @@ impl RequestEngine {
         }
     }
 
+    /// The provider of a request's service, if it is external and the caller may use it.
+    fn provider_of(
+        &self,
+        caller: SessionId,
+        what: &PacketBody,
+    ) -> Option<Result<SessionId, Refusal>> {
+        let PacketBody::Execute(basic) = what else { return None };
+        let (owner, uid) = self.shared.registry.provider(basic.service.as_str())?;
+        let own = self.sessions.get(&caller).map_or(0, |state| state.session.tool.uid);
+        if uid == 0 || own == 0 || own == uid {
+            return Some(Ok(owner));
+        }
+        let text = format!("`{}` is provided by user {uid} for the same user only", basic.service);
+        Some(Err(Refusal::new(Status::PERMISSION, text)))
+    }
+
+    /// Forwards a call to the provider; a result only if it is refused at once.
+    fn forward(
+        &mut self,
+        (caller, owner): (SessionId, SessionId),
+        (basic, args): (&Basic, Vec<Value>),
+        (ticket, target): (Ticket, ResultTarget),
+        turn: &mut Turn<'_>,
+    ) -> Option<CallResult> {
+        let of_it = self.shared.external_calls.waiting.values().filter(|(own, ..)| *own == owner);
+        if of_it.count() >= MAX_PENDING_CALLS {
+            let text = format!(
+                "{MAX_PENDING_CALLS} calls are pending at the provider of `{}`, the maximum",
+                basic.service
+            );
+            return Some(Refusal::new(Status::RESOURCE, text).into());
+        }
+        let uid = self.sessions.get(&caller).map_or(0, |state| state.session.tool.uid);
+        let name = Value::Text(Text::from(basic.service.as_str()));
+        let args = args.into_iter().next().unwrap_or(Value::List(Vec::new()));
+        let results = vec![ticket.into(), name, uid.into(), args];
+        let service = Name::new(EXTERNAL_SERVICE.name).expect("names of services are valid names");
+        let (id, nodes, status) = (RequestId::default(), vec![self.shared.node], Status::OK);
+        let reply = Reply(vec![Answer { id, nodes, service, status, results }]);
+        let _none = self.shared.external_calls.waiting.insert(ticket, (owner, caller, target));
+        self.send_to_tool(ClientReply { session: owner, reply, is_notice: true }, turn);
+        None
+    }
+
+    /// Delivers the replies of providers.
+    pub(super) fn deliver_replies(&mut self, turn: &mut Turn<'_>) {
+        while let Some((target, done)) = self.shared.external_calls.replies.pop_front() {
+            self.deliver(target, done, turn);
+        }
+    }
+
     fn prepare(&self, basic: &Basic) -> Result<(&'static ServiceSpec, Vec<Value>), Fault> {
-        let row = check::spec(&self.registry, basic)?;
+        let row = check::spec(&self.shared.registry, basic)?;
         let exprs = param_type::arrange(row.params, &basic.args).map_err(|it| it.fault(basic))?;
-        Ok((row, execution::bound_values(exprs)))
+        Ok((row, bound_values(exprs)))
     }
 
     /// Calls a service's function with its context; `None` if the session has ended.
@@ -150,27 +189,20 @@ impl RequestEngine {
         turn: &mut Turn<'_>,
         run: impl FnOnce(&mut CallContext<'_>) -> T,
     ) -> Option<Result<T, Refusal>> {
+        let node = self.shared.node;
         let state = self.sessions.get_mut(&call.session)?;
         let mut api = SessionApi {
             stored: &mut state.stored,
             definitions: &mut state.definitions,
-            shared: &mut self.shared_events,
-            raised: &mut self.raised,
-            max_raised: self.limits.raised,
-            instruments: &mut self.instruments,
-            diag_counters: &mut self.diag_counters,
-            registry: &mut self.registry,
-            external_calls: &mut self.external_calls,
-            node: self.node,
+            shared: &mut self.shared,
             session: call.session,
             execution: call.execution,
             depth: call.depth,
-            is_stale: &mut self.is_stale,
         };
         let was_empty = state.session.scope.is_empty();
         let mut ctx = CallContext {
             now: turn.now,
-            node: self.node,
+            node,
             members: &self.members,
             session: &mut state.session,
             platform: turn.platform,
@@ -180,7 +212,7 @@ impl RequestEngine {
             held: call.held,
         };
         let done = catch_unwind(AssertUnwindSafe(|| run(&mut ctx)));
-        self.is_stale |= state.session.scope.is_empty() != was_empty;
+        self.shared.is_stale |= state.session.scope.is_empty() != was_empty;
         Some(done.map_err(|_| {
             tracing::error!(service = call.spec.name, "service panicked; see the message above");
             let text = format!("`{}` failed: internal error of the monitor", call.spec.name);
@@ -195,7 +227,7 @@ impl RequestEngine {
         watch: monitor_event::node_event::EventFilter,
     ) -> Result<(), Refusal> {
         let serial = self.next_number();
-        let most = self.limits.stored;
+        let most = self.shared.limits.stored;
         let id: RequestId = request.event.as_ref().and_then(|it| it.id).unwrap_or_default();
         let Some(state) = self.sessions.get_mut(&session) else { return Ok(()) };
         if state.stored.requests.contains_key(&id) {

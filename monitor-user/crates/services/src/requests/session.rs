@@ -3,9 +3,8 @@
 use super::packet::{Packet, PacketBody, PartId};
 use super::stored::SessionStore;
 use crate::Session;
-use monitor_event::right::Tool;
-use monitor_omis::define::Definitions;
-use monitor_omis::{Dialect, Node};
+use monitor_event::Tool;
+use monitor_omis::{Dialect, Node, define::Definitions};
 use std::collections::BTreeSet;
 
 /// The state of a session on this node.

@@ -3,41 +3,20 @@
 //! In: calls of a service's function. Out: changes to the session and to shared state of the
 //! engine.
 
-use super::external_service::ExternalCalls;
+use super::shared_state::{RaisedEvent, SharedState};
 use super::stored::{SessionStore, StoredRequest};
-use crate::counter::InstrumentRegistry;
-use crate::diag::DiagCounters;
-use crate::external_service::ExternalService;
-use crate::{EngineApi, Registry};
-use monitor_event::action::ExecutionPlace;
-use monitor_event::node_event::is_shared;
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_event::right::SessionId;
-use monitor_event::thread::Ticket;
+use crate::{
+    EngineApi, counter::InstrumentRegistry, diag::DiagCounters, engine_api::ExternalService,
+};
+use monitor_event::{
+    CallResult, ExecutionPlace, Refusal, SessionId, Ticket, node_event::is_shared,
+};
 use monitor_omis::define::{Definition, Definitions};
-use monitor_omis::{Node, RequestId, Status, Value};
-use std::collections::{BTreeSet, VecDeque};
+use monitor_omis::{RequestId, Status, Value};
+use std::collections::BTreeSet;
 
 /// Maximum nesting of events that raise each other.
 pub const MAX_DEPTH: u32 = 64;
-
-/// The numbers of user events that all tools share.
-pub type SharedEvents = BTreeSet<i64>;
-
-/// A user event that was raised and not dispatched yet.
-#[derive(Debug)]
-pub struct RaisedEvent {
-    /// The session to dispatch it in; all if `None`.
-    pub session: Option<SessionId>,
-    /// Its number.
-    pub number: i64,
-    /// Its parameters.
-    pub params: Vec<Value>,
-    /// Its nesting in events that raise each other.
-    pub depth: u32,
-    /// The execution that raised it, which must finish first.
-    pub execution: Option<u64>,
-}
 
 /// The engine API of one session during one call.
 pub struct SessionApi<'m> {
@@ -45,41 +24,25 @@ pub struct SessionApi<'m> {
     pub stored: &'m mut SessionStore,
     /// The services that the session has defined.
     pub definitions: &'m mut Definitions,
-    /// The shared user events.
-    pub shared: &'m mut SharedEvents,
-    /// The queue of raised events.
-    pub raised: &'m mut VecDeque<RaisedEvent>,
-    /// Maximum length of that queue.
-    pub max_raised: usize,
-    /// The instruments of the node.
-    pub instruments: &'m mut InstrumentRegistry,
-    /// The counts of unusual events.
-    pub diag_counters: &'m mut DiagCounters,
-    /// All services.
-    pub registry: &'m mut Registry,
-    /// Pending calls of external services.
-    pub external_calls: &'m mut ExternalCalls,
-    /// This node.
-    pub node: Node,
+    /// The state that all sessions share.
+    pub shared: &'m mut SharedState,
     /// The session.
     pub session: SessionId,
     /// The execution that makes the call.
     pub execution: Option<u64>,
     /// Its nesting.
     pub depth: u32,
-    /// Set if the events to watch may have changed.
-    pub is_stale: &'m mut bool,
 }
 
 impl SessionApi<'_> {
     fn rule_mut(&mut self, id: RequestId) -> Result<&mut StoredRequest, Refusal> {
-        *self.is_stale = true;
+        self.shared.is_stale = true;
         let unknown = self.no_such_request(id);
         self.stored.requests.get_mut(&id).ok_or(unknown)
     }
 
     fn no_such_request(&self, id: RequestId) -> Refusal {
-        let text = format!("no request {} is stored on node {}", id.0, self.node.0);
+        let text = format!("no request {} is stored on node {}", id.0, self.shared.node.0);
         Refusal::new(Status::NO_SUCH_REQUEST, text)
     }
 
@@ -87,12 +50,12 @@ impl SessionApi<'_> {
         if self.has_event(number) {
             return Ok(());
         }
-        let text = format!("no event {number} is defined on node {}", self.node.0);
+        let text = format!("no event {number} is defined on node {}", self.shared.node.0);
         Err(Refusal::new(Status::NO_SUCH_EVENT, text))
     }
 
     fn events(&mut self, number: i64) -> &mut BTreeSet<i64> {
-        if is_shared(number) { self.shared } else { &mut self.stored.events }
+        if is_shared(number) { &mut self.shared.user_events } else { &mut self.stored.events }
     }
 }
 
@@ -113,7 +76,7 @@ impl EngineApi for SessionApi<'_> {
 
     fn execution_places(&self, id: RequestId) -> Result<Vec<ExecutionPlace>, Refusal> {
         let rule = self.stored.requests.get(&id).ok_or_else(|| self.no_such_request(id))?;
-        Ok(rule.execution_places(self.registry))
+        Ok(rule.execution_places(&self.shared.registry))
     }
 
     fn define_event(&mut self, number: i64) -> Result<(), Refusal> {
@@ -127,13 +90,13 @@ impl EngineApi for SessionApi<'_> {
     fn destroy_event(&mut self, number: i64) -> Result<(), Refusal> {
         self.check_event(number)?;
         self.events(number).remove(&number);
-        *self.is_stale = true;
+        self.shared.is_stale = true;
         Ok(())
     }
 
     fn has_event(&self, number: i64) -> bool {
         if is_shared(number) {
-            return self.shared.contains(&number);
+            return self.shared.user_events.contains(&number);
         }
         self.stored.events.contains(&number)
     }
@@ -145,18 +108,25 @@ impl EngineApi for SessionApi<'_> {
             let text = format!("events raise each other more than {MAX_DEPTH} deep");
             return Err(Refusal::new(Status::EVENT_STORM, text));
         }
-        if self.raised.len() >= self.max_raised {
-            let text = format!("{} raised events are pending, the maximum", self.max_raised);
+        let max = self.shared.limits.raised;
+        if self.shared.raised.len() >= max {
+            let text = format!("{max} raised events are pending, the maximum");
             return Err(Refusal::new(Status::EVENT_STORM, text));
         }
         let session = (!is_shared(number)).then_some(self.session);
         let (params, after) = (params.to_vec(), self.execution);
-        self.raised.push_back(RaisedEvent { session, number, params, depth, execution: after });
+        self.shared.raised.push_back(RaisedEvent {
+            session,
+            number,
+            params,
+            depth,
+            execution: after,
+        });
         Ok(())
     }
 
     fn prefixes(&self) -> Vec<String> {
-        self.registry.prefixes().map(str::to_owned).collect()
+        self.shared.registry.prefixes().map(str::to_owned).collect()
     }
 
     fn register_services(
@@ -165,27 +135,27 @@ impl EngineApi for SessionApi<'_> {
         prefix: String,
         services: Vec<ExternalService>,
     ) -> Result<(), Refusal> {
-        self.registry.register_external(owner, prefix, services)
+        self.shared.registry.register_external(owner, prefix, services)
     }
 
     fn external_services(&self, uid: u32) -> Vec<ExternalService> {
-        self.registry.external_services(uid)
+        self.shared.registry.external_services(uid)
     }
 
     fn reply_external(&mut self, call: Ticket, done: CallResult) -> Result<(), Refusal> {
-        self.external_calls.reply(self.session, call, done)
+        self.shared.external_calls.reply(self.session, call, done)
     }
 
     fn instruments(&self) -> &InstrumentRegistry {
-        self.instruments
+        &self.shared.instruments
     }
 
     fn instruments_mut(&mut self) -> &mut InstrumentRegistry {
-        self.instruments
+        &mut self.shared.instruments
     }
 
     fn diag_counters(&mut self) -> &mut DiagCounters {
-        self.diag_counters
+        &mut self.shared.diag_counters
     }
 
     fn define_service(&mut self, values: &[Value]) -> Result<(), Refusal> {

@@ -1,11 +1,8 @@
 //! Stored requests and user events of a session.
 
 use super::compile::ActionIndex;
-use crate::Registry;
-use crate::spec::ExecutionLevel;
-use monitor_event::action::ExecutionPlace;
-use monitor_event::node_event::{EventFilter, EventKind, NodeEvent};
-use monitor_event::outcome::Refusal;
+use crate::{ExecutionLevel, Registry};
+use monitor_event::{EventFilter, EventKind, ExecutionPlace, NodeEvent, Refusal};
 use monitor_model::id::Ns;
 use monitor_omis::{Basic, Name, Request, RequestId, Stage};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,7 @@
 //! Limits, unresponsive nodes, and deadlines, which text cases cannot express.
 
 use super::{EngineInput, EngineOutput, RequestEngine, RequestLimits};
-use crate::context::ClusterMember;
-use crate::timeouts;
+use crate::{context::ClusterMember, timeouts};
 use monitor_event::right::{SessionId, Tool};
 use monitor_model::id::Ns;
 use monitor_omis::{Dialect, Node};

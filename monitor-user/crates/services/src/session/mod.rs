@@ -5,16 +5,12 @@
 pub mod number;
 pub mod scope;
 
-use super::process::start::StartOptions;
-use monitor_event::node_event::{EventKind, NodeEvent};
-use monitor_event::outcome::Refusal;
-use monitor_event::right::Right;
-use monitor_event::right::Tool;
-use monitor_model::id::Identity;
-use monitor_model::sample::Process;
+use monitor_event::{EventKind, NodeEvent, Refusal, Right, Tool};
+use monitor_model::{id::Identity, sample::Process};
 use monitor_omis::{Dialect, Status, Value};
 use number::ProcessNumbers;
 use scope::Scope;
+use std::path::PathBuf;
 
 /// The session of a tool on this node.
 #[derive(Debug)]
@@ -29,6 +25,17 @@ pub struct Session {
     pub numbers: ProcessNumbers,
     /// Options for programs that it starts.
     pub start_options: StartOptions,
+}
+
+/// Options for programs that a session starts on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StartOptions {
+    /// The folder; `/` if `None`.
+    pub folder: Option<PathBuf>,
+    /// All variables; those of the user worker if `None`.
+    pub environment: Option<Vec<(Vec<u8>, Vec<u8>)>>,
+    /// The files for input, output and errors; /dev/null for `None`.
+    pub streams: [Option<PathBuf>; 3],
 }
 
 impl Session {

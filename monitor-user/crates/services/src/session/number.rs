@@ -3,7 +3,7 @@
 //! The number of a process is its pid. If another process had this pid in the session before, the
 //! number is one above all pids, so that an old number never names another process.
 
-use monitor_event::outcome::EventParam;
+use monitor_event::EventParam;
 use monitor_model::id::Identity;
 use monitor_omis::Value;
 use std::collections::{HashMap, VecDeque};

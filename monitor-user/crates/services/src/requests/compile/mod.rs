@@ -8,16 +8,13 @@
 //! kernel only if the requests it names are there too, and no action before its `;` is in user
 //! space.
 
-mod raise;
 #[cfg(test)]
 mod tests;
 
-use monitor_backend::rule::insn::{GaugeChange, MAX_TRACED};
+use monitor_backend::rule::insn::{GaugeChange, MAX_PENDING_EVENTS, MAX_TRACED};
 use monitor_event::action::{Operand, Step};
-use monitor_event::node_event::is_shared;
-use monitor_event::node_event::{EventKind, Predicate};
+use monitor_event::{EventKind, Predicate, node_event::is_shared};
 use monitor_platform::RuleKey;
-use raise::Raises;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of parameters of a user event raised in the kernel.
@@ -114,7 +111,7 @@ impl<'w> Candidates<'w> {
         let mut is_less = next != self.members;
         self.members = next;
         if !is_less {
-            let too_much = Raises::new(self).over_limit();
+            let too_much = self.over_limit();
             is_less = !too_much.is_subset(&self.raises_too_much);
             self.raises_too_much.extend(too_much);
         }
@@ -246,6 +243,48 @@ impl<'w> Candidates<'w> {
         }
         needed
     }
+
+    /// The requests that must not raise events in the kernel: it queues `MAX_PENDING_EVENTS` of one
+    /// event and counts more as lost, user space queues all.
+    fn over_limit(&self) -> BTreeSet<usize> {
+        let mut by_place: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
+        let mut too_much = BTreeSet::new();
+        for (at, it) in self.all.iter().enumerate() {
+            match tracepoint(&it.kind) {
+                Some(place) => by_place.entry(place).or_default().push(at),
+                None if self.weight(at, 0) > MAX_PENDING_EVENTS
+                    && !matches!(it.kind, EventKind::User(_)) =>
+                {
+                    let _is_new = too_much.insert(at);
+                }
+                None => {}
+            }
+        }
+        for together in by_place.into_values() {
+            let raising: Vec<_> =
+                together.into_iter().filter(|at| self.weight(*at, 0) > 0).collect();
+            if raising.iter().map(|at| self.weight(*at, 0)).sum::<usize>() > MAX_PENDING_EVENTS {
+                too_much.extend(raising);
+            }
+        }
+        too_much
+    }
+
+    /// Number of events that a request raises, directly and indirectly; above the limit for a
+    /// cycle.
+    fn weight(&self, at: usize, depth: usize) -> usize {
+        let mut weight = 0;
+        for step in self.steps(at) {
+            let Step::Raise(number, _) = step else { continue };
+            weight += 1;
+            if depth > MAX_PENDING_EVENTS || weight > MAX_PENDING_EVENTS {
+                return MAX_PENDING_EVENTS + 1;
+            }
+            let waiting = self.waiting(at, *number);
+            weight += waiting.map(|waiter| self.weight(waiter, depth + 1)).sum::<usize>();
+        }
+        weight
+    }
 }
 
 /// Whether the kernel could run actions of a request at all.
@@ -278,5 +317,18 @@ pub fn kernel_knows(kind: &EventKind, operand: Operand) -> bool {
         EventKind::Scheduled => place == 3,
         EventKind::User(_) => usize::try_from(place).is_ok_and(|place| place <= MAX_PARAMS),
         _ => false,
+    }
+}
+
+/// The tracepoint of a kind of event: its requests share one program run. Requests at a call have
+/// a run each.
+const fn tracepoint(kind: &EventKind) -> Option<u8> {
+    match kind {
+        EventKind::Created => Some(0),
+        EventKind::Ended => Some(1),
+        EventKind::Signalled => Some(2),
+        EventKind::Blocked | EventKind::Scheduled => Some(3),
+        EventKind::Unblocked => Some(4),
+        _ => None,
     }
 }

@@ -12,16 +12,11 @@
 mod state;
 mod step;
 
-use super::packet::PartId;
-use super::run::ResultTarget;
+use super::packet::{PartId, ResultTarget};
 use super::{RequestEngine, Turn};
 use crate::timeouts;
-use monitor_event::outcome::ProcessResults;
-use monitor_event::outcome::{CallResult, Refusal};
-use monitor_event::right::SessionId;
-use monitor_event::thread::Ticket;
-use monitor_model::id::is_same;
-use monitor_model::id::{Identity, Ns};
+use monitor_event::{CallResult, ProcessResults, Refusal, SessionId, Ticket};
+use monitor_model::id::{Identity, Ns, is_same};
 use monitor_omis::{Node, Status};
 use monitor_platform::ProcessAction;
 pub use state::Migrations;
@@ -39,7 +34,7 @@ impl RequestEngine {
         let (tool, dialect) = (state.session.tool, state.session.dialect);
         let is_going = self.migrations.running.values().any(|it| is_same(it.id, id));
         let mut migration = Migration::new((place, tool, dialect), (id, to), turn.now);
-        // Delivered by the next `pass_migrations`, when the caller is waiting.
+        // Delivered by the next `advance_migrations`, when the caller is waiting.
         migration.result = is_going.then(|| {
             let text = format!("process {} is migrating already", id.pid.0);
             Err(Refusal::new(Status::WRONG_STATE, text))

@@ -3,15 +3,10 @@
 //! Actions of this node always report a result or a loss, so they have no deadline: the process may
 //! have been ended meanwhile. All other steps time out.
 
-use super::super::packet::{Packet, PacketBody, PartId};
-use super::super::run::ResultTarget;
+use super::super::packet::{Packet, PacketBody, PartId, ResultTarget};
 use crate::timeouts;
-use monitor_event::node_event::EventKind;
-use monitor_event::outcome::Refusal;
-use monitor_event::right::{SessionId, Tool};
-use monitor_event::thread::Ticket;
-use monitor_model::id::is_same;
-use monitor_model::id::{Identity, Ns};
+use monitor_event::{EventKind, Refusal, SessionId, Ticket, Tool};
+use monitor_model::id::{Identity, Ns, is_same};
 use monitor_omis::{Arg, Basic, BytePos, Dialect, Expr, Name, Node, Value};
 use monitor_platform::PlatformEvent;
 use std::collections::{BTreeMap, VecDeque};

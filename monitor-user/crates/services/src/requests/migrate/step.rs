@@ -4,22 +4,25 @@
 
 use super::super::{EngineOutput, RequestEngine, Turn};
 use super::state::{Migration, MigrationStep};
-use monitor_event::node_event::{EventKind, NodeEvent};
-use monitor_event::outcome::{CallResult, EventParam, Refusal};
-use monitor_event::thread::Ticket;
-use monitor_model::field::ProcessField;
-use monitor_model::id::Identity;
-use monitor_model::id::is_same;
-use monitor_model::sample::Process;
+use monitor_event::{CallResult, EventKind, EventParam, NodeEvent, Refusal, Ticket};
+use monitor_model::id::{Identity, is_same};
+use monitor_model::{field::ProcessField, sample::Process};
 use monitor_omis::Status;
-use monitor_platform::{ProcessAction, ActionContext};
+use monitor_platform::{ActionContext, ProcessAction};
 
 impl RequestEngine {
-    pub(super) fn start_action(&mut self, ticket: Ticket, act: &ProcessAction, turn: &mut Turn<'_>) {
+    pub(super) fn start_action(
+        &mut self,
+        ticket: Ticket,
+        act: &ProcessAction,
+        turn: &mut Turn<'_>,
+    ) {
         let Some(migration) = self.migrations.running.get(&ticket) else { return };
         let (tool, on) = (migration.tool, [migration.id]);
         let on = if matches!(act, ProcessAction::Return(_)) { &[][..] } else { &on[..] };
-        if let Some(each) = turn.platform.perform(ActionContext { ticket, tool: &tool, held_thread: None }, act, on) {
+        if let Some(each) =
+            turn.platform.perform(ActionContext { ticket, tool: &tool, held_thread: None }, act, on)
+        {
             let _is_there = self.take_action_result(ticket, &each);
         }
     }
@@ -71,7 +74,7 @@ impl RequestEngine {
         }
         let Some(migration) = self.migrations.running.get_mut(&ticket) else { return };
         migration.enter(MigrationStep::Restoring, turn.now);
-        turn.out.push(EngineOutput::Packet(migration.restore(self.node, ticket)));
+        turn.out.push(EngineOutput::Packet(migration.restore(self.shared.node, ticket)));
         if let Some(state) = self.sessions.get_mut(&migration.tool.session) {
             let _again = state.nodes.insert(migration.to);
         }
@@ -117,7 +120,7 @@ impl RequestEngine {
                 rule.filter.processes.follow(old, id);
             }
         }
-        self.is_stale = true;
+        self.shared.is_stale = true;
         let text = format!("{}; it continues here", why.text);
         self.finish_migration(ticket, Refusal { text, ..why }.into(), turn);
     }
@@ -142,7 +145,7 @@ impl RequestEngine {
         let Some(migration) = self.migrations.running.remove(&ticket) else { return };
         let session = migration.tool.session;
         if !self.sessions.contains_key(&session) {
-            turn.out.push(EngineOutput::Packet(migration.leave_packet(self.node)));
+            turn.out.push(EngineOutput::Packet(migration.leave_packet(self.shared.node)));
             if !self.migrations.has_of(session) {
                 turn.platform.session_ended(&migration.tool);
             }

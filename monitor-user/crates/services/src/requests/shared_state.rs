@@ -1,0 +1,88 @@
+//! The state that all sessions of a node share.
+
+use super::external_calls::ExternalCalls;
+use crate::{Registry, counter::InstrumentRegistry, diag::DiagCounters};
+use monitor_event::SessionId;
+use monitor_omis::{Node, Value};
+use std::collections::{BTreeSet, VecDeque};
+
+/// Limits of the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestLimits {
+    /// Maximum number of stored requests of a session.
+    pub stored: usize,
+    /// Maximum number of running action lists of a session.
+    pub executions: usize,
+    /// Maximum events per second of a stored request; it is disabled beyond that.
+    pub events_per_second: u64,
+    /// Maximum number of raised events that are pending.
+    pub raised: usize,
+}
+
+impl Default for RequestLimits {
+    fn default() -> Self {
+        Self { stored: 4096, executions: 1024, events_per_second: 200_000, raised: 65_536 }
+    }
+}
+
+/// The state that all sessions of a node share.
+pub struct SharedState {
+    /// This node.
+    pub node: Node,
+    /// The limits.
+    pub limits: RequestLimits,
+    /// All services.
+    pub registry: Registry,
+    /// The numbers of user events that all tools share.
+    pub user_events: BTreeSet<i64>,
+    /// The queue of raised events.
+    pub raised: VecDeque<RaisedEvent>,
+    /// The instruments.
+    pub instruments: InstrumentRegistry,
+    /// The counts of unusual events.
+    pub diag_counters: DiagCounters,
+    /// Pending calls of external services.
+    pub external_calls: ExternalCalls,
+    /// Whether the events to watch and the rule programs may have to change.
+    pub is_stale: bool,
+}
+
+/// A user event that was raised and not dispatched yet.
+#[derive(Debug)]
+pub struct RaisedEvent {
+    /// The session to dispatch it in; all if `None`.
+    pub session: Option<SessionId>,
+    /// Its number.
+    pub number: i64,
+    /// Its parameters.
+    pub params: Vec<Value>,
+    /// Its nesting in events that raise each other.
+    pub depth: u32,
+    /// The execution that raised it, which must finish first.
+    pub execution: Option<u64>,
+}
+
+impl SharedState {
+    /// The state of a node without sessions.
+    pub fn new(node: Node, limits: RequestLimits) -> Self {
+        Self {
+            node,
+            limits,
+            registry: Registry::built_in(),
+            user_events: BTreeSet::new(),
+            raised: VecDeque::new(),
+            instruments: InstrumentRegistry::default(),
+            diag_counters: DiagCounters::default(),
+            external_calls: ExternalCalls::default(),
+            is_stale: false,
+        }
+    }
+
+    /// Removes what belongs to a session that has ended.
+    pub fn remove_session(&mut self, id: SessionId) {
+        self.registry.remove_external(id);
+        self.external_calls.remove_session(id);
+        self.raised.retain(|it| it.session != Some(id));
+        self.is_stale = true;
+    }
+}
