@@ -51,7 +51,8 @@ fn an_unknown_name_is_reported_in_one_line_with_the_nearest() {
     refused(&["smaple"], &format!("monitor: {misspelled}"));
     refused(
         &["sample", "--thread"],
-        "monitor: unexpected argument '--thread' found; tip: a similar argument exists: '--threads'",
+        "monitor: unexpected argument '--thread' found; \
+         tip: a similar argument exists: '--threads'",
     );
 }
 

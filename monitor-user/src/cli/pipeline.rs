@@ -1,4 +1,4 @@
-//! The local pipeline of the commands: the stages of `sampling`, with the notes, the named processes
+//! The local pipeline of the commands: the stages of `sampling`, with notes, the named processes
 //! and the exit code of a command.
 //!
 //! In: a backend and a plan. Out: frames, in a reused buffer. It does not schedule.
@@ -181,7 +181,7 @@ fn summary(group: &Group) -> Note {
     Note::remark(format!("{by} {name} finished: {ended} processes ended, {cpu:.3} s of CPU"))
 }
 
-/// The processes named with `--pid`: as given, and as pids of the host. Messages show them as given.
+/// The processes named with `--pid`: as given, and as pids of the host. Messages have those given.
 #[derive(Default)]
 pub struct PidTargets {
     /// The pid as given, and the pid on the host if the process exists.

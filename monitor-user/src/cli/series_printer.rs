@@ -50,7 +50,8 @@ impl SeriesPrinter {
             let event = tokio::select! {
                 biased;
                 end = self.signals.recv() => {
-                    return Ok(if end == LoopEnd::Interrupted { Exit::Interrupted } else { Exit::Ok });
+                    let is_interrupted = end == LoopEnd::Interrupted;
+                    return Ok(if is_interrupted { Exit::Interrupted } else { Exit::Ok });
                 }
                 event = self.series.next() => event?,
             };

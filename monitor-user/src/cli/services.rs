@@ -124,7 +124,10 @@ fn json_service(spec: &ServiceSpec) -> Json {
     let takes =
         |it: &Param| serde_json::json!({ "name": it.name, "kind": it.param_type.to_string() });
     let gives = |it: &ResultSpec| serde_json::json!({ "name": it.name, "kind": it.kind });
-    let flags = |it: &FlagSpec| serde_json::json!({ "bit": it.bit, "name": it.name, "kind": it.kind, "help": it.help });
+    let flags = |it: &FlagSpec| {
+        let FlagSpec { bit, name, kind, help, .. } = it;
+        serde_json::json!({ "bit": bit, "name": name, "kind": kind, "help": help })
+    };
     serde_json::json!({
         "name": spec.name,
         "aliases": spec.aliases,

@@ -16,7 +16,7 @@ pub fn help_or_failure(error: &clap::Error) -> Result<Exit, Failure> {
     }
 }
 
-/// The error, the valid values and the nearest one; the usage for an unexpected argument without one.
+/// The error, the valid values and the nearest one; else the usage, for an unexpected argument.
 fn one_line(kind: ErrorKind, text: &str) -> String {
     if kind == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         // The text is the whole help.

@@ -115,8 +115,7 @@ fn details(browser: &mut Browser, busy: Busy) {
 
 #[test]
 fn root_the_page_sorts_updates_and_shows_latencies_probes_and_cost() {
-    const TEST: &str =
-        "root_the_page_sorts_updates_and_shows_latencies_probes_and_cost";
+    const TEST: &str = "root_the_page_sorts_updates_and_shows_latencies_probes_and_cost";
     if !granted(TEST) {
         return;
     }

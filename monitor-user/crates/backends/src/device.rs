@@ -3,8 +3,7 @@
 //! In: all devices and the selection. Out: the selected ones, in the same order, and a note for
 //! each unknown name.
 
-use monitor_model::read_spec::{Devices, ReadSpec};
-use monitor_model::sample::{Device, Node, Note};
+use monitor_model::{Device, Devices, Node, Note, ReadSpec};
 use std::sync::Arc;
 
 /// The selected devices; adds a note for each unknown name.

@@ -3,7 +3,7 @@
 //! In: an identity. Out: a pidfd of that process, or none: it has ended, or its pid was reused.
 
 use super::procfs;
-use monitor_model::id::Identity;
+use monitor_model::Identity;
 use monitor_sys::clock;
 use monitor_sys::pidfd::{ExitWatch, PidFd};
 

@@ -6,8 +6,7 @@
 use super::procfs::{self, Procfs, Root};
 use super::{canned::Canned, ebpf::Ebpf, unsupported::Unsupported};
 use monitor_backend::{Backend, Error};
-use monitor_model::name::{self, UnknownName};
-use monitor_model::{degradation::FROM_PROC, read_spec::Capability, sample::Note};
+use monitor_model::{Capability, Note, UnknownName, degradation::FROM_PROC, name};
 
 /// The requested backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! not depend on the source of the counters.
 
 use monitor_ebpf::abi::tcp::{Counters, TcpTotals};
-use monitor_model::{field::ProcessField as F, sample::Process};
+use monitor_model::{Process, field::ProcessField as F};
 
 /// TCP traffic of a process, and its open connections.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,9 +3,7 @@
 //! In: any read specification. Out: an error with the reason, instead of empty samples.
 
 use monitor_backend::{Backend, Error};
-use monitor_model::probe::{Health, Probe};
-use monitor_model::read_spec::{Capability, ReadSpec};
-use monitor_model::sample::{BackendKind, Process, Sample};
+use monitor_model::{BackendKind, Capability, Health, Probe, Process, ReadSpec, Sample};
 
 /// A backend whose readings all fail, with the reason.
 #[derive(Clone, Debug)]

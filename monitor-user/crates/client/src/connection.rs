@@ -4,9 +4,9 @@
 //! and routes replies and events. They end when the connection is dropped or closed: then
 //! every pending call and every series gets an error.
 
-use super::{error::Error, lock::lock, queue::EventQueue};
+use super::{Error, lock::lock, queue::EventQueue};
 use bytes::{Bytes, BytesMut};
-use monitor_model::status::{Refusal, Status};
+use monitor_model::{Refusal, Status};
 use monitor_protocol::call::{Call, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Tag};
 use monitor_protocol::{event::Event, params::Cancel};
 use serde::Deserialize;

@@ -3,8 +3,8 @@
 //! In: the paths of its socket. Out: a connection to a daemon of this protocol version, and the
 //! parser of samples.
 
-use super::{connection::Connection, error::Error};
-use monitor_model::status::Status;
+use super::{Error, connection::Connection};
+use monitor_model::Status;
 use monitor_protocol::answer::{Hello, PROTOCOL};
 use monitor_protocol::{call::Call, event::Event};
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! Errors of the client.
 
-use monitor_model::status::{Refusal, Status};
+use monitor_model::{Refusal, Status};
 use std::{io, path::PathBuf};
 
 /// Why a call failed, by what the caller can do about it.

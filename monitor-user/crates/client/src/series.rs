@@ -3,11 +3,11 @@
 //! When the daemon goes away, the series waits for it and repeats its call. The reader is notified
 //! of both: there are no samples in between, and a new series with new numbers and rates follows.
 
+use super::Error;
 use super::connection::{OnDrop, Subscription};
 use super::daemon::{Daemon, sample_reply};
-use super::error::Error;
 use backon::{ExponentialBuilder, Retryable};
-use monitor_model::{request::MonitorRequest, status::Status};
+use monitor_model::{MonitorRequest, Status};
 use monitor_protocol::event::{EndReason, Event};
 use monitor_protocol::{answer::Lease, call::Call, params::MonitorName};
 use std::{sync::Arc, time::Duration};

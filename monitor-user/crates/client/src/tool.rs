@@ -10,13 +10,12 @@
 //! ```
 
 use super::reply_router::{ReplyHandler, ReplyRouter};
-use super::{error::Error, lock::lock};
-use crate::socket_path;
+use super::{Error, lock::lock, socket_path};
 use monitor_omis::{Dialect, RequestId, parse};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, mpsc::sync_channel};
-use std::{net::Shutdown, os::unix::net::UnixStream, thread::JoinHandle};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{net::Shutdown, os::unix::net::UnixStream, sync::mpsc::sync_channel, thread::JoinHandle};
 
 /// A session with the monitor of this node.
 pub struct Tool {

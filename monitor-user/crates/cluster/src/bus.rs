@@ -3,8 +3,7 @@
 //! A bus knows the members, sends without waiting, and delivers messages. It may lose messages:
 //! deadlines and leases handle that. The one in memory joins daemons of one process.
 
-use super::message::Message;
-use super::scope::Node;
+use super::{message::Message, scope::Node};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};

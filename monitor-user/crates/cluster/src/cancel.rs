@@ -1,14 +1,13 @@
 //! The end of a request to several nodes: each node is asked to cancel its part, and confirms when
 //! its events have ended.
 
-use super::engine::{Cluster, ClusterOutput, reply};
 use super::fan_in::{DEADLINE, FanIn};
 use super::message::{Message, Ticket};
-use monitor_model::id::Ns;
+use super::{Cluster, ClusterOutput, engine::reply};
+use monitor_model::Ns;
 use monitor_monitors::{Answer, MonitorInput, MonitorKey};
-use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Tag};
-use monitor_protocol::params::Cancel;
+use monitor_protocol::{Conn, params::Cancel};
 
 impl Cluster {
     /// Cancels the named requests, here and on other nodes.

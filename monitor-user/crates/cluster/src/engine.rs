@@ -7,10 +7,7 @@
 use super::fan_in::FanIn;
 use super::message::{Message, Ticket};
 use super::scope::{self, Node, RequestScope};
-use monitor_model::id::Ns;
-use monitor_model::request::{MonitorRequest, RankTarget};
-use monitor_model::sample::Instant;
-use monitor_model::status::Refusal;
+use monitor_model::{Instant, MonitorRequest, Ns, RankTarget, Refusal};
 use monitor_monitors::{
     Answer, MonitorEngine, MonitorInput, MonitorKey, MonitorOutput, UserLimits,
 };

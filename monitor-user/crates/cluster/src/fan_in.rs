@@ -4,11 +4,9 @@
 //! an unresponsive node is reported and does not affect the others. Its later events are delivered.
 
 use super::message::Ticket;
-use monitor_model::id::Ns;
-use monitor_model::status::{Refusal, Status};
+use monitor_model::{Ns, Refusal, Status};
 use monitor_monitors::{Answer, NodeAnswer};
-use monitor_protocol::Conn;
-use monitor_protocol::call::Tag;
+use monitor_protocol::{Conn, call::Tag};
 use std::collections::BTreeMap;
 
 /// Timeout of replies from other nodes.

@@ -1,16 +1,11 @@
 //! Requests to several nodes: their parts, replies and events.
 
-use super::engine::{Cluster, ClusterOutput, reply};
 use super::fan_in::{DEADLINE, FanIn, PartState, timed_out};
 use super::message::{ClientIds, Message, Ticket};
-use monitor_model::id::Ns;
-use monitor_model::request::MonitorRequest;
-use monitor_model::status::{Refusal, Status};
+use super::{Cluster, ClusterOutput, engine::reply};
+use monitor_model::{MonitorRequest, Ns, Refusal, Status};
 use monitor_monitors::{MonitorKey, MonitorOutput, NodeAnswer};
-use monitor_protocol::Conn;
-use monitor_protocol::answer::MonitorSummary;
-use monitor_protocol::call::Tag;
-use monitor_protocol::event::Event;
+use monitor_protocol::{Conn, answer::MonitorSummary, call::Tag, event::Event};
 use std::collections::BTreeMap;
 
 impl Cluster {

@@ -1,8 +1,7 @@
 //! Messages between nodes: plain data that any bus can carry.
 
 use super::total_order::OrderMessage;
-use monitor_model::request::MonitorRequest;
-use monitor_model::status::{Refusal, Status};
+use monitor_model::{MonitorRequest, Refusal, Status};
 use monitor_protocol::event::Event;
 use serde::{Deserialize, Serialize};
 

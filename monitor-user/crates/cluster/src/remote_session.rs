@@ -4,16 +4,13 @@
 //! messages. A remote session is a client of the engine with a connection of its own; it ends when
 //! the requesting node cancels it, or its lease expires.
 
-use super::engine::{Cluster, ClusterOutput, FIRST_CONN, LEASE, RemoteSession, is_remote};
+use super::engine::{FIRST_CONN, LEASE, RemoteSession, is_remote};
 use super::message::{ClientIds, Message, PartAnswer, Ticket};
-use monitor_model::credentials::Credentials;
-use monitor_model::id::Ns;
-use monitor_model::request::MonitorRequest;
-use monitor_model::status::{Refusal, Status};
+use super::{Cluster, ClusterOutput};
+use monitor_model::{Credentials, MonitorRequest, Ns, Refusal, Status};
 use monitor_monitors::{Answer, Caller, MonitorInput};
-use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Tag};
-use monitor_protocol::event::Event;
+use monitor_protocol::{Conn, event::Event};
 use monitor_sampling::visibility::Visibility;
 
 impl Cluster {

@@ -4,9 +4,9 @@
 //! order; with `local_only` those on this node. A node is named by its number, its name, short or
 //! fully qualified, or an address.
 
-use monitor_model::request::{MonitorRequest, NodeName, RankTarget, Target};
-use monitor_model::scope::Scope as Category;
-use monitor_model::status::{Refusal, Status};
+use monitor_model::{
+    MonitorRequest, NodeName, RankTarget, Refusal, Status, Target, scope::Scope as Category,
+};
 use std::collections::BTreeMap;
 
 /// A node of the cluster.

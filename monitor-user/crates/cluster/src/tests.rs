@@ -1,23 +1,18 @@
 //! Tests with three nodes on a scripted clock, joined by a network that can be cut.
 
-use super::engine::LEASE;
-use super::fan_in::DEADLINE;
-use super::message::Message;
-use super::scope::Node;
-use super::{Cluster, ClusterOutput};
+use super::{
+    Cluster, ClusterOutput, engine::LEASE, fan_in::DEADLINE, message::Message, scope::Node,
+};
 use monitor_backend::Backend;
 use monitor_backends::canned::Canned;
-use monitor_model::id::Ns;
-use monitor_model::request::{MonitorRequest, NodeName, Target};
-use monitor_model::status::{Refusal, Status};
+use monitor_model::{MonitorRequest, NodeName, Ns, Refusal, Status, Target};
 use monitor_monitors::{Answer, Caller, MonitorEngine, MonitorInput, MonitorOutput, UserLimits};
 use monitor_protocol::call::{Call, Tag};
 use monitor_protocol::event::{EndReason, Event};
 use monitor_protocol::params::Cancel;
-use monitor_sampling::exit_log::ExitLog;
-use monitor_sampling::target::NoNamespaces;
-use monitor_sampling::view::Reading;
-use monitor_sampling::visibility::Visibility;
+use monitor_sampling::{
+    exit_log::ExitLog, target::NoNamespaces, view::Reading, visibility::Visibility,
+};
 
 const S: u64 = 1_000_000_000;
 const NAMES: [&str; 3] = ["a", "b", "c"];

@@ -3,7 +3,7 @@
 //! In: a limit and the socket. Out: `TimedOut` or `WorkerLost`. A user worker that waits for one
 //! process must notice at once that the daemon is gone, because it has to undo everything then.
 
-use super::error::ControlError;
+use super::ControlError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};

@@ -4,8 +4,7 @@
 //! in the kernel's trampoline for it. Registers are read as they were at the event, and written as
 //! if the thread were still there.
 
-use super::messages::{CodePos, RequestTag, ToolId};
-use super::{error::ControlError, machine::Registers};
+use super::{CodePos, ControlError, RequestTag, ToolId, machine::Registers};
 use std::collections::BTreeMap;
 
 /// Event positions by thread, tool and tag.

@@ -4,7 +4,7 @@
 //! opened: it may be deleted, replaced or in another mount namespace, and memory is what runs.
 
 use super::process_ref::{ProcessRef, proc_result};
-use super::{error::ControlError, memory};
+use super::{ControlError, memory};
 use object::elf::{FileHeader64, ProgramHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Endianness, elf};

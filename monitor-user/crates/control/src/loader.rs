@@ -3,7 +3,7 @@
 //! In: the loaded ELF images. Out: `LoadedImage`s in order of address, with their build ids.
 
 use super::loaded_elf::{LoadedElf, Segment, loaded_elfs};
-use super::{error::ControlError, memory, messages::LoadedImage, process_ref::ProcessRef};
+use super::{ControlError, LoadedImage, memory, process_ref::ProcessRef};
 use object::{Endianness, elf, read::elf::NoteIterator};
 
 /// All object files of a process, ordered by address.

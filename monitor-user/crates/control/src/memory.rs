@@ -3,7 +3,7 @@
 //! In: an address. Out: bytes. Breakpoint and probe bytes are removed by `unpatch`. A long access
 //! is not atomic towards running threads; callers that need that stop them first.
 
-use super::{error::ControlError, messages::Patch, process_ref::ProcessRef};
+use super::{ControlError, Patch, process_ref::ProcessRef};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
 use std::io::{IoSlice, IoSliceMut};

@@ -4,9 +4,9 @@
 //! the same program, so there are no version numbers and no defaults for missing fields.
 //! Framing is in `user_worker::frame`.
 
-use super::{error::ControlError, stopped_batch::StoppedBatch};
+use super::{ControlError, StoppedBatch};
 use monitor_event::{Argument, Target};
-use monitor_model::id::Identity;
+use monitor_model::Identity;
 use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, time::Duration};
 

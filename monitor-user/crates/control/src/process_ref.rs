@@ -3,9 +3,9 @@
 //! In: an identity, which is a claim. Out: a pidfd of exactly that process, and what `/proc` says
 //! about it and its threads. A process that has ended is `ControlError::Gone`.
 
-use super::error::ControlError;
+use super::ControlError;
 use monitor_event::Target;
-use monitor_model::id::{Identity, Ns, Pid};
+use monitor_model::{Identity, Ns, Pid};
 use monitor_sys::{clock, pidfd::PidFd};
 use procfs::process::{Process, Stat, Status};
 use procfs::{ProcError, ProcResult};

@@ -2,10 +2,10 @@
 //!
 //! In: a process or thread, a number. Out: success, or the kernel's refusal.
 
-use super::error::ControlError;
+use super::ControlError;
 use super::process_ref::{ProcessRef, raw_pid};
 use monitor_event::Target;
-use monitor_model::id::Pid;
+use monitor_model::Pid;
 use monitor_sys::pidfd::PidFd;
 use rustix::io::Errno;
 use rustix::process::{Pid as RawPid, setpriority_process};

@@ -4,8 +4,8 @@
 //! is a child of the user worker, in a process group of its own, and outlives the user worker.
 
 use super::process_ref::{ProcessRef, raw_pid};
-use super::{deadline::DeadlineWait, error::ControlError, messages::LaunchSpec};
-use monitor_model::id::Pid;
+use super::{ControlError, LaunchSpec, deadline::DeadlineWait};
+use monitor_model::Pid;
 use monitor_sys::{fd_limit, ptrace, spawn};
 use rustix::process::Signal;
 use std::fs::{File, OpenOptions};

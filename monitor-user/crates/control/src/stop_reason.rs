@@ -1,6 +1,6 @@
 //! Why a tool holds a process or thread, and for how long an event may hold it.
 
-use super::messages::RequestTag;
+use super::RequestTag;
 use monitor_event::Target;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 //! Pure data, sent to the user worker: addresses and numbers whose meaning the sender knows.
 //! `trace::stopped_batch` executes it.
 
-use super::error::ControlError;
+use super::ControlError;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 

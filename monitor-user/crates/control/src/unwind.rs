@@ -5,8 +5,9 @@
 //! The walk ends at the end of the stack or where it cannot be unwound further.
 
 use super::loaded_elf::{LoadedElf, loaded_elfs};
-use super::messages::{FrameNames, StackFrame};
-use super::{error::ControlError, machine::Registers, memory, process_ref::ProcessRef};
+use super::{
+    ControlError, FrameNames, StackFrame, machine::Registers, memory, process_ref::ProcessRef,
+};
 use blazesym::symbolize::source::{Process, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};

@@ -3,9 +3,8 @@
 //! In: the probes, by inode and offset, and an address range of a process. Out: the original bytes,
 //! from the file. The kernel replaces one byte, or on new kernels five (`nopl` becomes `call`).
 
-use super::error::ControlError;
-use super::messages::{Patch, ProbeLocation};
 use super::process_ref::{ProcessRef, proc_result};
+use super::{ControlError, Patch, ProbeLocation};
 use procfs::process::{MMapPath, MemoryMap};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::{fs::File, ops::Range, path::Path};

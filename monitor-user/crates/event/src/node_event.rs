@@ -1,10 +1,8 @@
 //! Kinds of events, events that occurred, and the filters that stored requests wait with.
 
-use super::thread::{HeldThread, RunControlRequest};
-use super::{outcome::EventParam, right::SessionId, tap::Tap};
+use super::{EventParam, HeldThread, RunControlRequest, SessionId, Tap};
 use monitor_format::diagnosis::DiagFormat;
-use monitor_model::credentials::Credentials;
-use monitor_model::id::{Identity, Ns, Pid, is_same};
+use monitor_model::{Credentials, Identity, Ns, Pid, id::is_same};
 use monitor_omis::Value;
 use std::{collections::BTreeSet, sync::Arc};
 

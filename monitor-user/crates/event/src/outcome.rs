@@ -3,7 +3,7 @@
 //! A refusal has a status, the system's error number if there was one, and one line that says
 //! what failed, why, and what to do.
 
-use monitor_model::id::Identity;
+use monitor_model::Identity;
 use monitor_omis::{Status, Value};
 
 /// The result of a call: a status, results, and the reason if it was refused.

@@ -3,8 +3,8 @@
 //! In: the peer's credentials and grants, from the listener. Out: success, or a refusal that names
 //! the missing grant. The kernel's own permission checks apply in addition.
 
-use super::outcome::Refusal;
-use monitor_model::{credentials::Credentials, sample::Process};
+use super::Refusal;
+use monitor_model::{Credentials, Process};
 use monitor_omis::Status;
 use monitor_sampling::visibility::Visibility;
 

@@ -1,7 +1,7 @@
 //! Run control of threads (breakpoints, steps, procedure calls), and threads held for an event.
 
-use super::right::Tool;
-use monitor_model::id::Identity;
+use super::Tool;
+use monitor_model::Identity;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 

@@ -3,7 +3,7 @@
 //! In: values with their time. Out: the same, in order. When it is full, the oldest record is
 //! dropped and counted.
 
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::Value;
 use std::collections::VecDeque;
 

@@ -86,7 +86,7 @@ impl Signal {
 }
 
 /// Result of generating a signal (`TRACE_SIGNAL_*` of include/trace/events/signal.h), in the order
-/// of the kernel's numbers, which recordings contain.
+/// of the numbers of the kernel, which recordings contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignalOutcome {
     /// It is pending and will be delivered.

@@ -4,10 +4,8 @@
 //! reads once a second, so that no child is missed. A sum waits for the exit records of ended
 //! processes, up to a limit.
 
-use super::answer::Answer;
-use super::message::{MonitorKey, MonitorOutput};
-use monitor_model::id::{Ns, Pid};
-use monitor_model::{read_spec::Capability, status::Refusal};
+use super::{Answer, MonitorKey, MonitorOutput};
+use monitor_model::{Capability, Ns, Pid, Refusal};
 use monitor_protocol::{Conn, answer::Accounting, call::Tag};
 use monitor_sampling::child_usage::{self, ChildUsage};
 use monitor_sampling::consumer::Consumer;

@@ -3,9 +3,8 @@
 //! An alarm is a monitor that sends an event when something has not happened in time. It shares the
 //! monitors' names, and ends with its connection.
 
-use super::{message::MonitorOutput, monitor::EventOrigin};
-use monitor_model::id::Ns;
-use monitor_model::status::{Refusal, Status};
+use super::{MonitorOutput, monitor::EventOrigin};
+use monitor_model::{Ns, Refusal, Status};
 use monitor_protocol::event::{Alert, EndReason, Event};
 use monitor_protocol::{Conn, answer::MonitorSummary, call::Tag};
 use monitor_sampling::{file_watch::FileChangeWatch, heartbeat::HeartbeatWatch};

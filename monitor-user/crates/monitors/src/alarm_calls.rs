@@ -4,11 +4,11 @@
 //! alerts; the reply to `file` follows the first check. Opens no file and never waits.
 
 use super::alarm::{Alarm, AlarmSpec, AlarmWatch, AlertRange, PendingAlert};
-use super::caller::{Caller, TaggedCaller};
-use super::message::{FileToStat, MonitorKey, MonitorOutput};
-use super::{answer::Answer, engine::MonitorEngine, monitor::EventOrigin, pending::ClaimPurpose};
-use monitor_model::id::{Ns, Pid};
-use monitor_model::status::{Refusal, Status};
+use super::{
+    Answer, Caller, FileToStat, MonitorEngine, MonitorKey, MonitorOutput, caller::TaggedCaller,
+    monitor::EventOrigin, pending::ClaimPurpose,
+};
+use monitor_model::{Ns, Pid, Refusal, Status};
 use monitor_protocol::event::{Alert, EndReason};
 use monitor_protocol::params::{FileWatch, Heartbeat};
 use monitor_sampling::file_watch::{FileChangeWatch, FileChanges, FileStat, StatFailure};

@@ -1,7 +1,7 @@
 //! The results of calls, as JSON.
 
-use super::caller::Caller;
-use monitor_model::status::{Refusal, Status};
+use super::Caller;
+use monitor_model::{Refusal, Status};
 use monitor_protocol::answer::{Accounting, Hello, Lease, MonitorSummary, PROTOCOL, UsageTotals};
 use monitor_protocol::{event::Event, params::Register};
 use serde::Serialize;

@@ -1,6 +1,6 @@
 //! The client of a connection, and the limits per user.
 
-use monitor_model::status::Refusal;
+use monitor_model::Refusal;
 use monitor_protocol::{Conn, call::Tag};
 use monitor_sampling::visibility::Visibility;
 

@@ -7,7 +7,7 @@ use super::{
     Answer, Caller, MonitorEngine, MonitorKey, MonitorOutput, caller::TaggedCaller,
     monitor::EventOrigin, pending::PendingCancel,
 };
-use monitor_model::{id::Ns, status::Refusal};
+use monitor_model::{Ns, Refusal};
 use monitor_protocol::{Conn, event::EndReason, params::Cancel};
 
 /// A monitor or an alarm that can be cancelled, and its owner.

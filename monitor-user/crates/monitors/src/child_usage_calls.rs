@@ -5,8 +5,7 @@
 
 use super::accounting::{ConnectionAccounting, EVERY, PendingSum};
 use super::{Answer, Caller, MonitorEngine, MonitorKey, MonitorOutput};
-use monitor_model::id::{Ns, Pid};
-use monitor_model::status::{Refusal, Status};
+use monitor_model::{Ns, Pid, Refusal, Status};
 use monitor_protocol::call::Tag;
 use monitor_sampling::{child_usage::ChildUsage, view::Output};
 

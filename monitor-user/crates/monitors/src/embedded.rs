@@ -11,7 +11,7 @@ use monitor_backend::Error;
 use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::Ticket;
-use monitor_model::{id::Ns, sample::Instant, status::Refusal as Refused};
+use monitor_model::{Instant, Ns, status::Refusal as Refused};
 use monitor_omis::Status;
 use monitor_platform::{PlatformEvent, monitors::MonitorCalls};
 use monitor_protocol::call::{Call, Tag};

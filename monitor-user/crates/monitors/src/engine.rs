@@ -4,14 +4,12 @@
 //! outputs and come back as inputs. So a test owns the clock, the reader and all connections. Opens
 //! and writes nothing; a listener has authenticated the callers.
 
-use super::caller::{Caller, UserLimits};
-use super::message::{MonitorInput, MonitorKey, MonitorOutput, ServiceQuery};
 use super::pending::{PendingCancel, PendingClaims};
 use super::{
-    accounting::Accountings, alarm::Alarm, answer::Answer, monitor::Monitor,
-    timer_queue::TimerQueue,
+    Answer, Caller, MonitorInput, MonitorKey, MonitorOutput, ServiceQuery, UserLimits,
+    accounting::Accountings, alarm::Alarm, monitor::Monitor, timer_queue::TimerQueue,
 };
-use monitor_model::{id::Ns, read_spec::Capability, sample::Instant, status::Refusal};
+use monitor_model::{Capability, Instant, Ns, Refusal};
 use monitor_protocol::call::{Call, Tag};
 use monitor_protocol::{Conn, answer::MonitorSummary};
 use monitor_sampling::visibility::Visibility;

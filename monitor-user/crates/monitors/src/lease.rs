@@ -1,7 +1,7 @@
 //! Leases: monitors that outlive the connection that started them, and `attach` and `renew`.
 
 use super::{Answer, Caller, MonitorEngine, MonitorKey, MonitorOutput, monitor::Monitor};
-use monitor_model::{id::Ns, status::Refusal};
+use monitor_model::{Ns, Refusal};
 use monitor_protocol::answer::Lease;
 
 impl MonitorEngine {

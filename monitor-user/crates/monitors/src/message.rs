@@ -1,7 +1,7 @@
 //! The inputs and outputs of the engine.
 
-use super::{answer::Answer, caller::Caller};
-use monitor_model::status::Refusal;
+use super::{Answer, Caller};
+use monitor_model::Refusal;
 use monitor_protocol::call::{Call, Tag};
 use monitor_protocol::{Conn, event::Event, params::Flight};
 use monitor_sampling::file_watch::{FileStat, StatFailure};

@@ -1,8 +1,7 @@
 //! One monitor: its schedule, its events, its end.
 
-use super::{answer::Answer, message::MonitorOutput};
-use monitor_model::status::{Refusal, Status};
-use monitor_model::{id::Ns, read_spec::Capability};
+use super::{Answer, MonitorOutput};
+use monitor_model::{Capability, Ns, Refusal, Status};
 use monitor_protocol::event::{EndReason, Event};
 use monitor_protocol::{Conn, answer::MonitorSummary, call::Tag};
 use monitor_sampling::schedule::Schedule;

@@ -1,8 +1,7 @@
 //! Calls whose reply comes later: `cancel`, `register`, and `heartbeat` for another process.
 
-use super::answer::Answer;
-use super::message::{MonitorKey, MonitorOutput};
-use monitor_model::id::Ns;
+use super::{Answer, MonitorKey, MonitorOutput};
+use monitor_model::Ns;
 use monitor_protocol::params::{Heartbeat, Register};
 use monitor_protocol::{Conn, call::Tag};
 use monitor_sampling::job_index::RankClaim;

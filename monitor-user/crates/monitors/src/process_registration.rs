@@ -4,11 +4,9 @@
 //! Claims that arrive during a check go out together, a minimum time after it, because each check
 //! reads all processes of the node. Registered ranks are not stored here.
 
-use super::caller::{Caller, TaggedCaller};
 use super::pending::{ClaimPurpose, PendingRegistration};
-use super::{Answer, MonitorEngine, MonitorKey, MonitorOutput};
-use monitor_model::id::{Ns, Pid};
-use monitor_model::{job::Rank, status::Refusal};
+use super::{Answer, Caller, MonitorEngine, MonitorKey, MonitorOutput, caller::TaggedCaller};
+use monitor_model::{Ns, Pid, Rank, Refusal};
 use monitor_protocol::{call::Tag, params::Register};
 use monitor_sampling::{job_index::RankClaim, plan};
 

@@ -1,9 +1,8 @@
 //! Readings: due views go out together, and come back with their results.
 
-use super::MonitorEngine;
-use super::message::{MonitorKey, MonitorOutput, ReadRequest};
 use super::monitor::{EventOrigin, SLACK};
-use monitor_model::id::Ns;
+use super::{MonitorEngine, MonitorKey, MonitorOutput, ReadRequest};
+use monitor_model::Ns;
 use monitor_sampling::consumer::Consumer;
 
 impl MonitorEngine {

@@ -2,8 +2,7 @@
 
 use super::monitor::{KeptEvents, Monitor};
 use super::{Answer, Caller, MonitorEngine, MonitorKey, MonitorOutput};
-use monitor_model::status::{Refusal, Status};
-use monitor_model::{field::ProcessField, id::Ns, request::MonitorRequest};
+use monitor_model::{MonitorRequest, Ns, ProcessField, Refusal, Status};
 use monitor_protocol::{call::Tag, event::EndReason};
 use monitor_sampling::plan::{self, Plan};
 use monitor_sampling::{schedule::Schedule, view::View};

@@ -5,7 +5,7 @@
 //! times a second, and must not scan all of them.
 
 use super::MonitorKey;
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use std::collections::{BTreeSet, HashMap};
 
 /// Times by key.

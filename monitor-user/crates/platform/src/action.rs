@@ -7,7 +7,7 @@ pub use monitor_control::{FrameNames, LaunchSpec, StoppedBatch};
 pub use monitor_event::thread::{Argument, Target};
 use monitor_event::thread::{HeldThread, Ticket};
 use monitor_event::{outcome::ProcessResults, right::Tool};
-use monitor_model::id::Identity;
+use monitor_model::Identity;
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq)]

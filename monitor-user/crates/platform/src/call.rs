@@ -1,7 +1,7 @@
 //! The calls of library functions by processes.
 
 use monitor_event::{outcome::Refusal, tap::Tap};
-use monitor_model::id::Identity;
+use monitor_model::Identity;
 
 /// Where every message comes by that the library of PVM puts into its queue.
 pub const ARRIVAL: &str = "mesg_input";

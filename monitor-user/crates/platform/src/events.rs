@@ -1,10 +1,10 @@
 //! What happens on a node by itself.
 
-use super::rule_runner::RuleKey;
+use super::RuleKey;
 use monitor_event::node_event::{EventKind, FollowedActivity, NodeEvent};
 use monitor_event::outcome::{EventParam, ProcessResults, Refusal};
 use monitor_event::thread::Ticket;
-use monitor_model::id::{Identity, Ns};
+use monitor_model::{Identity, Ns};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
 

@@ -3,13 +3,12 @@
 //! Memory at an address holds its lowest byte, a register its own number, until they are written. A
 //! thread plan is done when time advances; a breakpoint is hit each time that it does.
 
-use crate::ProcessAction;
-use crate::events::{PlatformEvent, process_event};
+use super::{PlatformEvent, ProcessAction, events::process_event};
 use monitor_control::{FrameNames, LoadedImage, StackFrame, WorkerReply};
 use monitor_event::node_event::{EventKind, NodeEvent};
 use monitor_event::outcome::EventParam;
 use monitor_event::thread::{HeldThread, RunControl, RunControlRequest, Target};
-use monitor_model::id::{Identity, Ns};
+use monitor_model::{Identity, Ns};
 use monitor_omis::Value;
 use std::collections::{BTreeMap, BTreeSet};
 

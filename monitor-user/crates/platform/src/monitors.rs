@@ -8,7 +8,7 @@ use super::PlatformEvent;
 use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::Ticket;
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::Status;
 use monitor_protocol::call::Call;
 use std::os::fd::BorrowedFd;

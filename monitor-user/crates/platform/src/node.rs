@@ -3,11 +3,10 @@
 //!
 //! A trait for each, with the data that it returns.
 
-use crate::message_queue::{QueueChange, QueueContent, QueueDetail};
+use super::message_queue::{QueueChange, QueueContent, QueueDetail};
 use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::{right::Tool, thread::Ticket};
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::{diagnosis::DiagOrigin, sample::Process};
+use monitor_model::{DiagOrigin, Identity, Ns, Pid, Process};
 use monitor_symbols::diag_probes::DiagProbe;
 use monitor_sys::extents::Extent;
 use std::{collections::BTreeSet, path::Path, sync::Arc};

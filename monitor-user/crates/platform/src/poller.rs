@@ -4,16 +4,15 @@
 //! the backend go through here, so that ended processes in a reading are not lost to another
 //! reader.
 
-use crate::events::{PlatformEvent, process_event};
+use super::{PlatformEvent, events::process_event};
 use monitor_backend as backend;
 use monitor_backend::Backend;
 use monitor_event::node_event::EventKind;
 use monitor_event::outcome::{EventParam, Refusal};
-use monitor_model::event::{SampleEvent, SampleEventKind};
-use monitor_model::field::ProcessField;
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::read_spec::{Capability, ReadSpec};
-use monitor_model::sample::{BackendKind, Node, Process, Sample};
+use monitor_model::{
+    BackendKind, Capability, Identity, Node, Ns, Pid, Process, ProcessField, ReadSpec, Sample,
+    SampleEvent, SampleEventKind,
+};
 use monitor_omis::{Status, Value};
 use std::collections::{BTreeSet, HashMap};
 

@@ -8,8 +8,7 @@ use monitor_event::action::{ExecutionPlace, KernelCounter, KernelCounterValue, S
 use monitor_event::node_event::{EventKind, Predicate};
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::{outcome::Refusal, trace::Trace};
-use monitor_model::credentials::Credentials;
-use monitor_model::id::{Identity, Ns};
+use monitor_model::{Credentials, Identity, Ns};
 use monitor_omis::RequestId;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,8 +5,7 @@
 
 use super::line::to_line;
 use super::params::{Cancel, FileWatch, Flight, Heartbeat, MonitorName, Register, Sum};
-use monitor_model::request::MonitorRequest;
-use monitor_model::status::{Refusal, Status};
+use monitor_model::{MonitorRequest, Refusal, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

@@ -4,12 +4,9 @@
 //! Unknown keys are ignored; values of the wrong type are absent.
 
 use super::signal;
-use monitor_model::field::{Category, ProcessField, Row, ValueKind};
-use monitor_model::group::{Group, Grouped};
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::rates::Rates;
-use monitor_model::sample::{
-    BackendKind, Device, Node, Note, Process, ProcessTexts, ProgramLoss, Sample,
+use monitor_model::{
+    BackendKind, Category, Device, Group, Grouped, Identity, Node, Note, Ns, Pid, Process,
+    ProcessField, ProcessTexts, ProgramLoss, Rates, Row, Sample, ValueKind,
 };
 use serde_json::{Map, Value};
 

@@ -1,8 +1,7 @@
 //! Events: samples and alerts of monitors, one JSON-RPC notification on each line.
 
-use super::decode;
-use super::line::to_line;
-use monitor_model::rates::Rates;
+use super::{decode, line::to_line};
+use monitor_model::Rates;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

@@ -2,7 +2,7 @@
 
 use super::call::{Fault, Tag};
 use super::line::to_line;
-use monitor_model::status::{Refusal, Status};
+use monitor_model::{Refusal, Status};
 use serde::Serialize;
 
 #[derive(Serialize)]

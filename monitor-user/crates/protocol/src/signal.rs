@@ -3,8 +3,7 @@
 //! In: the objects of a sample. Out: events, and the names of their processes. Unknown events are
 //! ignored.
 
-use monitor_model::event::{SampleEvent, SampleEventKind, Signal, SignalOutcome};
-use monitor_model::id::{Identity, Ns, Pid};
+use monitor_model::{Identity, Ns, Pid, SampleEvent, SampleEventKind, Signal, SignalOutcome};
 use serde::Deserialize;
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};

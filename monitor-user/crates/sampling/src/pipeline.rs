@@ -9,19 +9,11 @@
 //! no thread.
 
 use super::group::{self, Groups};
-use super::job::JobTable;
-use super::order::Order;
-use super::select_rows::RowSelector;
-use super::session::Session;
+use super::{job::JobTable, order::Order, select_rows::RowSelector, session::Session};
 use monitor_backend::{Backend, Error};
 use monitor_format::{Frame, FrameWriter, Viewport};
-use monitor_model::field::ProcessField;
-use monitor_model::group::Grouped;
-use monitor_model::rates::Rates;
-use monitor_model::read_spec::ReadSpec;
-use monitor_model::sample::Sample;
-use std::io;
-use std::os::fd::OwnedFd;
+use monitor_model::{Grouped, ProcessField, Rates, ReadSpec, Sample};
+use std::{io, os::fd::OwnedFd};
 
 /// Reads the samples of one consumer.
 pub struct SampleReader<B: Backend + ?Sized = dyn Backend> {

@@ -1,19 +1,16 @@
 //! Views that share readings of canned processes: groups, ranks, events.
 
-use super::exit_log::ExitLog;
-use super::job_index::JobIndex;
-use super::plan::Plan;
-use super::target::Namespaces as _;
 use super::view::{Reading, View};
-use super::visibility::Visibility;
+use super::{
+    exit_log::ExitLog, job_index::JobIndex, plan::Plan, target::Namespaces as _,
+    visibility::Visibility,
+};
 use monitor_backend::Backend;
 use monitor_backends::canned::Canned;
-use monitor_model::credentials::Credentials;
-use monitor_model::field::{FieldValue, GroupField, ProcessField};
-use monitor_model::group::Grouped;
-use monitor_model::rates::Rates;
-use monitor_model::read_spec::ReadSpec;
-use monitor_model::request::{MonitorRequest, RankTarget, Target};
+use monitor_model::{
+    Credentials, FieldValue, GroupField, Grouped, MonitorRequest, ProcessField, RankTarget, Rates,
+    ReadSpec, Target,
+};
 use monitor_protocol::decode;
 
 const MS: u64 = 1_000_000;

@@ -4,8 +4,7 @@
 //! nothing.
 
 use monitor_format::exposition::{Exposition, FamilyHead, Labels, MetricType};
-use monitor_model::id::Ns;
-use monitor_model::probe::{Health, Probe};
+use monitor_model::{Health, Ns, Probe};
 use monitor_protocol::status::{DaemonStatus, HttpStatus};
 use std::collections::BTreeMap;
 

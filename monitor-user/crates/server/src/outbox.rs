@@ -4,7 +4,7 @@
 //! A sample that finds no room is dropped and counted; the next one of its monitor carries the
 //! number of dropped ones.
 
-use crate::lock::lock;
+use super::lock::lock;
 use bytes::{BufMut, Bytes, BytesMut};
 use monitor_protocol::event::Event;
 use std::collections::{HashMap, VecDeque};

@@ -5,7 +5,7 @@
 //! configuration and no socket.
 
 use monitor_event::right::ControlGrant;
-use monitor_model::credentials::Credentials;
+use monitor_model::Credentials;
 use monitor_sampling::visibility::Visibility;
 use std::fmt;
 

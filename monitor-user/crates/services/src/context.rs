@@ -3,10 +3,9 @@
 //! It resolves the processes that a parameter names, and checks that they are in the scope of the
 //! session and that the caller has the right that the specification demands.
 
-use super::{engine_api::EngineApi, session::Session};
+use super::{EngineApi, Session};
 use monitor_event::{ActionReport, CallResult, Refusal, Right, Target, Ticket};
-use monitor_model::id::{Identity, Ns};
-use monitor_model::sample::Process;
+use monitor_model::{Identity, Ns, Process};
 use monitor_omis::object::{Object, Objects};
 use monitor_omis::{Dialect, Node, Status, Token, Value, token::TokenKind};
 use monitor_platform::{ActionContext, Platform, ProcessAction};

@@ -3,9 +3,7 @@
 //! In: processes, their descriptors, mounted file systems. Out: the kernel's numbers. Single I/O
 //! calls are `start_lib_call` and `end_lib_call`; `monitor sample --disk` measures disks.
 
-use super::context::CallContext;
-use super::spec::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
-use crate::spec::param;
+use super::{CallContext, ExecutionLevel, Handler, ResultSpec, ServiceSpec, spec::param};
 use monitor_event::{CallResult, Refusal, Right};
 use monitor_model::field::ProcessField as F;
 use monitor_omis::{Status, Text, Value, param_type::ParamType};

@@ -1,8 +1,6 @@
 //! Services about services: definitions of a tool, the dialect, and the list of extensions.
 
-use super::context::{CallContext, Outcome};
-use super::spec::{Handler, ResultSpec, ServiceSpec};
-use crate::spec::param;
+use super::{CallContext, Handler, Outcome, ResultSpec, ServiceSpec, spec::param};
 use monitor_event::{CallResult, Refusal};
 use monitor_omis::{Dialect, Status, Text, Value, param_type::ParamType};
 

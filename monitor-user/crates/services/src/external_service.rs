@@ -4,10 +4,8 @@
 //! calls. `requests/run.rs` forwards the calls; docs/EXTENSIONS.md says how to write a
 //! provider, and why this replaces a linked library.
 
-use super::context::{CallContext, Outcome};
-use super::engine_api::ExternalService;
-use super::spec::{Handler, ResultSpec, ServiceSpec};
-use crate::spec::{param, params};
+use super::spec::{param, params};
+use super::{CallContext, Handler, Outcome, ResultSpec, ServiceSpec, engine_api::ExternalService};
 use monitor_event::{CallResult, Refusal};
 use monitor_omis::{Name, Status, Value, param_type::ParamType};
 

@@ -4,7 +4,7 @@
 //! joins the steps of a request (`requests/compile`), the platform makes a rule program of them.
 //! Knows no addresses of values and map entries.
 
-use super::{counter::InstrumentRegistry, session::Session};
+use super::{Session, counter::InstrumentRegistry};
 use monitor_event::action::{Operand, Step};
 use monitor_omis::{Expr, Value, Var};
 

@@ -1,10 +1,8 @@
 //! Services about nodes (OMIS 1.0, section 8.1.3). "The application" is the attached processes.
 
-use super::context::{CallContext, Outcome};
-use super::spec::{FlagSpec, Handler, ResultSpec, ServiceSpec};
-use crate::spec::param;
+use super::{CallContext, FlagSpec, Handler, Outcome, ResultSpec, ServiceSpec, spec::param};
 use monitor_event::{CallResult, EventFilter, EventKind, Refusal};
-use monitor_model::field::ProcessField;
+use monitor_model::ProcessField;
 use monitor_omis::{Value, param_type::ParamType};
 use std::collections::BTreeSet;
 

@@ -1,10 +1,10 @@
 //! Services about the monitor's own objects: stored requests and user events (OMIS 1.0, section
 //! 8.2).
 
-use super::context::{CallContext, Outcome};
-use super::spec::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
-use super::{engine_api::EngineApi, lower::StoredCall};
-use crate::spec::param;
+use super::{
+    CallContext, EngineApi, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec,
+    lower::StoredCall, spec::param,
+};
 use monitor_event::{CallResult, EventFilter, EventKind, ExecutionPlace, Refusal, action::Step};
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{RequestId, Status, Value};

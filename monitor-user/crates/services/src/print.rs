@@ -1,8 +1,6 @@
 //! `print`: the reply of an action to its tool (OMIS 1.0, section 8.2.3).
 
-use super::context::{CallContext, Outcome};
-use super::spec::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
-use crate::spec::param;
+use super::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, spec::param};
 use monitor_event::CallResult;
 use monitor_omis::{Value, param_type::ParamType};
 

@@ -1,10 +1,8 @@
 //! `save_recording`: writes the flight recorder to a file, on request or when an event occurs.
 
-use super::context::{CallContext, Outcome, PendingCall};
-use super::spec::{Handler, ResultSpec, ServiceSpec};
-use crate::spec::param;
+use super::{CallContext, Handler, Outcome, PendingCall, ResultSpec, ServiceSpec, spec::param};
 use monitor_event::{ActionReport, CallResult, Refusal};
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::{Status, Value, param_type::ParamType};
 use monitor_sampling::visibility::Visibility;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path};

@@ -4,8 +4,7 @@
 //! owns a prefix; its names begin with it, and no name is registered twice.
 
 use super::{
-    SERVICE_GROUPS, engine_api::ExternalService, external_service::EXTERNAL_SERVICE,
-    spec::ServiceSpec,
+    SERVICE_GROUPS, ServiceSpec, engine_api::ExternalService, external_service::EXTERNAL_SERVICE,
 };
 use monitor_event::{Refusal, SessionId};
 use monitor_model::name;

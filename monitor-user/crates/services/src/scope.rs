@@ -3,11 +3,9 @@
 //!
 //! Children of attached processes are attached too. A request cannot name other processes.
 
-use super::context::{CallContext, Outcome};
-use super::spec::{Handler, ResultSpec, ServiceSpec};
-use crate::spec::param;
+use super::{CallContext, Handler, Outcome, ResultSpec, ServiceSpec, spec::param};
 use monitor_event::{CallResult, Refusal, Right};
-use monitor_model::{id::Pid, sample::Process};
+use monitor_model::{Pid, Process};
 use monitor_omis::{Status, Value, param_type::ParamType};
 use monitor_sampling::filter::Filter;
 

@@ -3,10 +3,9 @@
 //! It feeds the check of a request, the manual, `docs/SERVICES.md` and the test of its examples.
 //! It holds no state; the handler is one function.
 
-use super::context::{CallContext, Outcome};
-use super::{lower::LowerFn, timeouts};
+use super::{CallContext, Outcome, lower::LowerFn, timeouts};
 use monitor_event::{CallResult, EventFilter, Refusal, Right};
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Value};
 

@@ -3,7 +3,7 @@
 //! A migration takes several steps, each with its own timeout; the timeout of the whole is longer
 //! than their sum, because the last reply may name the files that hold the process.
 
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 
 /// An action, and a reply from another node.
 pub const ACTION: Ns = Ns(10_000_000_000);

@@ -4,9 +4,9 @@
 //! none of them needs an optional hook.
 
 use monitor_format::human;
-use monitor_model::field::{Category, FieldValue, ProcessField, Unit, ValueKind};
-use monitor_model::group::{Group, aggregation};
-use monitor_model::sample::Process;
+use monitor_model::{
+    Category, FieldValue, Group, Process, ProcessField, Unit, ValueKind, group::aggregation,
+};
 
 /// The default columns, each with the smallest line width that shows it.
 const DEFAULT: [(ProcessField, u16); 13] = [

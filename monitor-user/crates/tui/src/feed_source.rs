@@ -4,17 +4,12 @@
 //! know the source: it shows the last update.
 
 use super::rule::{RuleRequest, Rules};
-use super::state::Tab;
-use super::view_query::ViewQuery;
+use super::{state::Tab, view_query::ViewQuery};
 use monitor_backends::procfs::details::{self, Connection, Signals};
-use monitor_model::id::{Identity, Ns};
-use monitor_model::rates::Rates;
-use monitor_model::sample::Process;
+use monitor_model::{Identity, Ns, Process, Rates};
 use monitor_protocol::doctor::CapabilityReport;
 use monitor_sys::{clock, memory};
-use std::future::Future;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{future::Future, sync::Arc, time::Duration};
 
 /// An event of a source.
 #[derive(Clone, Debug)]

@@ -4,14 +4,11 @@
 //! record is lost.
 
 use super::feed_source::{FeedEvent, FeedSource};
-use super::reader::ViewReader;
-use super::view_query::ViewQuery;
+use super::{reader::ViewReader, view_query::ViewQuery};
 use monitor_backend::Backend;
 use monitor_backends::select::Opened;
 use monitor_sys::readable;
-use std::io;
-use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::{io, os::fd::OwnedFd, time::Duration};
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, sleep_until};
 

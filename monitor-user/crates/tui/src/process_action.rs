@@ -4,8 +4,7 @@
 //! another process with a reused pid is not affected. The kernel checks the permission.
 
 use monitor_backends::pidfd_watch;
-use monitor_model::event::Signal;
-use monitor_model::id::Identity;
+use monitor_model::{Identity, Signal};
 use std::io::ErrorKind;
 
 /// An action on a process.

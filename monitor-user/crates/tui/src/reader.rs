@@ -7,21 +7,16 @@ use super::feed_source::{ProcessCost, ProcessDetails, Update};
 use super::view_query::ViewQuery;
 use monitor_backend::{Backend, Error};
 use monitor_backends::select::Opened;
-use monitor_model::field::{Category, ProcessField, Role};
-use monitor_model::group::GroupBy;
-use monitor_model::id::Ns;
-use monitor_model::rates;
-use monitor_model::read_spec::ReadSpec;
-use monitor_model::sample::{BackendKind, Note, Process, ProcessTexts, Sample};
+use monitor_model::{
+    BackendKind, Category, GroupBy, Note, Ns, Process, ProcessField, ProcessTexts, ReadSpec, Role,
+    Sample, rates,
+};
 use monitor_protocol::doctor::CapabilityReport;
 use monitor_recording::{Recording, Replay};
-use monitor_sampling::doctor_report::capability_report;
 use monitor_sampling::group::{GroupLimits, Groups};
-use monitor_sampling::pipeline::SampleReader;
-use monitor_sampling::plan::Plan;
+use monitor_sampling::{doctor_report::capability_report, pipeline::SampleReader, plan::Plan};
 use monitor_sys::clock;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::{os::fd::OwnedFd, sync::Arc};
 
 /// Longest age of the state of the probes, which is read from a file of each program.
 const HEALTH_MAX_AGE: Ns = Ns(10_000_000_000);

@@ -5,13 +5,11 @@
 //! query needs more of it.
 
 use super::feed_source::{FeedEvent, FeedSource, PlaybackPos, Update};
-use super::reader::ViewReader;
-use super::view_query::ViewQuery;
+use super::{reader::ViewReader, view_query::ViewQuery};
 use monitor_backend as backend;
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_recording::{Error, Recording, Replay, Span};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep_until};
 
 /// Samples of one seek step.

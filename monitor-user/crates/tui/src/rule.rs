@@ -2,7 +2,7 @@
 //!
 //! Data types only: the source of the screen runs the rules.
 
-use monitor_model::id::{Identity, Ns};
+use monitor_model::{Identity, Ns};
 use std::sync::Arc;
 
 /// A request to start or remove a rule.

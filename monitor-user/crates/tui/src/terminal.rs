@@ -1,20 +1,16 @@
 //! The terminal: set up for drawing while this exists, and restored afterwards, even after a panic.
 
-use super::draw::draw;
-use super::state::ScreenState;
+use super::{draw::draw, state::ScreenState};
 use crossterm::cursor::{Hide, Show};
 use crossterm::event::{self, Event};
-use crossterm::style::Print;
 use crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
-use crossterm::{execute, queue};
-use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
+use crossterm::{execute, queue, style::Print};
 use ratatui::layout::{Rect, Size};
+use ratatui::{Terminal, backend::CrosstermBackend};
 use std::io::{self, BufWriter, Stdout, Write};
-use std::mem::ManuallyDrop;
-use std::sync::Once;
+use std::{mem::ManuallyDrop, sync::Once};
 use tokio::sync::mpsc::{Receiver, channel};
 
 /// Size of the write buffer in bytes.

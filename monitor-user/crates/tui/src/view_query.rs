@@ -4,11 +4,10 @@
 //! [`MonitorRequest`], the same for a daemon and a local backend.
 
 use super::state::Tab;
-use monitor_model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField};
-use monitor_model::group::{GroupBy, aggregation};
-use monitor_model::id::{Identity, Ns};
-use monitor_model::read_spec::Capability;
-use monitor_model::request::{MonitorRequest, Target};
+use monitor_model::{
+    Capability, Category, CpuField, DiskField, GroupBy, Identity, MonitorRequest, NetField,
+    NodeField, Ns, ProcessField, Target, group::aggregation,
+};
 use monitor_sampling::expression::Expression;
 use monitor_sampling::order::{Direction, Order};
 use std::time::Duration;

@@ -34,7 +34,7 @@ fn is_local(args: &AskArgs) -> bool {
         || std::env::var_os("MONITOR_BACKEND").is_some()
 }
 
-/// Sends the requests one by one, on a thread that may read standard input; it ends with the program.
+/// Sends the requests one by one, on a thread that may read standard input until the program ends.
 fn send_input(args: &AskArgs, sender: Sender<Incoming>) -> Result<(), Failure> {
     let all = args.request.clone();
     let thread = std::thread::Builder::new().name("input".into());

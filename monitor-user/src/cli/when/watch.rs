@@ -299,8 +299,11 @@ impl WhenSession {
         if let Some(refusal) = refusal_seen.filter(|_| n_found == 0) {
             return Err(refusal.into());
         }
-        let mut options =
-            TapOptions { histogram: None, signal: self.actions.signal, is_silent: !self.actions.print };
+        let mut options = TapOptions {
+            histogram: None,
+            signal: self.actions.signal,
+            is_silent: !self.actions.print,
+        };
         if self.actions.time {
             let histogram = self.taps.make_histogram()?;
             self.histogram = Some(histogram);

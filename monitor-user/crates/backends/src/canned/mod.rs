@@ -15,11 +15,10 @@ pub use self::world::BEGINNING;
 use self::{script::Script, world::World};
 use super::device;
 use monitor_backend::{Backend, Error};
-use monitor_model::field::ProcessField;
-use monitor_model::id::{Identity, Ns};
-use monitor_model::probe::{Health, Probe};
-use monitor_model::read_spec::{Capability, ReadSpec};
-use monitor_model::sample::{BackendKind, Instant, Process, ProcessTexts, Sample};
+use monitor_model::{
+    BackendKind, Capability, Health, Identity, Instant, Ns, Probe, Process, ProcessField,
+    ProcessTexts, ReadSpec, Sample,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The backend.

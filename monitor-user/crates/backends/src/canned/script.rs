@@ -23,10 +23,9 @@
 
 use super::split_words::words;
 use super::value::{self, ChangeKind, FieldChange};
-use monitor_model::field::{
-    Category, CpuField, DiskField, NetField, NodeField, ProcessField, ValueKind,
+use monitor_model::{
+    Category, CpuField, DiskField, NetField, NodeField, Ns, Pid, ProcessField, ValueKind,
 };
-use monitor_model::id::{Ns, Pid};
 use std::{str::FromStr, sync::Arc};
 
 /// A line of a script that makes no sense.

@@ -1,8 +1,7 @@
 //! The test backend is itself tested: what a script says is what is read.
 
 use super::*;
-use monitor_model::{id::Pid, rates::rates};
-use monitor_model::{read_spec::Devices, sample::Note};
+use monitor_model::{Devices, Note, Pid, rates::rates};
 
 fn all() -> ReadSpec {
     let costly = vec![ProcessField::Pss, ProcessField::Cmdline];

@@ -4,8 +4,7 @@
 //! Units are those of time (ns us ms s m h) and of memory (K M G T, powers of 1,024); a number
 //! without one is in the field's own unit.
 
-use monitor_model::field::{Category, Row, ValueKind};
-use monitor_model::id::Ns;
+use monitor_model::{Category, Ns, Row, ValueKind};
 
 /// What is done to a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

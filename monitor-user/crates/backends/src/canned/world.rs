@@ -5,11 +5,11 @@
 
 use super::script::{Edit, WorldChange};
 use super::value::{FieldChange, Values};
-use monitor_model::event::{SampleEvent, SampleEventKind, Signal};
-use monitor_model::field::{Category, CpuField, DiskField, NetField, NodeField, ProcessField, Row};
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::job::{Environ, Origin};
-use monitor_model::sample::{Device, Instant, Node, Process, ProcessTexts};
+use monitor_model::{
+    Category, CpuField, Device, DiskField, Environ, Identity, Instant, NetField, Node, NodeField,
+    Ns, Origin, Pid, Process, ProcessField, ProcessTexts, Row, SampleEvent, SampleEventKind,
+    Signal,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// When the first reading is: 1,000 s after boot, as 2026 begins (UTC).

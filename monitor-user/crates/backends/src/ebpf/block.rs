@@ -3,17 +3,16 @@
 //! In: rows by owner and disk, latencies by owner. Out: the block fields of every process, its
 //! disks and its histograms. The rows of ended processes are removed as they are reported.
 
-use super::kernel::Kernel;
 use super::owner::{self, MissingOwners};
 use super::probe_reader::{ProbeConfig, ProbeReader};
-use super::{health, object::Object};
+use super::{health, kernel::Kernel, object::Object};
 use monitor_backend::Error;
 use monitor_ebpf::abi::block::{self, Dirtier, DiskUsage, LatencyKey, OwnerDisk, READ};
 use monitor_ebpf::abi::histogram;
-use monitor_model::field::{BlockField as B, ProcessField as F, block::BlockRow};
-use monitor_model::histogram::{Histogram, Percentiles};
-use monitor_model::sample::{Device, Process, Sample};
-use monitor_model::{id::Ns, probe::Probe, read_spec::Capability};
+use monitor_model::field::{BlockField as B, ProcessField as F};
+use monitor_model::{
+    BlockRow, Capability, Device, Histogram, Ns, Percentiles, Probe, Process, Sample,
+};
 use monitor_sys::clock;
 use std::{collections::HashMap, sync::Arc};
 

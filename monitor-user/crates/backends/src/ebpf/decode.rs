@@ -4,9 +4,7 @@
 use monitor_ebpf::abi::Owner;
 use monitor_ebpf::abi::lifecycle::{ExitRecord, KIND_EXIT, ThreadWaits};
 use monitor_ebpf::abi::task::{self, GROUP_EXIT, Sums, ThreadRecord};
-use monitor_model::field::{ProcessField as F, process::ProcessRow};
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::sample::Process;
+use monitor_model::{Identity, Ns, Pid, Process, ProcessRow, field::ProcessField as F};
 use monitor_sys::pidfd;
 use std::iter;
 

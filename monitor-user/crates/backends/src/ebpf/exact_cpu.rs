@@ -11,8 +11,7 @@ use aya::maps::{MapData, PerCpuArray, PerCpuHashMap};
 use monitor_backend::Error;
 use monitor_ebpf::abi::Owner;
 use monitor_ebpf::abi::exact_cpu::{self, RunningTask};
-use monitor_model::sample::{Process, Sample};
-use monitor_model::{field::ProcessField as F, id::Ns};
+use monitor_model::{Ns, Process, Sample, field::ProcessField as F};
 use monitor_sys::clock;
 use std::collections::HashMap;
 

@@ -8,7 +8,7 @@ use super::object::{Object, refused_program};
 use aya::maps::Map;
 use aya::programs::{Iter, Program, ProgramFd};
 use monitor_backend::Error;
-use monitor_model::id::Pid;
+use monitor_model::Pid;
 use monitor_sys::bpf;
 use std::io::{ErrorKind, Read};
 use std::{fs::File, os::fd::AsFd};

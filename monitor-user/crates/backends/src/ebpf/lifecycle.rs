@@ -3,19 +3,16 @@
 //! In: fork, exec and exit records. Out: ended processes with their final totals, and parents and
 //! executed paths of live processes.
 
-use super::kernel::Kernel;
 use super::object::{Object, Record};
 use super::unreported_exits::{self, UnreportedExits};
-use super::{decode, owner, probe_reader::ProbeReader, snapshot::LEARN};
+use super::{decode, kernel::Kernel, owner, probe_reader::ProbeReader, snapshot::LEARN};
 use aya::maps::{HashMap as Table, MapData, RingBuf};
 use monitor_backend::Error;
 use monitor_ebpf::abi::lifecycle::{
     self, ExecRecord, ExitRecord, ForkRecord, KIND_EXEC, KIND_FORK, KIND_FREE, ThreadWaits,
 };
-use monitor_ebpf::abi::{Owner, task::RSS_CPUS};
-use monitor_model::field::ProcessField as F;
-use monitor_model::id::{Identity, Ns};
-use monitor_model::sample::{Process, ProcessParent, Sample};
+use monitor_ebpf::{abi::Owner, abi::task::RSS_CPUS};
+use monitor_model::{Identity, Ns, Process, ProcessParent, Sample, field::ProcessField as F};
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;

@@ -33,12 +33,13 @@ use self::{
     run_queue::RunQueue, signal::SignalReader, snapshot::Snapshot, socket::Socket, tcp::Tcp,
     tcp_dump::TcpDump,
 };
-use super::procfs::{Root, job_origin::SeenProcess, node, text::TextCache};
+use super::procfs::{Root, node};
+use super::{procfs::job_origin::SeenProcess, procfs::text::TextCache};
 use monitor_backend::{Backend, Error};
-use monitor_model::id::{Ns, Pid};
-use monitor_model::read_spec::{Capability, ReadSpec};
-use monitor_model::sample::{BackendKind, Note, Process, ProgramLoss, Sample};
-use monitor_model::{field::ProcessField as F, hidden::HiddenProcess, probe::Probe};
+use monitor_model::{
+    BackendKind, Capability, HiddenProcess, Note, Ns, Pid, Probe, Process, ProgramLoss, ReadSpec,
+    Sample, field::ProcessField as F,
+};
 use monitor_sys::{clock, namespace::has_host_pids};
 use probe_reader::{ProbeConfig, ProbeReader, ProbeSpec};
 use rustix::event::epoll;

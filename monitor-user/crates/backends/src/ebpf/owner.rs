@@ -9,8 +9,7 @@
 use super::decode;
 use super::object::{Object, Plain};
 use monitor_ebpf::abi::Owner;
-use monitor_model::sample::{Process, Sample};
-use monitor_model::{field::ProcessField as F, id::Ns};
+use monitor_model::{Ns, Process, Sample, field::ProcessField as F};
 use std::collections::HashMap;
 
 /// Maximum delay of an exit record: the kernel frees a task after an RCU grace period.

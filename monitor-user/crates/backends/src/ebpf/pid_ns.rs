@@ -4,8 +4,7 @@
 //! limited by the kernel to those visible in the namespace. Out: the host's pid. Reads no files.
 
 use crate::procfs::text::NamespaceView;
-use monitor_model::id::{Identity, Pid};
-use monitor_model::{field::ProcessField, sample::Process};
+use monitor_model::{Identity, Pid, Process, ProcessField};
 
 /// Host pid of a process. Nested namespaces may each have a process with that pid. If two of them
 /// started in the same tick, the name decides; the name alone is not enough, because another file

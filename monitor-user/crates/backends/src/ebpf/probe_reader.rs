@@ -3,8 +3,7 @@
 use super::object::{Fallback, Object};
 use super::{health, kernel::Kernel};
 use monitor_backend::Error;
-use monitor_model::sample::{Process, Sample};
-use monitor_model::{id::Ns, probe::Probe, read_spec::Capability};
+use monitor_model::{Capability, Ns, Probe, Process, Sample};
 use std::os::fd::BorrowedFd;
 
 /// Reads the counts of a loaded object and merges them into the processes of a snapshot.

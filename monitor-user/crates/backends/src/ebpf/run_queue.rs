@@ -5,17 +5,16 @@
 //! reported.
 
 use super::iter_reader::{IterBuffer, IterProgram};
-use super::kernel::Kernel;
 use super::owner::{self, MissingOwners};
 use super::probe_reader::{ProbeConfig, ProbeReader};
-use super::{health, object::Object};
+use super::{health, kernel::Kernel, object::Object};
 use aya::maps::Map;
 use monitor_backend::Error;
 use monitor_ebpf::abi::run_queue::{self, RunQueueOffsets, Waits};
 use monitor_ebpf::abi::{Owner, histogram};
-use monitor_model::histogram::{Histogram, Percentiles};
-use monitor_model::sample::{Process, Sample};
-use monitor_model::{field::ProcessField as F, id::Ns, probe::Probe, read_spec::Capability};
+use monitor_model::{
+    Capability, Histogram, Ns, Percentiles, Probe, Process, Sample, field::ProcessField as F,
+};
 use monitor_sys::bpf;
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::os::fd::AsFd;

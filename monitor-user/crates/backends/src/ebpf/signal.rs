@@ -2,14 +2,13 @@
 //!
 //! In: records of generated and delivered signals. Out: events, in chronological order.
 
-use super::kernel::Kernel;
-use super::{decode, object::Object, probe_reader::ProbeReader};
+use super::{decode, kernel::Kernel, object::Object, probe_reader::ProbeReader};
 use aya::maps::{MapData, RingBuf};
 use monitor_backend::Error;
 use monitor_ebpf::abi::signal::{self, ANY_THREAD, KIND_DELIVERED, KIND_GENERATED};
-use monitor_model::event::{EVENTS_LIMIT, SampleEvent, SampleEventKind, SignalOutcome};
-use monitor_model::id::{Ns, Pid};
-use monitor_model::sample::Sample;
+use monitor_model::{
+    Ns, Pid, Sample, SampleEvent, SampleEventKind, SignalOutcome, event::EVENTS_LIMIT,
+};
 use std::os::fd::{AsFd, BorrowedFd};
 use zerocopy::FromBytes;
 

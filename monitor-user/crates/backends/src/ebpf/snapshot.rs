@@ -5,11 +5,10 @@
 
 use super::decode::{self, ThreadRows};
 use super::iter_reader::{IterBuffer, IterProgram};
-use super::kernel::Kernel;
-use super::object::Object;
+use super::{kernel::Kernel, object::Object};
 use monitor_backend::Error;
 use monitor_ebpf::abi::task::{self, KIND_PROCESS, KIND_THREAD, RSS_CPUS};
-use monitor_model::{id::Pid, sample::Process};
+use monitor_model::{Pid, Process};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 /// Determines the per-CPU offsets of resident page counts; for every object that reads them.

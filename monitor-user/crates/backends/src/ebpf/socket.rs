@@ -10,9 +10,7 @@ use super::socket_hooks::{Sees, VARIANTS};
 use super::{kernel::Kernel, probe_reader::ProbeReader};
 use monitor_backend::Error;
 use monitor_ebpf::abi::socket::{self, SocketTotals};
-use monitor_model::field::{ProcessField as F, process::ProcessRow};
-use monitor_model::id::Ns;
-use monitor_model::sample::{Note, Sample};
+use monitor_model::{Note, Ns, ProcessRow, Sample, field::ProcessField as F};
 
 /// The socket hooks and what they have counted.
 pub struct Socket {

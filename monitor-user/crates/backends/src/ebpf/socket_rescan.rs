@@ -7,8 +7,8 @@
 //! [`MAX_INTERVAL`].
 
 use super::owner;
-use monitor_ebpf::abi::{Owner, tcp::OpenSocket};
-use monitor_model::{field::ProcessField as F, id::Ns, sample::Process};
+use monitor_ebpf::{abi::Owner, abi::tcp::OpenSocket};
+use monitor_model::{Ns, Process, field::ProcessField as F};
 use std::collections::HashSet;
 
 /// Maximum interval between scans.

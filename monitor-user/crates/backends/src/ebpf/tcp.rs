@@ -4,16 +4,14 @@
 //! and round-trip times of each process, IPv4 and IPv6 separately.
 
 use super::iter_reader::{IterBuffer, IterProgram};
-use super::kernel::Kernel;
 use super::{
-    decode, object::Object, owner::MissingOwners, probe_reader::ProbeReader,
+    decode, kernel::Kernel, object::Object, owner::MissingOwners, probe_reader::ProbeReader,
     shared_sockets::SharedSockets, socket_rescan::SocketRescan,
 };
 use crate::tcp::{TcpTraffic, at_least, sum};
 use monitor_backend::Error;
 use monitor_ebpf::abi::tcp::{self, OpenSocket, SharedSocket, TcpTotals};
-use monitor_model::id::{Identity, Ns};
-use monitor_model::sample::{Note, Process, Sample};
+use monitor_model::{Identity, Note, Ns, Process, Sample};
 use std::collections::HashMap;
 use zerocopy::FromBytes;
 

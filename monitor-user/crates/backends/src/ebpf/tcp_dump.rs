@@ -7,9 +7,7 @@ use super::object::{Fallback, Object};
 use super::probe_reader::ProbeReader;
 use crate::inet_diag::{InetDiag, MISSES, SOURCES};
 use monitor_backend::Error;
-use monitor_model::probe::{Health, Probe};
-use monitor_model::sample::{Note, Sample};
-use monitor_model::{id::Ns, read_spec::Capability};
+use monitor_model::{Capability, Health, Note, Ns, Probe, Sample};
 
 /// The dump.
 pub struct TcpDump {

@@ -4,8 +4,7 @@
 //! it. An exit is never reported before the fork of a child: the fork was earlier, so a snapshot
 //! that started after the exit contains the child or its record.
 
-use monitor_model::id::Ns;
-use monitor_model::sample::{Process, ProcessParent};
+use monitor_model::{Ns, Process, ProcessParent};
 
 /// Maximum number of pending exits: at 10,000 per second, a reading every six seconds loses none.
 pub const LIMIT: usize = 1 << 16;

@@ -9,11 +9,11 @@ use monitor_ebpf::abi::tcp::Counters;
 use netlink_packet_core::{
     NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
-use netlink_packet_sock_diag::SockDiagMessage;
 use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
 use netlink_packet_sock_diag::inet::{
-    ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags, nlas::Nla,
+    ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags,
 };
+use netlink_packet_sock_diag::{SockDiagMessage, inet::nlas::Nla};
 use netlink_sys::{Socket as Netlink, SocketAddr, protocols::NETLINK_SOCK_DIAG};
 use std::net::IpAddr;
 

@@ -12,9 +12,7 @@ use super::tcp::{TcpTraffic, sum};
 use dump::{Dump, Socket};
 use monitor_backend::Error;
 use monitor_ebpf::abi::tcp::{Counters, TcpTotals};
-use monitor_model::degradation::NO_TCP;
-use monitor_model::id::{Identity, Ns};
-use monitor_model::sample::{Note, Process};
+use monitor_model::{Identity, Note, Ns, Process, degradation::NO_TCP};
 use socket_owner::{FdAccess, SocketOwners};
 use std::{collections::HashMap, path::PathBuf};
 

@@ -5,8 +5,7 @@
 //! seconds have passed: a socket may have been passed on. What is unreadable is recorded.
 
 use super::dump::Socket;
-use monitor_model::id::{Identity, Ns};
-use monitor_model::sample::Process;
+use monitor_model::{Identity, Ns, Process};
 use std::collections::{HashMap, HashSet};
 use std::{io::ErrorKind, path::PathBuf};
 

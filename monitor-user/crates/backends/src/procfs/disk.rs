@@ -5,8 +5,7 @@
 //! they are absent.
 
 use super::root::text_of;
-use monitor_model::field::{DiskField as F, disk::DiskRow};
-use monitor_model::sample::{Device, Note};
+use monitor_model::{Device, DiskRow, Note, field::DiskField as F};
 use monitor_proc::scan::lines;
 use procfs::DiskStat;
 use std::path::Path;

@@ -3,8 +3,7 @@
 //! In: a capability. Out: the files read instead of hooks, and what they lack.
 
 use crate::inet_diag;
-use monitor_model::probe::{Health, Probe};
-use monitor_model::{read_spec::Capability, sample::Note};
+use monitor_model::{Capability, Health, Note, Probe};
 
 /// How `/proc` provides a capability.
 pub fn probe(capability: Capability) -> Probe {

@@ -3,7 +3,7 @@
 //! In: `self/mountinfo` and `self/status` of a `/proc`. Out: the option, whether it hides processes
 //! from us, and a note. Only informs; readings handle refused files themselves.
 
-use monitor_model::{hidden::HiddenProcess, sample::Note};
+use monitor_model::{HiddenProcess, Note};
 use monitor_proc::status::effective_capabilities;
 use procfs::process::MountInfo;
 use std::path::Path;

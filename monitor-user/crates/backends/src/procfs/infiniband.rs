@@ -4,8 +4,7 @@
 //! driver are absent, and a node without such devices has no rows. Data is counted in words of four
 //! bytes (Documentation/ABI/stable/sysfs-class-infiniband).
 
-use monitor_model::field::{NetField as F, net::NetRow};
-use monitor_model::sample::Device;
+use monitor_model::{Device, NetRow, field::NetField as F};
 use monitor_proc::scan::only_number;
 use std::path::{Path, PathBuf};
 

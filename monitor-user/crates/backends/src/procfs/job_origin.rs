@@ -4,8 +4,7 @@
 //! or may have been moved. An unreadable environment counts as empty; one that was read before the
 //! new image was in place is read again.
 
-use monitor_model::id::{Identity, Ns};
-use monitor_model::job::{Environ, Origin};
+use monitor_model::{Environ, Identity, Ns, Origin};
 use std::{collections::HashMap, sync::Arc};
 
 /// Maximum number of cached processes; the origins of others are read each time.

@@ -41,11 +41,9 @@ use self::{
 };
 use super::inet_diag::InetDiag;
 use monitor_backend::{Backend, Error};
-use monitor_model::id::{Ns, Pid};
-use monitor_model::read_spec::{Capability, ReadSpec};
-use monitor_model::sample::{BackendKind, Note, Process, Sample};
 use monitor_model::{
-    degradation::SHORT_LIVED, field::ProcessField, hidden::HiddenProcess, probe::Probe,
+    BackendKind, Capability, HiddenProcess, Note, Ns, Pid, Probe, Process, ProcessField, ReadSpec,
+    Sample, degradation::SHORT_LIVED,
 };
 use monitor_sys::clock;
 use rustix::fs::{Mode, OFlags, open};

@@ -5,8 +5,7 @@
 //! so the lines are parsed here.
 
 use super::root::text_of;
-use monitor_model::field::{NetField as F, net::NetRow};
-use monitor_model::sample::{Device, Note};
+use monitor_model::{Device, NetRow, Note, field::NetField as F};
 use monitor_proc::scan::{Scan, lines};
 use std::path::Path;
 

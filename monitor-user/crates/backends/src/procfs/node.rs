@@ -6,9 +6,7 @@
 use super::root::{Root, text_of};
 use super::{disk, hidepid, infiniband, net};
 use crate::device;
-use monitor_model::field::{NodeField, node::NodeRow};
-use monitor_model::read_spec::{Devices, ReadSpec};
-use monitor_model::sample::{Node, Note};
+use monitor_model::{Devices, Node, NodeField, NodeRow, Note, ReadSpec};
 use monitor_proc::{cpu, memory, pressure, scan::Scan};
 use monitor_sys::clock;
 

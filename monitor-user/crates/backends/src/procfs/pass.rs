@@ -6,7 +6,7 @@
 use super::descriptors::{Buffer, Files, ReadFailure};
 use super::path::{File, Path};
 use super::{fd_budget::FdBudget, listing::Listing, read_errors::ReadErrors};
-use monitor_model::read_spec::ReadSpec;
+use monitor_model::ReadSpec;
 use monitor_proc::{scan::MalformedProc, schedstat};
 use monitor_sys::clock;
 use std::os::fd::BorrowedFd;

@@ -4,7 +4,7 @@
 //! not an error.
 
 use super::path::File;
-use monitor_model::{degradation::NO_IO, sample::Note};
+use monitor_model::{Note, degradation::NO_IO};
 use monitor_proc::scan::MalformedProc;
 use rustix::io::Errno;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Where the files are: the roots of `/proc` and `/sys`, or of a copy.
 
-use monitor_model::sample::Note;
+use monitor_model::Note;
 use std::path::{Path, PathBuf};
 
 /// Roots of the files: `/proc` and `/sys`, or copies.

@@ -4,9 +4,7 @@
 //! in the text stays absent. Reads and stores nothing.
 
 use super::sums::Sums;
-use monitor_model::field::{ProcessField as F, process::ProcessRow};
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::sample::Process;
+use monitor_model::{Identity, Ns, Pid, Process, ProcessRow, field::ProcessField as F};
 use monitor_proc::{io::Io, stat::Stat, status::Status};
 
 /// A process or thread with its identity and name.

@@ -6,8 +6,7 @@
 
 use super::job_origin::{Origins, SeenProcess};
 use crate::user::Users;
-use monitor_model::id::{Identity, Pid};
-use monitor_model::{field::ProcessField, job::Origin, sample::Process};
+use monitor_model::{Identity, Origin, Pid, Process, ProcessField};
 use monitor_proc::stat::{self, Stat};
 use monitor_proc::{scan::lines, smaps, status};
 use monitor_sys::clock;

@@ -8,7 +8,7 @@ use super::descriptors::{Files, open};
 use super::pass::{Gone, ReadPass, Task};
 use super::path::{File, Path};
 use super::{row, sums::Sums};
-use monitor_model::{field::ProcessField, sample::Process};
+use monitor_model::{Process, ProcessField};
 use monitor_proc::io;
 use monitor_proc::schedstat::{self, Schedstat};
 use monitor_proc::stat::{self, Stat};

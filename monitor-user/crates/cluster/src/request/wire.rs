@@ -8,7 +8,7 @@ use crate::message::{WireClientReply, WirePacketReply};
 use crate::total_order::{Payload, WirePacket};
 use monitor_event::outcome::{CallResult, Reason};
 use monitor_event::right::{ControlGrant, SessionId, Tool};
-use monitor_model::credentials::Credentials;
+use monitor_model::Credentials;
 use monitor_omis::{Answer, Dialect, Name, Node, Reply, Request, RequestId, Stage, parse};
 use monitor_sampling::visibility::Visibility;
 use monitor_services::requests::{ClientReply, Packet, PacketBody, PacketReply, PartId};

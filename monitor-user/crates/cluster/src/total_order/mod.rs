@@ -17,7 +17,7 @@ mod view;
 
 pub use message::{OrderMessage, Payload, Slot, WirePacket};
 
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::Node;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,7 +1,7 @@
 //! Tests of the total order with lost, late and repeated messages, and changing members.
 
 use super::{OrderMessage, OrderOutput, Payload, TotalOrder, WirePacket};
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::Node;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

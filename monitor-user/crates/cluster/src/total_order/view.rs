@@ -5,7 +5,7 @@
 //! no live node has executed it.
 
 use super::{OrderMessage, OrderOutput, Slot, TotalOrder, UNKNOWN, ViewChange};
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::Node;
 use std::collections::{BTreeMap, BTreeSet};
 

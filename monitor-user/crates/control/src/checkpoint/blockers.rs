@@ -4,8 +4,8 @@
 //! dump; these are things that it would dump and others would miss. What cannot be read may be a
 //! blocker, so it is an error.
 
-use super::super::error::ControlError;
-use super::super::process_ref::{ProcessRef, proc_result};
+use crate::ControlError;
+use crate::process_ref::{ProcessRef, proc_result};
 use procfs::net::{TcpState, UnixState};
 use procfs::process::{FDTarget, MMPermissions, MMapPath, MemoryMap, Process, Task, all_processes};
 use procfs::{ProcError, ProcResult};

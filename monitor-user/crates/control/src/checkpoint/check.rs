@@ -3,8 +3,8 @@
 //! In: a deadline. Out: its version, or why it does not work. CRIU may be installed at any time, so
 //! the result is cached only briefly, for requests on many processes at once.
 
-use super::super::{deadline::DeadlineWait, error::ControlError};
 use super::criu;
+use crate::{ControlError, deadline::DeadlineWait};
 use std::io::Read as _;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};

@@ -3,8 +3,8 @@
 //! In: arguments. Out: a running process, or why it could not start; how it exited. It must not
 //! inherit our blocked signals, because it waits for its own children.
 
-use super::super::error::ControlError;
 use super::folder::io_error;
+use crate::ControlError;
 use monitor_sys::{fd_limit, spawn};
 use std::fs::{File, TryLockError};
 use std::process::{Child, Command, Stdio};

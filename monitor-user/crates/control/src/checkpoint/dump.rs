@@ -10,9 +10,8 @@
 //! after the first check; once it has finished the process is stopped, so the second check stays
 //! true until the process is killed.
 
-use super::super::messages::{DumpLocation, WorkerEventKind};
-use super::super::{error::ControlError, process_ref::ProcessRef};
 use super::{criu, files::DumpFiles, tree};
+use crate::{ControlError, DumpLocation, WorkerEventKind, process_ref::ProcessRef};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 use std::{path::Path, process::Child};

@@ -8,9 +8,9 @@
 //! In: a dump location. Out: a folder to work in. Renaming the folder is the lock: only one user
 //! worker, on this node or another, has the files, so no process is restored twice.
 
-use super::super::{error::ControlError, messages::DumpLocation};
 use super::folder::{self, io_error};
-use monitor_model::id::Pid;
+use crate::{ControlError, DumpLocation};
+use monitor_model::Pid;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -4,7 +4,7 @@
 //! processes and decide what is restored, so no other user may read the folder, and no other user
 //! may replace it or any folder above it.
 
-use super::super::error::ControlError;
+use crate::ControlError;
 use monitor_sys::fsuid::effective_uid;
 use std::fs::{self, DirBuilder, Metadata};
 use std::io;

@@ -4,13 +4,12 @@
 //! stopped until its dump is complete and is killed then; if anything fails before, it runs on,
 //! even if the tool is gone.
 
-use super::super::error::ControlError;
-use super::super::messages::{DumpLocation, RequestTag, ToolId, WorkerEvent, WorkerEventKind};
-use super::super::process_ref::{ProcessRef, tick_identity};
 use super::dump::{DumpJob, DumpVerdict};
 use super::{criu::POLL_INTERVAL, recover::RecoverJob, restore::RestoreJob};
+use crate::process_ref::{ProcessRef, tick_identity};
+use crate::{ControlError, DumpLocation, RequestTag, ToolId, WorkerEvent, WorkerEventKind};
 use monitor_event::Target;
-use monitor_model::id::Identity;
+use monitor_model::Identity;
 use std::time::Instant;
 
 /// All running jobs.

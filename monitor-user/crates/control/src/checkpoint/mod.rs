@@ -18,7 +18,7 @@ mod recover;
 mod restore;
 mod tree;
 
-use super::{error::ControlError, process_ref::ProcessRef};
+use super::{ControlError, process_ref::ProcessRef};
 pub use check::CriuCheck;
 pub use jobs::CheckpointJobs;
 use std::path::Path;

@@ -3,9 +3,9 @@
 //! In: the process, and where it was dumped to. Out: it runs on and its files are removed; if the
 //! user worker had killed it already, the files stay to be restored.
 
-use super::super::{error::ControlError, messages::DumpLocation, process_ref::ProcessRef};
 use super::{criu, dump::MAX_CRIU_TIME, files::DumpFiles, tree};
-use monitor_model::id::Identity;
+use crate::{ControlError, DumpLocation, process_ref::ProcessRef};
+use monitor_model::Identity;
 use rustix::process::Signal;
 use std::time::Instant;
 

@@ -2,11 +2,9 @@
 //!
 //! In: the dump. Out: the process, or why the restore failed; the files are available again then.
 
-use super::super::messages::{DumpLocation, WorkerEventKind};
-use super::super::process_ref::ProcessRef;
 use super::{criu, dump::MAX_CRIU_TIME, files::DumpFiles};
-use crate::error::ControlError;
-use monitor_model::id::{Identity, Ns};
+use crate::{ControlError, DumpLocation, WorkerEventKind, process_ref::ProcessRef};
+use monitor_model::{Identity, Ns};
 use std::{process::Child, time::Instant};
 
 /// A running restore.

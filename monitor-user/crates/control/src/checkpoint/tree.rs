@@ -2,8 +2,8 @@
 //!
 //! In: the root of the tree. Out: all its processes are resumed.
 
-use super::super::process_ref::ProcessRef;
-use monitor_model::id::Pid;
+use crate::process_ref::ProcessRef;
+use monitor_model::Pid;
 use procfs::process::Process;
 
 /// Resumes the whole tree; processes that have ended meanwhile are skipped.

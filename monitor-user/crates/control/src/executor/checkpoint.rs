@@ -3,12 +3,12 @@
 //! In: a process, or its dump. Out: whether it can be dumped; that a dump has started. A process
 //! that a tool holds, traces or probes is refused: breakpoints and stops would be dumped with it.
 
-use super::super::messages::{DumpLocation, ProbeLocation, RequestTag, ToolId, WorkerReply};
-use super::super::{
-    checkpoint, deadline::DeadlineWait, error::ControlError, process_ref::ProcessRef,
-    stop::StopTable, trace::Tracer, uprobe_patches,
-};
 use super::{Answer, Executor, done, open};
+use crate::{
+    ControlError, DumpLocation, ProbeLocation, RequestTag, ToolId, WorkerReply, checkpoint,
+    deadline::DeadlineWait, process_ref::ProcessRef, stop::StopTable, trace::Tracer,
+    uprobe_patches,
+};
 use monitor_event::Target;
 use std::{os::fd::AsFd as _, path::Path, time::Duration};
 

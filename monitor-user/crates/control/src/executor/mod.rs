@@ -8,19 +8,16 @@ mod checkpoint;
 mod registers;
 
 use super::checkpoint::{CheckpointJobs, CriuCheck};
-use super::messages::{
-    CodePos, LaunchSpec, NumberedRequest, ProbeLocation, RequestTag, StopMethod, ToolId,
-    WorkerEvent, WorkerReply, WorkerRequest,
-};
 use super::stop::{self, Guards, StopTable};
 use super::trace::{BreakpointSite, PlanRequest, Tracer, TracerFate};
 use super::{
-    deadline::DeadlineWait, error::ControlError, event_pos::EventPositions, loader, memory,
-    process_ref::ProcessRef, signal, start, stop_reason::StopReason, stopped_batch::StoppedBatch,
-    uprobe_patches,
+    CodePos, ControlError, LaunchSpec, NumberedRequest, ProbeLocation, RequestTag, StopMethod,
+    StoppedBatch, ToolId, WorkerEvent, WorkerReply, WorkerRequest, deadline::DeadlineWait,
+    event_pos::EventPositions, loader, memory, process_ref::ProcessRef, signal, start,
+    stop_reason::StopReason, uprobe_patches,
 };
 use monitor_event::Target;
-use monitor_model::id::Identity;
+use monitor_model::Identity;
 use monitor_sys::{pidfd::PidFd, ptrace::wait_status};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};

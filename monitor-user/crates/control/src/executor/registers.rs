@@ -3,12 +3,11 @@
 //! In: the thread, which is stopped for the duration if it runs. Out: what was read. For a thread
 //! that an event holds, the values are those at the event.
 
-use super::super::messages::{FrameNames, WorkerReply};
-use super::super::{
-    error::ControlError, event_pos::EventPositions, machine::Floats, process_ref::ProcessRef,
-    trace::check_code, unwind,
-};
 use super::{Answer, Executor, done, open, request_deadline};
+use crate::{
+    ControlError, FrameNames, WorkerReply, event_pos::EventPositions, machine::Floats,
+    process_ref::ProcessRef, trace::check_code, unwind,
+};
 use monitor_event::Target;
 
 /// Most registers of one request.

@@ -4,8 +4,8 @@
 //! state. The 128 bytes below the stack pointer may be in use (3.2.2, red zone), the stack is
 //! aligned to 16 before the return address, and `al` is the number of vector registers.
 
-use super::super::{error::ControlError, memory, process_ref::ProcessRef};
 use super::{Floats, Registers};
+use crate::{ControlError, memory, process_ref::ProcessRef};
 use monitor_event::Argument;
 use monitor_sys::ptrace;
 

@@ -3,7 +3,7 @@
 //! They belong to a thread; a new thread starts without any (arch/x86/kernel/process.c,
 //! `copy_thread`). They persist after the tracer has ended, so they must be cleared explicitly.
 
-use super::super::error::ControlError;
+use crate::ControlError;
 use monitor_sys::ptrace;
 
 /// Number of address registers.

@@ -5,7 +5,7 @@
 //! The layout is that of `fxsave` (Intel SDM volume 1, 10.5.1), which is the start of `xsave`.
 //! Upper lanes stay unchanged; xmm16 and above are not supported: their offset varies by model.
 
-use super::super::error::ControlError;
+use crate::ControlError;
 use monitor_sys::ptrace;
 
 /// Bytes that hold the `xsave` area of any current processor, including AMX tiles.

@@ -4,7 +4,7 @@
 //! 1 rdx, 2 rcx, 3 rbx, 4 rsi, 5 rdi, 6 rbp, 7 rsp, 8 to 15 r8 to r15, 16 the instruction pointer,
 //! 49 the flags, 50 to 55 the segments, 58 and 59 the bases of fs and gs.
 
-use super::super::{error::ControlError, messages::CodePos};
+use crate::{CodePos, ControlError};
 use monitor_sys::ptrace;
 use zerocopy::IntoBytes as _;
 

@@ -4,7 +4,7 @@
 //! write it. Frozen processes ignore all signals but `SIGKILL`
 //! (Documentation/admin-guide/cgroup-v2.rst, `cgroup.freeze`).
 
-use super::super::{deadline::DeadlineWait, error::ControlError, process_ref::ProcessRef};
+use crate::{ControlError, deadline::DeadlineWait, process_ref::ProcessRef};
 use std::fs;
 use std::path::{Path, PathBuf};
 

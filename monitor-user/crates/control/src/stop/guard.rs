@@ -2,11 +2,11 @@
 //!
 //! In: the processes, and the watches on them. Out: stopped ones are resumed, as long as the
 //! programs may still run. A rule program sends its signal before user space knows about it, so a
-//! process whose watch ended a moment ago may have been stopped without the monitor having read that.
+//! process whose watch ended a moment ago may have been stopped before the monitor has read that.
 
-use super::super::messages::{RequestTag, ToolId};
-use super::super::process_ref::{ProcessRef, tick_identity};
-use monitor_model::id::Identity;
+use crate::process_ref::{ProcessRef, tick_identity};
+use crate::{RequestTag, ToolId};
+use monitor_model::Identity;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 

@@ -7,14 +7,15 @@
 mod freezer;
 mod guard;
 
-use super::messages::{StopMethod, ToolId, WorkerEvent, WorkerEventKind};
 use super::process_ref::{ProcessRef, tick_identity};
 use super::stop_reason::{MAX_EVENT_HOLD, StopReason};
-use super::{deadline::DeadlineWait, error::ControlError};
+use super::{
+    ControlError, StopMethod, ToolId, WorkerEvent, WorkerEventKind, deadline::DeadlineWait,
+};
 use freezer::Freezer;
 pub use guard::{Guards, UNREAD_GRACE};
 use monitor_event::thread::Target;
-use monitor_model::id::Identity;
+use monitor_model::Identity;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -4,11 +4,10 @@
 //! In: an address. Out: where threads trap, and which bytes to restore. A byte is written without
 //! stopping any thread; the kernel gives the process its own copy of the page.
 
-use super::super::machine::{DebugSlots, SLOTS};
-use super::super::messages::{Patch, ProbeLocation, RequestTag, ToolId};
-use super::super::process_ref::{ProcessRef, proc_result};
-use super::super::{error::ControlError, memory, uprobe_patches};
 use super::insn_boundary::{InsnBoundary, insn_boundary};
+use crate::machine::{DebugSlots, SLOTS};
+use crate::process_ref::{ProcessRef, proc_result};
+use crate::{ControlError, Patch, ProbeLocation, RequestTag, ToolId, memory, uprobe_patches};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 
 /// `int3`.

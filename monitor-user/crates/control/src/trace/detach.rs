@@ -4,12 +4,10 @@
 //! stopped. Threads without any of ours are not stopped: the kernel detaches them when the tracer
 //! exits.
 
-use super::super::machine::{self, DebugSlots};
-use super::super::{
-    deadline::DeadlineWait, error::ControlError, messages::Patch, process_ref::ProcessRef,
-};
 use super::tracee::{RunState, Tracee};
 use super::{Tracer, breakpoint, process::TracedProcess};
+use crate::machine::{self, DebugSlots};
+use crate::{ControlError, Patch, deadline::DeadlineWait, process_ref::ProcessRef};
 use std::time::Duration;
 
 /// Most time to wait for threads; a process must run again within a second.

@@ -4,8 +4,8 @@
 //! the start of the procedure (`.eh_frame_hdr`, LSB 10.6.2), from which instructions are decoded.
 //! Code without an index gets a hardware breakpoint instead of a byte.
 
-use super::super::loaded_elf::{LoadedElf, Segment, loaded_elfs};
-use super::super::{error::ControlError, memory, process_ref::ProcessRef};
+use crate::loaded_elf::{LoadedElf, Segment, loaded_elfs};
+use crate::{ControlError, memory, process_ref::ProcessRef};
 use iced_x86::{Decoder, DecoderOptions};
 use monitor_symbols::elf::procedure_start;
 use object::elf::PT_GNU_EH_FRAME;

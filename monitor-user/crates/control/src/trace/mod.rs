@@ -19,13 +19,15 @@ mod thread_plan;
 mod tracee;
 
 use super::machine::{self, Registers};
-use super::messages::{Patch, RequestTag, ToolId, WorkerEvent};
 use super::process_ref::{ProcessRef, proc_result, tick_identity};
-use super::{deadline::DeadlineWait, error::ControlError, stop_reason::StopReason, unwind};
+use super::{
+    ControlError, Patch, RequestTag, ToolId, WorkerEvent, deadline::DeadlineWait,
+    stop_reason::StopReason, unwind,
+};
 pub use breakpoint::{BreakpointSite, INT3};
 pub use detach::TracerFate;
 use monitor_event::thread::Argument;
-use monitor_model::id::Identity;
+use monitor_model::Identity;
 use process::TracedProcess;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

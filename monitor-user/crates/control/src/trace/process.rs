@@ -3,12 +3,13 @@
 //! In: requests on its threads. Out: threads seized, stopped, held or released. It is traced only
 //! as long as there is a reason: a breakpoint, a watch, a holder, a thread plan.
 
-use super::super::messages::{RequestTag, ToolId, WorkerEvent, WorkerEventKind};
-use super::super::process_ref::{ProcessRef, thread_identity};
-use super::super::stop_reason::{MAX_EVENT_HOLD, StopReason};
-use super::super::{deadline::DeadlineWait, error::ControlError};
 use super::breakpoint::Breakpoints;
 use super::tracee::{NewThread, RunState, Tracee};
+use crate::process_ref::{ProcessRef, thread_identity};
+use crate::stop_reason::{MAX_EVENT_HOLD, StopReason};
+use crate::{
+    ControlError, RequestTag, ToolId, WorkerEvent, WorkerEventKind, deadline::DeadlineWait,
+};
 use monitor_event::Target;
 use monitor_sys::ptrace;
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,10 +4,10 @@
 //! stepped over with its byte removed; other running threads are paused meanwhile. Sleeping threads
 //! are not: stopping them would interrupt system calls such as `epoll_wait`.
 
-use super::super::machine::{Floats, Registers};
-use super::super::{deadline::DeadlineWait, error::ControlError, messages::WorkerEventKind};
 use super::tracee::{RunState, Tracee};
 use super::{process::TracedProcess, thread_plan::PlanKind};
+use crate::machine::{Floats, Registers};
+use crate::{ControlError, WorkerEventKind, deadline::DeadlineWait};
 use monitor_sys::ptrace::ResumeMode;
 use std::time::{Duration, Instant};
 

@@ -3,12 +3,13 @@
 //! In: a wait status, see ptrace(2), "Stopped states". Out: the new state of the thread, the signal
 //! that it continues with, and events. How it continues is decided in `resume`.
 
-use super::super::messages::{ToolId, WorkerEventKind};
-use super::super::{error::ControlError, machine::Registers, memory, process_ref::ProcessRef};
 use super::process::TracedProcess;
 use super::thread_plan::{PlanKind, ReturnReport, was_call};
 use super::tracee::{NewThread, RunState, SIGURG, Tracee};
-use monitor_model::id::Pid;
+use crate::{
+    ControlError, ToolId, WorkerEventKind, machine::Registers, memory, process_ref::ProcessRef,
+};
+use monitor_model::Pid;
 use monitor_sys::ptrace;
 use rustix::process::Signal;
 use std::time::Instant;

@@ -4,13 +4,13 @@
 //! thread makes the calls, one after the other; the other threads stay stopped until the last one
 //! has returned.
 
-use super::super::stopped_batch::{StoppedBatch, StoppedOperand, StoppedStep};
-use super::super::{
-    deadline::DeadlineWait, error::ControlError, machine::Registers, memory,
-    messages::WorkerEventKind, process_ref::ProcessRef, stop_reason::StopReason, unwind,
-};
 use super::tracee::{NewThread, RunState, Tracee};
 use super::{PlanRequest, Tracer, begin_call, process::TracedProcess, thread_plan::ThreadPlan};
+use crate::{
+    ControlError, StoppedBatch, StoppedOperand, StoppedStep, WorkerEventKind,
+    deadline::DeadlineWait, machine::Registers, memory, process_ref::ProcessRef,
+    stop_reason::StopReason, unwind,
+};
 use monitor_event::Argument;
 use std::time::Duration;
 

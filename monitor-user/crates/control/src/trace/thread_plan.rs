@@ -3,8 +3,7 @@
 //! In: the position of the thread at the start. Out: at each of its stops, whether the plan is
 //! complete or where the thread must trap next. Makes no system calls.
 
-use super::super::messages::{RequestTag, ToolId};
-use super::super::{machine::SavedThread, stop_reason::StopReason};
+use crate::{RequestTag, ToolId, machine::SavedThread, stop_reason::StopReason};
 use std::{collections::BTreeSet, time::Instant};
 
 /// A plan of one thread.

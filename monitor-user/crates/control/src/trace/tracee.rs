@@ -3,9 +3,9 @@
 //! Wraps the ptrace requests on this thread and keeps the state between them. What a stop means is
 //! decided in `stop`, and what comes next in `resume`.
 
-use super::super::machine::{self, DebugSlots};
-use super::super::{error::ControlError, messages::ToolId, stop_reason::StopReason};
 use super::thread_plan::ThreadPlan;
+use crate::machine::{self, DebugSlots};
+use crate::{ControlError, ToolId, stop_reason::StopReason};
 use monitor_sys::{ptrace, ptrace::ResumeMode};
 use rustix::process::Signal;
 use std::{collections::BTreeMap, time::Instant};

@@ -4,11 +4,10 @@
 //! it reads anything and keeps no capability that the user lacks. When the socket closes (the
 //! daemon was killed, for example) or a terminating signal arrives, it undoes everything and exits.
 
-use super::super::messages::{NumberedRequest, WorkerMessage};
-use super::super::{error::ControlError, executor::Executor};
 use super::User;
 use super::frame::{CHUNK, Inbox, frame};
-use monitor_model::id::Pid;
+use crate::{ControlError, Executor, NumberedRequest, messages::WorkerMessage};
+use monitor_model::Pid;
 use monitor_sys::pidfd::PidFd;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};

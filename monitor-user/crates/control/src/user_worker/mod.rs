@@ -13,8 +13,9 @@ mod pool;
 mod proxy;
 mod undo_log;
 
-use super::messages::{NumberedRequest, ToolId, WorkerEvent, WorkerReply, WorkerRequest};
-use super::{error::ControlError, executor::Executor};
+use super::{
+    ControlError, Executor, NumberedRequest, ToolId, WorkerEvent, WorkerReply, WorkerRequest,
+};
 pub use pool::{SELF_EXE, WorkerPool};
 pub use proxy::{User, WorkerProxy};
 

@@ -3,8 +3,8 @@
 //! In: a user. Out: the proxy of that user's worker, and one descriptor that is readable when any
 //! worker has sent something.
 
-use super::super::messages::{ToolId, WorkerRequest};
 use super::{User, UserWorker as _, WorkerProxy};
+use crate::{ToolId, WorkerRequest};
 use rustix::event::epoll;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::{collections::BTreeMap, io, path::PathBuf};

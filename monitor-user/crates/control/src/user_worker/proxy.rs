@@ -3,12 +3,12 @@
 //! In: requests. Out: replies, sooner or later, and events. When the user worker dies, another one
 //! is started, which resumes everything that the first had stopped and removes its breakpoints.
 
-use super::super::error::ControlError;
-use super::super::messages::{
-    NumberedRequest, ToolId, WorkerEvent, WorkerMessage, WorkerReply, WorkerRequest,
-};
 use super::frame::{CHUNK, Inbox, frame};
 use super::{UserWorker, undo_log::UndoLog};
+use crate::{
+    ControlError, NumberedRequest, ToolId, WorkerEvent, WorkerReply, WorkerRequest,
+    messages::WorkerMessage,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -2,13 +2,12 @@
 //!
 //! In: requests with their replies, and events. Out: requests that undo all of it.
 
-use super::super::messages::{
-    DumpLocation, Patch, RequestTag, StopMethod, ToolId, WorkerEvent, WorkerEventKind, WorkerReply,
-    WorkerRequest,
+use crate::{
+    ControlError, DumpLocation, Patch, RequestTag, StopMethod, ToolId, WorkerEvent,
+    WorkerEventKind, WorkerReply, WorkerRequest, process_ref::tick_identity,
 };
-use super::super::{error::ControlError, process_ref::tick_identity};
 use monitor_event::Target;
-use monitor_model::id::Identity;
+use monitor_model::Identity;
 use monitor_sys::pidfd::PidFd;
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,9 +4,7 @@ use crate::{
     Answer, Caller, MonitorEngine, MonitorInput, MonitorKey, MonitorOutput as Output,
     MonitorOutput, UserLimits,
 };
-use monitor_model::credentials::Credentials;
-use monitor_model::id::{Ns, Pid};
-use monitor_model::status::{Refusal, Status};
+use monitor_model::{Credentials, Ns, Pid, Refusal, Status};
 use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Tag};
 use monitor_protocol::event::{Alert, EndReason};

@@ -3,10 +3,9 @@
 use crate::{Caller, MonitorEngine, MonitorInput, MonitorOutput, ReadRequest, UserLimits};
 use monitor_backend::{Backend, Error};
 use monitor_backends::canned::Canned;
-use monitor_model::id::{Ns, Pid};
-use monitor_model::read_spec::{Capability, ReadSpec};
-use monitor_model::sample::{BackendKind, Instant, Process, Sample};
-use monitor_model::{credentials::Credentials, probe::Probe};
+use monitor_model::{
+    BackendKind, Capability, Credentials, Instant, Ns, Pid, Probe, Process, ReadSpec, Sample,
+};
 use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Tag};
 use monitor_sampling::{shared_read::SharedReader, visibility::Visibility};

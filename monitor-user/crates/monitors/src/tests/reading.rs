@@ -2,9 +2,7 @@
 
 use super::fixture::{Fixture, MS, S};
 use monitor_backends::unsupported::Unsupported;
-use monitor_model::credentials::{Credentials, ProcessFilter};
-use monitor_model::read_spec::{Capability, Devices, ReadSpec};
-use monitor_model::{field::ProcessField, id::Pid};
+use monitor_model::{Capability, Credentials, Devices, Pid, ProcessField, ProcessFilter, ReadSpec};
 use serde_json::json;
 
 const WORLD: &str = "process 7 cpu_ns=1s pss_bytes=5\nprocess 8\nnode load1=1\ndisk sda reads=1";

@@ -4,13 +4,12 @@
 //! was called, and returned, with these values. `received PID SENDER TAG MARK`: it received a
 //! marked message.
 
-use crate::events::{PlatformEvent, process_event};
-use crate::poller::Poller;
+use crate::{PlatformEvent, events::process_event, poller::Poller};
 use monitor_backends::canned::Canned;
 use monitor_event::node_event::EventKind;
 use monitor_event::outcome::{EventParam, Refusal};
 use monitor_event::tap::{Edge, Tap};
-use monitor_model::id::{Identity, Ns, Pid};
+use monitor_model::{Identity, Ns, Pid};
 use monitor_omis::{Status, Value};
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@
 
 use crate::ProcessAction;
 use monitor_event::{outcome::Refusal, thread::Ticket};
-use monitor_model::id::Identity;
+use monitor_model::Identity;
 use monitor_omis::{Status, Value};
 use std::collections::BTreeMap;
 

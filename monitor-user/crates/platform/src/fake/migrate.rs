@@ -3,12 +3,11 @@
 //! In: actions, and the lines of the script that finish deferred ones. Out: results and events.
 
 use super::FakePlatform;
-use crate::events::{PlatformEvent, arrival};
-use crate::{ProcessAction, Processes as _};
+use crate::{PlatformEvent, ProcessAction, Processes as _, events::arrival};
 use monitor_backends::canned::BEGINNING;
 use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::thread::Ticket;
-use monitor_model::id::{Identity, Pid};
+use monitor_model::{Identity, Pid};
 use monitor_omis::{Status, Value};
 
 const SECOND: u64 = 1_000_000_000;

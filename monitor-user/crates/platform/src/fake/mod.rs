@@ -9,23 +9,20 @@ mod checkpoint;
 mod migrate;
 mod scheduling;
 
-use crate::fake_processes::FakeProcesses;
-use crate::message_queue::{QueueChange, QueueContent, QueueDetail, QueuedMessage};
-use crate::monitors::NoMonitors;
-use crate::node::{Disks, FileLayout, FileSystemSpace};
-use crate::poller::Poller;
-use crate::status_map::{self, symbol_refusal};
-use crate::{
-    ActionContext, DiagProbes, EventSource, HasMonitors, LibraryCalls, MessageQueues, MonitorCalls,
-    NodeFacts, NodeInfo, Platform, PlatformEvent, ProcessAction, ProcessActions, Processes,
-    Recorder, RuleRunner, WatchedProcesses,
+use super::message_queue::{QueueChange, QueueContent, QueueDetail, QueuedMessage};
+use super::node::{FileLayout, FileSystemSpace};
+use super::status_map::{self, symbol_refusal};
+use super::{
+    ActionContext, DiagProbes, Disks, EventSource, HasMonitors, LibraryCalls, MessageQueues,
+    MonitorCalls, NodeFacts, NodeInfo, Platform, PlatformEvent, ProcessAction, ProcessActions,
+    Processes, Recorder, RuleRunner, WatchedProcesses, fake_processes::FakeProcesses,
+    monitors::NoMonitors, poller::Poller,
 };
 use monitor_backends::canned::{Canned, ScriptError};
 use monitor_control::LaunchSpec;
 use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::{node_event::EventKind, right::Tool, tap::Tap, thread::Ticket};
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::{field::NodeField, sample::Process};
+use monitor_model::{Identity, NodeField, Ns, Pid, Process};
 use monitor_omis::{Status, Value};
 use monitor_symbols::SymbolError;
 use monitor_sys::extents::Extent;

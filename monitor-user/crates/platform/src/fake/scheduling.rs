@@ -3,10 +3,10 @@
 //! `block PID`, `unblock PID`, `switch OLD NEW CPU`: a process that is not watched is -1.
 
 use super::FakePlatform;
-use crate::events::{PlatformEvent, process_event};
+use crate::{PlatformEvent, events::process_event};
 use monitor_event::node_event::{EventKind, FollowedActivity, NodeEvent};
 use monitor_event::outcome::EventParam;
-use monitor_model::id::{Identity, Ns, Pid};
+use monitor_model::{Identity, Ns, Pid};
 use monitor_omis::Value;
 
 impl FakePlatform {

@@ -4,15 +4,12 @@
 //! site, so nothing is reported for a hit. A process that executes or loads something is scanned
 //! again within a second.
 
-use crate::node::DiagProbeCount;
-use crate::poller::backend_refusal;
+use crate::{node::DiagProbeCount, poller::backend_refusal};
 use monitor_backend::rule::insn::{Builtin, Cell, CellKind, Compare, Insn, Reg as Slot, Width};
 use monitor_backend::rule::{HookPoint, ProgramId, RuleProgram, RuleResource, Rules as _, Site};
 use monitor_backends::{ebpf::rule::KernelRules, select::BackendChoice};
 use monitor_event::outcome::Refusal;
-use monitor_model::diagnosis::DiagOrigin;
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::job::{Environ, Origin};
+use monitor_model::{DiagOrigin, Environ, Identity, Ns, Origin, Pid};
 use monitor_omis::Status;
 use monitor_proc::maps::mappings;
 use monitor_sampling::job::Membership;

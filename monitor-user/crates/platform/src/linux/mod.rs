@@ -9,11 +9,10 @@ pub mod recorder;
 mod rules;
 mod user_workers;
 
-use crate::monitors::NoMonitors;
-use crate::poller::{Poller, backend_refusal};
-use crate::{
+use super::poller::{Poller, backend_refusal};
+use super::{
     ActionContext, EventSource, HasMonitors, LibraryCalls, MonitorCalls, Platform, PlatformEvent,
-    ProcessAction, ProcessActions, Processes, Recorder, WatchedProcesses,
+    ProcessAction, ProcessActions, Processes, Recorder, WatchedProcesses, monitors::NoMonitors,
 };
 use monitor_backend::Backend;
 use monitor_backends::procfs;
@@ -23,9 +22,7 @@ use monitor_event::node_event::{EventKind, FollowedActivity};
 use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::thread::{HeldThread, Ticket};
 use monitor_event::{right::Tool, tap::Tap};
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::read_spec::Capability;
-use monitor_model::sample::{BackendKind, Process};
+use monitor_model::{BackendKind, Capability, Identity, Ns, Pid, Process};
 use monitor_omis::Status;
 use recorder::{RecordingSaver, ServiceConfig};
 use rules::RuleEvents;

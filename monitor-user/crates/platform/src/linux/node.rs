@@ -5,22 +5,18 @@
 
 use super::{Linux, diag_probe_counters};
 use crate::message_queue::{self, QueueChange, QueueContent, QueueDetail};
-use crate::node::{DiagProbeCount, DiagProbes, Disks, FileLayout, FileSystemSpace, MessageQueues};
-use crate::status_map::symbol_refusal;
-use crate::{NodeFacts, NodeInfo};
+use crate::node::{DiagProbeCount, FileLayout, FileSystemSpace};
+use crate::{DiagProbes, Disks, MessageQueues, NodeFacts, NodeInfo, status_map::symbol_refusal};
 use monitor_backends::host::{self, MountedDevice};
 use monitor_event::outcome::Refusal;
-use monitor_model::id::{Identity, Pid};
-use monitor_model::{
-    diagnosis::DiagOrigin, field::NodeField, field::node::NodeRow, id::Ns, sample::BackendKind,
-};
+use monitor_model::{BackendKind, DiagOrigin, Identity, NodeField, NodeRow, Ns, Pid};
 use monitor_omis::Status;
 use monitor_symbols::error::SymbolError;
 use monitor_sys::extents::extents;
-use std::os::fd::AsFd as _;
-use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::MetadataExt as _;
-use std::{collections::BTreeSet, fs::File, io, path::Path};
+use std::{
+    collections::BTreeSet, fs::File, io, os::fd::AsFd as _, os::unix::ffi::OsStringExt as _,
+    os::unix::fs::MetadataExt as _, path::Path,
+};
 
 impl Disks for Linux {
     fn file_layout(&mut self, id: Identity, descriptor: u32) -> Result<FileLayout, Refusal> {

@@ -9,13 +9,12 @@ use monitor_backends::pidfd_watch;
 use monitor_control::LaunchSpec;
 use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::thread::Ticket;
-use monitor_model::id::{Identity, Ns};
+use monitor_model::{Identity, Ns};
 use monitor_omis::{Status, Text, Value};
 use monitor_sys::clock;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, os::unix::ffi::OsStrExt as _, sync::Arc};
 
 /// From one file to the next, at least: an event may occur as often as it will.
 const MIN_INTERVAL: Ns = Ns(1_000_000_000);

@@ -10,7 +10,7 @@ mod pvm;
 mod queue;
 mod sysv;
 
-use monitor_model::id::Pid;
+use monitor_model::Pid;
 use monitor_symbols::error::SymbolError;
 pub use queue::{QueueChange, QueueContent, QueueDetail, QueuedMessage};
 use queue::{Result, unavailable};

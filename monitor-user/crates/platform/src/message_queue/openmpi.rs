@@ -8,7 +8,7 @@
 use super::queue::{
     MAX_CONTENT_BYTES, QueueDetail, QueuedMessage, Result, read_stable, unavailable, walk_ring,
 };
-use monitor_model::id::Pid;
+use monitor_model::Pid;
 use monitor_symbols::{memory::ProcessMemory, resolve::variable};
 use std::path::Path;
 

@@ -3,7 +3,7 @@
 //! In: a process. Out: the length of the one queue that it holds open.
 
 use super::queue::{Result, unavailable};
-use monitor_model::id::Pid;
+use monitor_model::Pid;
 use monitor_symbols::error::SymbolError;
 use monitor_sys::ipc;
 use rustix::fs::{Mode, OFlags};

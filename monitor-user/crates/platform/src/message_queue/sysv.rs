@@ -6,11 +6,10 @@
 use super::queue::{
     MAX_CONTENT_BYTES, MAX_MESSAGES, QueueDetail, QueuedMessage, Result, unavailable,
 };
-use monitor_model::id::Pid;
+use monitor_model::Pid;
 use monitor_symbols::error::SymbolError;
 use monitor_sys::ipc;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::{os::unix::fs::MetadataExt as _, path::Path};
 
 /// The type of a message that is put in: nothing says another one.
 const TYPE: i64 = 1;

@@ -2,19 +2,17 @@
 
 use super::event_insns::{alternatives, call_insns, fetch_insn, param_insns};
 use super::lower::{self, LoweredStep, NameResolver as _, SCRATCH, lower_steps};
-use super::process_sets::processes;
-use super::tracepoints::Tracepoint;
-use super::{Installer, RequestNames, RuleHost};
-use crate::poller::backend_refusal;
-use crate::rule_runner::{CompiledRule, RuleKey};
-use crate::tap::plan::CallPlan;
-use crate::tap::tap_program::TapProgram;
+use super::{Installer, RequestNames, RuleHost, process_sets::processes, tracepoints::Tracepoint};
+use crate::{
+    CompiledRule, RuleKey, poller::backend_refusal, tap::plan::CallPlan,
+    tap::tap_program::TapProgram,
+};
 use monitor_backend::rule::insn::{
     Compare, Insn, RecordOptions, Reg as Slot, StopSets, UserEventId,
 };
 use monitor_backend::rule::{HookPoint, RuleProgram};
 use monitor_event::{node_event::EventKind, outcome::Refusal, right::Tool, tap::Tap};
-use monitor_model::id::Pid;
+use monitor_model::Pid;
 use std::{collections::BTreeSet, sync::Arc};
 
 /// A record that wakes its reader.

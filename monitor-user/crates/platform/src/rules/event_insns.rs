@@ -5,9 +5,8 @@
 
 use super::lower::{self, LoweredStep, SCRATCH};
 use super::tracepoints::Tracepoint;
-use crate::events::PlatformEvent;
-use crate::rule_runner::{CompiledRule, RuleKey};
 use crate::tap::plan::{CallPlan, ValueSlot};
+use crate::{CompiledRule, PlatformEvent, RuleKey};
 use monitor_backend::rule::insn::{
     Builtin, Compare, Insn, RecordOptions, Reg as Slot, StopSets, Width,
 };

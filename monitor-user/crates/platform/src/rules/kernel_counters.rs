@@ -11,7 +11,7 @@ use monitor_backend::rule::{RuleResource, Rules};
 use monitor_backend::{Error, rule::aggregates::GaugeIntegral};
 use monitor_event::action::{KernelCounter, KernelCounterKind, KernelCounterValue};
 use monitor_event::{outcome::Refusal, trace::Trace};
-use monitor_model::{histogram::Histogram, id::Ns};
+use monitor_model::{Histogram, Ns};
 use monitor_omis::Value;
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 //! In: steps, and the resources of what they name. Out: instructions, with numbers that are fetched
 //! just before they are used into registers of their own. Pure.
 
-use super::super::rule_runner::CompiledRule;
+use crate::CompiledRule;
 use monitor_backend::rule::insn::{
     GaugeChange, GaugeId, Insn, MAX_INSNS, Reg as Slot, SignalTarget, TimerId, UserEventId,
 };

@@ -15,10 +15,10 @@ pub mod lower;
 pub mod process_sets;
 pub mod tracepoints;
 
-use super::events::PlatformEvent;
-use super::rule_runner::{CompiledRule, CompiledRules, RuleKey};
-use crate::poller::backend_refusal;
-use crate::tap::tap_program::TapProgram;
+use super::{
+    CompiledRule, CompiledRules, PlatformEvent, RuleKey, poller::backend_refusal,
+    tap::tap_program::TapProgram,
+};
 use event_insns::{EventKey, event_key};
 use kernel_counters::KernelCounters;
 use lower::{LoweredStep, NameResolver};
@@ -26,7 +26,7 @@ use monitor_backend::rule::insn::{GaugeId, UserEventId};
 use monitor_backend::rule::rule_record::{RecordReason, RuleRecord as Record, RunCounts};
 use monitor_backend::rule::{ProgramId, RuleResource, Rules};
 use monitor_event::{action::KernelCounter, outcome::Refusal, right::SessionId};
-use monitor_model::id::{Ns, Pid};
+use monitor_model::{Ns, Pid};
 use process_sets::{HoldSets, ProcessSets};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,12 +1,11 @@
 //! The process sets of rules: one for each session and each named group of processes, and for each
 //! user, the processes that the user's worker traces and those that a signal may stop.
 
-use crate::poller::backend_refusal;
-use crate::rule_runner::RuleTargets;
+use crate::{RuleTargets, poller::backend_refusal};
 use monitor_backend::rule::insn::{ProcessSetId, StopSets};
 use monitor_backend::rule::{Children, RuleResource, Rules};
 use monitor_event::outcome::Refusal;
-use monitor_model::id::{Identity, Pid};
+use monitor_model::{Identity, Pid};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -11,7 +11,7 @@ use monitor_backend::rule::rule_record::RuleRecord as Record;
 use monitor_backend::rule::{HookPoint, RuleProgram};
 use monitor_event::node_event::{EventKind, FollowedActivity, NodeEvent};
 use monitor_event::outcome::EventParam;
-use monitor_model::id::{Identity, Ns, Pid};
+use monitor_model::{Identity, Ns, Pid};
 use monitor_omis::Value;
 use std::collections::BTreeSet;
 

@@ -10,7 +10,7 @@ use super::{TapError, Taps, errno};
 use monitor_backend::rule::insn::{Insn, ProcessSetId, TimerId, TimerScope};
 use monitor_backend::rule::{self, HookPoint, ProgramId, RuleProgram, RuleResource};
 use monitor_event::tap::{Edge, Tap};
-use monitor_model::{credentials::Credentials, id::Pid};
+use monitor_model::{Credentials, Pid};
 use monitor_symbols::signatures::call::{Signature, ValueType};
 use monitor_symbols::{elf::ElfImage, error::SymbolError, site::ProbeSite};
 use std::{collections::HashMap, sync::Arc};

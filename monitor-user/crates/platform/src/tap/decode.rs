@@ -4,8 +4,7 @@
 //! present or absent.
 
 use super::plan::{CallPlan, ValueSlot};
-use monitor_backend::rule::insn::MISSING;
-use monitor_backend::rule::rule_record::RuleRecord as Record;
+use monitor_backend::{rule::insn::MISSING, rule::rule_record::RuleRecord as Record};
 use monitor_symbols::signatures::call::BufferLength;
 use monitor_symbols::signatures::traced_values::{TracedValue, ValueSource};
 

@@ -5,7 +5,7 @@
 //! that the dynamic linker wrote otherwise. Other C libraries do it otherwise, and then there is
 //! none.
 
-use monitor_model::id::Pid;
+use monitor_model::Pid;
 use monitor_symbols::mapped_files::{self, MappedFile};
 use monitor_symbols::{
     error::SymbolError, function::Function, instruction::Load, memory::ProcessMemory,

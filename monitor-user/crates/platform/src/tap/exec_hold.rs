@@ -10,7 +10,7 @@ use monitor_backend as backend;
 use monitor_backend::rule::insn::{Insn, RecordOptions, SignalTarget};
 use monitor_backend::rule::rule_record::RuleRecord as Record;
 use monitor_backend::rule::{self, HookPoint, ProgramId, RuleProgram};
-use monitor_model::id::Pid;
+use monitor_model::Pid;
 use monitor_symbols::{elf::ElfImage, error::SymbolError, object_file::ObjectFile};
 use rustix::process::{Signal, kill_process};
 use std::{collections::HashMap, sync::Arc};

@@ -5,9 +5,8 @@
 //! is new. The process is not held: calls until then are not seen. See `exec_hold` for that.
 
 use super::{Edge, Taps};
-use monitor_backend::rule::HookPoint;
 use monitor_backend::rule::insn::{Insn, RecordOptions};
-use monitor_backend::rule::rule_record::RuleRecord as Record;
+use monitor_backend::{rule::HookPoint, rule::rule_record::RuleRecord as Record};
 use monitor_event::tap::Tap;
 use std::sync::Arc;
 

@@ -24,8 +24,7 @@ use monitor_backend::rule::insn::{Cell, CellKind, LatencyHistogramId, ProcessSet
 use monitor_backend::rule::rule_record::{self, RecordReason, RuleRecord as Record, RunCounts};
 use monitor_backend::rule::{Children, ProgramId, RecordReader, Rules};
 use monitor_event::tap::{Edge, Tap};
-use monitor_model::id::{Ns, Pid};
-use monitor_model::{credentials::Credentials, histogram::Histogram};
+use monitor_model::{Credentials, Histogram, Ns, Pid};
 use monitor_symbols::site::{self, ProbeSite};
 use monitor_symbols::{
     elf::ElfImage, error::SymbolError, function_spec::FunctionSpec, object_file::ObjectFile,
@@ -205,9 +204,9 @@ impl Taps {
     pub fn scan_process(&mut self, pid: Pid) {
         for tap in Vec::from_iter(self.taps.keys().cloned()) {
             match self.attach(&tap, pid) {
-                Ok(_)
-                | Err(TapError::Symbol(SymbolError::NotFound { .. } | SymbolError::Gone { .. })) => {
-                }
+                Ok(_) => {}
+                Err(TapError::Symbol(SymbolError::NotFound { .. })) => {}
+                Err(TapError::Symbol(SymbolError::Gone { .. })) => {}
                 Err(TapError::Symbol(SymbolError::NotLoaded { .. })) => {}
                 Err(error) => tracing::warn!("{} in process {}: {error}", tap.name, pid.0),
             }

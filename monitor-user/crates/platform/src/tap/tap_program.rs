@@ -8,7 +8,7 @@ use super::plan::CallPlan;
 use monitor_backend::rule::ProgramId;
 use monitor_backend::rule::insn::{Insn, ProcessSetId, TimerId};
 use monitor_event::tap::Tap;
-use monitor_model::{credentials::Credentials, id::Pid};
+use monitor_model::{Credentials, Pid};
 use monitor_symbols::site::ProbeSite;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

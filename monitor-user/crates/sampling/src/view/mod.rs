@@ -6,27 +6,19 @@
 
 mod visible_rows;
 
-use super::capability_deps;
 use super::exit_log::{Cursor, ExitLog};
-use super::group::Groups;
-use super::group::rule::GroupRules;
-use super::latency_deltas::LatencyDeltas;
-use super::pipeline::FrameBuilder;
 use super::plan::{COSTLY, Plan};
-use super::select_rows::RowSelector;
 use super::target::{Namespaces, WatchedTargets};
-use super::visibility::Visibility;
+use super::{
+    capability_deps, group::Groups, group::rule::GroupRules, latency_deltas::LatencyDeltas,
+    pipeline::FrameBuilder, select_rows::RowSelector, visibility::Visibility,
+};
 use monitor_backend::Backend;
 use monitor_format::{Layout, OutputFormat, Paint, Viewport};
-use monitor_model::credentials::ProcessFilter;
-use monitor_model::field::ProcessField;
-use monitor_model::histogram::Latencies;
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::rates::Rates;
-use monitor_model::read_spec::{Capability, ReadSpec};
-use monitor_model::sample::{Node, Note, Process, Sample};
-use monitor_model::scope::Scope;
-use monitor_model::status::Refusal;
+use monitor_model::{
+    Capability, Identity, Latencies, Node, Note, Ns, Pid, Process, ProcessField, ProcessFilter,
+    Rates, ReadSpec, Refusal, Sample, Scope,
+};
 use monitor_sys::pidfd::PidFd;
 
 /// A reading that all consumers share.

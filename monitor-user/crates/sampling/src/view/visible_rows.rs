@@ -4,14 +4,11 @@
 //! usage or sort; encoding does.
 
 use super::{Reading, View};
-use crate::target::Absence;
-use crate::visibility;
+use crate::{target::Absence, visibility};
 use monitor_backends::procfs::missing_capabilities;
-use monitor_model::event::SampleEvent;
-use monitor_model::id::{Identity, Ns};
-use monitor_model::read_spec::Capability;
-use monitor_model::sample::{BackendKind, Note, Process, Sample};
-use monitor_model::status::Refusal;
+use monitor_model::{
+    BackendKind, Capability, Identity, Note, Ns, Process, Refusal, Sample, SampleEvent,
+};
 use std::collections::HashSet;
 
 /// How long after an exit its record may arrive: the kernel frees a process some milliseconds

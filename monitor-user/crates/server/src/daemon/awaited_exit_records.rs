@@ -4,7 +4,7 @@
 //! read now, and when to check again. The pidfd reports the exit at once; the final record comes
 //! when the kernel frees the process, after its parent has waited for it.
 
-use monitor_model::id::{Ns, Pid};
+use monitor_model::{Ns, Pid};
 use monitor_monitors::MonitorKey;
 
 /// Time to the first repeated check; it doubles with each check.

@@ -7,7 +7,7 @@ use crate::line::{Arrival, Line, is_request, serve_lines};
 use crate::policy::{Class, Peer, Policy};
 use crate::{limits::ConnectionLimits, outbox::Outbox};
 use monitor_event::right::{ControlGrant, SessionId, Tool};
-use monitor_model::status::{Refusal, Status};
+use monitor_model::{Refusal, Status};
 use monitor_monitors::{Caller, MonitorInput};
 use monitor_protocol::call::{Call, Fault, Tag};
 use monitor_protocol::{Conn, event::Event, reply};

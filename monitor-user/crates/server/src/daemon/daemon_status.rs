@@ -8,12 +8,11 @@ use super::sampler::{SamplerJob, SamplerResult};
 use super::systemd::{self, WatchdogTick};
 use super::{DaemonLoop, reload, with_file_owner};
 use crate::policy::Policy;
-use monitor_model::{id::Ns, read_spec::Capability, scope::Scope, status::Refusal};
+use monitor_model::{Capability, Ns, Refusal, Scope};
 use monitor_monitors::MonitorInput;
 use monitor_protocol::{Conn, call::Tag, status::DaemonStatus};
 use monitor_sampling::{budget, capability_deps};
-use std::collections::BTreeMap;
-use std::sync::{Arc, atomic::Ordering};
+use std::{collections::BTreeMap, sync::Arc, sync::atomic::Ordering};
 
 impl DaemonLoop {
     pub(super) fn sampler_result(&mut self, result: SamplerResult) -> Option<MonitorInput> {

@@ -5,7 +5,7 @@ use super::DaemonLoop;
 use super::sampler::{DueReads, SamplerJob};
 use monitor_cluster::message::{Message, RequestMessage};
 use monitor_cluster::{ClusterOutput, bus::BusMessage};
-use monitor_model::{id::Ns, request::RankTarget};
+use monitor_model::{Ns, RankTarget};
 use monitor_monitors::{Answer, MonitorInput, MonitorOutput, ReadRequest, ServiceQuery};
 use monitor_omis::Node;
 use monitor_sys::clock;

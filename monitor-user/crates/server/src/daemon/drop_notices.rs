@@ -4,7 +4,7 @@
 //! room again, a line with the number of dropped replies, before any later reply.
 
 use crate::outbox::Outbox;
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::Status;
 use monitor_protocol::Conn;
 use std::{collections::HashMap, sync::Arc};

@@ -3,7 +3,7 @@
 //! Each call runs on a thread of its own pool: a file system that does not answer delays one file
 //! watch, and no other call and no reading.
 
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_monitors::{FileToStat, MonitorInput};
 use monitor_sampling::file_watch::{FileStat, StatFailure};
 use monitor_sys::fsuid;

@@ -3,8 +3,7 @@
 
 use super::config::FlightConfig;
 use monitor_backends::host;
-use monitor_model::id::Ns;
-use monitor_model::status::{Refusal, Status};
+use monitor_model::{Ns, Refusal, Status};
 use monitor_protocol::{answer::FlightPart, params};
 use monitor_recording::{FlightBuffer, FlightCursor, Header};
 use monitor_sampling::consumer::Consumer;

@@ -11,7 +11,7 @@ use crate::policy::{Class, Peer, Policy};
 use crate::{line::Arrival, outbox::Outbox};
 use monitor_event::right::Tool;
 use monitor_format::exposition::Encoding;
-use monitor_model::read_spec::Capability;
+use monitor_model::Capability;
 use monitor_monitors::MonitorInput;
 use monitor_protocol::{Conn, call::Tag};
 use monitor_sampling::visibility::Visibility;

@@ -25,7 +25,7 @@ mod timer;
 
 pub use settings::{Endpoint, Settings};
 
-use crate::{http, line::Arrival, policy::Policy, socket::SocketListener};
+use super::{http, line::Arrival, policy::Policy, socket::SocketListener};
 use clients::{ClientInput, Clients};
 use config::Config;
 use files::FileReads;
@@ -34,7 +34,7 @@ use loopback::LoopbackSessions;
 use monitor_backend::Backend;
 use monitor_cluster::bus::{Bus, BusMessage};
 use monitor_cluster::{Cluster, scope::Node};
-use monitor_model::{read_spec::Capability, sample::Note};
+use monitor_model::{Capability, Note};
 use monitor_monitors::{MonitorEngine, MonitorInput, UserLimits};
 use monitor_platform::linux::recorder::ServiceConfig;
 use monitor_protocol::{Conn, call::Tag};
@@ -44,8 +44,7 @@ use monitor_sys::fsuid;
 use request_thread::{Outgoing, PlatformLinks, RequestThread};
 use sampler::{Sampler, SamplerResult};
 use self_usage::SelfUsage;
-use std::sync::{Arc, atomic::AtomicBool};
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, sync::atomic::AtomicBool, time::Duration};
 use systemd::{Watchdog, WatchdogTick};
 use timer::Timer;
 use tokio::net::UnixStream;

@@ -10,24 +10,21 @@ use monitor_backends::select::BackendChoice;
 use monitor_cluster::message::RequestMessage;
 use monitor_cluster::request::{ClusterRequests, RequestOutput};
 use monitor_event::right::Tool;
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::{Dialect, Node};
-use monitor_platform::EventSource;
-use monitor_platform::linux::Linux;
-use monitor_platform::linux::recorder::ServiceConfig;
+use monitor_platform::{EventSource, linux::Linux, linux::recorder::ServiceConfig};
 use monitor_protocol::{Conn, call::Tag, reply};
 use monitor_sampling::visibility::Visibility;
 use monitor_services::requests::{EngineInput, RequestLimits};
 use monitor_services::{context::ClusterMember, diag::DiagSettings};
 use monitor_sys::clock;
-
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::{
     collections::HashMap, io, os::fd::OwnedFd, sync::Arc, thread::JoinHandle, time::Duration,
 };
-use tokio::sync::{Notify, mpsc::UnboundedSender};
+use tokio::{sync::Notify, sync::mpsc::UnboundedSender};
 
 /// Bytes of lines that may wait for the thread; beyond that, connections are not read.
 const QUEUE_BYTES: usize = 8 << 20;

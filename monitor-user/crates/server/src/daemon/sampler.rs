@@ -9,9 +9,7 @@ use crate::{http::AccessLevel, metrics};
 use monitor_backend::Backend;
 use monitor_backends::{host::Host, pidfd_watch};
 use monitor_format::exposition::Encoding;
-use monitor_model::{
-    probe::Probe, read_spec::Capability, request::RankTarget, sample::Note, status::Refusal,
-};
+use monitor_model::{Capability, Note, Probe, RankTarget, Refusal};
 use monitor_monitors::{MonitorKey, ReadRequest};
 use monitor_protocol::{
     Conn, answer::FlightPart, call::Tag, doctor::DoctorReport, params, status::DaemonStatus,

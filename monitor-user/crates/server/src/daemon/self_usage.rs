@@ -3,8 +3,7 @@
 //! In: counts of the probes from the sampler thread, and each sample as it is sent. Out: windows
 //! for the budget, numbers for `status`. This measures; the budget decides.
 
-use monitor_model::histogram::{Histogram, Percentiles};
-use monitor_model::{id::Ns, probe::Probe, read_spec::Capability};
+use monitor_model::{Capability, Histogram, Ns, Percentiles, Probe};
 use monitor_protocol::status::{self, DaemonStatus};
 use monitor_sampling::budget::{Budget, BudgetChange, BudgetLimits, BudgetUsage};
 use monitor_sys::{clock, memory};

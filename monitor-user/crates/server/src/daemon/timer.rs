@@ -3,7 +3,7 @@
 //! Ticks use a timerfd: the timer of tokio counts milliseconds and rounds up twice, and a late
 //! tick has less time left to share its reading with other monitors.
 
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_sys::{clock, readable, timer};
 use std::{io, os::fd::OwnedFd, time::Duration};
 use tokio::io::unix::AsyncFd;

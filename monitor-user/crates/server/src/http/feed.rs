@@ -16,8 +16,7 @@ use bytes::Bytes;
 use monitor_sampling::expression::Expression;
 use serde_json::{Value, json, value::RawValue};
 use std::sync::{Arc, Mutex};
-use tokio::sync::broadcast::{self, error::RecvError};
-use tokio::sync::mpsc;
+use tokio::{sync::broadcast, sync::broadcast::error::RecvError, sync::mpsc};
 
 /// Changes that may be queued for a viewer.
 const BACKLOG: usize = 8;

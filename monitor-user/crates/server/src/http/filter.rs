@@ -7,7 +7,7 @@
 use super::message::{frame, value};
 use super::table::{COLUMNS, Row};
 use bytes::Bytes;
-use monitor_model::field::{Category, FieldValue, ProcessField};
+use monitor_model::{Category, FieldValue, ProcessField};
 use monitor_sampling::expression::{self, Expression, ParseError, SHORT, Subject};
 use percent_encoding::percent_decode_str;
 use serde_json::json;

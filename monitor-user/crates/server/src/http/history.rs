@@ -7,9 +7,7 @@
 
 use super::message::{Message, number, value};
 use super::{listen::AccessLevel, loopback::LoopbackClient, state::ListenerState};
-use monitor_model::field::{Category, NodeField, ProcessField};
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::{rates, sample::Sample};
+use monitor_model::{Category, Identity, NodeField, Ns, Pid, ProcessField, Sample, rates};
 use monitor_protocol::answer::FlightPart;
 use monitor_recording::{Error, Recording};
 use rustix::fs::{MemfdFlags, memfd_create};

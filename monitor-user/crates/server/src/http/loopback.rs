@@ -11,7 +11,7 @@ use monitor_format::exposition::Encoding;
 use monitor_protocol::Conn;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use tokio::sync::{mpsc::Sender, oneshot};
+use tokio::{sync::mpsc::Sender, sync::oneshot};
 
 /// Bytes of samples that may wait in its outbox.
 const QUEUE_BYTES: usize = 4 << 20;

@@ -5,7 +5,7 @@
 
 use super::message::value;
 use crate::lock::lock;
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_recording::Span;
 use serde_json::json;
 use std::path::{Path, PathBuf};

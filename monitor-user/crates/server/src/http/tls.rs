@@ -6,9 +6,12 @@
 use super::listen::Listen;
 use std::{io, path::Path, sync::Arc};
 use tokio::net::TcpStream;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
-use tokio_rustls::rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::{
+    TlsAcceptor, rustls::pki_types::pem::PemObject, rustls::server::WebPkiClientVerifier,
+    server::TlsStream,
+};
 
 /// The TLS acceptor of the listener.
 #[derive(Clone)]

@@ -4,7 +4,7 @@
 //! that go backward add nothing.
 
 use monitor_backend::{rule::aggregates::GaugeIntegral as Kernel, rule::insn::GaugeChange};
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 
 /// A gauge and its integral over time.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use monitor_event::Trace;
 use monitor_event::action::{
     EXTREMES, KernelCounter, KernelCounterKind, KernelCounterValue, Operand, Step,
 };
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::{Expr, Value, Var};
 use monitor_platform::Platform;
 

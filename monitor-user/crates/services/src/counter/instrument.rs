@@ -5,7 +5,7 @@
 use super::{gauge_integral::GaugeIntegral, stopwatch::Stopwatch, summary::Summary};
 use monitor_backend::rule::insn::{GaugeChange, TimerScope};
 use monitor_event::{Refusal, Trace};
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::{Status, Text, Value};
 
 /// The kind of an instrument.

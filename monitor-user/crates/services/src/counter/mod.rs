@@ -20,9 +20,7 @@ mod stopwatch;
 mod summary;
 pub mod update;
 
-use super::context::CallContext;
-use super::spec::{ExecutionLevel, ServiceSpec};
-use crate::spec::param;
+use super::{CallContext, ExecutionLevel, ServiceSpec, spec::param};
 use instrument::Instrument;
 use monitor_event::Refusal;
 use monitor_omis::Value;

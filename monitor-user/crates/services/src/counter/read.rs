@@ -6,7 +6,7 @@ use crate::{
     CallContext, ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec, spec, spec::param,
 };
 use monitor_event::{CallResult, Refusal, trace, trace::Record};
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::{Status, Value, param_type::ParamType};
 
 /// The services.

@@ -5,7 +5,7 @@
 
 use super::instrument::{Instrument, InstrumentKind};
 use monitor_event::{Refusal, SessionId, node_event::FIRST_SHARED};
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::{Status, Text, Value, number::Int};
 use std::collections::BTreeMap;
 

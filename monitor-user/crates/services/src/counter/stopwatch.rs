@@ -5,7 +5,7 @@
 
 use super::summary::Summary;
 use monitor_backend::rule::insn::TimerScope;
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use std::collections::HashMap;
 
 /// Maximum number of running times.

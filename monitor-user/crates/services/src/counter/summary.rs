@@ -3,7 +3,7 @@
 //! In: numbers, or histogram buckets. Out: the statistics. Knows no unit.
 
 use monitor_backend::rule::aggregates::ValueHistogram as Numbers;
-use monitor_model::quantiles::Quantiles;
+use monitor_model::Quantiles;
 
 /// The percentiles that are returned.
 pub const PERCENTS: [f64; 4] = [50.0, 90.0, 99.0, 99.9];

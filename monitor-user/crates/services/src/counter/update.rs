@@ -5,7 +5,7 @@ use super::{BLANK, NAME, in_kernel, instrument::Instrument, named, stopwatch::St
 use crate::{CallContext, Handler, Outcome, ServiceSpec, spec::param};
 use monitor_backend::rule::insn::{GaugeChange, TimerScope};
 use monitor_event::{CallResult, Refusal};
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Value};
 

@@ -6,8 +6,7 @@
 use super::dedup::Dedup;
 use super::throttle::{Threshold, Throttle};
 use monitor_event::{Refusal, SessionId};
-use monitor_model::diagnosis::{DiagOrigin, DiagReason, Diagnosis};
-use monitor_model::id::{Identity, Ns};
+use monitor_model::{DiagOrigin, DiagReason, Diagnosis, Identity, Ns};
 use monitor_omis::Status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

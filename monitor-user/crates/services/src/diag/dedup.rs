@@ -4,8 +4,7 @@
 //! the job collected into one line per interval. Further ones of the first process pass through:
 //! its thresholds limit them.
 
-use monitor_model::diagnosis::{DiagReason, Diagnosis};
-use monitor_model::id::{Ns, Pid};
+use monitor_model::{DiagReason, Diagnosis, Ns, Pid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use super::{DiagEvent, ProbeSelection, Threshold};
 use crate::{CallContext, Handler, Outcome, ResultSpec, ServiceSpec, spec::param};
 use monitor_event::{CallResult, EventFilter, EventKind, Refusal, Right};
 use monitor_format::diagnosis::{DIAG_FORMATS, DiagFormat};
-use monitor_model::id::{Identity, Ns};
+use monitor_model::{Identity, Ns};
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Text, Value};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! In: counts with their time. Out: the count to report now, and when to check again. The clock is
 //! monotonic.
 
-use monitor_model::{diagnosis::DiagReason, id::Ns};
+use monitor_model::{DiagReason, Ns};
 
 /// The thresholds C and T.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

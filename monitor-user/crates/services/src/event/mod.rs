@@ -10,7 +10,7 @@ pub mod scheduling;
 pub mod signal;
 pub mod stop;
 
-use super::context::CallContext;
+use super::CallContext;
 use monitor_event::{EventFilter, EventKind, Predicate, ProcessSelector, Refusal};
 use monitor_omis::Value;
 

@@ -5,8 +5,7 @@
 
 use super::json_value;
 use monitor_event::{EventKind, EventParam, NodeEvent, Refusal, SessionId, Ticket};
-use monitor_model::id::{Identity, Ns};
-use monitor_model::status::Status as Said;
+use monitor_model::{Identity, Ns, status::Status as Said};
 use monitor_omis::{Status, Value};
 use monitor_platform::PlatformEvent;
 use monitor_protocol::event::{Alert, Event};

@@ -5,7 +5,7 @@ use crate::{
     CallContext, ExecutionLevel, FlagSpec, Handler, Outcome, ResultSpec, ServiceSpec, spec,
 };
 use monitor_event::{CallResult, Refusal, Right};
-use monitor_model::{field::ProcessField as F, sample::Process};
+use monitor_model::{Process, field::ProcessField as F};
 use monitor_omis::{Status, Text, Value, param_type::ParamType};
 
 /// The services.

@@ -7,9 +7,7 @@ pub mod register;
 pub mod start;
 pub mod stop;
 
-use super::context::{CallContext, Outcome};
-use super::spec::{ExecutionLevel, ServiceSpec};
-use crate::spec::param;
+use super::{CallContext, ExecutionLevel, Outcome, ServiceSpec, spec::param};
 use monitor_event::{ActionReport, CallResult, Refusal, Right};
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Value};

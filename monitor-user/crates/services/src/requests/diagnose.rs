@@ -7,8 +7,7 @@ use super::{RequestEngine, Turn};
 use crate::diag::{DiagEvent, Threshold};
 use monitor_event::{Edge, EventKind, EventParam, NodeEvent, SessionId, Tap};
 use monitor_format::diagnosis::{DIAG_FORMATS, DiagFormat};
-use monitor_model::diagnosis::Diagnosis;
-use monitor_model::id::{Identity, Ns};
+use monitor_model::{Diagnosis, Identity, Ns};
 use monitor_omis::{Text, Value};
 use std::{collections::BTreeSet, sync::Arc};
 

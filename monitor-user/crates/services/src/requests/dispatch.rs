@@ -9,8 +9,7 @@ use super::{
     shared_state::RaisedEvent, stored::StoredRequest,
 };
 use monitor_event::{EventKind, EventParam, NodeEvent, Refusal, SessionId};
-use monitor_model::id::{Identity, Ns};
-use monitor_model::sample::Process;
+use monitor_model::{Identity, Ns, Process};
 use monitor_omis::{Answer, Reply, RequestId, Status, Value};
 use monitor_platform::{PlatformEvent, RuleKey};
 use std::collections::BTreeSet;

@@ -3,7 +3,7 @@
 use super::{bind_vars::EventBindings, compile::ActionIndex, packet::PacketBody};
 use crate::{Registry, timeouts};
 use monitor_event::{CallResult, HeldThread, Refusal, SessionId};
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::{Basic, Dialect, Node, Request, Stage, Status, Value, unify::AnswerSet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

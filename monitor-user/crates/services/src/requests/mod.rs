@@ -34,11 +34,11 @@ mod tests;
 pub use packet::{ClientReply, Packet, PacketBody, PacketReply, PartId};
 pub use shared_state::RequestLimits;
 
-use crate::{PendingCall, context::ClusterMember, diag::DiagSettings};
+use super::{PendingCall, context::ClusterMember, diag::DiagSettings};
 use execution::Execution;
 use migrate::Migrations;
 use monitor_event::{EventKind, FollowedActivity, SessionId, Ticket, Tool};
-use monitor_model::id::{Identity, Ns};
+use monitor_model::{Identity, Ns};
 use monitor_omis::{Dialect, Node, parse, print};
 use monitor_platform::{Platform, PlatformEvent, WatchedProcesses};
 use monitor_protocol::Conn;

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{CallContext, Handler, Outcome, ServiceSpec, external_service::EXTERNAL_SERVICE};
 use monitor_event::{ActionReport, CallResult, ProcessResults, Refusal, SessionId, Target, Ticket};
-use monitor_model::id::Identity;
+use monitor_model::Identity;
 use monitor_omis::{
     Answer, Basic, Fault, Name, Reply, Request, RequestId, Status, Text, Value, param_type,
 };

@@ -8,7 +8,7 @@ use super::packet::{ClientReply, Packet, PacketBody, PacketReply, PartId, Result
 use super::{EngineOutput, RequestEngine, Turn, bind_vars::bound_values};
 use crate::timeouts;
 use monitor_event::{CallResult, Refusal, SessionId};
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::route::{Route, route};
 use monitor_omis::{Basic, Node, NodeRef, Reply, Request, Status, Value, unify::AnswerSet};
 

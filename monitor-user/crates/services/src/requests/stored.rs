@@ -3,7 +3,7 @@
 use super::compile::ActionIndex;
 use crate::{ExecutionLevel, Registry};
 use monitor_event::{EventFilter, EventKind, ExecutionPlace, NodeEvent, Refusal};
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::{Basic, Name, Request, RequestId, Stage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use super::{EngineInput, EngineOutput, RequestEngine, RequestLimits};
 use crate::{context::ClusterMember, timeouts};
 use monitor_event::right::{SessionId, Tool};
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::{Dialect, Node};
 use monitor_platform::fake::FakePlatform;
 

@@ -6,7 +6,7 @@ pub mod number;
 pub mod scope;
 
 use monitor_event::{EventKind, NodeEvent, Refusal, Right, Tool};
-use monitor_model::{id::Identity, sample::Process};
+use monitor_model::{Identity, Process};
 use monitor_omis::{Dialect, Status, Value};
 use number::ProcessNumbers;
 use scope::Scope;

@@ -4,7 +4,7 @@
 //! number is one above all pids, so that an old number never names another process.
 
 use monitor_event::EventParam;
-use monitor_model::id::Identity;
+use monitor_model::Identity;
 use monitor_omis::Value;
 use std::collections::{HashMap, VecDeque};
 

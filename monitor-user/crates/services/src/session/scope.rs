@@ -3,8 +3,7 @@
 //! In: identities, creations, exits. Out: whether a process is attached. The caller reads the
 //! command names and cgroups that patterns match.
 
-use monitor_model::id::{Identity, Ns, is_same};
-use monitor_model::sample::Process;
+use monitor_model::{Identity, Ns, Process, id::is_same};
 use monitor_sampling::filter::Filter;
 use std::collections::BTreeSet;
 

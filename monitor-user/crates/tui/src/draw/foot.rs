@@ -5,8 +5,7 @@ use crate::key::{self, BINDINGS};
 use crate::state::prompt::{Prompt, PromptPurpose};
 use crate::state::{Areas, Panel, ScreenState};
 use crate::theme::Role;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::{buffer::Buffer, layout::Rect};
 use unicode_width::UnicodeWidthStr;
 
 /// Draws the last lines.

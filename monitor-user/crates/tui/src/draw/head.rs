@@ -2,18 +2,16 @@
 //! interfaces with their history.
 
 use super::line::{LineWriter, level, width};
-use crate::feed_source::PlaybackPos;
-use crate::state::ScreenState;
 use crate::state::layout::{Cpus, cpus};
-use crate::state::row::counts;
 use crate::state::trend::{KEPT, busy, memory};
 use crate::theme::{Role, Theme};
+use crate::{feed_source::PlaybackPos, state::ScreenState, state::row::counts};
 use monitor_format::human;
-use monitor_model::field::{Category, CpuField, DiskField, NetField, NodeField, Row};
-use monitor_model::sample::{BackendKind, Device, Node};
+use monitor_model::{
+    BackendKind, Category, CpuField, Device, DiskField, NetField, Node, NodeField, Row,
+};
 use monitor_protocol::doctor::CapabilityReport;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::{buffer::Buffer, layout::Rect};
 use std::fmt::Write;
 
 /// Draws the lines above the table.

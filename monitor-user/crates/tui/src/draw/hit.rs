@@ -1,10 +1,9 @@
 //! The target of a mouse click.
 
 use super::{foot, pane, panel, table};
-use crate::key::Action;
-use crate::state::layout::centered;
 use crate::state::{Panel, ScreenState, Tab};
-use monitor_model::field::ProcessField;
+use crate::{key::Action, state::layout::centered};
+use monitor_model::ProcessField;
 use ratatui::layout::{Position, Rect};
 
 /// What can be clicked on.

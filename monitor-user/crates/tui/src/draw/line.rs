@@ -1,9 +1,7 @@
 //! Writes one line of the screen from left to right, clipped at its end.
 
 use crate::theme::{Role, Theme};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::{buffer::Buffer, layout::Rect, style::Style};
 use std::borrow::Cow;
 use unicode_width::UnicodeWidthStr;
 

@@ -13,12 +13,10 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use super::state::layout::MIN_SIZE;
 use super::state::{Panel, ScreenState};
-use super::theme::Role;
+use super::{state::layout::MIN_SIZE, theme::Role};
 use line::LineWriter;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::{buffer::Buffer, layout::Rect};
 
 /// Draws a frame into an empty buffer.
 pub fn draw(state: &ScreenState, buffer: &mut Buffer) {

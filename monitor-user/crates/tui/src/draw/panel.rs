@@ -1,22 +1,19 @@
 //! Boxes over the table: lists, confirmations, the help, and the state of the probes.
 
 use super::line::LineWriter;
-use crate::feed_source::Usage;
 use crate::key::{BINDINGS, names};
-use crate::process_action::ProcessAction;
-use crate::state::ScreenState;
-use crate::state::layout::centered;
 use crate::state::menu::{Menu, MenuPurpose};
-use crate::theme::Role;
-use monitor_format::human;
-use monitor_format::wrap::wrap;
-use monitor_model::field::Category;
+use crate::{
+    feed_source::Usage, process_action::ProcessAction, state::ScreenState, state::layout::centered,
+    theme::Role,
+};
+use monitor_format::{human, wrap::wrap};
+use monitor_model::Category;
 use monitor_protocol::doctor::CapabilityReport;
 use monitor_sampling::expression::SHORT;
-use ratatui::buffer::Buffer;
 use ratatui::layout::{Margin, Rect, Size};
-use ratatui::symbols::border;
 use ratatui::widgets::{Block, Clear, Widget};
+use ratatui::{buffer::Buffer, symbols::border};
 use unicode_width::UnicodeWidthStr;
 
 /// The width of a list in cells.

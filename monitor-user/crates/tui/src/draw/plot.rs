@@ -1,18 +1,12 @@
 //! Plots: the history of a process in braille, and histograms by powers of two.
 
 use super::line::LineWriter;
-use crate::state::ScreenState;
 use crate::state::trend::{KEPT, PLOTTED, Series};
-use crate::theme::Role;
+use crate::{state::ScreenState, theme::Role};
 use monitor_format::human;
-use monitor_model::field::{Category, Unit};
-use monitor_model::histogram::Histogram;
-use monitor_model::id::Identity;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::symbols::Marker;
-use ratatui::widgets::Widget;
+use monitor_model::{Category, Histogram, Identity, Unit};
 use ratatui::widgets::canvas::{Canvas, Line as Segment};
+use ratatui::{buffer::Buffer, layout::Rect, symbols::Marker, widgets::Widget};
 
 /// Draws the history of a process: a plot for each field.
 pub fn history(state: &ScreenState, id: Identity, area: Rect, buffer: &mut Buffer) {

@@ -1,16 +1,13 @@
 //! The table: column titles and rows.
 
 use super::line::LineWriter;
-use crate::column;
 use crate::state::{Areas, RowMark, RowSource, ScreenRow, ScreenState};
-use crate::theme::Role;
-use monitor_model::field::{Category, FieldValue, GroupField, ProcessField, Unit};
-use monitor_model::group::{Group, aggregation};
-use monitor_model::sample::Process;
+use crate::{column, theme::Role};
+use monitor_model::{
+    Category, FieldValue, Group, GroupField, Process, ProcessField, Unit, group::aggregation,
+};
 use monitor_sampling::order::Direction;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::{buffer::Buffer, layout::Rect, style::Style};
 use unicode_width::UnicodeWidthStr;
 
 /// Cells of the counts of a group.

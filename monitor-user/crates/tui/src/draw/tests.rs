@@ -4,14 +4,12 @@
 //! `MONITOR_BLESS=1 cargo test` writes the files; the diff shows what changed.
 
 use super::draw;
-use crate::feed_source::FeedEvent;
-use crate::state::ScreenInput;
 use crate::state::tests::fixture::{Fixture, rules};
 use crate::theme::{Palette, Theme};
+use crate::{feed_source::FeedEvent, state::ScreenInput};
 use crossterm::event::KeyCode::{BackTab, Down, Enter, Esc, Tab};
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
+use ratatui::{buffer::Buffer, layout::Rect};
 use std::path::Path;
 
 fn frame(fixture: &Fixture) -> Buffer {

@@ -3,18 +3,13 @@
 
 use super::menu::{self, Menu, MenuChoice, MenuEntry, MenuPurpose, MenuResult};
 use super::prompt::{self, Prompt, PromptPurpose, PromptResult};
-use super::row::RowSource;
-use super::{Condition, Effect, Panel, ScreenState, Tab};
-use crate::key::Action;
+use super::{Condition, Effect, Panel, ScreenState, Tab, row::RowSource};
 use crate::process_action::{ActionKind, ProcessAction};
-use crate::{column, rule};
+use crate::{column, key::Action, rule};
 use crossterm::event::{KeyCode, KeyEvent};
 use monitor_format::human;
-use monitor_model::field::{Category, ProcessField};
-use monitor_model::group::{GroupBy, NONE};
-use monitor_model::id::Identity;
-use monitor_sampling::expression;
-use monitor_sampling::order::Order;
+use monitor_model::{Category, GroupBy, Identity, ProcessField, group::NONE};
+use monitor_sampling::{expression, order::Order};
 
 impl ScreenState {
     /// The list that a key opens; `None` if it does not apply.

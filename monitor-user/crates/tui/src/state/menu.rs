@@ -2,10 +2,7 @@
 
 use crate::rule::Rule;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use monitor_model::event::Signal;
-use monitor_model::field::{Category, ProcessField};
-use monitor_model::group::GroupBy;
-use monitor_model::id::Identity;
+use monitor_model::{Category, GroupBy, Identity, ProcessField, Signal};
 
 /// What a list is for.
 #[derive(Clone, Debug, PartialEq)]

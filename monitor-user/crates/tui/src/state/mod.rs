@@ -18,21 +18,16 @@ pub use layout::Areas;
 pub use row::{Cursor, RowId, RowMark, RowSource, ScreenRow};
 pub use view::{Condition, Tab, View};
 
-use super::column;
 use super::feed_source::{FeedEvent, Update};
-use super::process_action::ProcessAction;
 use super::rule::{RuleRequest, Rules};
-use super::theme::Theme;
 use super::view_query::{self, ViewQuery};
+use super::{column, process_action::ProcessAction, theme::Theme};
 use crossterm::event::{KeyEvent, MouseEvent};
 use menu::Menu;
-use monitor_model::field::ProcessField;
-use monitor_model::sample::{Note, Process};
+use monitor_model::{Note, Process, ProcessField};
 use prompt::Prompt;
 use ratatui::layout::Size;
-use std::collections::HashSet;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::HashSet, sync::Arc, time::Duration};
 use trend::Trends;
 
 /// Rows that are requested from a daemon beyond the visible ones.

@@ -1,15 +1,14 @@
 //! Keys and the mouse: the wheel moves the cursor; a click selects a row, a sort column, a page of
 //! the details, a key in the last line, or an entry of a list.
 
-use super::menu::MenuResult;
 use super::prompt::{self, Prompt};
-use super::{Effect, PERIODS, Panel, ScreenState};
+use super::{Effect, PERIODS, Panel, ScreenState, menu::MenuResult};
 use crate::draw::hit::{self, ClickTarget};
 use crate::key::{self, Action};
 use crossterm::event::{
     KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
-use monitor_model::field::ProcessField;
+use monitor_model::ProcessField;
 use monitor_sampling::order::{Direction, Order};
 
 /// More lines than any panel has; drawing stops at the last line.

@@ -1,7 +1,7 @@
 //! The prompt: a line in which a condition, a nice value or an event is typed.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use monitor_model::id::Identity;
+use monitor_model::Identity;
 use monitor_sampling::expression::{self, Expression, ParseError};
 
 /// What a prompt is for.

@@ -6,10 +6,7 @@
 
 use super::View;
 use super::tree::{self, TreePos};
-use monitor_model::field::ProcessField;
-use monitor_model::id::Identity;
-use monitor_model::rates::Rates;
-use monitor_model::sample::Process;
+use monitor_model::{Identity, Process, ProcessField, Rates};
 use monitor_sampling::order::{self, Order};
 use std::sync::Arc;
 

@@ -3,8 +3,7 @@
 //! In: processes, the order of siblings, and a condition. Out: the matching processes with all
 //! their ancestors, each after its parent. A process whose parent is not listed is a root.
 
-use monitor_model::field::ProcessField;
-use monitor_model::sample::Process;
+use monitor_model::{Process, ProcessField};
 use std::collections::HashMap;
 
 /// The largest depth that is drawn.

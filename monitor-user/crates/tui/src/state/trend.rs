@@ -4,10 +4,9 @@
 //! and is dropped some time after it was last visible.
 
 use crate::feed_source::Update;
-use monitor_model::field::{CpuField, DiskField, NetField, NodeField, ProcessField};
-use monitor_model::id::Identity;
-use monitor_model::rates::Rates;
-use monitor_model::sample::{Node, Process};
+use monitor_model::{
+    CpuField, DiskField, Identity, NetField, Node, NodeField, Process, ProcessField, Rates,
+};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
 //! The settings of the view.
 
-use monitor_model::field::ProcessField;
-use monitor_model::group::GroupBy;
+use monitor_model::{GroupBy, ProcessField};
 use monitor_sampling::expression::{Expression, Subject};
 use monitor_sampling::order::{Direction, Order};
 use std::time::Duration;

@@ -9,7 +9,7 @@ use monitor_backend::rule::insn::{
 };
 use monitor_ebpf::abi::rule::opcode::{self, EncodedInsn, record_flags};
 use monitor_ebpf::abi::rule::{EncodedProgram, NO_CREDENTIALS};
-use monitor_model::credentials::Credentials;
+use monitor_model::Credentials;
 
 /// Options of a program besides its instructions, as the kernel stores them.
 #[derive(Clone, Copy, Debug)]

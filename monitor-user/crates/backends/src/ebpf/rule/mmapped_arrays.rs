@@ -10,12 +10,11 @@ use monitor_backend::rule::aggregates::{GaugeIntegral, TraceRecord, TraceRecords
 use monitor_backend::rule::insn::{
     Cell, CellKind, GaugeChange, GaugeId, TraceId, ValueHistogramId,
 };
+use monitor_ebpf::abi::rule::gauge::GaugeSums;
 use monitor_ebpf::abi::rule::trace::{MAX_VALUES, ROWS, WORDS};
 use monitor_ebpf::abi::rule::value_histogram::{self, BUCKETS};
-use monitor_ebpf::abi::rule::{
-    self as abi, MAX_GAUGES, MAX_TRACES, MAX_VALUE_HISTOGRAMS, gauge::GaugeSums,
-};
-use monitor_model::id::Ns;
+use monitor_ebpf::abi::rule::{self as abi, MAX_GAUGES, MAX_TRACES, MAX_VALUE_HISTOGRAMS};
+use monitor_model::Ns;
 use monitor_sys::mmapped_array::MmappedArray;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::Ordering::{Acquire, SeqCst};

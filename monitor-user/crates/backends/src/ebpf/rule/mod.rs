@@ -13,8 +13,7 @@ mod process_sets;
 mod ring;
 pub mod uprobe_selftest;
 
-use super::kernel::Kernel;
-use super::object::Object;
+use super::{kernel::Kernel, object::Object};
 use encode::ProgramOptions;
 use hooks::{Hooks, Link};
 use id_pool::IdPool;
@@ -32,7 +31,7 @@ use monitor_ebpf::abi::rule::{
     self as abi, MAX_CELLS, MAX_GAUGES, MAX_LATENCY_HISTOGRAMS, MAX_PROGRAMS, MAX_SETS, MAX_TIMERS,
     MAX_TRACES, MAX_VALUE_HISTOGRAMS, hook, value_histogram,
 };
-use monitor_model::{histogram::Histogram, id::Pid};
+use monitor_model::{Histogram, Pid};
 use monitor_sys::membarrier;
 use ring::Ring;
 use std::collections::BTreeMap;

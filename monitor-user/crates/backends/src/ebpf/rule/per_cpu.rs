@@ -5,7 +5,7 @@ use crate::ebpf::object::Object;
 use monitor_backend::Error;
 use monitor_backend::rule::insn::{Cell, CellKind, LatencyHistogramId};
 use monitor_ebpf::abi::{histogram, rule as abi};
-use monitor_model::histogram::Histogram;
+use monitor_model::Histogram;
 
 /// Initial value of a cell.
 const fn initial(kind: CellKind) -> i64 {

@@ -9,7 +9,7 @@ use crate::ebpf::object::{Object, Record};
 use aya::maps::{HashMap as Table, MapData};
 use monitor_backend::{Error, rule::insn::ProcessSetId};
 use monitor_ebpf::abi::rule::{BY_USER_SPACE, DEPARTURES, MEMBERS, SetMembership};
-use monitor_model::id::Pid;
+use monitor_model::Pid;
 use monitor_sys::{namespace::has_host_pids, pidfd::PidFd};
 
 type Members<'a> = Table<&'a mut MapData, u32, Record<SetMembership>>;

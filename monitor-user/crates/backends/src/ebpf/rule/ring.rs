@@ -10,8 +10,7 @@ use monitor_ebpf::abi::rule::NO_CREDENTIALS;
 use monitor_ebpf::abi::rule::record::{
     FRAMES, KIND_PROCESS_STOP, KIND_RECORD, KIND_STORM, KIND_THREAD_STOP, LongRecord, ShortRecord,
 };
-use monitor_model::credentials::Credentials;
-use monitor_model::id::{Identity, Ns, Pid};
+use monitor_model::{Credentials, Identity, Ns, Pid};
 use std::os::fd::{AsFd, BorrowedFd};
 use zerocopy::FromBytes;
 

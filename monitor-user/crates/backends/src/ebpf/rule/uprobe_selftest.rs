@@ -9,8 +9,7 @@ use crate::ebpf::health;
 use monitor_backend::Error;
 use monitor_backend::rule::insn::{CellKind, Insn};
 use monitor_backend::rule::{HookPoint, RuleProgram, Rules as _, Site};
-use monitor_model::probe::{Health, Probe};
-use monitor_model::{id::Pid, read_spec::Capability};
+use monitor_model::{Capability, Health, Pid, Probe};
 use monitor_proc::maps;
 use std::{hint::black_box, path::Path};
 

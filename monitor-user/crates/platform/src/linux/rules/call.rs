@@ -3,15 +3,15 @@
 //! In: a call that a tap has recorded. Out: an event, in the values of the language.
 
 use crate::call::{ARRIVAL, RECEIPT};
-use crate::events::process_event;
-use crate::poller::backend_refusal;
-use crate::status_map::symbol_refusal;
-use crate::tap::decode::CallValue;
 use crate::tap::{CallRecord, TapError};
+use crate::{
+    events::process_event, poller::backend_refusal, status_map::symbol_refusal,
+    tap::decode::CallValue,
+};
 use monitor_event::node_event::{EventKind, NodeEvent};
 use monitor_event::outcome::{EventParam, Refusal};
 use monitor_event::tap::{Edge, Tap};
-use monitor_model::id::Identity;
+use monitor_model::Identity;
 use monitor_omis::{Text, Value};
 use monitor_symbols::{
     signatures::Signatures, signatures::call::ValueType, signatures::traced_values::TracedValue,

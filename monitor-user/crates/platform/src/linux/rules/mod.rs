@@ -14,13 +14,10 @@ mod tagged_messages;
 
 use super::user_workers::PendingStop;
 use crate::call::{ARRIVAL, RECEIPT};
-use crate::events::WatchedProcesses;
-use crate::poller::backend_refusal;
-use crate::rules::Installer;
 use crate::rules::process_sets::{self, processes};
 use crate::rules::tracepoints::{self, Tracepoint};
 use crate::tap::{CallRecord, TapError, TapEvent, Taps};
-use crate::{PlatformEvent, RuleKey};
+use crate::{PlatformEvent, RuleKey, WatchedProcesses, poller::backend_refusal, rules::Installer};
 use call::{call_event, call_start};
 use monitor_backend::rule::insn::ProcessSetId;
 use monitor_backend::rule::rule_record::{RecordReason, RuleRecord as Record, StopScope};
@@ -29,7 +26,7 @@ use monitor_backends::{ebpf::rule::KernelRules, procfs};
 use monitor_control::{CodePos, ProbeLocation};
 use monitor_event::node_event::{EventKind, FollowedActivity};
 use monitor_event::{outcome::Refusal, right::Tool, tap::Tap};
-use monitor_model::id::{Identity, Ns};
+use monitor_model::{Identity, Ns};
 use monitor_omis::Value;
 use monitor_symbols::SymbolError;
 use monitor_sys::pidfd;
@@ -183,7 +180,7 @@ impl RuleEvents {
                     let _before = self.meaning.insert(program, tracepoint);
                 }
                 Err(error) => {
-                    tracing::warn!(?tracepoint, %error, "the kernel does not report this tracepoint")
+                    tracing::warn!(?tracepoint, %error, "the kernel has no such tracepoint")
                 }
             }
         }

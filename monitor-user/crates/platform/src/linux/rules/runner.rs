@@ -1,19 +1,17 @@
 //! Rules of stored requests on this node: run by the kernel, also at calls, and the stops at their
 //! events: between the kernel, which stops, and the user workers, which hold.
 
-use super::super::Linux;
 use super::super::user_workers::{StopMode, StopPolicy};
-use super::RuleEvents;
-use crate::rule_runner::{CompiledRules, RuleKey, RuleRunner};
-use crate::rules::RuleHost;
-use crate::tap::Taps;
-use crate::tap::tap_program::TapProgram;
-use crate::{PlatformEvent, Processes as _};
+use super::{super::Linux, RuleEvents};
+use crate::{
+    CompiledRules, PlatformEvent, Processes as _, RuleKey, RuleRunner, rules::RuleHost, tap::Taps,
+    tap::tap_program::TapProgram,
+};
 use monitor_backend::{rule::Rules, rule::insn::GaugeChange};
 use monitor_event::action::{ExecutionPlace, KernelCounter, KernelCounterValue};
 use monitor_event::right::{Right, Tool};
 use monitor_event::{outcome::Refusal, trace::Trace};
-use monitor_model::id::{Identity, Ns};
+use monitor_model::{Identity, Ns};
 use monitor_sys::clock;
 use std::collections::{BTreeMap, BTreeSet};
 

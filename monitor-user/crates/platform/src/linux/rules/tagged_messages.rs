@@ -5,7 +5,7 @@
 //! the second the number alone.
 
 use crate::tap::CallRecord;
-use monitor_model::id::Pid;
+use monitor_model::Pid;
 use std::collections::HashMap;
 
 /// The marked messages that may wait for their receipt; one more is dropped and counted.

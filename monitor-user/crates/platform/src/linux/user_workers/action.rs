@@ -4,16 +4,16 @@
 //! In: actions of tools, replies of workers. Out: reports, and that a process was stopped or
 //! released.
 
-use super::WorkerDispatch;
 use super::pending::{ActionKind, PendingAction, PendingReply};
-use super::requests::worker_request;
-use crate::events::{PlatformEvent, arrival, process_event};
-use crate::{ActionContext, ProcessAction, status_map};
-use monitor_control::process_ref::tick_identity;
-use monitor_control::{ControlError, RequestTag, WorkerEvent, WorkerEventKind, WorkerReply};
+use super::{WorkerDispatch, requests::worker_request};
+use crate::events::{arrival, process_event};
+use crate::{ActionContext, PlatformEvent, ProcessAction, status_map};
+use monitor_control::{
+    ControlError, RequestTag, WorkerEvent, WorkerEventKind, WorkerReply, process_ref::tick_identity,
+};
 use monitor_event::thread::{Target, Ticket};
 use monitor_event::{node_event::EventKind, outcome::ProcessResults, right::SessionId};
-use monitor_model::id::{Identity, Ns};
+use monitor_model::{Identity, Ns};
 
 /// Whether the action has no target process.
 const fn has_no_target(action: &ProcessAction) -> bool {

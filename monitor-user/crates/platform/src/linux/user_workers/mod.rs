@@ -14,12 +14,13 @@ mod stop_policy;
 
 use crate::{PlatformEvent, status_map};
 use monitor_control as control;
-use monitor_control::user_worker::WorkerPool;
-use monitor_control::{ControlError, UserWorker as _, WorkerReply, WorkerRequest};
+use monitor_control::{
+    ControlError, UserWorker as _, WorkerReply, WorkerRequest, user_worker::WorkerPool,
+};
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::{HeldThread, RunControlRequest, Ticket};
 use monitor_event::{node_event::EventKind, outcome::Refusal};
-use monitor_model::id::{Identity, Ns};
+use monitor_model::{Identity, Ns};
 use monitor_omis::Status;
 use pending::{PendingAction, PendingReply};
 pub use pending::{PendingStop, StopMode, StopPolicy};

@@ -6,7 +6,7 @@ use monitor_backend::rule::rule_record::StopScope;
 use monitor_control::CodePos;
 use monitor_event::thread::{Target, Ticket};
 use monitor_event::{node_event::NodeEvent, outcome::ProcessResults, right::Tool};
-use monitor_model::id::Identity;
+use monitor_model::Identity;
 use std::collections::BTreeMap;
 
 /// An order that was given.

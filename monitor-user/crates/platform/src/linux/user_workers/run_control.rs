@@ -5,16 +5,16 @@
 //! kind of its own, so it starts when its request is enabled, and is unset when no request waits
 //! for it.
 
-use super::pending::PendingReply;
-use super::{WorkerDispatch, requests};
+use super::{WorkerDispatch, pending::PendingReply, requests};
 use crate::{PlatformEvent, status_map};
-use monitor_control::process_ref::tick_identity;
-use monitor_control::{RequestTag, WorkerEvent, WorkerEventKind, WorkerRequest};
+use monitor_control::{
+    RequestTag, WorkerEvent, WorkerEventKind, WorkerRequest, process_ref::tick_identity,
+};
 use monitor_event::node_event::{EventKind, NodeEvent};
 use monitor_event::outcome::{EventParam, Refusal};
 use monitor_event::right::Tool;
 use monitor_event::thread::{HeldThread, RunControl, RunControlRequest, Target, Ticket};
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::{Status, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::{collections::btree_map::Entry, time::Duration};

@@ -16,7 +16,7 @@ use monitor_backend::rule::rule_record;
 use monitor_control as control;
 use monitor_control::{CodePos, ControlError, RequestTag, WorkerEvent, WorkerReply, WorkerRequest};
 use monitor_event::{node_event::NodeEvent, thread::Target};
-use monitor_model::id::{Identity, Ns};
+use monitor_model::{Identity, Ns};
 
 /// The time from the signal to the stop of a thread: usually a few microseconds.
 const MAX_STOP_WAIT: Ns = Ns(2_000_000_000);

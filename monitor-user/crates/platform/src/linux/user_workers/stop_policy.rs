@@ -3,17 +3,15 @@
 //! In: rules, and the replies of the workers. Out: how each process is held: thread by thread, if a
 //! worker traces it, else by a signal.
 
-use super::WorkerDispatch;
 use super::pending::{PendingReply, StopMode, StopPolicy};
-use super::run_control::hold_expired;
-use crate::rules::process_sets::HoldableProcesses;
-use crate::{PlatformEvent, RuleKey};
-use monitor_control::process_ref::tick_identity;
+use super::{WorkerDispatch, run_control::hold_expired};
+use crate::{PlatformEvent, RuleKey, rules::process_sets::HoldableProcesses};
 use monitor_control::{
     ControlError, RequestTag, WorkerEvent, WorkerEventKind, WorkerReply, WorkerRequest,
+    process_ref::tick_identity,
 };
 use monitor_event::{action::ExecutionPlace, right::Tool};
-use monitor_model::id::Identity;
+use monitor_model::Identity;
 use std::collections::BTreeMap;
 
 impl WorkerDispatch {

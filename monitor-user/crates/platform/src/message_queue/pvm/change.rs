@@ -7,11 +7,10 @@
 use super::super::queue::{Result, read_stable, unavailable, walk_ring};
 use super::{LIBRARY, QUEUE, SEND_BUFFER, message};
 use monitor_control::{StoppedBatch, StoppedOperand as Operand, StoppedStep as Step};
-use monitor_model::id::Pid;
+use monitor_model::Pid;
 use monitor_proc::maps::{Mapping, mappings};
-use monitor_symbols::elf::SymbolKind;
 use monitor_symbols::resolve::{addresses, variable};
-use monitor_symbols::{error::SymbolError, mapped_files, memory::ProcessMemory};
+use monitor_symbols::{elf::SymbolKind, error::SymbolError, mapped_files, memory::ProcessMemory};
 use std::collections::{HashMap, HashSet};
 use std::{ops::Range, path::Path};
 

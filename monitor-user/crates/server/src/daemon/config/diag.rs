@@ -3,7 +3,7 @@
 //! In: values of the file. Out: thresholds that override those of the event; or what was expected.
 
 use super::value;
-use monitor_model::{id::Ns, name};
+use monitor_model::{Ns, name};
 use monitor_services::diag::ThresholdOverride;
 use std::collections::BTreeMap;
 use toml::de::{DeTable, DeValue};

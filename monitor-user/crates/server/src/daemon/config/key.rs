@@ -2,7 +2,8 @@
 
 use super::{Config, diag, rule, value};
 use crate::policy::Grantee;
-use monitor_model::id::Ns;
+use KeyValue::{Count, Duration, Other, Path, Size, Users};
+use monitor_model::Ns;
 use std::path::PathBuf;
 use toml::de::DeValue;
 
@@ -16,8 +17,6 @@ pub struct ConfigKey {
     pub meaning: &'static str,
     value: KeyValue,
 }
-
-use KeyValue::{Count, Duration, Other, Path, Size, Users};
 
 /// Sets the value of a key, or says what was expected.
 type Set = fn(&mut Config, &DeValue<'_>) -> Result<(), String>;

@@ -10,11 +10,10 @@ mod value;
 
 pub use key::{ConfigKey, KEYS};
 
-use crate::http::{Listen, push::PushConfig};
-use crate::limits;
 use crate::policy::{Grants, default_grants};
+use crate::{http::Listen, http::push::PushConfig, limits};
 use monitor_backends::select::BackendChoice;
-use monitor_model::{id::Ns, name};
+use monitor_model::{Ns, name};
 use monitor_monitors::UserLimits;
 use monitor_platform::linux::recorder::DEFAULT_DUMP_FOLDER;
 use monitor_sampling::{budget, scrape::ScrapeConfig};

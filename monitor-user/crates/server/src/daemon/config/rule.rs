@@ -4,7 +4,7 @@
 //! what was expected.
 
 use super::value::{expected, text};
-use monitor_model::{field::Category, name, read_spec::Capability};
+use monitor_model::{Capability, Category, name};
 use monitor_sampling::group::rule::{GroupRules, RULE_FIELDS, RuleSpec};
 use toml::de::{DeTable, DeValue};
 

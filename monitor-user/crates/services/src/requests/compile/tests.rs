@@ -4,7 +4,7 @@ use super::{CompilerInput, compile};
 use crate::context::ClusterMember;
 use crate::requests::{EngineInput, EngineOutput, RequestEngine, RequestLimits};
 use monitor_event::right::{SessionId, Tool};
-use monitor_model::id::Ns;
+use monitor_model::Ns;
 use monitor_omis::{Dialect, Node};
 use monitor_platform::fake::FakePlatform;
 

@@ -16,7 +16,7 @@ use super::packet::{PartId, ResultTarget};
 use super::{RequestEngine, Turn};
 use crate::timeouts;
 use monitor_event::{CallResult, ProcessResults, Refusal, SessionId, Ticket};
-use monitor_model::id::{Identity, Ns, is_same};
+use monitor_model::{Identity, Ns, id::is_same};
 use monitor_omis::{Node, Status};
 use monitor_platform::ProcessAction;
 pub use state::Migrations;

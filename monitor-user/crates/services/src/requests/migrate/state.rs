@@ -6,7 +6,7 @@
 use super::super::packet::{Packet, PacketBody, PartId, ResultTarget};
 use crate::timeouts;
 use monitor_event::{EventKind, Refusal, SessionId, Ticket, Tool};
-use monitor_model::id::{Identity, Ns, is_same};
+use monitor_model::{Identity, Ns, id::is_same};
 use monitor_omis::{Arg, Basic, BytePos, Dialect, Expr, Name, Node, Value};
 use monitor_platform::PlatformEvent;
 use std::collections::{BTreeMap, VecDeque};

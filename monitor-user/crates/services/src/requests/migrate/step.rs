@@ -5,8 +5,7 @@
 use super::super::{EngineOutput, RequestEngine, Turn};
 use super::state::{Migration, MigrationStep};
 use monitor_event::{CallResult, EventKind, EventParam, NodeEvent, Refusal, Ticket};
-use monitor_model::id::{Identity, is_same};
-use monitor_model::{field::ProcessField, sample::Process};
+use monitor_model::{Identity, Process, ProcessField, id::is_same};
 use monitor_omis::Status;
 use monitor_platform::{ActionContext, ProcessAction};
 

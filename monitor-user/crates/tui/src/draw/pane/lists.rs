@@ -1,14 +1,9 @@
 //! The pages that are lists: open connections, signals and threads.
 
-use crate::column;
-use crate::draw::line::LineWriter;
-use crate::state::ScreenState;
-use crate::theme::Role;
+use crate::{column, draw::line::LineWriter, state::ScreenState, theme::Role};
 use monitor_backends::procfs::details::{Connection, Signals};
 use monitor_format::human;
-use monitor_model::event::{SampleEventKind, Signal};
-use monitor_model::field::{Category, ProcessField as F};
-use monitor_model::sample::Process;
+use monitor_model::{Category, Process, SampleEventKind, Signal, field::ProcessField as F};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Rect, Rows};
 

@@ -10,9 +10,8 @@ use super::line::LineWriter;
 use crate::state::{RowId, ScreenState, Tab};
 use crate::theme::Role;
 use monitor_format::human;
-use monitor_model::sample::Process;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use monitor_model::Process;
+use ratatui::{buffer::Buffer, layout::Rect};
 
 /// Draws a page.
 pub fn draw(state: &ScreenState, (area, tab): (Rect, Tab), buffer: &mut Buffer) {

@@ -1,14 +1,9 @@
 //! The overview page: values, command line and history.
 
-use crate::column;
-use crate::draw::line::LineWriter;
-use crate::draw::plot;
-use crate::state::ScreenState;
-use crate::theme::Role;
-use monitor_model::field::{Category, ProcessField as F, Role as FieldRole};
-use monitor_model::sample::Process;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use crate::{column, draw::line::LineWriter, draw::plot, state::ScreenState, theme::Role};
+use monitor_model::field::{ProcessField as F, Role as FieldRole};
+use monitor_model::{Category, Process};
+use ratatui::{buffer::Buffer, layout::Rect};
 
 /// The fields of the page by subject, as many as fit.
 const FIELDS: [&[F]; 8] = [

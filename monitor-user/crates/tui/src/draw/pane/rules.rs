@@ -1,15 +1,11 @@
 //! The page of rules: counts, rates, durations and the last occurrences.
 
 use super::lists::more;
-use crate::draw::line::LineWriter;
 use crate::rule::{Rule, RuleOccurrence, RuleStatus};
-use crate::state::ScreenState;
-use crate::theme::Role;
+use crate::{draw::line::LineWriter, state::ScreenState, theme::Role};
 use monitor_format::human;
-use monitor_model::id::Ns;
-use monitor_model::sample::Process;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use monitor_model::{Ns, Process};
+use ratatui::{buffer::Buffer, layout::Rect};
 
 /// The widths of the process and of each number, in cells.
 const PROCESS: u16 = 18;

@@ -1,16 +1,9 @@
 //! The page of block I/O: requests by kind, bytes and latencies.
 
-use crate::column;
-use crate::draw::line::LineWriter;
-use crate::draw::plot;
-use crate::state::ScreenState;
-use crate::theme::Role;
+use crate::{column, draw::line::LineWriter, draw::plot, state::ScreenState, theme::Role};
 use monitor_format::human;
-use monitor_model::field::ProcessField as F;
-use monitor_model::histogram::Histogram;
-use monitor_model::sample::Process;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use monitor_model::{Histogram, Process, field::ProcessField as F};
+use ratatui::{buffer::Buffer, layout::Rect};
 
 /// A line for each kind of request, with the fields of its columns.
 const KINDS: [(&str, &[F]); 4] = {

@@ -1,16 +1,13 @@
 //! The fixture for tests of the screen: a canned backend with a scripted world.
 
 use crate::feed_source::{FeedEvent, Update, Usage};
-use crate::reader::ViewReader;
 use crate::rule::{Rule, RuleOccurrence, RuleStatus, Rules};
 use crate::state::{Effect, ScreenInput, ScreenState, View};
-use crate::theme::Theme;
+use crate::{reader::ViewReader, theme::Theme};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use monitor_backend::Backend;
 use monitor_backends::canned::Canned;
-use monitor_model::id::{Identity, Ns, Pid};
-use monitor_model::read_spec::ReadSpec;
-use monitor_model::sample::Sample;
+use monitor_model::{Identity, Ns, Pid, ReadSpec, Sample};
 use ratatui::layout::Size;
 use std::sync::Arc;
 
