@@ -46,9 +46,9 @@ pub struct Sums {
 pub struct ThreadRecord {
     /// [`KIND_THREAD`] or [`KIND_PROCESS`].
     pub kind: u32,
-    /// ThreadRecord id in the initial pid namespace.
+    /// Thread id in the initial pid namespace.
     pub tid: u32,
-    /// ThreadRecord group id in the initial pid namespace.
+    /// Thread group id in the initial pid namespace.
     pub tgid: u32,
     /// `__state | exit_state`.
     pub state: u32,
@@ -84,7 +84,7 @@ pub struct ThreadRecord {
 pub struct ProcessRecord {
     /// The leader, ended or not.
     pub leader: ThreadRecord,
-    /// ThreadRecord group id of the parent.
+    /// Thread group id of the parent.
     pub ppid: u32,
     /// Real user id.
     pub uid: u32,

@@ -58,9 +58,9 @@ impl Task {
     }
 
     member! {
-        /// ThreadRecord id in the initial pid namespace.
+        /// Thread id in the initial pid namespace.
         tid: u32 = pid,
-        /// ThreadRecord group id in the initial pid namespace.
+        /// Thread group id in the initial pid namespace.
         tgid: u32 = tgid,
         /// `PF_*` flags.
         flags: u32 = flags,

@@ -1,4 +1,5 @@
-//! The columns of the table: the default ones, their width and their content.
+//! The columns of the screen's table: the default ones (`CPU%`, `DLY%` and others), their width and
+//! their content. Those of `watch` and `sample` are in the program's `columns`.
 //!
 //! Every process field can be a column. The default columns depend on the width of the line, and
 //! none of them needs an optional hook.
