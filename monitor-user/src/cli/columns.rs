@@ -1,5 +1,5 @@
-//! The columns of the tables of `watch` and `sample`: the default ones, which fit 80 characters, and
-//! those of a sample whose request is unknown. Those of `top` are in `tui`.
+//! The columns of the tables of `watch` and `sample`: the default ones, which fit 80 characters,
+//! and those of a sample whose request is unknown. Those of `top` are in `tui`.
 //!
 //! In: the scope, the switches and the sample mode, or a sample. Out: a `Layout`. A single sample
 //! shows totals, periodic samples show rates. A switch such as `--disk` adds what it counts and
