@@ -1,8 +1,8 @@
 //! The extension `pio_`: I/O of processes, the layout of a file on its disk, free disk space.
 //!
 //! In: processes, their descriptors, mounted file systems. Out: the kernel's numbers. Single I/O
-//! calls are `start_lib_call` and `end_lib_call`; `sample disk` measures disks, `sample --disk` counts
-//! the requests of processes.
+//! calls are `start_lib_call` and `end_lib_call`; `monitor sample disk` measures disks, and the
+//! option `--disk` counts the requests of processes.
 
 use super::{CallContext, ExecutionLevel, Handler, ResultSpec, ServiceSpec, spec::param};
 use monitor_event::{CallResult, Refusal, Right};
