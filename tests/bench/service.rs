@@ -7,7 +7,7 @@ use crate::program::Program;
 use crate::verdict::{Bar, line};
 use crate::watch::MONITOR;
 use monitor_backend::Backend as _;
-use monitor_backends::ebpf::Ebpf;
+use monitor_loader::Ebpf;
 use monitor_model::id::Pid;
 use monitor_model::read_spec::{Capability, ReadSpec};
 use std::collections::HashMap;

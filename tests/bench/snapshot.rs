@@ -7,7 +7,7 @@ use crate::verdict::{Bar, line};
 use aya::Btf;
 use aya::programs::Iter;
 use monitor_backend::Backend as _;
-use monitor_backends::ebpf::Ebpf;
+use monitor_loader::Ebpf;
 use monitor_model::read_spec::ReadSpec;
 use monitor_sys::fd_limit;
 use std::fs::File;

@@ -5,7 +5,7 @@
 use crate::measure::median;
 use crate::verdict::{Bar, line};
 use monitor_backend::Backend as _;
-use monitor_backends::ebpf::Ebpf;
+use monitor_loader::Ebpf;
 use monitor_model::probe::{Health, Probe};
 use monitor_model::read_spec::Capability;
 use rustix::io::{read, write};

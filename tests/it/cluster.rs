@@ -6,9 +6,11 @@
 use crate::deadline::until;
 use crate::served::Folder;
 use crate::socket_session::SocketSession;
+use monitor_backend::BackendChoice;
 use monitor_backends::canned::Canned;
 use monitor_cluster::bus::{Bus, InMemoryBus};
 use monitor_cluster::scope::Node;
+use monitor_loader::select;
 use monitor_server::daemon;
 use monitor_server::daemon::{Endpoint, Settings};
 use serde_json::{Value, json};
@@ -36,8 +38,10 @@ impl Daemon {
         let (stop, stopped) = oneshot::channel();
         let place = socket.clone();
         let thread = std::thread::spawn(move || {
-            let settings =
-                Settings { bus: Some(port), ..Settings::new(Endpoint::Socket(place), node) };
+            let settings = Settings {
+                bus: Some(port),
+                ..Settings::new(Endpoint::Socket(place), node, select::opener(BackendChoice::Auto))
+            };
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("an event loop").block_on(async {
                 let serving = daemon::serve(settings, Box::new(backend), Vec::new());

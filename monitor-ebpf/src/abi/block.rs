@@ -1,6 +1,6 @@
 //! Block I/O by process and disk: bytes, requests and latencies.
 //!
-//! Written by `bin/block.rs`, read by `backends/ebpf/block.rs`, which removes rows of ended
+//! Written by `bin/block.rs`, read by `loader/block.rs`, which removes rows of ended
 //! processes. A new row that finds its table full is counted in `LOSS`, and so is a request that
 //! finds [`IN_FLIGHT`] full: it is then counted for no process.
 

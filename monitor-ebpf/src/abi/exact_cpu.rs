@@ -1,7 +1,7 @@
 //! CPU time by process and CPU, and the task that runs on each CPU now.
 //!
 //! Written by `bin/exact_cpu.rs` on the CPU that switches, so each number has one writer and none
-//! is lost; read by `backends/ebpf/exact_cpu.rs`, which adds the running slices and removes the
+//! is lost; read by `loader/exact_cpu.rs`, which adds the running slices and removes the
 //! rows of ended processes. A process that finds the table full is counted in `LOSS`, and so is a
 //! slice whose start was not seen and cannot be derived.
 

@@ -1,7 +1,7 @@
 //! Lifecycle of processes: forks, execs, and exits with final totals.
 //!
 //! Written by `bin/lifecycle.rs` into the ring buffer [`RING`], read by
-//! `backends/ebpf/lifecycle.rs`. A record that finds the ring full is counted in `LOSS`.
+//! `loader/lifecycle.rs`. A record that finds the ring full is counted in `LOSS`.
 
 use super::Owner;
 use super::offset::offsets;

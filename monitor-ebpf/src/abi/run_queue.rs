@@ -2,7 +2,7 @@
 //!
 //! For a live process it is in task storage of the leader, written by `bin/run_queue.rs` at each
 //! switch and read by its iterator; at its end it moves to the table [`ENDED`], from which
-//! `backends/ebpf/run_queue.rs` removes it. A wait without storage is counted in `LOSS`.
+//! `loader/run_queue.rs` removes it. A wait without storage is counted in `LOSS`.
 
 use super::Owner;
 use super::histogram::Histogram;

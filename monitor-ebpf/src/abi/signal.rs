@@ -1,6 +1,6 @@
 //! Signals: generated for a process, and delivered to a thread.
 //!
-//! Written by `bin/signal.rs` into the ring buffer [`RING`], read by `backends/ebpf/signal.rs`.
+//! Written by `bin/signal.rs` into the ring buffer [`RING`], read by `loader/signal.rs`.
 //! A record that finds the ring full is counted in `LOSS`.
 
 use super::Owner;

@@ -1,7 +1,7 @@
 //! Payload of every socket by process, counted at each call or packet.
 //!
 //! Written by `bin/socket.rs`, or on older kernels by `bin/socket_function.rs` or
-//! `bin/socket_packet.rs`, into the same table; read by `backends/ebpf/socket.rs`. Rows are added
+//! `bin/socket_packet.rs`, into the same table; read by `loader/socket.rs`. Rows are added
 //! to atomically; only user space deletes them.
 
 use super::offset::offsets;

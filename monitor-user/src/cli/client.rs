@@ -7,7 +7,7 @@ use super::args::SourceArgs;
 use super::exit::{Exit, Failure};
 use super::output::notice;
 use super::run_loop::skipped_note;
-use monitor_backends::select::BackendChoice;
+use monitor_backend::BackendChoice;
 use monitor_client::{Client, Error, socket_path};
 use monitor_format::human;
 use monitor_model::rates::Rates;

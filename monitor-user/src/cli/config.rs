@@ -4,7 +4,7 @@
 use super::args::daemon::{ConfigArgs, ConfigCommand, OverrideArgs};
 use super::exit::{Exit, Failure};
 use super::{log, output};
-use monitor_backends::select::BackendChoice;
+use monitor_backend::BackendChoice;
 use monitor_client::socket_path;
 use monitor_server::daemon::config::{Config, ConfigError, ConfigKey, KEYS, LoadedConfig};
 use std::fmt::Write;

@@ -10,10 +10,11 @@ use super::args::{ServeArgs, UserWorkerArgs};
 use super::config::{self, Overrides};
 use super::exit::{Exit, Failure};
 use super::log;
+use monitor_backends::host;
 use monitor_backends::procfs::hidepid::Hidepid;
-use monitor_backends::{host, select};
 use monitor_cluster::scope::Node;
 use monitor_control::user_worker::{User, main};
+use monitor_loader::select;
 use monitor_model::scope::Scope;
 use monitor_sampling::capability_deps;
 use monitor_server::daemon::{self, Endpoint, Settings};
@@ -48,12 +49,13 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, Failure> {
     for note in &opening {
         tracing::warn!("{}", note.text);
     }
+    let opener = select::opener(loaded.config.backend);
     let settings = Settings {
         loaded,
         hidden: hidden(),
         reload: Box::new(reload),
         log,
-        ..Settings::new(Endpoint::Socket(path.clone()), own_node())
+        ..Settings::new(Endpoint::Socket(path.clone()), own_node(), opener)
     };
     let served = runtime()?.block_on(daemon::serve(settings, backend, opening));
     served.map_err(|error| failed(&format!("serve on {}", path.display()), &error))?;

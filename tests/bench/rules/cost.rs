@@ -8,7 +8,7 @@ use aya::programs::UProbe;
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
 use monitor_backend::rule::insn::{CellKind, Compare, Insn, RecordOptions, Reg, TimerScope, Width};
 use monitor_backend::rule::{Children, HookPoint, RuleProgram, Rules as _};
-use monitor_backends::ebpf::rule::KernelRules;
+use monitor_loader::rule::KernelRules;
 
 /// Hits per slice.
 const HITS: usize = 20_000;

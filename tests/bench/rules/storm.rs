@@ -5,7 +5,7 @@ use crate::rules::cost::record;
 use crate::rules::target::{self, probed};
 use crate::verdict::{Bar, line};
 use monitor_backend::rule::{HookPoint, RecordReader, RuleProgram, Rules as _};
-use monitor_backends::ebpf::rule::KernelRules;
+use monitor_loader::rule::KernelRules;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;

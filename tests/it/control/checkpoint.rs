@@ -7,10 +7,10 @@ use crate::deadline::until;
 use crate::root::privilege::granted;
 use crate::served::{Folder, monitor};
 use crate::socket_session::SocketSession;
-use monitor_backends::select;
-use monitor_backends::select::BackendChoice;
+use monitor_backend::BackendChoice;
 use monitor_cluster::bus::{Bus, InMemoryBus};
 use monitor_cluster::scope::Node;
+use monitor_loader::select;
 use monitor_server::daemon;
 use monitor_server::daemon::config::{Config, LoadedConfig};
 use monitor_server::daemon::{Endpoint, Settings};
@@ -66,7 +66,7 @@ impl Service {
                 bus: Some(port),
                 worker_program: worker,
                 loaded,
-                ..Settings::new(place, node)
+                ..Settings::new(place, node, select::opener(BackendChoice::Procfs))
             };
             let backend = select::open(BackendChoice::Procfs, &[], 0).expect("/proc is there").0;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -2,9 +2,11 @@
 
 use crate::served::Folder;
 use crate::socket_session::SocketSession;
+use monitor_backend::BackendChoice;
 use monitor_backend::{Backend, Error};
 use monitor_backends::canned::Canned;
 use monitor_cluster::scope::Node;
+use monitor_loader::select;
 use monitor_model::probe::Probe;
 use monitor_model::read_spec::ReadSpec;
 use monitor_model::sample::{BackendKind, Process, Sample};
@@ -49,8 +51,11 @@ fn a_reading_that_takes_long_delays_neither_hello_nor_list_nor_cancel() {
     let own = socket.clone();
     let service = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let settings =
-            Settings::new(Endpoint::Socket(own), Node { name: "n".into(), ..Node::default() });
+        let settings = Settings::new(
+            Endpoint::Socket(own),
+            Node { name: "n".into(), ..Node::default() },
+            select::opener(BackendChoice::Auto),
+        );
         runtime.block_on(async {
             tokio::select! {
                 served = serve(settings, backend, Vec::new()) => served.unwrap(),

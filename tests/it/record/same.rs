@@ -3,9 +3,9 @@
 use super::{Folder, printed, text};
 use crate::root::privilege::granted;
 use monitor_backend::Backend;
-use monitor_backends::ebpf::Ebpf;
 use monitor_backends::procfs::{Procfs, Root};
 use monitor_format::{Frame, Layout, OutputFormat, Paint, Viewport};
+use monitor_loader::Ebpf;
 use monitor_model::field::ProcessField;
 use monitor_model::read_spec::{Capability, Devices, ReadSpec};
 use monitor_model::sample::Sample;

@@ -313,7 +313,7 @@ fn root_without_write_back_attribution_no_page_is_credited_to_its_dirtier() {
         return;
     }
     let mut backend = ebpf(&[Capability::Lifetimes, Capability::Block]);
-    let hooks = |backend: &mut monitor_backends::ebpf::Ebpf| -> Vec<String> {
+    let hooks = |backend: &mut monitor_loader::Ebpf| -> Vec<String> {
         backend.probes().into_iter().flat_map(|probe| probe.hooks).collect()
     };
     assert!(!hooks(&mut backend).iter().any(|hook| hook.contains("dirty")));

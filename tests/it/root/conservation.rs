@@ -5,7 +5,7 @@ use super::privilege::{granted, skip};
 use super::workload::{Guarded, ebpf};
 use crate::deadline;
 use monitor_backend::Backend as _;
-use monitor_backends::ebpf::Ebpf;
+use monitor_loader::Ebpf;
 use monitor_model::field::{GroupField, ProcessField as F};
 use monitor_model::group::{Group, GroupBy, Grouped};
 use monitor_model::id::Pid;

@@ -7,7 +7,7 @@ use super::first::FirstProcess;
 use super::workload::{Guarded, alive, processes};
 use crate::deadline;
 use monitor_backend::Backend as _;
-use monitor_backends::ebpf::Ebpf;
+use monitor_loader::Ebpf;
 use monitor_model::field::ProcessField as F;
 use std::time::{Duration, Instant};
 

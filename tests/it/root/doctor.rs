@@ -2,7 +2,7 @@
 
 use super::privilege::granted;
 use monitor_backend::Backend as _;
-use monitor_backends::ebpf::Ebpf;
+use monitor_loader::Ebpf;
 use monitor_model::probe::Health;
 use monitor_model::read_spec::Capability;
 

@@ -3,7 +3,7 @@
 use super::privilege::granted;
 use super::workload::{Guarded, alive, processes, served, undisturbed, until};
 use monitor_backend::Backend as _;
-use monitor_backends::ebpf::Ebpf;
+use monitor_loader::Ebpf;
 use monitor_model::field::ProcessField as F;
 use monitor_model::id::Pid;
 use monitor_model::read_spec::Capability;

@@ -4,7 +4,7 @@ use super::actor::Actor;
 use super::privilege::granted;
 use super::workload::{alive, processes, served};
 use monitor_backend::Backend as _;
-use monitor_backends::ebpf::Ebpf;
+use monitor_loader::Ebpf;
 use monitor_model::field::ProcessField as F;
 use monitor_model::read_spec::Capability;
 use monitor_model::sample::Process;

@@ -2,7 +2,7 @@
 
 use super::privilege::granted;
 use crate::deadline;
-use monitor_backends::ebpf::Ebpf;
+use monitor_loader::Ebpf;
 use monitor_model::read_spec::Capability;
 use std::collections::BTreeSet;
 

@@ -4,7 +4,7 @@ use super::first::FirstProcess;
 use super::preferred::Preferred;
 use crate::deadline;
 use monitor_backend::Backend;
-use monitor_backends::ebpf::Ebpf;
+use monitor_loader::Ebpf;
 use monitor_model::id::Pid;
 use monitor_model::probe::Health;
 use monitor_model::read_spec::{Capability, ReadSpec};

@@ -14,7 +14,7 @@ const UNSAFE_FILES: &[&str] = &[
     // Pointers from C cannot be checked.
     "monitor-user/crates/client/capi/src/lib.rs",
     // aya's marker trait `Pod` has to be implemented where the type is.
-    "monitor-user/crates/backends/src/ebpf/object.rs",
+    "monitor-user/crates/loader/src/object.rs",
 ];
 /// Where a test may sleep: to poll a condition until a deadline, and in the bench, which measures
 /// over a time.

@@ -2,7 +2,7 @@
 //!
 //! A program has at most [`MAX_INSNS`] instructions ([`opcode`]), interpreted by `bin/rule`; its id
 //! is the cookie of the probe, or an entry in a row of [`HOOKS`]. User space writes programs and
-//! reads their aggregates (`backends/ebpf/rule`); records are sent through [`RING`]. Failed actions
+//! reads their aggregates (`loader/rule`); records are sent through [`RING`]. Failed actions
 //! are counted for each program in [`RUN_COUNTS`].
 
 pub mod gauge;

@@ -1,6 +1,6 @@
 //! Records of rule programs: one for each run that reaches its `RECORD` instruction.
 //!
-//! Written by `bin/rule` into the ring, read by `backends/ebpf/rule/ring.rs`. A record that finds
+//! Written by `bin/rule` into the ring, read by `loader/rule/ring.rs`. A record that finds
 //! the ring full is counted in the program's run counts.
 
 use super::MAX_REGS;

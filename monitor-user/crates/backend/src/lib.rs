@@ -1,9 +1,13 @@
-//! L2, what a backend is: one trait and its error. `monitor_backends` implements it.
+//! L2, what a backend is: one trait and its error. `monitor_loader` implements it with
+//! eBPF, `monitor_backends` without.
 //!
 //! In: a read specification. Out: a `Sample` with notes. A backend never filters, sorts or computes
 //! a rate, and a process that ends while it is read is not an error.
 
+pub mod opener;
 pub mod rule;
+
+pub use opener::{BackendChoice, Opened, Opener};
 
 use monitor_model::read_spec::{Capability, ReadSpec};
 use monitor_model::sample::{BackendKind, Note, Process, Sample};

@@ -6,7 +6,7 @@
 use super::feed_source::{FeedEvent, FeedSource};
 use super::{reader::ViewReader, view_query::ViewQuery};
 use monitor_backend::Backend;
-use monitor_backends::select::Opened;
+use monitor_backend::Opened;
 use monitor_sys::readable;
 use std::{io, os::fd::OwnedFd, time::Duration};
 use tokio::io::unix::AsyncFd;

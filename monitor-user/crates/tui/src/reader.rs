@@ -5,8 +5,8 @@
 
 use super::feed_source::{ProcessCost, ProcessDetails, Update};
 use super::view_query::ViewQuery;
+use monitor_backend::Opened;
 use monitor_backend::{Backend, Error};
-use monitor_backends::select::Opened;
 use monitor_model::{
     BackendKind, Category, GroupBy, Note, Ns, Process, ProcessField, ProcessTexts, ReadSpec, Role,
     Sample, rates,

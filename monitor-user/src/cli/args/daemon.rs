@@ -6,7 +6,7 @@ use super::reading::{PrintArgs, ReadingArgs, SourceArgs, interval, names};
 use crate::cli::exit;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use monitor_backends::select::BackendChoice;
+use monitor_backend::BackendChoice;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

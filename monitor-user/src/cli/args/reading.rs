@@ -4,7 +4,7 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use monitor_backends::select::BackendChoice;
+use monitor_backend::BackendChoice;
 use monitor_format::OutputFormat;
 use monitor_model::group::GroupBy;
 use monitor_model::scope::Scope;

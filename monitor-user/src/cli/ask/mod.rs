@@ -9,7 +9,7 @@ pub mod transport;
 use super::args::daemon::AskArgs;
 use super::exit::{Exit, Failure};
 use super::output::{Output, OutputState, notice};
-use monitor_backends::select::BackendChoice;
+use monitor_backend::BackendChoice;
 use monitor_omis::{Dialect, Fault, Reply, RequestId, Status, Value, caret, parse};
 use std::collections::VecDeque;
 use std::io::{BufRead, stdin};

@@ -4,10 +4,12 @@
 //! daemon.
 
 use crate::cli::exit::{Exit, Failure};
+use monitor_backend::BackendChoice;
+use monitor_backend::Opener;
 use monitor_backends::host;
-use monitor_backends::select::{self, BackendChoice};
 use monitor_client::{Error, socket_path};
 use monitor_event::right::{SessionId, Tool};
+use monitor_loader::select;
 use monitor_model::read_spec::Capability;
 use monitor_monitors::embedded::EmbeddedMonitors;
 use monitor_omis::{Dialect, Node};
@@ -105,10 +107,11 @@ impl LocalTransport {
     /// Opens a session that reads with this backend.
     pub fn new(choice: BackendChoice, sender: Sender<Incoming>) -> Self {
         let name = if choice == BackendChoice::Test { "test-node".into() } else { host::name() };
-        let monitors = embedded_monitors(choice, &name);
+        let opener = select::opener(choice);
+        let monitors = embedded_monitors(opener, &name);
         let own = ClusterMember { node: Node(0), name: name.to_string() };
         let machine = RequestEngine::new(own, RequestLimits::default());
-        let mut it = Self { machine, platform: Linux::new(choice).with_monitors(monitors), sender };
+        let mut it = Self { machine, platform: Linux::new(opener).with_monitors(monitors), sender };
         let tool = Tool::root(SessionId::default(), std::process::id());
         it.input(EngineInput::Opened(tool, Dialect::Extended));
         it
@@ -125,10 +128,10 @@ impl LocalTransport {
 }
 
 /// Monitors with a backend of their own: only they attach hooks.
-fn embedded_monitors(choice: BackendChoice, node: &Arc<str>) -> Box<EmbeddedMonitors> {
+fn embedded_monitors(opener: Opener, node: &Arc<str>) -> Box<EmbeddedMonitors> {
     let now = clock::now();
     let open = move || {
-        let (backend, opening) = select::open(choice, &[Capability::Snapshot], 0)?;
+        let (backend, opening) = opener.backend(&[Capability::Snapshot])?;
         Ok(SharedReader::new((0, backend), opening))
     };
     let (epoch, see) = (now.unix.since(now.boot), Box::new(files::stat));

@@ -16,9 +16,10 @@ use crate::cli::plan::Plan;
 use crate::cli::progress::WriteProgress;
 use crate::cli::run_loop::{self, EndSignals, LoopEnd, PeriodicTask, skipped_note};
 use monitor_backend::Backend;
-use monitor_backends::{host, select};
+use monitor_backends::host;
 use monitor_client::{Client, Series, SeriesItem};
 use monitor_format::{OutputFormat, human};
+use monitor_loader::select;
 use monitor_model::field::{
     Category, CpuField, DiskField, Field, NetField, NodeField, ProcessField, Role,
 };

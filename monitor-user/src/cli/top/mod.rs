@@ -9,7 +9,7 @@ use super::exit::{Exit, Failure};
 use super::log;
 use args::TopArgs;
 use daemon_source::DaemonSource;
-use monitor_backends::select;
+use monitor_loader::select;
 use monitor_model::field::ProcessField;
 use monitor_recording::Recording;
 use monitor_sampling::{expression, fields, plan};

@@ -18,10 +18,10 @@ use monitor_backend::rule::insn::{
     Cell, Compare, Insn, LatencyHistogramId, RecordOptions, SignalTarget,
 };
 use monitor_backend::rule::rule_record::RuleRecord as Record;
-use monitor_backends::ebpf::rule::KernelRules;
 use monitor_backends::procfs::{self, Procfs, Root};
 use monitor_event::tap::{Edge, Tap};
 use monitor_format as format;
+use monitor_loader::rule::KernelRules;
 use monitor_model::event::Signal;
 use monitor_model::histogram::Percentiles;
 use monitor_model::id::{Identity, Ns, Pid};

@@ -8,7 +8,7 @@ use monitor_backend::rule::insn::{
     Builtin, CellKind, Compare, Insn, MAX_REGS, RecordOptions, Reg, Width,
 };
 use monitor_backend::rule::{HookPoint, Rules as _};
-use monitor_backends::ebpf::rule::KernelRules;
+use monitor_loader::rule::KernelRules;
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt as _;
 

@@ -16,7 +16,7 @@ use monitor_backend::rule::rule_record::{RuleRecord, RunCounts};
 use monitor_backend::rule::{
     Children, HookPoint, ProgramId, RecordReader, RuleProgram, Rules, Site,
 };
-use monitor_backends::ebpf::rule::KernelRules;
+use monitor_loader::rule::KernelRules;
 use monitor_model::id::Pid;
 
 /// Makes the C library's functions callable as `l.name`.

@@ -1,7 +1,7 @@
 //! Rule programs as user space sees them: instructions, hooks, aggregates and records.
 //!
 //! In: programs. Out: sums, histograms, records and run counts. [`Rules`] is implemented by the
-//! kernel (`monitor_backends::ebpf::rule`) and for tests by [`fake`]. Nothing here knows how a
+//! kernel (`monitor_loader::rule`) and for tests by [`fake`]. Nothing here knows how a
 //! request is written, or what a program is for.
 
 pub mod aggregates;

@@ -5,9 +5,9 @@
 //! again within a second.
 
 use crate::{node::DiagProbeCount, poller::backend_refusal};
+use monitor_backend::Opener;
 use monitor_backend::rule::insn::{Builtin, Cell, CellKind, Compare, Insn, Reg as Slot, Width};
-use monitor_backend::rule::{HookPoint, ProgramId, RuleProgram, RuleResource, Rules as _, Site};
-use monitor_backends::{ebpf::rule::KernelRules, select::BackendChoice};
+use monitor_backend::rule::{HookPoint, ProgramId, RuleProgram, RuleResource, Rules, Site};
 use monitor_event::outcome::Refusal;
 use monitor_model::{DiagOrigin, Environ, Identity, Ns, Origin, Pid};
 use monitor_omis::Status;
@@ -26,8 +26,8 @@ const PROC: &str = "/proc";
 
 /// The counted probes of all processes.
 pub(super) struct DiagProbeCounters {
-    choice: BackendChoice,
-    rules: Option<KernelRules>,
+    opener: Opener,
+    rules: Option<Box<dyn Rules>>,
     processes: BTreeMap<Identity, ProcessProbes>,
     last_scan: Ns,
 }
@@ -51,20 +51,20 @@ struct ProbeCounter {
 
 impl DiagProbeCounters {
     /// Without processes.
-    pub(super) fn new(choice: BackendChoice) -> Self {
-        Self { choice, rules: None, processes: BTreeMap::new(), last_scan: Ns(0) }
+    pub(super) fn new(opener: Opener) -> Self {
+        Self { opener, rules: None, processes: BTreeMap::new(), last_scan: Ns(0) }
     }
 
     /// The rules that count, opened when first needed; or why there are none.
-    pub(super) fn rules(&mut self) -> Result<&mut KernelRules, Refusal> {
+    pub(super) fn rules(&mut self) -> Result<&mut dyn Rules, Refusal> {
         if self.rules.is_none() {
-            if !matches!(self.choice, BackendChoice::Auto | BackendChoice::Ebpf) {
+            let Some(opened) = self.opener.rules() else {
                 let text = "static probes are counted by eBPF only: see monitor doctor";
                 return Err(Refusal::new(Status::UNSUPPORTED, text));
-            }
-            self.rules = Some(KernelRules::open().map_err(backend_refusal)?);
+            };
+            self.rules = Some(opened.map_err(backend_refusal)?);
         }
-        Ok(self.rules.as_mut().expect("it was opened above"))
+        Ok(self.rules.as_deref_mut().expect("it was opened above"))
     }
 
     /// Counts the probes of exactly these processes.

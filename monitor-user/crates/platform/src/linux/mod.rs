@@ -14,9 +14,8 @@ use super::{
     ActionContext, EventSource, HasMonitors, LibraryCalls, MonitorCalls, Platform, PlatformEvent,
     ProcessAction, ProcessActions, Processes, Recorder, WatchedProcesses, monitors::NoMonitors,
 };
-use monitor_backend::Backend;
+use monitor_backend::{Backend, Opener};
 use monitor_backends::procfs;
-use monitor_backends::select::{self, BackendChoice};
 use monitor_control::user_worker;
 use monitor_event::node_event::{EventKind, FollowedActivity};
 use monitor_event::outcome::{ProcessResults, Refusal};
@@ -34,7 +33,7 @@ const POLL_DELAY: Ns = Ns(1_000_000_000);
 
 /// This node.
 pub struct Linux {
-    choice: BackendChoice,
+    opener: Opener,
     poller: Option<Poller<dyn Backend>>,
     /// Dropped before the workers: its rules stop processes that the workers resume.
     rule_events: Option<RuleEvents>,
@@ -49,14 +48,14 @@ pub struct Linux {
 }
 
 impl Linux {
-    /// As this backend will see it.
-    pub fn new(choice: BackendChoice) -> Self {
-        let diag_counters = diag_probe_counters::DiagProbeCounters::new(choice);
+    /// As the backend will see it that this opens.
+    pub fn new(opener: Opener) -> Self {
+        let diag_counters = diag_probe_counters::DiagProbeCounters::new(opener);
         let (poller, rule_events, no_rules, saver) = (None, None, None, None);
         let workers =
             WorkerDispatch::new(user_worker::SELF_EXE.into(), recorder::DEFAULT_DUMP_FOLDER.into());
         let monitors = Box::new(NoMonitors);
-        Self { choice, poller, workers, rule_events, no_rules, diag_counters, saver, monitors }
+        Self { opener, poller, workers, rule_events, no_rules, diag_counters, saver, monitors }
     }
 
     /// With a way to the monitors of the node.
@@ -65,15 +64,15 @@ impl Linux {
     }
 
     /// The same for the tools of a service.
-    pub fn for_service(choice: BackendChoice, service: ServiceConfig) -> Self {
+    pub fn for_service(opener: Opener, service: ServiceConfig) -> Self {
         let workers =
             WorkerDispatch::new(service.worker_program.clone(), service.dump_folder.clone());
-        Self { workers, saver: Some(RecordingSaver::new(service)), ..Self::new(choice) }
+        Self { workers, saver: Some(RecordingSaver::new(service)), ..Self::new(opener) }
     }
 
     fn poller(&mut self) -> Result<&mut Poller<dyn Backend>, Refusal> {
         if self.poller.is_none() {
-            let opened = select::open(self.choice, &[Capability::Snapshot], 0);
+            let opened = self.opener.backend(&[Capability::Snapshot]);
             let (backend, notes) = opened.map_err(backend_refusal)?;
             for note in notes {
                 tracing::warn!("requests: {}", note.text);
@@ -85,15 +84,17 @@ impl Linux {
 
     /// The rules of the kernel, or why there are none.
     fn rule_events(&mut self) -> Result<&mut RuleEvents, Refusal> {
-        if !matches!(self.choice, BackendChoice::Auto | BackendChoice::Ebpf) {
-            let text = "what happens between two readings is seen by eBPF only: see monitor doctor";
-            return Err(Refusal::new(Status::UNSUPPORTED, text));
-        }
         if let Some(why) = &self.no_rules {
             return Err(why.clone());
         }
         if self.rule_events.is_none() {
-            let opened = RuleEvents::open().inspect_err(|why| {
+            let Some(rules) = self.opener.rules() else {
+                let text =
+                    "what happens between two readings is seen by eBPF only: see monitor doctor";
+                return Err(Refusal::new(Status::UNSUPPORTED, text));
+            };
+            let rules = rules.map_err(backend_refusal).and_then(RuleEvents::new);
+            let opened = rules.inspect_err(|why| {
                 tracing::warn!("events are found between two readings: {why}");
                 self.no_rules = Some(why.clone());
             });

@@ -174,11 +174,7 @@ impl DaemonLoop {
             ),
             bus: settings.bus.take(),
             clients: Clients::new(connections, policy, own.node.0, sender),
-            request_thread: RequestThread::start(
-                own,
-                (settings.loaded.config.backend, links),
-                outgoing,
-            )?,
+            request_thread: RequestThread::start(own, (settings.opener, links), outgoing)?,
             loopback,
             flight_enabled,
             outgoing_messages,

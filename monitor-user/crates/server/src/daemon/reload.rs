@@ -34,7 +34,7 @@ pub fn change(now: &Config, new: Config) -> ConfigChange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monitor_backends::select::BackendChoice;
+    use monitor_backend::BackendChoice;
 
     #[test]
     fn limits_change_at_once_and_a_backend_needs_a_restart() {

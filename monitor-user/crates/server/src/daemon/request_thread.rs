@@ -6,7 +6,7 @@
 
 use super::{drop_notices::DropNotices, loopback::LoopbackMonitors};
 use crate::{line::Line, outbox::Outbox};
-use monitor_backends::select::BackendChoice;
+use monitor_backend::Opener;
 use monitor_cluster::message::RequestMessage;
 use monitor_cluster::request::{ClusterRequests, RequestOutput};
 use monitor_event::right::Tool;
@@ -61,8 +61,8 @@ pub struct PlatformLinks {
 }
 
 impl PlatformLinks {
-    fn platform(&self, choice: BackendChoice) -> Linux {
-        Linux::for_service(choice, self.service.clone())
+    fn platform(&self, opener: Opener) -> Linux {
+        Linux::for_service(opener, self.service.clone())
             .with_monitors(Box::new(self.monitors.clone()))
     }
 }
@@ -86,10 +86,10 @@ struct QueueRoom {
 }
 
 impl RequestThread {
-    /// Starts the thread; `choice` is the backend that its services read processes with.
+    /// Starts the thread; `opener` opens the backend that its services read processes with.
     pub fn start(
         own: ClusterMember,
-        (choice, links): (BackendChoice, PlatformLinks),
+        (opener, links): (Opener, PlatformLinks),
         outgoing: UnboundedSender<Outgoing>,
     ) -> io::Result<Self> {
         let (jobs, queue) = channel();
@@ -101,8 +101,8 @@ impl RequestThread {
             queue_room: Arc::clone(&queue_room),
             requests: ClusterRequests::single_node(own, RequestLimits::default()),
             outgoing,
-            platform: links.platform(choice),
-            choice,
+            platform: links.platform(opener),
+            opener,
             links,
             outboxes: HashMap::new(),
             drop_notices: DropNotices::default(),
@@ -196,7 +196,7 @@ struct RequestLoop {
     requests: ClusterRequests,
     outgoing: UnboundedSender<Outgoing>,
     platform: Linux,
-    choice: BackendChoice,
+    opener: Opener,
     links: PlatformLinks,
     outboxes: HashMap<Conn, Arc<Outbox>>,
     drop_notices: DropNotices,
@@ -250,7 +250,7 @@ impl RequestLoop {
         self.drop_notices.forget(conn);
         if self.requests.n_sessions() == 0 {
             // Without sessions, the backend and its probes are not needed.
-            self.platform = self.links.platform(self.choice);
+            self.platform = self.links.platform(self.opener);
         }
     }
 

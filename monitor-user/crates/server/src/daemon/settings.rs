@@ -2,6 +2,7 @@
 
 use super::{config::LoadedConfig, reload::Reload};
 use crate::{http::PlaybackClock, policy::Hidden};
+use monitor_backend::Opener;
 use monitor_cluster::{bus::Bus, scope::Node};
 use monitor_control::user_worker::SELF_EXE;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,8 @@ pub struct Settings {
     pub endpoint: Endpoint,
     /// Its configuration.
     pub loaded: LoadedConfig,
+    /// What requests read processes with.
+    pub opener: Opener,
     /// What `/proc` hides from users.
     pub hidden: Hidden,
     /// The name and number of this node.
@@ -59,10 +62,11 @@ pub struct Settings {
 
 impl Settings {
     /// The defaults without a configuration, for a single node.
-    pub fn new(endpoint: Endpoint, node: Node) -> Self {
+    pub fn new(endpoint: Endpoint, node: Node, opener: Opener) -> Self {
         Self {
             endpoint,
             loaded: LoadedConfig::default(),
+            opener,
             hidden: Hidden::Nothing,
             node,
             bus: None,

@@ -5,8 +5,8 @@
 
 use super::state::RuleTable;
 use crate::cli::ask::transport::{self, Incoming, LocalTransport, Transport};
+use monitor_backend::BackendChoice;
 use monitor_backends::pidfd_watch;
-use monitor_backends::select::BackendChoice;
 use monitor_sys::clock;
 use monitor_tui::rule::{RuleRequest, Rules};
 use std::path::PathBuf;

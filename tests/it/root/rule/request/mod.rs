@@ -10,8 +10,9 @@ use crate::root::actor::Actor;
 use crate::root::privilege::granted;
 use crate::root::workload::Guarded;
 use crate::served::Folder;
-use monitor_backends::select::BackendChoice;
+use monitor_backend::BackendChoice;
 use monitor_event::right::{SessionId, Tool};
+use monitor_loader::select;
 use monitor_omis::{Dialect, Node};
 use monitor_platform::EventSource as _;
 use monitor_platform::linux::Linux;
@@ -44,8 +45,10 @@ impl Tooled {
         let own = ClusterMember { node: Node(0), name: "node0".into() };
         let mut target = Actor::new();
         let _ = target.run(LIBRARY);
-        let (machine, platform) =
-            (RequestEngine::new(own, RequestLimits::default()), Linux::new(BackendChoice::Ebpf));
+        let (machine, platform) = (
+            RequestEngine::new(own, RequestLimits::default()),
+            Linux::new(select::opener(BackendChoice::Ebpf)),
+        );
         let (lines, others) = (Vec::new(), Vec::new());
         let mut it = Self { machine, platform, target, lines, others };
         let session = SessionId { entry: 0, conn: 1 };

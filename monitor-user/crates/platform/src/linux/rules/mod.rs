@@ -21,8 +21,8 @@ use crate::{PlatformEvent, RuleKey, WatchedProcesses, poller::backend_refusal, r
 use call::{call_event, call_start};
 use monitor_backend::rule::insn::ProcessSetId;
 use monitor_backend::rule::rule_record::{RecordReason, RuleRecord as Record, StopScope};
-use monitor_backend::rule::{Children, ProgramId};
-use monitor_backends::{ebpf::rule::KernelRules, procfs};
+use monitor_backend::rule::{Children, ProgramId, Rules};
+use monitor_backends::procfs;
 use monitor_control::{CodePos, ProbeLocation};
 use monitor_event::node_event::{EventKind, FollowedActivity};
 use monitor_event::{outcome::Refusal, right::Tool, tap::Tap};
@@ -71,10 +71,9 @@ pub(super) struct RuleEvents {
 
 impl RuleEvents {
     /// Of this kernel.
-    pub(super) fn open() -> Result<Self, Refusal> {
-        let rules = KernelRules::open().map_err(backend_refusal)?;
+    pub(super) fn new(rules: Box<dyn Rules>) -> Result<Self, Refusal> {
         let descriptions = Arc::new(call::signatures()?);
-        let taps = Taps::new(Path::new("/proc"), Box::new(rules), descriptions);
+        let taps = Taps::new(Path::new("/proc"), rules, descriptions);
         let mut taps = taps.map_err(backend_refusal)?;
         let mut sets = BTreeMap::new();
         for sort in [FollowedActivity::Lifecycle, FollowedActivity::Scheduling] {

@@ -12,7 +12,7 @@ pub use key::{ConfigKey, KEYS};
 
 use crate::policy::{Grants, default_grants};
 use crate::{http::Listen, http::push::PushConfig, limits};
-use monitor_backends::select::BackendChoice;
+use monitor_backend::BackendChoice;
 use monitor_model::{Ns, name};
 use monitor_monitors::UserLimits;
 use monitor_platform::linux::recorder::DEFAULT_DUMP_FOLDER;

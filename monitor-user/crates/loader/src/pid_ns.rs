@@ -3,7 +3,7 @@
 //! In: what `/proc` of the namespace contains on a process, and the processes of a snapshot,
 //! limited by the kernel to those visible in the namespace. Out: the host's pid. Reads no files.
 
-use crate::procfs::text::NamespaceView;
+use monitor_backends::procfs::text::NamespaceView;
 use monitor_model::{Identity, Pid, Process, ProcessField};
 
 /// Host pid of a process. Nested namespaces may each have a process with that pid. If two of them

@@ -3,10 +3,10 @@
 //! In: nanoseconds by owner and CPU, and the running task of each CPU. Out: `exact_cpu_ns` and its
 //! parts by CPU. Time before the first switch of a CPU after attaching is not included.
 
-use super::kernel::Kernel;
-use super::object::{Object, Record};
-use super::owner::{self, MissingOwners};
-use super::probe_reader::{ProbeConfig, ProbeReader};
+use crate::kernel::Kernel;
+use crate::object::{Object, Record};
+use crate::owner::{self, MissingOwners};
+use crate::probe_reader::{ProbeConfig, ProbeReader};
 use aya::maps::{MapData, PerCpuArray, PerCpuHashMap};
 use monitor_backend::Error;
 use monitor_ebpf::abi::Owner;

@@ -4,10 +4,10 @@
 //! histogram of every process that waited. The rows of ended processes are removed as they are
 //! reported.
 
-use super::iter_reader::{IterBuffer, IterProgram};
-use super::owner::{self, MissingOwners};
-use super::probe_reader::{ProbeConfig, ProbeReader};
-use super::{health, kernel::Kernel, object::Object};
+use crate::iter_reader::{IterBuffer, IterProgram};
+use crate::owner::{self, MissingOwners};
+use crate::probe_reader::{ProbeConfig, ProbeReader};
+use crate::{health, kernel::Kernel, object::Object};
 use aya::maps::Map;
 use monitor_backend::Error;
 use monitor_ebpf::abi::run_queue::{self, RunQueueOffsets, Waits};

@@ -3,7 +3,7 @@
 //! In: their ids. Out: consistent values, although programs change them concurrently.
 
 use super::{map, per_cpu};
-use crate::ebpf::object::Object;
+use crate::object::Object;
 use aya::maps::Map;
 use monitor_backend::Error;
 use monitor_backend::rule::aggregates::{GaugeIntegral, TraceRecord, TraceRecords, ValueHistogram};

@@ -4,10 +4,10 @@
 //! In: rows by owner. Out: the UDP and socket fields of every process; calls only if the hooks see
 //! calls.
 
-use super::object::{Fallback, Object};
-use super::owner::{self, MissingOwners};
-use super::socket_hooks::{Sees, VARIANTS};
-use super::{kernel::Kernel, probe_reader::ProbeReader};
+use crate::object::{Fallback, Object};
+use crate::owner::{self, MissingOwners};
+use crate::socket_hooks::{Sees, VARIANTS};
+use crate::{kernel::Kernel, probe_reader::ProbeReader};
 use monitor_backend::Error;
 use monitor_ebpf::abi::socket::{self, SocketTotals};
 use monitor_model::{Note, Ns, ProcessRow, Sample, field::ProcessField as F};

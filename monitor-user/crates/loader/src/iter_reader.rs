@@ -3,8 +3,8 @@
 //! In: a loaded `iter/…` program. Out: the bytes that it wrote, aligned for any record. Does not
 //! interpret records.
 
-use super::kernel::Kernel;
-use super::object::{Object, refused_program};
+use crate::kernel::Kernel;
+use crate::object::{Object, refused_program};
 use aya::maps::Map;
 use aya::programs::{Iter, Program, ProgramFd};
 use monitor_backend::Error;

@@ -6,7 +6,7 @@
 //! ended. A socket passed by message (`SCM_RIGHTS`) is not noticed; it is found within
 //! [`MAX_INTERVAL`].
 
-use super::owner;
+use crate::owner;
 use monitor_ebpf::{abi::Owner, abi::tcp::OpenSocket};
 use monitor_model::{Ns, Process, field::ProcessField as F};
 use std::collections::HashSet;
@@ -64,7 +64,7 @@ fn is_gone(processes: &[Process], owner: Owner) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ebpf::decode;
+    use crate::decode;
 
     const HOLDER: Owner = Owner { start_boottime_ns: 5, tgid: 7, zero: 0 };
 

@@ -4,11 +4,11 @@
 //! In: the running kernel. Out: an object whose programs fill the table of `abi/socket.rs`, or why
 //! this kernel does not accept the variant. `socket.rs` selects one by trying.
 
-use super::kernel::Kernel;
-use super::object::{Object, refused_program};
-use crate::host;
+use crate::kernel::Kernel;
+use crate::object::{Object, refused_program};
 use aya::programs::{CgroupAttachMode, CgroupSkb, CgroupSkbAttachType, CgroupSock, FExit, KProbe};
 use monitor_backend::Error;
+use monitor_backends::host;
 use monitor_ebpf::abi::socket;
 use std::fs::File;
 

@@ -5,7 +5,7 @@
 //! `doctor`. Nothing stays attached; rules of clients are not affected.
 
 use super::KernelRules;
-use crate::ebpf::health;
+use crate::health;
 use monitor_backend::Error;
 use monitor_backend::rule::insn::{CellKind, Insn};
 use monitor_backend::rule::{HookPoint, RuleProgram, Rules as _, Site};

@@ -4,7 +4,7 @@
 //! largest data that the monitor ever keeps. aya reads it again for every loader, even if it is
 //! unused; so all objects share one loader.
 
-use super::btf_offsets::{self, BtfTypes};
+use crate::btf_offsets::{self, BtfTypes};
 use aya::{Btf, Ebpf, EbpfError, EbpfLoader, Endianness};
 use monitor_backend::Error;
 use monitor_ebpf::abi::offset::{ABSENT, MemberPath, Offsets};

@@ -2,7 +2,7 @@
 //!
 //! In: records of generated and delivered signals. Out: events, in chronological order.
 
-use super::{decode, kernel::Kernel, object::Object, probe_reader::ProbeReader};
+use crate::{decode, kernel::Kernel, object::Object, probe_reader::ProbeReader};
 use aya::maps::{MapData, RingBuf};
 use monitor_backend::Error;
 use monitor_ebpf::abi::signal::{self, ANY_THREAD, KIND_DELIVERED, KIND_GENERATED};

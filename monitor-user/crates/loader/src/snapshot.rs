@@ -3,9 +3,9 @@
 //! In: the byte stream of `iter/task`. Out: processes with their totals: the sums of ended threads
 //! plus each live thread. A reading costs one iteration; nothing runs in between.
 
-use super::decode::{self, ThreadRows};
-use super::iter_reader::{IterBuffer, IterProgram};
-use super::{kernel::Kernel, object::Object};
+use crate::decode::{self, ThreadRows};
+use crate::iter_reader::{IterBuffer, IterProgram};
+use crate::{kernel::Kernel, object::Object};
 use monitor_backend::Error;
 use monitor_ebpf::abi::task::{self, KIND_PROCESS, KIND_THREAD, RSS_CPUS};
 use monitor_model::{Pid, Process};

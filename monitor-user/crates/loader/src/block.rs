@@ -3,9 +3,9 @@
 //! In: rows by owner and disk, latencies by owner. Out: the block fields of every process, its
 //! disks and its histograms. The rows of ended processes are removed as they are reported.
 
-use super::owner::{self, MissingOwners};
-use super::probe_reader::{ProbeConfig, ProbeReader};
-use super::{health, kernel::Kernel, object::Object};
+use crate::owner::{self, MissingOwners};
+use crate::probe_reader::{ProbeConfig, ProbeReader};
+use crate::{health, kernel::Kernel, object::Object};
 use monitor_backend::Error;
 use monitor_ebpf::abi::block::{self, Dirtier, DiskUsage, LatencyKey, OwnerDisk, READ};
 use monitor_ebpf::abi::histogram;
@@ -208,7 +208,7 @@ fn disk_name((major, minor): (u32, u32)) -> Arc<str> {
 }
 
 #[cfg(test)]
-#[path = "../../../../../tests/it/root/first.rs"]
+#[path = "../../../../tests/it/root/first.rs"]
 mod first;
 
 #[cfg(test)]

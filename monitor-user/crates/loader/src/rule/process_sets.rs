@@ -5,7 +5,7 @@
 //! which invalidates the cache.
 
 use super::{encode::unsupported, map};
-use crate::ebpf::object::{Object, Record};
+use crate::object::{Object, Record};
 use aya::maps::{HashMap as Table, MapData};
 use monitor_backend::{Error, rule::insn::ProcessSetId};
 use monitor_ebpf::abi::rule::{BY_USER_SPACE, DEPARTURES, MEMBERS, SetMembership};

@@ -1,7 +1,7 @@
 //! Probe readers: each loads the object of some capabilities and merges its counts into samples.
 
-use super::object::{Fallback, Object};
-use super::{health, kernel::Kernel};
+use crate::object::{Fallback, Object};
+use crate::{health, kernel::Kernel};
 use monitor_backend::Error;
 use monitor_model::{Capability, Ns, Probe, Process, Sample};
 use std::os::fd::BorrowedFd;

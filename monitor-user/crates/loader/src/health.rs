@@ -3,8 +3,8 @@
 //! In: a loaded object. Out: the state of a capability. Run times are available only while the
 //! kernel's BPF statistics are enabled.
 
-use super::fdinfo;
-use super::object::{Fallback, Object};
+use crate::fdinfo;
+use crate::object::{Fallback, Object};
 use aya::maps::Map;
 use aya::sys::{Stats, enable_stats};
 use monitor_backend::Error;

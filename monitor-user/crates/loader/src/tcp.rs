@@ -3,13 +3,13 @@
 //! In: the stream of sockets and the table of `bin/tcp.rs`. Out: bytes, segments, retransmissions
 //! and round-trip times of each process, IPv4 and IPv6 separately.
 
-use super::iter_reader::{IterBuffer, IterProgram};
-use super::{
+use crate::iter_reader::{IterBuffer, IterProgram};
+use crate::{
     decode, kernel::Kernel, object::Object, owner::MissingOwners, probe_reader::ProbeReader,
     shared_sockets::SharedSockets, socket_rescan::SocketRescan,
 };
-use crate::tcp::{TcpTraffic, at_least, sum};
 use monitor_backend::Error;
+use monitor_backends::tcp::{TcpTraffic, at_least, sum};
 use monitor_ebpf::abi::tcp::{self, OpenSocket, SharedSocket, TcpTotals};
 use monitor_model::{Identity, Note, Ns, Process, Sample};
 use std::collections::HashMap;

@@ -6,8 +6,8 @@
 //! Afterwards a row belongs to a live process, to an ended one (read and remove), or is kept for
 //! the next sample.
 
-use super::decode;
-use super::object::{Object, Plain};
+use crate::decode;
+use crate::object::{Object, Plain};
 use monitor_ebpf::abi::Owner;
 use monitor_model::{Ns, Process, Sample, field::ProcessField as F};
 use std::collections::HashMap;

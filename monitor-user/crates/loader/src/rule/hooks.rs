@@ -5,8 +5,8 @@
 //! sets.
 
 use super::{encode::unsupported, map};
-use crate::ebpf::kernel;
-use crate::ebpf::object::{Object, refused_program};
+use crate::kernel;
+use crate::object::{Object, refused_program};
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLinkId, UProbeScope};
 use aya::programs::{BtfTracePoint, ProgramError, UProbe};
 use monitor_backend::Error;

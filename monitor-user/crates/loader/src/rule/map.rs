@@ -1,6 +1,6 @@
 //! Access to elements of the rule object's arrays, by map name.
 
-use crate::ebpf::object::{Object, Plain, Record};
+use crate::object::{Object, Plain, Record};
 use aya::maps::{Array, MapError, PerCpuArray, PerCpuValues};
 use monitor_backend::Error;
 

@@ -3,8 +3,8 @@
 //! In: the embedded object and the running kernel. Out: maps, rings and counts of losses.
 //! A program that cannot be attached disables only its object's capability.
 
-use super::fdinfo;
-use super::kernel::{Constant, Kernel, MapSize};
+use crate::fdinfo;
+use crate::kernel::{Constant, Kernel, MapSize};
 use aya::maps::{Array, HashMap as Table, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, Ebpf, EbpfError, Pod};

@@ -3,10 +3,10 @@
 //! In: why they were refused, and the processes of a sample. Out: the same fields, less exact, and
 //! a state that reports it.
 
-use super::object::{Fallback, Object};
-use super::probe_reader::ProbeReader;
-use crate::inet_diag::{InetDiag, MISSES, SOURCES};
+use crate::object::{Fallback, Object};
+use crate::probe_reader::ProbeReader;
 use monitor_backend::Error;
+use monitor_backends::inet_diag::{InetDiag, MISSES, SOURCES};
 use monitor_model::{Capability, Health, Note, Ns, Probe, Sample};
 
 /// The dump.

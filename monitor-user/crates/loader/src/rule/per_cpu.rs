@@ -1,7 +1,7 @@
 //! Per-CPU aggregates of rule programs: cells and latency histograms, merged.
 
 use super::map;
-use crate::ebpf::object::Object;
+use crate::object::Object;
 use monitor_backend::Error;
 use monitor_backend::rule::insn::{Cell, CellKind, LatencyHistogramId};
 use monitor_ebpf::abi::{histogram, rule as abi};

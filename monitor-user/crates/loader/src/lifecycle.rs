@@ -3,9 +3,9 @@
 //! In: fork, exec and exit records. Out: ended processes with their final totals, and parents and
 //! executed paths of live processes.
 
-use super::object::{Object, Record};
-use super::unreported_exits::{self, UnreportedExits};
-use super::{decode, kernel::Kernel, owner, probe_reader::ProbeReader, snapshot::LEARN};
+use crate::object::{Object, Record};
+use crate::unreported_exits::{self, UnreportedExits};
+use crate::{decode, kernel::Kernel, owner, probe_reader::ProbeReader, snapshot::LEARN};
 use aya::maps::{HashMap as Table, MapData, RingBuf};
 use monitor_backend::Error;
 use monitor_ebpf::abi::lifecycle::{

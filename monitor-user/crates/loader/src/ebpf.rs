@@ -3,45 +3,21 @@
 //! Each capability is an object of its own, loaded by trying: if the kernel refuses it, only that
 //! capability is disabled, with a note. Nothing stays attached when this is dropped.
 
-mod block;
-mod btf_offsets;
-mod decode;
-mod exact_cpu;
-mod fdinfo;
-mod health;
-mod iter_reader;
-mod kernel;
-mod lifecycle;
-mod object;
-mod owner;
-mod pid_ns;
-mod probe_reader;
-pub mod rule;
-mod run_queue;
-mod shared_sockets;
-mod signal;
-mod snapshot;
-mod socket;
-mod socket_hooks;
-mod socket_rescan;
-mod tcp;
-mod tcp_dump;
-mod unreported_exits;
-
-use self::{
+use crate::probe_reader::{ProbeConfig, ProbeReader, ProbeSpec};
+use crate::{
     block::Block, decode::ThreadRows, exact_cpu::ExactCpu, kernel::Kernel, lifecycle::Lifecycle,
     run_queue::RunQueue, signal::SignalReader, snapshot::Snapshot, socket::Socket, tcp::Tcp,
     tcp_dump::TcpDump,
 };
-use super::procfs::{Root, node};
-use super::{procfs::job_origin::SeenProcess, procfs::text::TextCache};
+use crate::{health, pid_ns, rule};
 use monitor_backend::{Backend, Error};
+use monitor_backends::procfs::{Root, node};
+use monitor_backends::{procfs::job_origin::SeenProcess, procfs::text::TextCache};
 use monitor_model::{
     BackendKind, Capability, HiddenProcess, Note, Ns, Pid, Probe, Process, ProgramLoss, ReadSpec,
     Sample, field::ProcessField as F,
 };
 use monitor_sys::{clock, namespace::has_host_pids};
-use probe_reader::{ProbeConfig, ProbeReader, ProbeSpec};
 use rustix::event::epoll;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -127,7 +103,7 @@ impl Ebpf {
         });
         let root = Root::default();
         let mut it = Self {
-            node: super::host::name(),
+            node: monitor_backends::host::name(),
             texts: TextCache::new(root.proc.clone()),
             root,
             snapshot: snapshot?,

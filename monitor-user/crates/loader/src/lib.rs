@@ -1,0 +1,34 @@
+//! The loader: loads the eBPF programs of `monitor-ebpf`, reads their maps as samples and runs rule
+//! programs. Where the kernel refuses them, [`select`] falls back to `/proc`.
+//!
+//! In: a read specification, or rule programs. Out: a `Sample` with notes, or rule records. Only
+//! the program and its tests use this crate; the others are given what [`select::opener`] opens.
+
+mod block;
+mod btf_offsets;
+mod decode;
+mod ebpf;
+mod exact_cpu;
+mod fdinfo;
+mod health;
+mod iter_reader;
+mod kernel;
+mod lifecycle;
+mod object;
+mod owner;
+mod pid_ns;
+mod probe_reader;
+pub mod rule;
+mod run_queue;
+pub mod select;
+mod shared_sockets;
+mod signal;
+mod snapshot;
+mod socket;
+mod socket_hooks;
+mod socket_rescan;
+mod tcp;
+mod tcp_dump;
+mod unreported_exits;
+
+pub use ebpf::Ebpf;
