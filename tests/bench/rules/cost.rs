@@ -121,7 +121,7 @@ impl Bench {
         let site = target::site(probed);
         let begin = self.add(HookPoint::Entry(site.clone()), vec![Insn::StartTimer(timer, V0)]);
         let end = vec![Insn::StopTimer(V0, timer), Insn::LatencyHistogram(times, V0)];
-        let end = self.add(HookPoint::Return(site), end);
+        let end = self.add(HookPoint::Trampoline(site), end);
         let (ratio, pair_ns) = ratio(Empty::on(compared, Both::EntryAndReturn));
         let what = "a timer with a histogram, by an empty pair of probes";
         line(what, ratio, "x", Bar::AtMost(1.3));

@@ -22,11 +22,16 @@ impl Build<'_> {
     #[track_caller]
     pub fn done(&self) -> Option<PathBuf> {
         let product = folder(self.test).join(self.product);
-        let mut command = Command::new("cc");
+        let (compiler, package) = match self.source.ends_with(".cc") {
+            true => ("c++", "g++"),
+            false => ("cc", "gcc libc6-dev"),
+        };
+        let mut command = Command::new(compiler);
         command.arg("-o").arg(&product).args(self.words).arg(code(self.source));
         let output = match command.output() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                skip(self.test, "needs cc to build its program (apt install gcc libc6-dev)");
+                let why = format!("needs {compiler} for its program (apt install {package})");
+                skip(self.test, &why);
                 return None;
             }
             output => output.unwrap(),

@@ -10,4 +10,4 @@ mod pvm;
 mod queue;
 mod site;
 mod tap;
-mod when;
+pub mod when;

@@ -28,15 +28,20 @@ fn text(bytes: &[u8]) -> String {
 fn watched(program: PathBuf, words: &[&str]) -> (Guarded, Guarded) {
     let mut target = Guarded::run(&mut Command::new(program));
     assert_eq!(target.line(), "ready");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_monitor"));
-    command.arg("when").args(words).args(["--pid", &target.pid().0.to_string()]);
-    let mut watch = Guarded::run(command.stderr(Stdio::piped()));
+    let mut watch = watch(&target, words);
     wait_until_watching(&mut watch);
     (target, watch)
 }
 
+/// Starts `monitor when` with these words and the process of a target.
+pub fn watch(target: &Guarded, words: &[&str]) -> Guarded {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monitor"));
+    command.arg("when").args(words).args(["--pid", &target.pid().0.to_string()]);
+    Guarded::run(command.stderr(Stdio::piped()))
+}
+
 /// Waits until `monitor when` prints that it watches.
-fn wait_until_watching(watch: &mut Guarded) {
+pub fn wait_until_watching(watch: &mut Guarded) {
     let mut lines = BufReader::new(watch.0.stderr.as_mut().unwrap()).lines();
     let is_it = |line: &String| line.contains("watching");
     assert!(lines.by_ref().map(Result::unwrap).any(|line| is_it(&line)));

@@ -38,6 +38,15 @@ mod program {
         0
     }
 
+    /// At a return instruction.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "uprobe")]
+    fn call_end(registers: Registers) -> u32 {
+        register::before_return(registers).run_program(cookie(registers));
+        0
+    }
+
+    /// After a return, by a replaced return address.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "uretprobe")]
     fn call_return(registers: Registers) -> u32 {

@@ -18,9 +18,28 @@ pub struct Instruction {
     pub effect: Effect,
     /// Target of a direct jump; calls are not jumps.
     pub jump: Option<u64>,
+    /// What is executed after it.
+    pub flow: Flow,
     /// What it loads, if that is a constant or relative to the instruction pointer.
     pub load: Option<Load>,
     mnemonic: Mnemonic,
+}
+
+/// What is executed after an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// The next instruction, also after a call.
+    Next,
+    /// Nothing of this function: it traps, or it is a call, which need not return.
+    NextOrNothing,
+    /// The caller: `ret`.
+    Return,
+    /// The target of the jump.
+    Jump,
+    /// The target of the jump, or the next instruction.
+    Branch,
+    /// An address from a register or from memory.
+    IndirectJump,
 }
 
 /// How the kernel handles a uprobe on an instruction.
@@ -73,6 +92,14 @@ fn instruction(decoded: &Decoded, bytes: &[u8]) -> Instruction {
         length: bytes.len() as u64,
         effect: effect(decoded.mnemonic(), bytes),
         jump: (is_branch && !is_call).then(|| decoded.near_branch_target()),
+        flow: match decoded.mnemonic() {
+            Mnemonic::Ret | Mnemonic::Retf => Flow::Return,
+            Mnemonic::Jmp if is_branch => Flow::Jump,
+            Mnemonic::Jmp => Flow::IndirectJump,
+            Mnemonic::Call | Mnemonic::Ud2 | Mnemonic::Hlt | Mnemonic::Int3 => Flow::NextOrNothing,
+            _ if is_branch => Flow::Branch,
+            _ => Flow::Next,
+        },
         load: load(decoded),
         mnemonic: decoded.mnemonic(),
     }
@@ -204,6 +231,21 @@ mod tests {
         // `06` is invalid in 64-bit code, and so is a truncated instruction.
         assert_eq!(walk(&[0x90, 0x06, 0x90], 0).count(), 1);
         assert_eq!(walk(&[0x90, 0xe8, 1], 0).count(), 1);
+    }
+
+    #[test]
+    fn returns_jumps_and_branches_are_distinguished() {
+        let flow = |bytes: &[u8]| walk(bytes, 0x1000).next().unwrap().flow;
+        assert_eq!(flow(&[0xc3]), Flow::Return);
+        assert_eq!(flow(&[0xf3, 0xc3]), Flow::Return);
+        assert_eq!(flow(&[0xc2, 8, 0]), Flow::Return);
+        assert_eq!(flow(&[0xe9, 1, 0, 0, 0]), Flow::Jump);
+        assert_eq!(flow(&[0x74, 1]), Flow::Branch);
+        assert_eq!(flow(&[0xe3, 1]), Flow::Branch, "jrcxz");
+        assert_eq!(flow(&[0x3e, 0xff, 0xe0]), Flow::IndirectJump);
+        assert_eq!(flow(&[0xe8, 0, 0, 0, 0]), Flow::NextOrNothing);
+        assert_eq!(flow(&[0x0f, 0x0b]), Flow::NextOrNothing);
+        assert_eq!(flow(&[0x0f, 0x05]), Flow::Next, "syscall");
     }
 
     #[test]

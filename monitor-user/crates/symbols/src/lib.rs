@@ -15,6 +15,7 @@ pub mod mapped_files;
 pub mod memory;
 pub mod object_file;
 // Code.
+pub mod ends;
 pub mod function;
 pub mod instruction;
 pub mod site;
@@ -25,6 +26,7 @@ pub mod resolve;
 // Signatures of library functions.
 pub mod signatures;
 
+pub use ends::FunctionEnds;
 pub use error::SymbolError;
 pub use function_spec::FunctionSpec;
 pub use site::ProbeSite;

@@ -55,6 +55,10 @@ pub struct WhenArgs {
     /// Output format.
     #[command(flatten)]
     pub printed: PrintArgs,
+    /// See the ends of calls by replaced return addresses: cheaper, and it ends a program that
+    /// throws an exception or jumps through the function; for your own programs
+    #[arg(long)]
+    pub trampoline: bool,
     /// Read additional call signatures from this folder
     #[arg(long, value_name = "FOLDER")]
     pub calls: Vec<PathBuf>,

@@ -58,6 +58,7 @@ pub fn watch(args: &WhenArgs, event: &WhenEvent, actions: &Actions) -> Result<Ex
 struct WhenSession {
     taps: Taps,
     actions: Actions,
+    by_trampoline: bool,
     processes: Vec<Identity>,
     command: Option<HeldCommand>,
     /// The tap that counts calls; other events are counted by `rules`.
@@ -89,6 +90,7 @@ impl WhenSession {
         Ok(Self {
             taps,
             actions,
+            by_trampoline: args.trampoline,
             processes: Vec::new(),
             command: None,
             tap: None,
@@ -279,10 +281,19 @@ impl WhenSession {
     /// Attaches to entry or return of a function; to both if calls are timed.
     fn attach_taps(&mut self, edge: Edge, name: &str) -> Result<(), Failure> {
         let tap = Tap { name: name.to_owned(), edge };
+        let end = Tap { name: name.to_owned(), edge: Edge::End };
+        let mut options = TapOptions {
+            histogram: None,
+            signal: self.actions.signal,
+            is_silent: !self.actions.print,
+            by_trampoline: self.by_trampoline,
+        };
+        let last = if self.actions.time { &end } else { &tap };
+        self.taps.set_options(last, options);
         let mut n_found = 0;
         let mut refusal_seen = None;
         for id in &self.processes {
-            match self.taps.resolve_sites(&tap, id.pid) {
+            match self.taps.resolve_sites(last, id.pid) {
                 Ok(sites) => {
                     n_found += 1;
                     for warning in sites.iter().filter_map(|site| site.cost.warning()) {
@@ -299,20 +310,14 @@ impl WhenSession {
         if let Some(refusal) = refusal_seen.filter(|_| n_found == 0) {
             return Err(refusal.into());
         }
-        let mut options = TapOptions {
-            histogram: None,
-            signal: self.actions.signal,
-            is_silent: !self.actions.print,
-        };
         if self.actions.time {
             let histogram = self.taps.make_histogram()?;
             self.histogram = Some(histogram);
             match edge {
                 Edge::End => options.histogram = Some(histogram),
                 Edge::Start => {
-                    let end = Tap { name: name.to_owned(), edge: Edge::End };
                     let histogram = Some(histogram);
-                    let silent_options = TapOptions { histogram, is_silent: true, signal: None };
+                    let silent_options = TapOptions { histogram, is_silent: true, ..options };
                     self.taps.add_tap(end, silent_options);
                 }
             }

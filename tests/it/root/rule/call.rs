@@ -25,7 +25,7 @@ fn root_23_calls_are_23_events_with_arguments_and_results() {
     let argument = Insn::Argument(V0, 0, Width::U64);
     let entry = [argument, Insn::Builtin(V1, Builtin::Pid), RECORD];
     let entry = fixture.list(HookPoint::Entry(labs.clone()), &entry);
-    let exit = fixture.list(HookPoint::Return(labs), &[argument, RECORD]);
+    let exit = fixture.list(super::ends(&labs), &[argument, RECORD]);
     let _ = fixture.target.run("it = sum(l.labs(-n - 1) for n in range(23))");
     let records = fixture.take_records();
     let pid = fixture.target.pid();
@@ -150,7 +150,7 @@ fn root_detached_probes_leave_the_code_as_it_was() {
     };
     let untouched = code();
     let _ = fixture.list(HookPoint::Entry(labs.clone()), &[RECORD]);
-    let _ = fixture.list(HookPoint::Return(labs), &[RECORD]);
+    let _ = fixture.list(super::ends(&labs), &[RECORD]);
     let _ = fixture.list(HookPoint::Fork, &[RECORD]);
     assert_ne!(code(), untouched);
     let ours: BTreeSet<u32> = own().difference(&before).copied().collect();

@@ -120,7 +120,7 @@ fn root_blocking_inside_a_call_is_counted_at_the_switch() {
     let inside = fixture.rules.make_timer(monitor_backend::rule::insn::TimerScope::Thread).unwrap();
     let (begin, end) = (Insn::StartTimer(inside, V0), Insn::StopTimer(V0, inside));
     let _ = fixture.list(HookPoint::Entry(usleep.clone()), &[begin]);
-    let _ = fixture.list(HookPoint::Return(usleep), &[end]);
+    let _ = fixture.list(super::ends(&usleep), &[end]);
     let blocked = fixture.rules.make_cell(CellKind::Sum).unwrap();
     let woken = fixture.rules.make_cell(CellKind::Sum).unwrap();
     let is_inside = [Insn::TimerRunning(V0, inside), Insn::Filter(V0, Compare::Equal, 1)];

@@ -41,7 +41,7 @@ fn root_rule_programs_enable_and_disable_each_other() {
     let mut fixture = RuleFixture::new();
     let labs = fixture.function("labs");
     let seen = fixture.rules.make_cell(CellKind::Sum).unwrap();
-    let counting = fixture.list(HookPoint::Return(labs.clone()), &[Insn::Count(seen)]);
+    let counting = fixture.list(super::ends(&labs), &[Insn::Count(seen)]);
     fixture.rules.disable(counting);
     let is = |value| Insn::Filter(V0, Compare::Equal, value);
     let place = HookPoint::Entry(labs);

@@ -18,6 +18,8 @@ use monitor_backend::rule::{
 };
 use monitor_loader::rule::KernelRules;
 use monitor_model::id::Pid;
+use monitor_symbols::{elf::ElfImage, ends, object_file::ObjectFile, site::inside};
+use std::sync::Arc;
 
 /// Makes the C library's functions callable as `l.name`.
 const LIBRARY: &str = "import ctypes; l = ctypes.CDLL(None); l.labs.restype = ctypes.c_long; \
@@ -76,6 +78,16 @@ impl RuleFixture {
         assert_eq!(counts, RunCounts { runs: counts.runs, ..RunCounts::default() });
         counts.runs
     }
+}
+
+/// The ends of the function that begins at a site.
+fn ends(site: &Site) -> HookPoint {
+    let file = Arc::new(ObjectFile::open(&site.path, &site.path).unwrap());
+    let image = ElfImage::read(file).unwrap();
+    let address = image.code_address(site.offset).unwrap();
+    let found = ends::ends(&image, &inside(&image, address).unwrap()).unwrap();
+    let at = |offset| Site { path: site.path.clone(), offset };
+    HookPoint::Ends(found.returns.into_iter().map(at).collect())
 }
 
 /// A record of all values.

@@ -21,7 +21,7 @@ fn root_23_calls_are_timed_and_keep_the_argument_of_their_start() {
     let begin = [argument, Insn::StartTimer(timer, V0)];
     let begin = fixture.list(HookPoint::Entry(usleep.clone()), &begin);
     let end = [Insn::StopTimer(V4, timer), Insn::LatencyHistogram(times, V4), RECORD];
-    let end = fixture.list(HookPoint::Return(usleep), &end);
+    let end = fixture.list(super::ends(&usleep), &end);
     let _ = fixture.target.run("it = sum(l.usleep(2000 + n) for n in range(23))");
     let records = fixture.take_records();
     let kept: Vec<u64> = records.iter().map(|it| it.regs[5]).collect();
@@ -41,7 +41,7 @@ fn root_threads_do_not_end_each_others_calls() {
     let timer = fixture.rules.make_timer(TimerScope::Thread).unwrap();
     let begin = [Insn::Argument(V0, 0, Width::U32), Insn::StartTimer(timer, V0)];
     let _ = fixture.list(HookPoint::Entry(usleep.clone()), &begin);
-    let _ = fixture.list(HookPoint::Return(usleep), &[Insn::StopTimer(V4, timer), RECORD]);
+    let _ = fixture.list(super::ends(&usleep), &[Insn::StopTimer(V4, timer), RECORD]);
     let _ = fixture.target.run(
         "import threading; t = [threading.Thread(target=l.usleep, args=(20000 + 1000 * n,)) for n \
          in range(7)]; [x.start() for x in t]; [x.join() for x in t]; it = 0",
@@ -66,7 +66,7 @@ fn root_an_end_without_a_beginning_is_counted_and_makes_no_record() {
     fixture.rules.free(RuleResource::Timer(timer));
     let again = fixture.rules.make_timer(TimerScope::Thread).unwrap();
     assert_eq!(again.index, timer.index);
-    let end = fixture.list(HookPoint::Return(labs), &[Insn::StopTimer(V4, again), RECORD]);
+    let end = fixture.list(super::ends(&labs), &[Insn::StopTimer(V4, again), RECORD]);
     let _ = fixture.target.run("it = sum(l.labs(n) for n in range(23))");
     assert_eq!(fixture.rules.run_counts(end).lost_times, 23);
     assert_eq!(fixture.take_records(), []);

@@ -5,6 +5,7 @@
 //! copied.
 
 use super::frame::{ARGUMENTS, Frame};
+use aya_ebpf::helpers::bpf_probe_read_user;
 use core::ffi::c_void;
 use monitor_ebpf::abi::offset::ABSENT;
 use monitor_ebpf::abi::rule::CallOffsets;
@@ -80,6 +81,16 @@ pub fn exit(registers: *const u8) -> Frame {
     } else {
         frame(registers, [other(registers, 0), 0, 0, 0, 0, 0], arm_position(registers))
     }
+}
+
+/// Frame of a call at its return instruction, or at its jump to another function: the result is
+/// the first argument, the position is that after the return.
+#[inline(always)]
+pub fn before_return(registers: *const u8) -> Frame {
+    let sp: u64 = load(registers, X86_SP);
+    // SAFETY: the helper checks the address.
+    let caller = unsafe { bpf_probe_read_user(sp as *const u64) }.unwrap_or(0);
+    frame(registers, [load(registers, X86_RESULT), 0, 0, 0, 0, 0], (caller, sp + 8))
 }
 
 /// Instruction and stack pointer.

@@ -34,8 +34,11 @@ pub struct Site {
 pub enum HookPoint {
     /// An instruction; the arguments of the call, if it is the first one of a function.
     Entry(Site),
-    /// The return of the function that begins at the site; its result.
-    Return(Site),
+    /// Instructions that return from a function, each before it is executed; the result.
+    Ends(Vec<Site>),
+    /// The return of the function that begins at the site, by a replaced return address; its
+    /// result. What unwinds through the function ends the process.
+    Trampoline(Site),
     /// A process was forked: parent, child, its thread, start of the parent. The program runs if
     /// either is in its set.
     Fork,
@@ -62,8 +65,10 @@ pub enum HookPoint {
 pub struct RuleProgram {
     /// The hook.
     pub hook: HookPoint,
-    /// The processes it runs for; all, if absent.
+    /// The processes it runs for; all, if absent. Those of a set are probed when they join it.
     pub set: Option<ProcessSetId>,
+    /// The process that is probed, if there is no set; a site needs either.
+    pub process: Option<Pid>,
     /// Runs per second above which it disables itself.
     pub limit: Option<u32>,
     /// Switch shared with other programs; its own, if absent.
@@ -77,7 +82,7 @@ pub struct RuleProgram {
 impl RuleProgram {
     /// A program without a rate limit, with a switch of its own.
     pub const fn new(hook: HookPoint, set: Option<ProcessSetId>, insns: Vec<Insn>) -> Self {
-        Self { hook, set, limit: None, switch: None, credentials: None, insns }
+        Self { hook, set, process: None, limit: None, switch: None, credentials: None, insns }
     }
 }
 
@@ -134,13 +139,20 @@ pub trait Rules: Send {
     /// Frees a resource; no program may still use it.
     fn free(&mut self, resource: RuleResource);
 
-    /// Adds a process to a set; a process that has ended is skipped without an error.
+    /// Adds a process to a set, and sets the probes of the set in it; a process that has ended is
+    /// skipped without an error.
     ///
     /// # Errors
     ///
-    /// Fails if the table of processes is full.
+    /// Fails if the table of processes is full, or a probe is refused.
     fn include(&mut self, set: ProcessSetId, process: Pid) -> Result<(), Error>;
-    /// Removes a process from a set.
+    /// Sets the probes of the sets that the kernel has added a process to, as a child of a member.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a probe is refused.
+    fn set_probes(&mut self, process: Pid) -> Result<(), Error>;
+    /// Removes a process from a set, and its probes.
     fn exclude(&mut self, set: ProcessSetId, process: Pid);
 
     /// Makes a switch for several programs, off. It is enabled, disabled and removed like a

@@ -1,16 +1,14 @@
-//! Attaches rule programs: a probe for each program, a tracepoint while it has programs.
+//! Attaches rule programs: probes for each program, a tracepoint while it has programs.
 //!
-//! A probe is one perf event and one link with the program's id as its cookie (5.15). A tracepoint
-//! runs the programs of its row in `HOOKS`. Fork and exit are also attached while there are process
-//! sets.
+//! A tracepoint runs the programs of its row in `HOOKS`. Fork and exit are also attached while
+//! there are process sets.
 
+use super::probes::{ProbeProgram, ProbeTargets, Probes};
 use super::{encode::unsupported, map};
-use crate::kernel;
-use crate::object::{Object, refused_program};
-use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLinkId, UProbeScope};
-use aya::programs::{BtfTracePoint, ProgramError, UProbe};
+use crate::{kernel, object::Object};
+use aya::programs::BtfTracePoint;
 use monitor_backend::Error;
-use monitor_backend::rule::{HookPoint, ProgramId, Site};
+use monitor_backend::rule::{HookPoint, ProgramId, RuleProgram};
 use monitor_ebpf::abi::rule::{self as abi, HookPrograms, PROGRAMS_PER_HOOK, hook};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,14 +28,16 @@ const TRACEPOINTS: &[(u32, &str, &str)] = &[
 pub struct Hooks {
     /// Number of process sets.
     pub n_sets: u32,
+    /// The attached probes.
+    pub probes: Probes,
     rows: BTreeMap<u32, Vec<ProgramId>>,
     attached: BTreeSet<u32>,
 }
 
 /// How a program is attached.
 pub enum Link {
-    /// By a probe with this BPF program.
-    Probe(&'static str, UProbeLinkId),
+    /// By probes.
+    Probes,
     /// By the row of its tracepoint or event.
     Row(u32),
     /// Not attached: it is a switch.
@@ -49,14 +49,26 @@ impl Hooks {
     pub fn link(
         &mut self,
         object: &mut Object,
-        hook: &HookPoint,
+        program: &RuleProgram,
         id: ProgramId,
     ) -> Result<Link, Error> {
-        match hook {
-            HookPoint::Entry(site) => probe(object, "call", site, id),
-            HookPoint::Return(site) => probe(object, "call_return", site, id),
-            _ => self.link_row(object, row(hook), id),
-        }
+        let (bpf, sites) = match &program.hook {
+            HookPoint::Entry(site) => ("call", std::slice::from_ref(site)),
+            HookPoint::Ends(sites) => ("call_end", &sites[..]),
+            HookPoint::Trampoline(site) => ("call_return", std::slice::from_ref(site)),
+            hook => return self.link_row(object, row(hook), id),
+        };
+        let targets = match (program.set, program.process) {
+            (Some(set), _) => ProbeTargets::Set(set),
+            (None, Some(process)) => ProbeTargets::Process(process),
+            (None, None) => {
+                let why = "a probe in all processes would slow all of them".to_owned();
+                return Err(unsupported(why, "name the processes"));
+            }
+        };
+        let program = ProbeProgram { bpf, sites: sites.to_vec(), targets };
+        self.probes.add(object, id, program)?;
+        Ok(Link::Probes)
     }
 
     fn link_row(&mut self, object: &mut Object, row: u32, id: ProgramId) -> Result<Link, Error> {
@@ -74,11 +86,7 @@ impl Hooks {
     /// Detaches a program.
     pub fn unlink(&mut self, object: &mut Object, link: Link, id: ProgramId) {
         match link {
-            Link::Probe(program, link) => {
-                let found = object.program::<UProbe>(program);
-                // If it is not attached, there is nothing to do.
-                let _ = found.map(|program| program.detach(link));
-            }
+            Link::Probes => self.probes.remove(id),
             Link::Row(row) => self.remove_program(object, row, id),
             Link::None => {}
         }
@@ -142,7 +150,7 @@ fn detach(object: &mut Object, program: &str) {
 
 const fn row(hook: &HookPoint) -> u32 {
     match hook {
-        HookPoint::Entry(_) | HookPoint::Return(_) => hook::NONE,
+        HookPoint::Entry(_) | HookPoint::Ends(_) | HookPoint::Trampoline(_) => hook::NONE,
         HookPoint::Fork => hook::FORK,
         HookPoint::Exec => hook::EXEC,
         HookPoint::Exit => hook::EXIT,
@@ -152,22 +160,4 @@ const fn row(hook: &HookPoint) -> u32 {
         HookPoint::Wakeup => hook::WAKEUP,
         HookPoint::Raised(event) => hook::FIRST_USER_EVENT + event.0,
     }
-}
-
-fn probe(
-    object: &mut Object,
-    name: &'static str,
-    site: &Site,
-    id: ProgramId,
-) -> Result<Link, Error> {
-    let what = format!("a probe on {} at {:#x}", site.path.display(), site.offset);
-    let refused = |error: ProgramError| refused_program(&what, error);
-    let program: &mut UProbe = object.program(name)?;
-    if program.fd().is_err() {
-        program.load().map_err(refused)?;
-    }
-    let location = UProbeAttachLocation::AbsoluteOffset(site.offset);
-    let point = UProbeAttachPoint { location, cookie: Some(id.0.into()) };
-    let link = program.attach(point, &site.path, UProbeScope::AllProcesses).map_err(refused)?;
-    Ok(Link::Probe(name, link))
 }

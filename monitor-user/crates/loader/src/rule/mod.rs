@@ -9,6 +9,7 @@ mod id_pool;
 mod map;
 mod mmapped_arrays;
 mod per_cpu;
+mod probes;
 mod process_sets;
 mod ring;
 pub mod uprobe_selftest;
@@ -225,11 +226,17 @@ impl Rules for KernelRules {
     }
 
     fn include(&mut self, set: ProcessSetId, process: Pid) -> Result<(), Error> {
-        process_sets::include(&mut self.object, set, process)
+        process_sets::include(&mut self.object, set, process)?;
+        self.set_probes(process)
+    }
+
+    fn set_probes(&mut self, process: Pid) -> Result<(), Error> {
+        self.hooks.probes.attach_in(&mut self.object, process)
     }
 
     fn exclude(&mut self, set: ProcessSetId, process: Pid) {
         process_sets::exclude(&mut self.object, set, process);
+        self.hooks.probes.detach_from(process, set);
     }
 
     fn make_switch(&mut self) -> Result<ProgramId, Error> {
@@ -252,7 +259,7 @@ impl Rules for KernelRules {
         let encoded = encode::encode(&program.insns, options);
         let encoded = encoded.inspect_err(|_| self.ids.programs.give_back(id.0))?;
         let prepared = self.prepare(id, &encoded);
-        let link = prepared.and_then(|()| self.hooks.link(&mut self.object, &program.hook, id));
+        let link = prepared.and_then(|()| self.hooks.link(&mut self.object, program, id));
         let link = link.inspect_err(|_| self.ids.programs.give_back(id.0))?;
         Ok(self.install(id, link, options))
     }

@@ -38,6 +38,19 @@ pub fn include(object: &mut Object, set: ProcessSetId, process: Pid) -> Result<(
     Ok(())
 }
 
+/// The sets that a process belongs to, as bits.
+pub fn sets_of(object: &mut Object, process: Pid) -> u64 {
+    let members = members(object);
+    members.ok().and_then(|it| it.get(&process.0, 0).ok()).map_or(0, |Record(it)| it.sets)
+}
+
+/// The processes of a set, also those that the kernel has added.
+pub fn members_of(object: &mut Object, set: ProcessSetId) -> Vec<Pid> {
+    let Ok(members) = members(object) else { return Vec::new() };
+    let rows = members.iter().flatten();
+    rows.filter(|(_, Record(it))| it.sets & bit(set) != 0).map(|(pid, _)| Pid(pid)).collect()
+}
+
 /// Removes a process from a set; no effect if it is not a member.
 pub fn exclude(object: &mut Object, set: ProcessSetId, process: Pid) {
     if let Ok(mut members) = members(object) {

@@ -15,8 +15,8 @@ use std::{hint::black_box, path::Path};
 
 /// Number of calls.
 const ROUNDS: u64 = 100;
-/// Hooks of the start and the end of a call.
-const HOOKS: [&str; 2] = ["uprobe", "uretprobe"];
+/// The hook of the start and the end of a call.
+const HOOK: &str = "uprobe";
 /// The probed file.
 const SELF: &str = "/proc/self/exe";
 
@@ -35,9 +35,10 @@ fn trace_calls() -> Result<Probe, Error> {
     let mut rules = KernelRules::open()?;
     let counts = [rules.make_cell(CellKind::Sum)?, rules.make_cell(CellKind::Sum)?];
     let site = site()?;
-    let hooks = [HookPoint::Entry(site.clone()), HookPoint::Return(site)];
+    let hooks = [HookPoint::Entry(site.clone()), HookPoint::Ends(vec![site])];
     for (hook, count) in hooks.into_iter().zip(counts) {
         let program = RuleProgram::new(hook, None, vec![Insn::Count(count)]);
+        let program = RuleProgram { process: Some(Pid(std::process::id())), ..program };
         let id = rules.add(&program)?;
         rules.enable(id);
     }
@@ -52,7 +53,7 @@ fn trace_calls() -> Result<Probe, Error> {
         Some(seen) => Health::Failed { error: format!("{seen} of {ROUNDS} calls were counted") },
         None => probe.health,
     };
-    Ok(Probe { health, events: events[0], hooks: HOOKS.map(str::to_owned).to_vec(), ..probe })
+    Ok(Probe { health, events: events[0], hooks: vec![HOOK.to_owned()], ..probe })
 }
 
 /// Site of the function in the file of this program.

@@ -112,6 +112,7 @@ impl DiagProbeCounters {
         let cell = rules.make_cell(CellKind::Sum).map_err(backend_refusal)?;
         let place = Site { path: site.file.attach_path(), offset: site.offset };
         let (slot, pid) = (Slot(0), i64::from(id.pid.0));
+        // A child made by vfork(2) shares the memory, and with it the probe.
         let mut insns =
             vec![Insn::Builtin(slot, Builtin::Pid), Insn::Filter(slot, Compare::Equal, pid)];
         match probe.events_per_hit {
@@ -124,6 +125,7 @@ impl DiagProbeCounters {
             ]),
         }
         let program = RuleProgram::new(HookPoint::Entry(place), None, insns);
+        let program = RuleProgram { process: Some(id.pid), ..program };
         let program = match rules.add(&program) {
             Ok(program) => program,
             Err(error) => {

@@ -4,6 +4,7 @@
 //! their records. A file stays open while a program is attached to it, so that it stays the file
 //! that was read.
 
+use super::ends::EndSites;
 use super::plan::{CallPlan, ReturnInputs, TapOptions};
 use super::tap_program::{AttachedProgram, AttachedSite, TapProgram};
 use super::{TapError, Taps, errno};
@@ -22,13 +23,21 @@ const MAX_CALL_RATE: u32 = 1_000_000;
 struct AttachSpec<'t> {
     tap: &'t Arc<Tap>,
     owner: ProgramOwner,
-    plan: CallPlan,
-    timer: Option<TimerId>,
-    /// At the entry, and at the return.
-    insns: [Vec<Insn>; 2],
+    plans: CallPlans,
+    /// At the entry, at the return, and at a jump to another function.
+    insns: [Vec<Insn>; 3],
+    ends: EndSites,
     set: ProcessSetId,
     viewer: Option<Credentials>,
     max_rate: u32,
+}
+
+/// What is fetched of a call.
+struct CallPlans {
+    plan: CallPlan,
+    /// The same at a jump to another function, which gives the result later.
+    without_result: CallPlan,
+    timer: Option<TimerId>,
 }
 
 /// The owner of programs.
@@ -47,7 +56,7 @@ impl Taps {
     }
 
     pub(super) fn detach(&mut self, attached: AttachedSite) {
-        for list in attached.programs {
+        for list in attached.programs() {
             self.rules.remove(list);
             _ = self.meanings.remove(&list);
         }
@@ -73,12 +82,14 @@ impl Taps {
 
     fn add(&mut self, tap: &Arc<Tap>, site: ProbeSite, pid: Pid) -> Result<AttachedSite, TapError> {
         let options = self.options.get(tap).copied().unwrap_or_default();
-        let (plan, timer) = self.plan(tap, &site, pid, options)?;
-        let insns = [plan.entry.clone(), plan.exit.clone()];
+        let ends = EndSites::find(tap, &site, options)?;
+        let plans = self.plan(tap, &site, pid, options)?;
+        let insns =
+            [&plans.plan.entry, &plans.plan.exit, &plans.without_result.exit].map(Vec::clone);
         let (owner, set, max_rate) = (ProgramOwner::Tap, self.set, MAX_CALL_RATE);
-        let spec = AttachSpec { tap, owner, plan, timer, insns, set, viewer: None, max_rate };
+        let spec = AttachSpec { tap, owner, plans, insns, ends, set, viewer: None, max_rate };
         let attached = self.add_programs(site, spec)?;
-        attached.programs.iter().for_each(|list| self.rules.enable(*list));
+        attached.programs().for_each(|list| self.rules.enable(list));
         Ok(attached)
     }
 
@@ -91,48 +102,64 @@ impl Taps {
         pid: Pid,
     ) -> Result<AttachedSite, TapError> {
         let options = TapOptions::default();
-        let (plan, timer) = self.plan(tap, &site, pid, options)?;
-        let own = (program.make_insns)(&plan).map_err(unsupported);
-        let own = own.inspect_err(|_| self.free(timer))?;
+        let ends = EndSites::find(tap, &site, options)?;
+        let plans = self.plan(tap, &site, pid, options)?;
+        let make = |plan: &CallPlan| (program.make_insns)(plan).map_err(unsupported);
+        let made = make(&plans.plan).and_then(|own| match ends.has_tail_jumps() {
+            true => Ok((own, make(&plans.without_result)?)),
+            false => Ok((own, Vec::new())),
+        });
+        let (own, without_result) = made.inspect_err(|_| self.free(plans.timer))?;
         let insns = match tap.edge {
-            Edge::Start => [own, Vec::new()],
+            Edge::Start => [own, Vec::new(), Vec::new()],
             // What the entry keeps for the return, if that is reported.
-            Edge::End if program.reports => [plan.entry.clone(), own],
-            Edge::End => [Vec::new(), own],
+            Edge::End if program.reports => [plans.plan.entry.clone(), own, without_result],
+            Edge::End => [Vec::new(), own, without_result],
         };
         let owner = ProgramOwner::Program(number, program.switch);
         let (set, viewer, max_rate) = (program.set, program.viewer, program.max_rate);
-        let spec = AttachSpec { tap, owner, plan, timer, insns, set, viewer, max_rate };
+        let spec = AttachSpec { tap, owner, plans, insns, ends, set, viewer, max_rate };
         self.add_programs(site, spec)
     }
 
-    /// Attaches programs at both ends of a function; or none, if one of them is refused.
+    /// Attaches programs at the entry and the ends of a function; or none, if one of them is
+    /// refused.
     fn add_programs(
         &mut self,
         site: ProbeSite,
         spec: AttachSpec<'_>,
     ) -> Result<AttachedSite, TapError> {
-        let plan = Arc::new(spec.plan);
-        let place = rule::Site { path: site.file.attach_path(), offset: site.offset };
-        let mut attached = AttachedSite { _site: site, programs: Vec::new(), timer: spec.timer };
+        let CallPlans { plan, without_result, timer } = spec.plans;
+        let (plan, without_result) = (Arc::new(plan), Arc::new(without_result));
+        let path = site.file.attach_path();
+        let at = |offset| rule::Site { path: path.clone(), offset };
+        let hooks = [
+            Some(HookPoint::Entry(at(site.offset))),
+            spec.ends.returns(at),
+            spec.ends.tail_jumps(at),
+        ];
+        let mut attached = AttachedSite { _site: site, entry: None, ends: Vec::new(), timer };
         let (program, switch) = match spec.owner {
             ProgramOwner::Tap => (None, None),
             ProgramOwner::Program(number, switch) => (Some(number), Some(switch)),
         };
-        let places = [HookPoint::Entry(place.clone()), HookPoint::Return(place)];
-        for (insns, place) in spec.insns.into_iter().zip(places).filter(|it| !it.0.is_empty()) {
+        let plans = [&plan, &plan, &without_result];
+        for ((insns, hook), plan) in spec.insns.into_iter().zip(hooks).zip(plans) {
+            let Some(hook) = hook.filter(|_| !insns.is_empty()) else { continue };
+            let is_entry = matches!(hook, HookPoint::Entry(_));
             let (limit, credentials) = (Some(spec.max_rate), spec.viewer);
-            let list = RuleProgram::new(place, Some(spec.set), insns);
+            let list = RuleProgram::new(hook, Some(spec.set), insns);
             match self.rules.add(&RuleProgram { limit, switch, credentials, ..list }) {
-                Ok(id) => attached.programs.push(id),
+                Ok(id) if is_entry => attached.entry = Some(id),
+                Ok(id) => attached.ends.push(id),
                 Err(error) => {
                     self.detach(attached);
                     return Err(error.into());
                 }
             }
-        }
-        for list in &attached.programs {
-            _ = self.meanings.insert(*list, (Arc::clone(spec.tap), Arc::clone(&plan), program));
+            let id = attached.programs().last();
+            let meaning = (Arc::clone(spec.tap), Arc::clone(plan), program);
+            _ = id.and_then(|id| self.meanings.insert(id, meaning));
         }
         Ok(attached)
     }
@@ -147,13 +174,14 @@ impl Taps {
         site: &ProbeSite,
         pid: Pid,
         options: TapOptions,
-    ) -> Result<(CallPlan, Option<TimerId>), TapError> {
+    ) -> Result<CallPlans, TapError> {
         let call = self.signature(site)?;
         // Of a function without a signature, or one that is silent, only the call is reported.
         let blank = unknown_signature();
         let call = call.as_deref().filter(|_| !options.is_silent).unwrap_or(&blank);
         if tap.edge == Edge::Start {
-            return Ok((CallPlan::start(call).with(tap.edge, options), None));
+            let plan = CallPlan::start(call).with(tap.edge, options);
+            return Ok(CallPlans { plan, without_result: CallPlan::default(), timer: None });
         }
         let timer = match CallPlan::needs_entry(call) || options.histogram.is_some() {
             true => Some(self.rules.make_timer(TimerScope::Thread)?),
@@ -161,7 +189,11 @@ impl Taps {
         };
         // Without it the error number is absent.
         let errno = call.fails.and_then(|_| errno::offset(&self.proc, pid).ok().flatten());
-        Ok((CallPlan::end(call, ReturnInputs { timer, errno }).with(tap.edge, options), timer))
+        let end = |has_result| {
+            let inputs = ReturnInputs { has_result, timer, errno };
+            CallPlan::end(call, inputs).with(tap.edge, options)
+        };
+        Ok(CallPlans { plan: end(true), without_result: end(false), timer })
     }
 
     /// What is known of the function at a site.
@@ -190,6 +222,7 @@ impl Taps {
         let done = self.replace_insns(&attached_program);
         let pids = attached_program.program.pids.clone();
         let _none = self.programs.insert(number, attached_program);
+        self.watch_forks();
         done?;
         for pid in pids {
             self.scan_for_program(number, pid)?;
@@ -202,16 +235,14 @@ impl Taps {
         for attached in self.programs.remove(&number).into_iter().flat_map(|it| it.sites) {
             self.detach(attached.1);
         }
+        self.watch_forks();
     }
 
     /// How often its programs have run.
     pub fn program_runs(&self, number: u64) -> u64 {
         let places = self.programs.get(&number).into_iter().flat_map(|it| it.sites.values());
-        // The last program of a site is that of its edge.
-        places
-            .filter_map(|it| it.programs.last())
-            .map(|list| self.rules.run_counts(*list).runs)
-            .sum()
+        let programs = places.flat_map(AttachedSite::edge_programs);
+        programs.map(|list| self.rules.run_counts(list).runs).sum()
     }
 
     /// Looks for the functions of tap programs in a process.
@@ -252,13 +283,12 @@ impl Taps {
 
     /// Replaces the instructions of the programs that are attached.
     fn replace_insns(&mut self, attached_program: &AttachedProgram) -> Result<(), TapError> {
-        for attached in attached_program.sites.values() {
-            let Some(list) = attached.programs.last() else { continue };
-            let Some(plan) = self.meanings.get(list).map(|(_, plan, _)| Arc::clone(plan)) else {
+        for list in attached_program.sites.values().flat_map(AttachedSite::edge_programs) {
+            let Some(plan) = self.meanings.get(&list).map(|(_, plan, _)| Arc::clone(plan)) else {
                 continue;
             };
             let insns = (attached_program.program.make_insns)(&plan).map_err(unsupported)?;
-            self.rules.replace(*list, &insns)?;
+            self.rules.replace(list, &insns)?;
         }
         Ok(())
     }

@@ -34,6 +34,7 @@ impl Taps {
     /// A process that matters, in which nothing is to be found yet.
     pub fn watch_new_process(&mut self, pid: Pid) -> Result<(), backend::Error> {
         _ = self.watched.insert(pid);
+        self.watch_forks();
         self.rules.include(self.set, pid)
     }
 
@@ -42,11 +43,11 @@ impl Taps {
         let Some(exec_hold) = &self.exec_hold else { return false };
         let at_entry = exec_hold.entries.values().any(|(_, list)| *list == record.program);
         if record.program == exec_hold.exec {
-            if let Err(error) = self.stop_at_entry(record.process.pid) {
-                tracing::warn!(
-                    "what process {} begins is not seen whole: {error}",
-                    record.process.pid.0
-                );
+            // A child of a watched process may have begun the program.
+            let pid = record.process.pid;
+            self.set_probes(pid);
+            if let Err(error) = self.stop_at_entry(pid) {
+                tracing::warn!("what process {} begins is not seen whole: {error}", pid.0);
             }
         } else if at_entry {
             self.scan_process(record.process.pid);

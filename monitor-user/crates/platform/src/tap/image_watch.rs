@@ -1,14 +1,16 @@
-//! Programs that a process executes and libraries that it loads later: it is scanned again.
+//! Programs that a process executes and libraries that it loads later: it is scanned again. Its
+//! children get probes.
 //!
 //! In: records of an exec, and of the function that dynamic linkers call for debuggers before and
 //! after they load something (`r_brk` of `struct r_debug`, link.h). Out: the taps are set in what
 //! is new. The process is not held: calls until then are not seen. See `exec_hold` for that.
 
-use super::{Edge, Taps};
+use super::{Edge, Taps, fork_watch::ForkWatch};
 use monitor_backend::rule::insn::{Insn, RecordOptions};
 use monitor_backend::{rule::HookPoint, rule::rule_record::RuleRecord as Record};
 use monitor_event::tap::Tap;
-use std::sync::Arc;
+use monitor_model::Pid;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Its name in the linkers of glibc and musl, and of Android. Both in one name that no client
 /// writes, so that it is never a tap of a client.
@@ -17,6 +19,11 @@ const LINKER_HOOK: &str = "_dl_debug_state|rtld_db_dlactivity";
 impl Taps {
     /// Watches for new images while there are taps.
     pub(super) fn watch_images(&mut self) {
+        self.watch_new_images();
+        self.watch_forks();
+    }
+
+    fn watch_new_images(&mut self) {
         let own = Arc::new(Tap { name: LINKER_HOOK.to_owned(), edge: Edge::Start });
         if self.taps.keys().all(|tap| *tap == own) {
             self.remove(&own);
@@ -40,5 +47,40 @@ impl Taps {
         let of_linker =
             self.meanings.get(&record.program).is_some_and(|(tap, ..)| tap.name == LINKER_HOOK);
         of_linker || self.exec_watch == Some(record.program)
+    }
+
+    /// Watches the forks of exactly the processes with taps.
+    pub(super) fn watch_forks(&mut self) {
+        let programs = self.programs.values();
+        let mut parents: BTreeSet<Pid> =
+            programs.flat_map(|it| it.program.pids.iter().copied()).collect();
+        if !self.taps.is_empty() {
+            parents.extend(&self.watched);
+        }
+        if parents.is_empty() {
+            if let Some(unused) = self.fork_watch.take() {
+                unused.remove(&mut *self.rules);
+            }
+            return;
+        }
+        let watch = match self.fork_watch.take() {
+            Some(watch) => Ok(watch),
+            None => ForkWatch::new(&mut *self.rules),
+        };
+        let watch = watch.and_then(|mut watch| {
+            watch.set_parents(&mut *self.rules, parents)?;
+            Ok(watch)
+        });
+        match watch {
+            Ok(watch) => self.fork_watch = Some(watch),
+            Err(error) => tracing::warn!(%error, "calls of new children are not seen"),
+        }
+    }
+
+    /// Sets the probes of a process that the kernel has added to a set.
+    pub(super) fn set_probes(&mut self, pid: Pid) {
+        if let Err(error) = self.rules.set_probes(pid) {
+            tracing::warn!("calls of process {} are not seen: {error}", pid.0);
+        }
     }
 }

@@ -12,20 +12,24 @@
 
 mod attach;
 pub mod decode;
+mod ends;
 mod errno;
 pub mod exec_hold;
+mod fork_watch;
 mod image_watch;
 pub mod plan;
 pub mod tap_program;
 
 use decode::CallValue;
+use fork_watch::ForkWatch;
 use monitor_backend as backend;
 use monitor_backend::rule::insn::{Cell, CellKind, LatencyHistogramId, ProcessSetId};
 use monitor_backend::rule::rule_record::{self, RecordReason, RuleRecord as Record, RunCounts};
 use monitor_backend::rule::{Children, ProgramId, RecordReader, Rules};
 use monitor_event::tap::{Edge, Tap};
 use monitor_model::{Credentials, Histogram, Ns, Pid};
-use monitor_symbols::site::{self, ProbeSite};
+use monitor_symbols::ends::ends;
+use monitor_symbols::site::{ProbeCost, ProbeSite};
 use monitor_symbols::{
     elf::ElfImage, error::SymbolError, function_spec::FunctionSpec, object_file::ObjectFile,
     resolve, signatures::Signatures,
@@ -135,6 +139,7 @@ pub struct Taps {
     exec_hold: Option<ExecHold>,
     /// Reports that a process has executed a program; while taps are set.
     exec_watch: Option<ProgramId>,
+    fork_watch: Option<ForkWatch>,
 }
 
 impl Taps {
@@ -159,6 +164,7 @@ impl Taps {
             programs: BTreeMap::new(),
             exec_hold: None,
             exec_watch: None,
+            fork_watch: None,
         })
     }
 
@@ -191,6 +197,7 @@ impl Taps {
         }
         let new: Vec<Pid> = processes.difference(&self.watched).copied().collect();
         self.watched.clone_from(processes);
+        self.watch_forks();
         for pid in new {
             // A process that has ended is not included, and has no functions.
             if let Err(error) = self.rules.include(self.set, pid) {
@@ -216,9 +223,14 @@ impl Taps {
 
     /// What setting a tap in this process would say, and how slow its places are.
     pub fn resolve_sites(&self, tap: &Tap, pid: Pid) -> Result<Vec<ProbeSite>, TapError> {
-        let sites = resolve::in_process(&self.proc, pid, &FunctionSpec::from_text(&tap.name)?)?;
-        for site in sites.iter().filter(|_| tap.edge == Edge::End) {
-            site::refuse_return(&ElfImage::read(Arc::clone(&site.file))?, site)?;
+        let mut sites = resolve::in_process(&self.proc, pid, &FunctionSpec::from_text(&tap.name)?)?;
+        if tap.edge == Edge::End {
+            ends::refuse_shadow_stack(&self.proc, pid)?;
+            let by_trampoline = self.options.get(tap).is_some_and(|it| it.by_trampoline);
+            for site in sites.iter_mut().filter(|_| !by_trampoline) {
+                _ = ends(&ElfImage::read(Arc::clone(&site.file))?, site)?;
+                site.cost = ProbeCost::Stepped("ret".to_owned());
+            }
         }
         Ok(sites)
     }
@@ -238,9 +250,14 @@ impl Taps {
         }
     }
 
+    /// Sets the options of a tap before it is added or resolved.
+    pub fn set_options(&mut self, tap: &Tap, options: TapOptions) {
+        _ = self.options.insert(tap.clone(), options);
+    }
+
     /// Adds one tap with options.
     pub fn add_tap(&mut self, tap: Tap, options: TapOptions) {
-        _ = self.options.insert(tap.clone(), options);
+        self.set_options(&tap, options);
         _ = self.taps.entry(Arc::new(tap)).or_default();
         self.watch_images();
         for pid in self.watched.clone() {
@@ -271,9 +288,8 @@ impl Taps {
     /// What became of the calls that a tap saw; nothing, as long as it is nowhere.
     pub fn tap_counts(&self, tap: &Tap) -> Option<RunCounts> {
         let sites = self.taps.get(tap)?.values();
-        // The last program of a site is that of its edge.
-        let meanings = sites.filter_map(|it| it.programs.last());
-        let mut all = meanings.map(|list| self.rules.run_counts(*list)).peekable();
+        let programs = sites.flat_map(AttachedSite::edge_programs);
+        let mut all = programs.map(|list| self.rules.run_counts(list)).peekable();
         let _anywhere = all.peek()?;
         Some(rule_record::sum_counts(all))
     }
@@ -293,13 +309,20 @@ impl Taps {
         for record in records {
             if self.is_image_change(&record) {
                 _ = changed.insert(record.process.pid);
+            } else if let Some(child) =
+                self.fork_watch.as_ref().and_then(|it| it.new_child(&record))
+            {
+                self.set_probes(child);
             } else if let Some(meaning) = self.meanings.get(&record.program) {
                 events.push(TapEvent::from_record(meaning, &record));
             } else if !self.handle_exec(&record) {
                 events.push(TapEvent::Other(record));
             }
         }
-        changed.into_iter().for_each(|pid| self.scan_process(pid));
+        for pid in changed {
+            self.set_probes(pid);
+            self.scan_process(pid);
+        }
         events
     }
 

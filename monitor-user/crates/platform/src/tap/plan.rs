@@ -56,6 +56,8 @@ pub enum ValueSlot {
 /// What a return needs that is not in the description.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReturnInputs {
+    /// Whether there is a result: at a jump to another function, that function gives it later.
+    pub has_result: bool,
     /// What keeps values from the entry to the return.
     pub timer: Option<TimerId>,
     /// Where the error number is, from the thread pointer.
@@ -120,7 +122,8 @@ impl CallPlan {
     pub fn end(call: &Signature, means: ReturnInputs) -> Self {
         let values = call.outputs();
         let kept = means.timer.map(|_| kept(&values)).unwrap_or_default();
-        let mut plan = Self { fails: call.fails, ..Self::default() };
+        let fails = call.fails.filter(|_| means.has_result);
+        let mut plan = Self { fails, ..Self::default() };
         if let Some(timer) = means.timer {
             plan.keep(call, &kept);
             plan.entry.push(Insn::StartTimer(timer, Reg(0)));
@@ -132,6 +135,7 @@ impl CallPlan {
         for (at, it) in values.iter().enumerate() {
             let is_last = |index| !values[at + 1..].iter().any(|it| parameter(it) == Some(index));
             let slot = match it.source {
+                ValueSource::Result | ValueSource::Errno if !means.has_result => ValueSlot::Absent,
                 ValueSource::Result => plan.result(it),
                 ValueSource::Errno => plan.errno(means.errno),
                 ValueSource::Argument(index) => {
@@ -290,6 +294,9 @@ pub struct TapOptions {
     pub signal: Option<u32>,
     /// Calls are counted and not reported.
     pub is_silent: bool,
+    /// Ends are seen by a replaced return address: cheaper than at return instructions, and what
+    /// unwinds through the function ends the process.
+    pub by_trampoline: bool,
 }
 
 impl CallPlan {

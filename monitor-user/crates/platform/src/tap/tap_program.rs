@@ -44,6 +44,19 @@ pub(super) struct AttachedProgram {
     pub(super) sites: HashMap<FileOffset, AttachedSite>,
 }
 
+impl AttachedSite {
+    /// All programs.
+    pub(super) fn programs(&self) -> impl Iterator<Item = ProgramId> {
+        self.entry.iter().chain(&self.ends).copied()
+    }
+
+    /// The programs at the edge that is reported.
+    pub(super) fn edge_programs(&self) -> impl Iterator<Item = ProgramId> {
+        let at_entry = self.entry.filter(|_| self.ends.is_empty());
+        at_entry.into_iter().chain(self.ends.iter().copied())
+    }
+}
+
 /// A place in a file, which is named by its device and inode.
 pub type FileOffset = ((u64, u64), u64);
 
@@ -51,6 +64,9 @@ pub type FileOffset = ((u64, u64), u64);
 pub(super) struct AttachedSite {
     /// Held open, so that the file stays what it is.
     pub(super) _site: ProbeSite,
-    pub(super) programs: Vec<ProgramId>,
+    /// The program at the entry, if the end needs one; or that of a call's start.
+    pub(super) entry: Option<ProgramId>,
+    /// The programs at the ends: at return instructions, at jumps to other functions.
+    pub(super) ends: Vec<ProgramId>,
     pub(super) timer: Option<TimerId>,
 }

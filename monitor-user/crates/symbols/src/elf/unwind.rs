@@ -1,16 +1,23 @@
-//! Ranges of functions from unwind tables, which are present even in stripped files.
+//! Ranges and stacks of functions from unwind tables, which are present even in stripped files.
 //!
-//! In: an image and an address. Out: the range of code that contains it. It is usually a function,
-//! but can be a cold part of one, so nothing is known about how it is entered.
+//! In: an image and an address. Out: the range of code that contains it, and where the stack
+//! pointer is at its instructions. It is usually a function, but can be a cold part of one, so
+//! nothing is known about how it is entered.
 
 use super::ElfImage;
-use gimli::{BaseAddresses, EhFrame, EhFrameHdr, LittleEndian, Pointer, UnwindSection as _};
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry, LittleEndian,
+    Pointer, UnwindContext, UnwindSection as _, X86_64,
+};
 use object::LittleEndian as Little;
 use object::elf::{PT_GNU_EH_FRAME, PT_LOAD};
 use std::ops::Range;
 
 /// Bytes of a pointer.
 const POINTER: u8 = 8;
+
+type Frames<'a> = EhFrame<EndianSlice<'a, LittleEndian>>;
+type Entry<'a> = FrameDescriptionEntry<EndianSlice<'a, LittleEndian>>;
 
 /// The start of the last procedure in an index (`.eh_frame_hdr`, LSB 10.6.2) not after an address.
 ///
@@ -34,11 +41,42 @@ pub fn procedure_start(index: &[u8], at: u64, address: u64) -> Option<u64> {
 impl ElfImage {
     /// The range of code around an address; `None` if no table covers it.
     pub fn unwind_range(&self, address: u64) -> Option<Range<u64>> {
-        self.indexed(address).or_else(|| self.searched(address))
+        self.with_entry(address, |entry, _, _| Some(entry.initial_address()..entry.end_address()))
+    }
+
+    /// Where in the code around an address the stack pointer is at the return address, as on entry
+    /// (DWARF 5, 6.4: the canonical frame address is the stack pointer plus eight); `None` if no
+    /// table covers it.
+    pub fn entry_level_ranges(&self, address: u64) -> Option<Vec<Range<u64>>> {
+        self.with_entry(address, |entry, frames, bases| {
+            let mut context = UnwindContext::new();
+            let mut rows = entry.rows(frames, bases, &mut context).ok()?;
+            let mut ranges = Vec::new();
+            while let Some(row) = rows.next_row().ok()? {
+                let at_entry_level =
+                    CfaRule::RegisterAndOffset { register: X86_64::RSP, offset: 8 };
+                if *row.cfa() == at_entry_level {
+                    ranges.push(row.start_address()..row.end_address());
+                }
+            }
+            Some(ranges)
+        })
+    }
+
+    fn with_entry<T>(
+        &self,
+        address: u64,
+        take: impl Fn(Entry<'_>, &Frames<'_>, &BaseAddresses) -> Option<T>,
+    ) -> Option<T> {
+        self.indexed(address, &take).or_else(|| self.searched(address, &take))
     }
 
     /// Searches the index (`.eh_frame_hdr`).
-    fn indexed(&self, address: u64) -> Option<Range<u64>> {
+    fn indexed<T>(
+        &self,
+        address: u64,
+        take: impl Fn(Entry<'_>, &Frames<'_>, &BaseAddresses) -> Option<T>,
+    ) -> Option<T> {
         let index = self.segments.iter().find(|segment| segment.kind == PT_GNU_EH_FRAME)?;
         let bytes = self.file.read_at(index.offset, index.length).ok()?;
         let bases = BaseAddresses::default().set_eh_frame_hdr(index.address);
@@ -50,17 +88,21 @@ impl ElfImage {
         let table = header.table()?;
         let entry =
             table.fde_for_address(&frames, &bases, address, EhFrame::cie_from_offset).ok()?;
-        Some(entry.initial_address()..entry.end_address())
+        take(entry, &frames, &bases)
     }
 
     /// Searches all entries: static programs may have no index.
-    fn searched(&self, address: u64) -> Option<Range<u64>> {
+    fn searched<T>(
+        &self,
+        address: u64,
+        take: impl Fn(Entry<'_>, &Frames<'_>, &BaseAddresses) -> Option<T>,
+    ) -> Option<T> {
         let section = self.section_named(".eh_frame")?;
         let bytes = self.content(section).ok()?;
         let bases = BaseAddresses::default().set_eh_frame(section.sh_addr.get(Little));
         let frames = EhFrame::new(&bytes, LittleEndian);
         let entry = frames.fde_for_address(&bases, address, EhFrame::cie_from_offset).ok()?;
-        Some(entry.initial_address()..entry.end_address())
+        take(entry, &frames, &bases)
     }
 
     /// The content from an address to the end of its segment.

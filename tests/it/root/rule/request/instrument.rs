@@ -152,8 +152,13 @@ fn root_a_signal_of_a_list_reaches_the_process_at_the_call() {
     tool.waits(20, "start_lib_call([],\"fdatasync\")", "21 [0] kill([$1],9)");
     tool.is_in_kernel(20);
     // It does not come to leave by itself.
-    let child = "pid = os.fork() or (l.fdatasync(0), os._exit(3)); it = os.waitpid(pid, 0)[1]";
-    assert_eq!(tool.target.run(child), 9);
+    let _ = tool.target.run(
+        "r, w = os.pipe(); \
+         pid = os.fork() or (os.read(r, 1), l.fdatasync(0), os._exit(3)); it = pid",
+    );
+    tool.poll();
+    let _ = tool.target.run("it = os.write(w, b'x')");
+    assert_eq!(tool.target.run("it = os.waitpid(pid, 0)[1]"), 9);
 }
 
 impl Tooled {

@@ -88,6 +88,12 @@ impl Tooled {
         std::mem::take(&mut self.lines)
     }
 
+    /// Handles what has happened.
+    fn poll(&mut self) {
+        let happened = self.platform.poll_events(clock::boot());
+        self.input(EngineInput::Events(happened));
+    }
+
     fn input(&mut self, input: EngineInput) {
         for output in self.machine.input(clock::boot(), input, &mut self.platform) {
             match output {

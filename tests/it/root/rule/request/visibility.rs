@@ -7,10 +7,8 @@ use crate::served::Folder;
 use monitor_event::right::{ControlGrant, SessionId, Tool};
 use monitor_model::credentials::Credentials;
 use monitor_omis::Dialect;
-use monitor_platform::EventSource as _;
 use monitor_sampling::visibility::Visibility;
 use monitor_services::requests::EngineInput;
-use monitor_sys::clock;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -48,8 +46,7 @@ impl Tooled {
         let has = |lines: &[String], word: &str| lines.iter().any(|line| line.contains(word));
         let all = |lines: &[String]| words.iter().map(|it| has(lines, it)).collect::<Vec<_>>();
         deadline::until(|| {
-            let happened = self.platform.poll_events(clock::boot());
-            self.input(EngineInput::Events(happened));
+            self.poll();
             all(&self.lines).iter().all(|it| *it).then_some(())
         });
         [all(&self.lines), all(&self.others)]
@@ -81,12 +78,12 @@ fn check(sees: Visibility) {
 
     let _ = tool.target.run("nowhere = os.open('/dev/null', os.O_WRONLY)");
     let _ = tool.target.run("os.write(nowhere, b'word of root')");
-    let run = format!("user={USER}, group={USER}, extra_groups=[], stdout=nowhere");
+    let run = format!("user={USER}, group={USER}, extra_groups=[], stdin=-1, stdout=nowhere");
     for (program, word) in [(&own, "word own"), (&lent, "word lent"), (&own, "last word")] {
-        let file = folder.join("word");
-        std::fs::write(&file, word).unwrap();
-        let _ =
-            tool.target.run(&format!("subprocess.run([{program:?}, {file:?}], {run}, check=True)"));
+        let _ = tool.target.run(&format!("child = subprocess.Popen([{program:?}], {run})"));
+        // It has begun the program; here it gets its probes.
+        tool.poll();
+        let _ = tool.target.run(&format!("child.communicate(b{word:?})"));
     }
     let [root, user] = tool.both_received(&["word of root", "word own", "word lent", "last word"]);
     assert_eq!(root, [true; 4]);

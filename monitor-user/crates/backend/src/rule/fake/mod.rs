@@ -167,6 +167,10 @@ impl Rules for FakeRules {
         Ok(())
     }
 
+    fn set_probes(&mut self, _: Pid) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn exclude(&mut self, set: ProcessSetId, process: Pid) {
         let _ = self.sets.entry(set.0).or_default().remove(&process);
     }

@@ -1,0 +1,212 @@
+//! Probes of rule programs: a perf event for each program, site and process.
+//!
+//! A perf event with a process puts the breakpoint into that process's memory alone
+//! (`uprobe_perf_filter` in kernel/trace/trace_uprobe.c); a child that it forks has a copy until
+//! it hits it, executes a program or ends. So a probe never slows or endangers another process.
+//! The program's id is the cookie of each link (5.15).
+
+use super::{encode::unsupported, process_sets};
+use crate::object::{Object, refused_program};
+use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeScope};
+use aya::programs::{ProgramError, UProbe};
+use monitor_backend::rule::{ProgramId, Site};
+use monitor_backend::{Error, rule::insn::ProcessSetId};
+use monitor_model::Pid;
+use monitor_sys::pidfd::PidFd;
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::{Arc, atomic::AtomicUsize, atomic::Ordering};
+
+/// Most probes, each with two descriptors. To set one takes the kernel about 12 ms, to remove it
+/// 230 ms (docs/journal/2026-11-23-probes.md).
+const MAX_PROBES: usize = 2048;
+
+/// Probes that a caller waits for until they are closed.
+const CLOSED_AT_ONCE: usize = 4;
+
+/// Where a program is to be probed.
+pub struct ProbeProgram {
+    /// The BPF program.
+    pub bpf: &'static str,
+    /// Its sites.
+    pub sites: Vec<Site>,
+    /// The processes.
+    pub targets: ProbeTargets,
+}
+
+/// The processes of a program with probes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ProbeTargets {
+    /// The members of a set, also later ones.
+    Set(ProcessSetId),
+    /// One process.
+    Process(Pid),
+}
+
+/// All probes.
+#[derive(Default)]
+pub struct Probes {
+    programs: BTreeMap<ProgramId, ProbeProgram>,
+    processes: BTreeMap<Pid, ProbedProcess>,
+    /// Those that are not closed yet, too.
+    n_probes: Arc<AtomicUsize>,
+}
+
+/// A process with probes.
+#[derive(Default)]
+struct ProbedProcess {
+    /// Distinguishes it from a later process with its pid; none if it could not be opened.
+    pidfd: Option<PidFd>,
+    links: BTreeMap<ProgramId, Vec<UProbeLink>>,
+}
+
+impl Probes {
+    /// Adds a program, with probes in all processes that it is for; or none of them.
+    pub fn add(
+        &mut self,
+        object: &mut Object,
+        id: ProgramId,
+        program: ProbeProgram,
+    ) -> Result<(), Error> {
+        let processes = match program.targets {
+            ProbeTargets::Set(set) => process_sets::members_of(object, set),
+            ProbeTargets::Process(pid) => vec![pid],
+        };
+        let _none = self.programs.insert(id, program);
+        for pid in processes {
+            if let Err(error) = self.attach(object, id, pid) {
+                self.remove(id);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a program and its probes.
+    pub fn remove(&mut self, id: ProgramId) {
+        let _program = self.programs.remove(&id);
+        let processes = self.processes.values_mut();
+        let links = processes.filter_map(|it| it.links.remove(&id)).flatten().collect();
+        self.close(links);
+        self.processes.retain(|_, process| !process.links.is_empty());
+    }
+
+    /// Sets the probes of the sets that a process belongs to.
+    pub fn attach_in(&mut self, object: &mut Object, pid: Pid) -> Result<(), Error> {
+        let sets = process_sets::sets_of(object, pid);
+        let is_for = |program: &ProbeProgram| match program.targets {
+            ProbeTargets::Set(set) => sets & process_sets::bit(set) != 0,
+            ProbeTargets::Process(_) => false,
+        };
+        let wanted = self.programs.iter().filter(|(_, program)| is_for(program));
+        for id in Vec::from_iter(wanted.map(|(id, _)| *id)) {
+            self.attach(object, id, pid)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the probes of a set from a process that leaves it.
+    pub fn detach_from(&mut self, pid: Pid, set: ProcessSetId) {
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        let of_set = |id: &ProgramId| {
+            self.programs.get(id).is_some_and(|it| it.targets == ProbeTargets::Set(set))
+        };
+        let links = process.links.extract_if(.., |id, _| of_set(id)).flat_map(|(_, it)| it);
+        let links = links.collect();
+        if process.links.is_empty() {
+            let _process = self.processes.remove(&pid);
+        }
+        self.close(links);
+    }
+
+    /// Closes the probes of processes that have ended.
+    fn close_ended(&mut self) {
+        let has_ended =
+            |process: &ProbedProcess| process.pidfd.as_ref().is_some_and(|pidfd| pidfd.has_ended());
+        let ended = self.processes.extract_if(.., |_, process| has_ended(process));
+        let links = ended.flat_map(|(_, process)| process.links.into_values().flatten()).collect();
+        self.close(links);
+    }
+
+    /// Closes probes; many of them behind the caller's back, with their program disabled already:
+    /// the kernel waits for grace periods with each, one after the other (`perf_trace_event_unreg`
+    /// in kernel/trace/trace_event_perf.c).
+    fn close(&self, links: Vec<UProbeLink>) {
+        let n_probes = Arc::clone(&self.n_probes);
+        let many = links.len() > CLOSED_AT_ONCE;
+        let close = move || {
+            for link in links {
+                drop(link);
+                let _before = n_probes.fetch_sub(1, Ordering::Relaxed);
+            }
+        };
+        if many {
+            let _closer = std::thread::spawn(close);
+        } else {
+            close();
+        }
+    }
+
+    /// Sets the probes of a program in a process, unless they are set; a process that has ended
+    /// gets none.
+    fn attach(&mut self, object: &mut Object, id: ProgramId, pid: Pid) -> Result<(), Error> {
+        let is_known = |process: &ProbedProcess| {
+            process.links.contains_key(&id)
+                && !process.pidfd.as_ref().is_some_and(|pidfd| pidfd.has_ended())
+        };
+        if self.processes.get(&pid).is_some_and(is_known) {
+            return Ok(());
+        }
+        self.close_ended();
+        let Some(program) = self.programs.get(&id) else { return Ok(()) };
+        if self.n_probes.load(Ordering::Relaxed) + program.sites.len() > MAX_PROBES {
+            let why = format!("{MAX_PROBES} probes are set already");
+            return Err(unsupported(why, "watch fewer functions, or fewer processes"));
+        }
+        let mut links = Vec::with_capacity(program.sites.len());
+        for site in &program.sites {
+            match attach_at(object, program.bpf, site, (id, pid)) {
+                Ok(Some(link)) => links.push(link),
+                Ok(None) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        let _before = self.n_probes.fetch_add(links.len(), Ordering::Relaxed);
+        let process = self.processes.entry(pid).or_insert_with(|| ProbedProcess {
+            pidfd: PidFd::open(pid).ok(),
+            links: BTreeMap::new(),
+        });
+        let _none = process.links.insert(id, links);
+        Ok(())
+    }
+}
+
+/// Whether the kernel did not find the process (`ESRCH` of perf_event_open(2)).
+fn has_ended(error: &ProgramError) -> bool {
+    matches!(error, ProgramError::SyscallError(call)
+        if Errno::from_io_error(&call.io_error) == Some(Errno::SRCH))
+}
+
+/// Sets one probe; none in a process that has ended.
+fn attach_at(
+    object: &mut Object,
+    bpf: &'static str,
+    site: &Site,
+    (id, pid): (ProgramId, Pid),
+) -> Result<Option<UProbeLink>, Error> {
+    let Some(process) = NonZeroU32::new(pid.0) else { return Ok(None) };
+    let what = format!("a probe on {} at {:#x}", site.path.display(), site.offset);
+    let refused = |error: ProgramError| refused_program(&what, error);
+    let program: &mut UProbe = object.program(bpf)?;
+    if program.fd().is_err() {
+        program.load().map_err(refused)?;
+    }
+    let location = UProbeAttachLocation::AbsoluteOffset(site.offset);
+    let point = UProbeAttachPoint { location, cookie: Some(id.0.into()) };
+    match program.attach(point, &site.path, UProbeScope::OneProcess(process)) {
+        Ok(link) => Ok(Some(program.take_link(link).map_err(refused)?)),
+        Err(error) if has_ended(&error) => Ok(None),
+        Err(error) => Err(refused(error)),
+    }
+}

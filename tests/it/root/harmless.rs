@@ -1,0 +1,171 @@
+//! Watched calls end no program: whatever unwinds through a watched function, and in no
+//! process but the watched one there is a breakpoint.
+//!
+//! `unwinds.cc` ends its function in every way that C++ and the C library have. `monitor when`
+//! watches one process of it; those of two other users run beside it.
+
+use super::privilege::granted;
+use super::workload::Guarded;
+use crate::probe::fixture::Build;
+use crate::probe::when::{wait_until_watching, watch};
+use crate::served::Folder;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the program can do, and how often its function then ends by itself.
+const WAYS: &[(&str, u64)] = &[
+    ("return", 1),
+    ("throw", 0),
+    ("jump", 0),
+    ("signal", 2),
+    ("handler", 0),
+    ("context", 0),
+    ("exit", 0),
+    ("cancel", 0),
+    ("recurse", 21),
+    ("tail", 1),
+];
+
+/// Two users that own nothing else.
+const USERS: [u32; 2] = [47_001, 47_002];
+/// Rounds through all ways, unless `MONITOR_ROUNDS` says otherwise.
+const ROUNDS: usize = 5;
+
+/// The program, where every user can run it.
+fn program(test: &str, folder: &Folder) -> Option<PathBuf> {
+    let words = ["-O2", "-pthread"];
+    let built = Build { test, source: "unwinds.cc", product: "unwinds", words: &words }.done()?;
+    let path = folder.join("unwinds");
+    fs::copy(built, &path).unwrap();
+    fs::set_permissions(folder.join("."), Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    Some(path)
+}
+
+fn start(path: &Path, uid: u32) -> Guarded {
+    let mut target = Guarded::run(Command::new(path).uid(uid).gid(uid));
+    assert_eq!(target.line(), "ready");
+    target
+}
+
+/// Goes through all ways, `rounds` times, in an order that depends on the round; returns how often
+/// the function ended.
+#[track_caller]
+fn go(target: &mut Guarded, rounds: usize) -> u64 {
+    let mut n_ends = 0;
+    for round in 0..rounds {
+        for at in 0..WAYS.len() {
+            // Three has no common divisor with the number of ways.
+            let (way, ends) = WAYS[(3 * at + round) % WAYS.len()];
+            target.send_line(way);
+            assert_eq!(target.line(), way, "the program went wrong in round {round}");
+            n_ends += ends;
+        }
+    }
+    n_ends
+}
+
+/// The code that differs from its file, as file and offset, with the bytes in memory.
+fn changed_code(pid: u32) -> Vec<(String, u64)> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
+    let mut changed = Vec::new();
+    for line in maps.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [range, "r-xp", offset, _, _, path] = words[..] else { continue };
+        if !path.starts_with('/') {
+            continue;
+        }
+        let number = |text: &str| u64::from_str_radix(text, 16).unwrap();
+        let (from, to) = range.split_once('-').unwrap();
+        let (from, to, offset) = (number(from), number(to), number(offset));
+        let mut mapped = vec![0; usize::try_from(to - from).unwrap()];
+        memory.read_exact_at(&mut mapped, from).unwrap();
+        let mut stored = fs::read(path).unwrap().split_off(usize::try_from(offset).unwrap());
+        stored.resize(mapped.len(), 0);
+        let differs = mapped.iter().zip(&stored).enumerate().filter(|(_, (a, b))| a != b);
+        changed.extend(differs.map(|(at, _)| (path.to_owned(), offset + at as u64)));
+    }
+    changed
+}
+
+/// Watches one process with this rule, beside those of others; returns how many ends there were
+/// and what `monitor when` counted.
+fn check(test: &str, rule: &[&str]) -> Option<(u64, String)> {
+    if !granted(test) {
+        return None;
+    }
+    let folder = Folder::new();
+    let path = program(test, &folder)?;
+    let rounds = std::env::var("MONITOR_ROUNDS").ok().and_then(|it| it.parse().ok());
+    let rounds = rounds.unwrap_or(ROUNDS);
+    let mut target = start(&path, 0);
+    let mut others = USERS.map(|uid| start(&path, uid));
+    let nothing: &[(String, u64)] = &[];
+    let untouched = |others: &[Guarded; 2], when: &str| {
+        for other in others {
+            assert_eq!(changed_code(other.pid().0), nothing, "{when}");
+        }
+    };
+    let mut watching = watch(&target, rule);
+    wait_until_watching(&mut watching);
+    assert_ne!(changed_code(target.pid().0), nothing, "it is watched");
+    untouched(&others, "while another process is watched");
+    let n_ends = go(&mut target, rounds);
+    for other in &mut others {
+        let _ = go(other, rounds);
+    }
+    untouched(&others, "after all ways");
+    // Started while another process of the program is watched.
+    let mut late = start(&path, USERS[0]);
+    assert_eq!(changed_code(late.pid().0), nothing, "a process that began later");
+    let _ = go(&mut late, 1);
+    let pid = rustix::process::Pid::from_child(&watching.0);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let mut table = String::new();
+    std::io::Read::read_to_string(watching.0.stdout.as_mut().unwrap(), &mut table).unwrap();
+    let _ = watching.0.wait().unwrap();
+    assert_eq!(changed_code(target.pid().0), nothing, "nothing is left in the watched process");
+    untouched(&others, "at the end");
+    for mut program in others.into_iter().chain([target, late]) {
+        let _ = go(&mut program, 1);
+        drop(program.0.stdin.take());
+        assert_eq!(program.0.wait().unwrap().code(), Some(0));
+    }
+    Some((n_ends, table))
+}
+
+/// The count in the last row of a table.
+#[track_caller]
+fn counted(table: &str, row: &str) -> u64 {
+    let line = table.lines().find_map(|line| line.strip_prefix(row));
+    let line = line.unwrap_or_else(|| panic!("no {row:?} in {table}"));
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn root_a_function_that_is_unwound_is_watched_at_its_ends_and_no_process_is_harmed() {
+    const TEST: &str =
+        "root_a_function_that_is_unwound_is_watched_at_its_ends_and_no_process_is_harmed";
+    let Some((n_ends, table)) = check(TEST, &["return probed", "count"]) else { return };
+    assert_eq!(counted(&table, "return probed"), n_ends, "{table}");
+}
+
+#[test]
+fn root_calls_of_a_function_that_is_unwound_are_timed_and_no_process_is_harmed() {
+    const TEST: &str =
+        "root_calls_of_a_function_that_is_unwound_are_timed_and_no_process_is_harmed";
+    let Some((n_ends, table)) = check(TEST, &["call probed", "count,time"]) else { return };
+    assert!(counted(&table, "call probed") > n_ends, "{table}");
+}
+
+#[test]
+fn root_calls_of_a_thrower_in_a_shared_library_are_watched_and_no_process_is_harmed() {
+    const TEST: &str =
+        "root_calls_of_a_thrower_in_a_shared_library_are_watched_and_no_process_is_harmed";
+    let Some((_, table)) = check(TEST, &["call libstdc++:__cxa_throw", "count"]) else { return };
+    assert!(counted(&table, "call libstdc++:__cxa_throw") > 0, "{table}");
+}
