@@ -8,6 +8,8 @@ use monitor_control::user_worker::WorkerProxy;
 use monitor_control::{
     ControlError, RequestTag, UserWorker as _, WorkerEventKind, WorkerReply, WorkerRequest,
 };
+use monitor_model::Pid;
+use monitor_sys::pidfd::PidFd;
 use std::os::fd::AsFd as _;
 use std::time::Instant;
 
@@ -103,6 +105,24 @@ fn root_when_the_daemon_is_killed_everything_runs_on() {
     let since = Instant::now();
     std::os::unix::net::UnixStream::from(socket).shutdown(std::net::Shutdown::Both).unwrap();
     targets.runs_again(since);
+}
+
+#[test]
+fn root_a_worker_that_its_user_keeps_stopped_is_replaced_and_everything_runs_on() {
+    if !granted("root_a_worker_that_its_user_keeps_stopped_is_replaced_and_everything_runs_on") {
+        return;
+    }
+    let mut worker = remote(None);
+    let targets = StoppedTargets::new(&mut worker);
+    let pid = worker.pid();
+    let process = PidFd::open(Pid(pid)).unwrap();
+    std::thread::scope(|scope| {
+        // As fast as possible, so that it never runs for long.
+        let _user = scope.spawn(|| while process.signal(19).is_ok() {});
+        let since = Instant::now();
+        drop(worker);
+        targets.runs_again(since);
+    });
 }
 
 #[test]

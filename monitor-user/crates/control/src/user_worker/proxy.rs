@@ -9,6 +9,8 @@ use crate::{
     ControlError, NumberedRequest, ToolId, WorkerEvent, WorkerReply, WorkerRequest,
     messages::WorkerMessage,
 };
+use monitor_model::Pid;
+use monitor_sys::pidfd::PidFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,6 +21,9 @@ use std::{collections::BTreeMap, os::unix::net::UnixStream};
 
 /// The longest request takes 5 s (the check of CRIU), and others may be queued before it.
 const MAX_REPLY_TIME: Duration = Duration::from_secs(10);
+/// How long a user worker may take to undo what it did, after its socket was closed.
+const MAX_EXIT_TIME: Duration = Duration::from_secs(2);
+const SIGCONT: u32 = 18;
 /// Most events that wait to be fetched; later ones are dropped and counted.
 const MAX_EVENTS: usize = 65_536;
 
@@ -179,10 +184,11 @@ impl WorkerProxy {
 
     fn recover(&mut self, undo_log: &UndoLog) {
         undo_log.undo_locally();
+        let until = Instant::now() + MAX_REPLY_TIME;
         for request in undo_log.undo_requests() {
             let number = self.send_without_restart(request);
             // A refusal is final: the kernel would refuse the daemon's user as well.
-            let _answer = self.wait_reply(number);
+            let _answer = self.wait_reply(number, until);
             let _answer = self.take_reply(number);
         }
     }
@@ -197,8 +203,7 @@ impl WorkerProxy {
     }
 
     /// Waits until the reply has arrived.
-    fn wait_reply(&mut self, number: u64) -> Result<(), ControlError> {
-        let until = Instant::now() + MAX_REPLY_TIME;
+    fn wait_reply(&mut self, number: u64, until: Instant) -> Result<(), ControlError> {
         while !self.replies.contains_key(&number) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -223,7 +228,8 @@ impl UserWorker for WorkerProxy {
         request: WorkerRequest,
     ) -> Result<WorkerReply, ControlError> {
         let number = self.send(tool, request);
-        if self.wait_reply(number) == Err(ControlError::WorkerLost) {
+        if self.wait_reply(number, Instant::now() + MAX_REPLY_TIME) == Err(ControlError::WorkerLost)
+        {
             self.restart();
         }
         self.take_reply(number)
@@ -250,7 +256,29 @@ impl Drop for WorkerProxy {
         }
         // When the socket closes, the user worker undoes everything and exits.
         let _closed = self.socket.shutdown(std::net::Shutdown::Both);
-        let _status = self.process.wait();
+        if self.has_exited() {
+            return;
+        }
+        tracing::warn!("the user worker {} does not exit: killed", self.process.id());
+        // Another one undoes what it did.
+        self.restart();
+        let _closed = self.socket.shutdown(std::net::Shutdown::Both);
+        if !self.has_exited() {
+            let _dead = self.process.kill();
+            let _status = self.process.wait();
+        }
+    }
+}
+
+impl WorkerProxy {
+    /// Waits until the process has exited, for a limited time. Its user can have stopped it.
+    fn has_exited(&mut self) -> bool {
+        let Ok(process) = PidFd::open(Pid(self.process.id())) else { return false };
+        let _sent = process.signal(SIGCONT);
+        let limit = Timespec::try_from(MAX_EXIT_TIME).unwrap_or_default();
+        let mut fds = [PollFd::new(&process, PollFlags::IN)];
+        let has_exited = matches!(poll(&mut fds, Some(&limit)), Ok(1..));
+        has_exited && self.process.wait().is_ok()
     }
 }
 

@@ -40,8 +40,8 @@ impl SocketListener {
         let parent = parent.unwrap_or(Path::new("."));
         let name = path.file_name().ok_or_else(|| refused("the path has no file name"))?.to_owned();
         let folder = open_folder(parent)?;
-        // One daemon at a time checks and binds; closing the descriptor releases the lock.
-        let lock = lock_folder(&folder).await?;
+        // One daemon at a time checks and binds.
+        let lock = BindLock::acquire(&folder, &name).await?;
         let within = fd_path(&folder, &name);
         remove_stale(&folder, &name, &within).await?;
         let listener = UnixListener::bind(&within)?;
@@ -103,23 +103,57 @@ fn check_folder(folder: &Stat, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until no other daemon creates a socket in this folder, and locks the folder.
-async fn lock_folder(folder: &OwnedFd) -> io::Result<OwnedFd> {
-    // A separate descriptor, so that the lock can be released alone.
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let lock = rustix::fs::openat(folder, c".", flags, Mode::empty())?;
-    let deadline = Instant::now() + LOCK_TIMEOUT;
-    loop {
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => sleep(RETRY_PAUSE).await,
-            Err(Errno::WOULDBLOCK) => {
-                let why =
-                    format!("another process has held a lock on its folder for {LOCK_TIMEOUT:?}");
+/// A lock that only users who may write to the folder can take; its file is removed when it is
+/// released.
+struct BindLock {
+    folder: OwnedFd,
+    name: OsString,
+    _file: OwnedFd,
+}
+
+impl BindLock {
+    /// Waits until no other daemon creates this socket, and takes the lock.
+    async fn acquire(folder: &OwnedFd, socket: &OsStr) -> io::Result<Self> {
+        let mut name = OsString::from(".");
+        name.push(socket);
+        name.push(".lock");
+        let deadline = Instant::now() + LOCK_TIMEOUT;
+        loop {
+            if let Some(file) = try_lock(folder, &name)? {
+                return Ok(Self { folder: folder.try_clone()?, name, _file: file });
+            }
+            if Instant::now() >= deadline {
+                let name = name.display();
+                let why = format!("another process has held a lock on {name} for {LOCK_TIMEOUT:?}");
                 return Err(in_use(&why));
             }
-            other => return Ok(other.map(|()| lock)?),
+            sleep(RETRY_PAUSE).await;
         }
     }
+}
+
+impl Drop for BindLock {
+    fn drop(&mut self) {
+        // While the lock is held: another daemon that waits for it finds that the file is gone.
+        let _gone = rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty());
+    }
+}
+
+/// Takes the lock, if it is free. No other user can open the file, so none can hold it.
+fn try_lock(folder: &OwnedFd, name: &OsStr) -> io::Result<Option<OwnedFd>> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o600))?;
+    let opened = rustix::fs::fstat(&file)?;
+    if opened.st_uid != rustix::process::geteuid().as_raw() {
+        let name = name.display();
+        return Err(refused(&format!("{name} belongs to user {}: remove it", opened.st_uid)));
+    }
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => return Ok(None),
+        other => other?,
+    }
+    let is_current = |it: Stat| (it.st_dev, it.st_ino) == (opened.st_dev, opened.st_ino);
+    Ok(stat(folder, name)?.is_some_and(is_current).then_some(file))
 }
 
 /// Removes a stale socket, and nothing else.

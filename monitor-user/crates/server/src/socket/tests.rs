@@ -131,8 +131,22 @@ fn two_daemons_that_start_at_once_do_not_replace_each_others_socket() {
     let folder = TestFolder::new("race");
     let opened = open_folder(&folder.0).expect("a folder");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let other = runtime.expect("a runtime").block_on(lock_folder(&opened)).expect("the lock");
+    let other = runtime
+        .expect("a runtime")
+        .block_on(BindLock::acquire(&opened, OsStr::new("monitor.sock")))
+        .expect("the lock");
     refused_with(&folder.socket(), "another process has held a lock");
     drop(other);
     assert!(listen(&folder.socket()).is_ok());
+}
+
+#[test]
+fn a_lock_on_the_folder_by_another_process_does_not_matter() {
+    let folder = TestFolder::new("foreign-lock");
+    let opened = open_folder(&folder.0).expect("the folder");
+    rustix::fs::flock(&opened, FlockOperation::LockExclusive).expect("the lock");
+    let listening = listen(&folder.socket()).expect("it listens");
+    let names = std::fs::read_dir(&folder.0).expect("the folder").flatten();
+    assert_eq!(names.map(|it| it.file_name()).collect::<Vec<_>>(), ["monitor.sock"], "no lock is left");
+    drop(listening);
 }
