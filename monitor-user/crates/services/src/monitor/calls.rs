@@ -78,14 +78,7 @@ pub fn cancel(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refu
 
 /// Lists the monitors.
 pub fn list(ctx: &mut CallContext<'_>) -> Result<Outcome, Refusal> {
-    send(ctx, Call::List, listed)
-}
-
-fn listed(_: &mut CallContext<'_>, report: ActionReport) -> CallResult {
-    match reply_value(report) {
-        Ok(all) => CallResult::with(vec![all]),
-        Err(why) => why.into(),
-    }
+    send(ctx, Call::List, |_, report| Ok(CallResult::with(vec![reply_value(report)?])))
 }
 
 /// The filter for events of a monitor.
@@ -167,7 +160,7 @@ fn check_node(ctx: &CallContext<'_>, else_do: &str) -> Result<(), Refusal> {
 fn send(ctx: &mut CallContext<'_>, call: Call, then: Completion) -> Result<Outcome, Refusal> {
     let tool = ctx.session.tool;
     Ok(match ctx.platform.monitors().call((ctx.ticket, ctx.now), &tool, call)? {
-        Some(each) => then(ctx, ActionReport { by_process: each, failed: Vec::new() }).into(),
+        Some(each) => then(ctx, ActionReport { by_process: each, failed: Vec::new() })?.into(),
         None => Outcome::Pending(PendingCall { then, failed: Vec::new() }),
     })
 }
@@ -180,14 +173,11 @@ fn reply_value(report: ActionReport) -> Result<Value, Refusal> {
 }
 
 /// The values of these keys of the reply; an empty list for a missing one.
-fn from_reply(report: ActionReport, names: &[&str]) -> CallResult {
-    let answer = match reply_value(report) {
-        Ok(answer) => answer,
-        Err(why) => return why.into(),
-    };
+fn from_reply(report: ActionReport, names: &[&str]) -> Result<CallResult, Refusal> {
+    let answer = reply_value(report)?;
     let of = |name: &&str| json_value::get(&answer, name).unwrap_or_else(|| Vec::new().into());
     let is_partial = json_value::get(&answer, "status").as_ref().and_then(text);
     let is_partial = is_partial.as_deref() == Some("PARTIAL_SUCCESS");
     let status = if is_partial { Status::PARTIAL } else { Status::OK };
-    CallResult { status, results: names.iter().map(of).collect(), reason: None }
+    Ok(CallResult { status, results: names.iter().map(of).collect(), reason: None })
 }
