@@ -1,15 +1,16 @@
 //! The calls of `mon_` services to the monitors of the node, and the results of their replies.
 //!
-//! In: parameters of a service. Out: a JSON-RPC call of docs/SOCKET.md, checked as one from the
-//! socket; its reply becomes the result of the service.
+//! In: parameters of a service. Out: a call of docs/SOCKET.md, checked as one from the socket; its
+//! reply becomes the result of the service.
 
-use super::{events, json_value};
+use super::json_value;
 use crate::{CallContext, Outcome, PendingCall, context::Completion, spec::params};
 use monitor_event::{
     ActionReport, CallResult, EventFilter, EventKind, Predicate, Refusal, SessionId,
 };
 use monitor_omis::{Status, Value};
 use monitor_protocol::{call::Call, params::Cancel};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json, json};
 
 const SECOND_NS: f64 = 1e9;
@@ -34,7 +35,8 @@ pub fn heartbeat(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, R
     let mut params = json_value::options(json_value::HEARTBEAT, options)?;
     check_process_known(ctx, &params)?;
     add(&mut params, series(name, every)?);
-    send(ctx, call("heartbeat", params)?, |_, report| from_reply(report, &["id"]))
+    let call = Call::Heartbeat(typed("heartbeat", params)?);
+    send(ctx, call, |_, report| from_reply(report, &["id"]))
 }
 
 /// Sends a heartbeat of the tool's process.
@@ -52,7 +54,8 @@ pub fn file(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusa
     let path = path.ok_or_else(|| Refusal::new(Status::RANGE, "path: expected UTF-8"))?;
     add(&mut params, series(name, every)?);
     add(&mut params, vec![("path", json!(path))]);
-    send(ctx, call("file", params)?, |_, report| from_reply(report, &["id"]))
+    let call = Call::File(typed("file", params)?);
+    send(ctx, call, |_, report| from_reply(report, &["id"]))
 }
 
 /// Registers a process as a rank of a parallel job.
@@ -65,9 +68,8 @@ pub fn register(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Re
     };
     let namespace = text(namespace).unwrap_or_default();
     add(&mut params, vec![("namespace", json!(namespace)), ("rank", json!(number))]);
-    send(ctx, call("register", params)?, |_, report| {
-        from_reply(report, &["namespace", "rank", "pid"])
-    })
+    let call = Call::Register(typed("register", params)?);
+    send(ctx, call, |_, report| from_reply(report, &["namespace", "rank", "pid"]))
 }
 
 /// Cancels a monitor, or all.
@@ -109,7 +111,7 @@ fn request(
     let all = [("part", json!(text(part).unwrap_or_default())), ("local_only", json!(true))];
     let fields = (!names.is_empty()).then(|| ("fields", json!(names)));
     add(&mut params, all.into_iter().chain(fields).chain(more).collect());
-    call("monitor", params)
+    Ok(Call::Monitor(typed("monitor", params)?))
 }
 
 /// The additional parameters of a series: its interval, and its name if it has one.
@@ -127,15 +129,10 @@ fn add(params: &mut Map<String, Json>, more: Vec<(&str, Json)>) {
     params.extend(more.into_iter().map(|(key, value)| (key.to_owned(), value)));
 }
 
-/// The call of this method with these parameters.
-fn call(method: &str, params: Map<String, Json>) -> Result<Call, Refusal> {
-    let line = json!({ "method": method, "params": params }).to_string();
-    let read = Call::from_line(line.as_bytes());
-    read.map(|(_, call)| call).map_err(|fault| {
-        // The position refers to the generated line, which the caller has not written.
-        let message = fault.message.rsplit_once(" at line ").map(|(what, _)| what.to_owned());
-        events::refusal(fault.code, message.unwrap_or(fault.message))
-    })
+/// The parameters of a call, checked as those of a client.
+fn typed<T: DeserializeOwned>(method: &str, params: Map<String, Json>) -> Result<T, Refusal> {
+    let read = serde_path_to_error::deserialize(Json::Object(params));
+    read.map_err(|why| Refusal::new(Status::RANGE, format!("{method}: {why}")))
 }
 
 /// Checks that the process is known: the named one, or the tool's own on this node.
