@@ -9,7 +9,7 @@ use monitor_model::field::process::ProcessRow;
 use monitor_model::field::{Category, FieldValue, ProcessField as F, Role};
 use monitor_model::sample::BackendKind;
 use monitor_protocol::answer::{RunningProcess, UsageTotals};
-use monitor_sys::wait::Usage;
+use monitor_sys::{pidfd, wait::Usage};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -203,8 +203,8 @@ impl<'a> RunReport<'a> {
 
 /// Exit code of the command, or 128 plus the number of the signal that ended it.
 pub fn exit_code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(Exit::Failed as u8)
+    let code = pidfd::exit_code(status.into_raw().cast_unsigned());
+    u8::try_from(code).unwrap_or(Exit::Failed as u8)
 }
 
 /// Notes about descendants that still run, or vanished without a final record.

@@ -4,30 +4,10 @@
 //! reads `/proc`. Metrics of sockets and latencies need eBPF and are not covered.
 
 use super::check;
-use crate::deadline::deadline;
 use crate::served::{Served, monitor};
+use crate::web::pushed::{Collector, GOOD};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpListener;
-
-/// Accepts a push: its head in lower case, and its body.
-fn taken(listener: &TcpListener) -> (String, Value) {
-    let (stream, _) = listener.accept().unwrap();
-    stream.set_read_timeout(Some(deadline())).unwrap();
-    let mut stream = BufReader::new(stream);
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") {
-        assert!(stream.read_line(&mut head).unwrap() > 0, "{head}");
-    }
-    let head = head.to_lowercase();
-    let length = head.split("content-length: ").nth(1).and_then(|it| it.split('\r').next());
-    let mut body = vec![0; length.unwrap().parse().unwrap()];
-    stream.read_exact(&mut body).unwrap();
-    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
-    stream.get_mut().write_all(answer.as_bytes()).unwrap();
-    (head, serde_json::from_slice(&body).unwrap())
-}
 
 /// The keys of attributes, with the values that do not vary by machine.
 fn attributes(list: &Value) -> String {
@@ -65,11 +45,9 @@ fn metric(it: &Value) -> String {
 
 /// The first push of a service with this backend: its head, and its metrics sorted by name.
 fn pushed(backend: &str) -> (String, Vec<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let config = format!("[otlp]\nendpoint = \"http://{address}\"\nevery = \"50ms\"\n");
-    let _served = Served::started(&config, monitor(), backend);
-    let (head, body) = taken(&listener);
+    let collector = Collector::new();
+    let _served = Served::started(&collector.config(), monitor(), backend);
+    let (head, body) = collector.take(GOOD);
     let of = &body["resourceMetrics"][0];
     let scope = &of["scopeMetrics"][0];
     let mut metrics: Vec<_> = scope["metrics"].as_array().unwrap().iter().map(metric).collect();

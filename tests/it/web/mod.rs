@@ -6,7 +6,7 @@ pub mod get;
 mod history;
 mod metrics;
 mod page;
-mod pushed;
+pub mod pushed;
 mod refused;
 mod replay;
 mod rules;

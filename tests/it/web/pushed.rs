@@ -8,22 +8,22 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 
 /// A collector that sends given answers.
-struct Collector {
+pub struct Collector {
     listener: TcpListener,
 }
 
 impl Collector {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self { listener: TcpListener::bind("127.0.0.1:0").unwrap() }
     }
 
-    fn config(&self) -> String {
+    pub fn config(&self) -> String {
         let address = self.listener.local_addr().unwrap();
         format!("[otlp]\nendpoint = \"http://{address}\"\nevery = \"50ms\"\n")
     }
 
     /// Takes a push, and answers it.
-    fn take(&self, answer: &str) -> (String, Value) {
+    pub fn take(&self, answer: &str) -> (String, Value) {
         let (stream, _) = self.listener.accept().unwrap();
         stream.set_read_timeout(Some(deadline())).unwrap();
         let mut stream = BufReader::new(stream);
@@ -40,7 +40,8 @@ impl Collector {
     }
 }
 
-const GOOD: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+/// The answer to an accepted push.
+pub const GOOD: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
 
 /// The value of an attribute in a list.
 fn attribute<'a>(list: &'a Value, key: &str) -> Option<&'a str> {

@@ -4,6 +4,8 @@
 //! In: a read specification. Out: a `Sample` with notes. A backend never filters, sorts or computes
 //! a rate, and a process that ends while it is read is not an error.
 
+#![warn(clippy::missing_errors_doc)]
+
 pub mod opener;
 pub mod rule;
 

@@ -22,6 +22,9 @@ pub struct Daemon {
 
 impl Daemon {
     /// Connects to the first path where a daemon answers.
+    ///
+    /// # Errors
+    /// If no path has a daemon that answers, in this version of the protocol.
     pub async fn connect(paths: Vec<PathBuf>) -> Result<Self, Error> {
         let connection = Mutex::new(connect_any(&paths).await?);
         Ok(Self { paths, connection })
@@ -33,6 +36,9 @@ impl Daemon {
     }
 
     /// The connection; a new one if the daemon has closed it.
+    ///
+    /// # Errors
+    /// If no path has a daemon that answers, in this version of the protocol.
     pub async fn connection(&self) -> Result<Connection, Error> {
         let mut held = self.connection.lock().await;
         if held.0.is_closed() {
@@ -82,6 +88,9 @@ fn check_hello(text: &str) -> Result<Hello, Error> {
 }
 
 /// Parses the result of `monitor`: an event, and whether it is partial.
+///
+/// # Errors
+/// If the text is not such a result.
 pub fn sample_reply(text: &str) -> Result<SampleReply, Error> {
     #[derive(Deserialize)]
     struct StatusOnly {

@@ -8,6 +8,8 @@
 #![doc = include_str!("../../../../docs/examples/client.rs")]
 //! ```
 
+#![warn(clippy::missing_errors_doc)]
+
 pub mod blocking;
 mod connection;
 mod daemon;

@@ -5,8 +5,9 @@
 //! Integers are exact; absent values have no key. Streams through serde, without a tree.
 
 use super::object::{GroupHead, GroupSums, Object};
-use super::{Frame, FrameWriter, Layout, event_json::EventObject, human};
+use super::{Frame, FrameWriter, Layout, events, human};
 use monitor_model::{BlockField, Category, Group, GroupField, Latencies, Node, Ns, ProcessField};
+use monitor_protocol::signal::EventObject;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::collections::BTreeMap;
 
@@ -65,7 +66,9 @@ impl Serialize for SampleObject<'_> {
             map.serialize_entry("node_stats", &NodeStats { node, layout })?;
         }
         if layout.signals {
-            let events = self.frame.events.iter().map(|event| EventObject::new(sample, event));
+            let events = self.frame.events.iter();
+            let events =
+                events.map(|it| EventObject::new(sample, it, events::unix_time(sample, it)));
             map.serialize_entry("events", &events.collect::<Vec<_>>())?;
         }
         let notes: Vec<_> = sample.notes.iter().map(|note| &note.text).collect();

@@ -3,9 +3,10 @@
 //! In: `Rates`, the selected rows, and a layout that names the fields. Out: bytes, appended to a
 //! buffer. A format walks the field list and knows no field by name. No I/O.
 
+#![warn(clippy::missing_errors_doc)]
+
 mod csv;
 pub mod diagnosis;
-mod event_json;
 pub mod events;
 pub mod exposition;
 mod frame;

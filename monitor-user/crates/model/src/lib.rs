@@ -3,6 +3,8 @@
 //! Pure data and arithmetic. Nothing here reads a file, reads a clock, depends on a backend or
 //! prints.
 
+#![warn(clippy::missing_errors_doc)]
+
 pub mod buckets;
 pub mod credentials;
 pub mod degradation;

@@ -9,6 +9,8 @@
 //! The grammar and the extensions of the specification are documented in docs/REQUESTS.md.
 //! Knows no services, objects, clock or sockets: whether process 7 exists, the engine checks.
 
+#![warn(clippy::missing_errors_doc)]
+
 // Lexical elements.
 pub mod id;
 pub mod name;

@@ -3,6 +3,8 @@
 //! In: bytes. Out: values, or the name of the field that is malformed.
 //! Keeps no file open; `monitor_backends::procfs` does.
 
+#![warn(clippy::missing_errors_doc)]
+
 pub mod cpu;
 pub mod io;
 pub mod maps;

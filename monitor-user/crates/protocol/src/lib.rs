@@ -3,6 +3,8 @@
 //! Text to data and back: calls, replies, events, and for clients the decoding of samples. Pure; it
 //! opens no socket. `docs/SOCKET.md` is the manual.
 
+#![warn(clippy::missing_errors_doc)]
+
 pub mod answer;
 pub mod call;
 pub mod decode;
@@ -11,7 +13,7 @@ pub mod event;
 mod line;
 pub mod params;
 pub mod reply;
-mod signal;
+pub mod signal;
 pub mod status;
 
 /// Maximum length of a line, without its end.

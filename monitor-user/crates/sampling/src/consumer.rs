@@ -50,10 +50,7 @@ impl Consumer {
 
     /// The processes that suffice for it; `None` if it needs all.
     pub fn sufficient_pids(&self) -> Option<Vec<Pid>> {
-        match self {
-            Self::View(view) => view.sufficient_pids(),
-            Self::ChildUsage(_) | Self::Scrape(_) | Self::FlightRecorder(_) => None,
-        }
+        if let Self::View(view) = self { view.sufficient_pids() } else { None }
     }
 
     /// The processes whose page tables are read for it.
@@ -67,10 +64,7 @@ impl Consumer {
 
     /// Whether all its processes are in the list.
     pub fn finds_all(&self, processes: &[Process]) -> bool {
-        match self {
-            Self::View(view) => view.finds_all(processes),
-            Self::ChildUsage(_) | Self::Scrape(_) | Self::FlightRecorder(_) => true,
-        }
+        if let Self::View(view) = self { view.finds_all(processes) } else { true }
     }
 
     /// Opens a pidfd for each living target.

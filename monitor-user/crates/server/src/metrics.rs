@@ -3,7 +3,8 @@
 //! In: the daemon's status and the list of probes. Out: metric families in base units. Measures
 //! nothing.
 
-use monitor_format::exposition::{Exposition, FamilyHead, Labels, MetricType};
+use monitor_format::exposition::MetricType::{Counter, Gauge};
+use monitor_format::exposition::{Exposition, FamilyHead, Labels};
 use monitor_model::{Health, Ns, Probe};
 use monitor_protocol::status::{DaemonStatus, HttpStatus};
 use std::collections::BTreeMap;
@@ -21,16 +22,16 @@ pub fn self_metrics(own: &DaemonStatus, probes: &[Probe]) -> Exposition {
     if let Some(otlp) = &own.otlp {
         let results = [("taken", otlp.pushed), ("failed", otlp.failed)];
         let points = results.map(|(it, n)| (vec![("result", it.into())], n as f64));
-        all.add(
-            ("monitor_otlp_pushes", "", "Pushes to the collector", MetricType::Counter),
-            points,
-        );
+        all.add(("monitor_otlp_pushes", "", "Pushes to the collector", Counter), points);
     }
     all
 }
 
-fn add_single(all: &mut Exposition, heading: FamilyHead, value: f64) {
-    all.add(heading, [(Labels::new(), value)]);
+/// Adds families of one point without labels.
+fn add_totals(all: &mut Exposition, rows: impl IntoIterator<Item = (FamilyHead, f64)>) {
+    for (head, value) in rows {
+        all.add(head, [(Labels::new(), value)]);
+    }
 }
 
 fn seconds(ns: u64) -> f64 {
@@ -38,56 +39,43 @@ fn seconds(ns: u64) -> f64 {
 }
 
 fn cost(all: &mut Exposition, own: &DaemonStatus) {
-    use MetricType::{Counter, Gauge};
     let cpu = "CPU time of the daemon, including the task iterator";
     let hooks = "Run time of its hooks, in the time of the processes that hit them";
     let estimated = "Whether monitor_own_hook_seconds is estimated in part";
+    let (rss, maps) = ("Resident memory of the daemon", "Memory of its BPF maps");
+    let share = "Largest share of the machine that it may use";
     let used = "Share of the machine used in the last window, including hooks";
-    add_single(all, ("monitor_own_cpu_seconds", "seconds", cpu, Counter), seconds(own.cpu_ns));
-    add_single(
-        all,
-        ("monitor_own_hook_seconds", "seconds", hooks, Counter),
-        seconds(own.bpf_run_ns),
-    );
-    let is = f64::from(u8::from(own.bpf_run_estimated));
-    add_single(all, ("monitor_own_hook_estimated", "", estimated, Gauge), is);
-    let rss = ("monitor_own_resident_bytes", "bytes", "Resident memory of the daemon", Gauge);
-    add_single(all, rss, own.rss_bytes as f64);
-    let maps = ("monitor_own_map_bytes", "bytes", "Memory of its BPF maps", Gauge);
-    add_single(all, maps, own.map_bytes as f64);
-    let share = (
-        "monitor_own_budget_ratio",
-        "ratio",
-        "Largest share of the machine that it may use",
-        Gauge,
-    );
-    add_single(all, share, own.budget.share);
-    if let Some(share) = own.budget.used {
-        add_single(all, ("monitor_own_used_ratio", "ratio", used, Gauge), share);
-    }
+    let is_estimated = u8::from(own.bpf_run_estimated);
+    let rows = [
+        (("monitor_own_cpu_seconds", "seconds", cpu, Counter), seconds(own.cpu_ns)),
+        (("monitor_own_hook_seconds", "seconds", hooks, Counter), seconds(own.bpf_run_ns)),
+        (("monitor_own_hook_estimated", "", estimated, Gauge), is_estimated.into()),
+        (("monitor_own_resident_bytes", "bytes", rss, Gauge), own.rss_bytes as f64),
+        (("monitor_own_map_bytes", "bytes", maps, Gauge), own.map_bytes as f64),
+        (("monitor_own_budget_ratio", "ratio", share, Gauge), own.budget.share),
+    ];
+    add_totals(all, rows);
+    let used = ("monitor_own_used_ratio", "ratio", used, Gauge);
+    add_totals(all, own.budget.used.map(|share| (used, share)));
     let shed = own.budget.shed.iter().map(|it| (vec![("capability", (&**it).into())], 1.0));
-    all.add(
-        ("monitor_own_given_up", "", "Capabilities given up to keep within the budget", Gauge),
-        shed,
-    );
+    let help = "Capabilities given up to keep within the budget";
+    all.add(("monitor_own_given_up", "", help, Gauge), shed);
 }
 
 fn resources(all: &mut Exposition, own: &DaemonStatus) {
-    use MetricType::{Counter, Gauge};
-    add_single(
-        all,
-        ("monitor_own_uptime_seconds", "seconds", "Time since its start", Gauge),
-        seconds(own.uptime_ns),
-    );
     let connections = "Connections to its socket";
-    add_single(all, ("monitor_own_connections", "", connections, Gauge), own.connections as f64);
-    add_single(all, ("monitor_own_monitors", "", "Monitors", Gauge), own.monitors as f64);
-    let queue = ("monitor_own_queue_bytes", "bytes", "Bytes queued for clients", Gauge);
-    add_single(all, queue, own.queue_bytes as f64);
-    add_single(all, ("monitor_own_readings", "", "Readings", Counter), own.readings as f64);
-    add_single(all, ("monitor_own_samples", "", "Samples sent", Counter), own.samples as f64);
+    let (uptime, queue) = ("Time since its start", "Bytes queued for clients");
     let dropped = "Samples dropped because a client was too slow";
-    add_single(all, ("monitor_own_dropped_samples", "", dropped, Counter), own.dropped as f64);
+    let rows = [
+        (("monitor_own_uptime_seconds", "seconds", uptime, Gauge), seconds(own.uptime_ns)),
+        (("monitor_own_connections", "", connections, Gauge), own.connections as f64),
+        (("monitor_own_monitors", "", "Monitors", Gauge), own.monitors as f64),
+        (("monitor_own_queue_bytes", "bytes", queue, Gauge), own.queue_bytes as f64),
+        (("monitor_own_readings", "", "Readings", Counter), own.readings as f64),
+        (("monitor_own_samples", "", "Samples sent", Counter), own.samples as f64),
+        (("monitor_own_dropped_samples", "", dropped, Counter), own.dropped as f64),
+    ];
+    add_totals(all, rows);
     let refused = "Calls and connections refused";
     all.add(("monitor_own_refused", "", refused, Counter), counts(&own.refused, "kind"));
 }
@@ -113,7 +101,7 @@ fn health(all: &mut Exposition, probes: &[Probe]) {
         (vec![("capability", it.capability.name().into()), ("health", health.into())], 1.0)
     };
     let help = "State of each capability: active, fallback, inexact, unsupported, failed, off";
-    all.add(("monitor_probe_health", "", help, MetricType::Gauge), probes.iter().map(of));
+    all.add(("monitor_probe_health", "", help, Gauge), probes.iter().map(of));
 }
 
 /// Events, losses and cost of each attached capability.
@@ -122,12 +110,9 @@ fn probed(all: &mut Exposition, probes: &[Probe]) {
     let attached = || probes.iter().filter(|it| !it.hooks.is_empty() && it.with.is_none());
     let each = |of: fn(&Probe) -> f64| attached().map(move |it| (label(it), of(it)));
     let (events, lost) = ("Events since it was attached", "Records lost since it was attached");
-    all.add(("monitor_probe_events", "", events, MetricType::Counter), each(|it| it.events as f64));
-    all.add(
-        ("monitor_probe_lost_records", "", lost, MetricType::Counter),
-        each(|it| it.lost as f64),
-    );
-    let maps = ("monitor_probe_map_bytes", "bytes", "Memory of its maps", MetricType::Gauge);
+    all.add(("monitor_probe_events", "", events, Counter), each(|it| it.events as f64));
+    all.add(("monitor_probe_lost_records", "", lost, Counter), each(|it| it.lost as f64));
+    let maps = ("monitor_probe_map_bytes", "bytes", "Memory of its maps", Gauge);
     all.add(maps, each(|it| it.map_bytes as f64));
     let known = attached().filter_map(|probe| {
         let cost = probe.cost?;
@@ -136,14 +121,16 @@ fn probed(all: &mut Exposition, probes: &[Probe]) {
         Some((labels.collect(), cost.ns_per_event / 1e9))
     });
     let cost = "Run time of its programs for each event";
-    all.add(("monitor_probe_event_cost_seconds", "seconds", cost, MetricType::Gauge), known);
+    all.add(("monitor_probe_event_cost_seconds", "seconds", cost, Gauge), known);
 }
 
 fn http_listener(all: &mut Exposition, http: &HttpStatus) {
-    use MetricType::{Counter, Gauge};
-    let connections = ("monitor_http_connections", "", "Connections to this listener", Gauge);
-    add_single(all, connections, http.connections as f64);
-    add_single(all, ("monitor_http_requests", "", "Requests", Counter), http.requests as f64);
+    let connections = "Connections to this listener";
+    let rows = [
+        (("monitor_http_connections", "", connections, Gauge), http.connections as f64),
+        (("monitor_http_requests", "", "Requests", Counter), http.requests as f64),
+    ];
+    add_totals(all, rows);
     let refused = "Requests and connections refused, timed out or dropped";
     all.add(("monitor_http_refused", "", refused, Counter), counts(&http.refused, "kind"));
 }

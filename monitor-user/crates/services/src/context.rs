@@ -69,23 +69,12 @@ pub struct PendingCall {
 }
 
 /// Makes the result of a call from the report of its action.
-pub type Completion = fn(&mut CallContext<'_>, ActionReport) -> CallResult;
+pub type Completion = fn(&mut CallContext<'_>, ActionReport) -> Result<CallResult, Refusal>;
 
 impl From<CallResult> for Outcome {
     fn from(done: CallResult) -> Self {
         Self::Done(done)
     }
-}
-
-impl From<Result<CallResult, Refusal>> for Outcome {
-    fn from(result: Result<CallResult, Refusal>) -> Self {
-        Self::Done(result.unwrap_or_else(CallResult::from))
-    }
-}
-
-/// An outcome, or the refusal as an outcome.
-pub fn flatten(result: Result<Outcome, Refusal>) -> Outcome {
-    result.unwrap_or_else(|refusal| CallResult::from(refusal).into())
 }
 
 /// The result of a service for a list: success if it served all objects, `PARTIAL` if some, and
@@ -148,20 +137,32 @@ impl CallContext<'_> {
     }
 
     /// Does an action to the processes of a list; the outcome is there when all are done.
-    pub fn act_on(&mut self, list: &Value, act: &ProcessAction, then: Completion) -> Outcome {
-        let chosen = match self.processes(list) {
-            Ok(chosen) => chosen,
-            Err(refusal) => return CallResult::from(refusal).into(),
-        };
+    ///
+    /// # Errors
+    /// If the processes cannot be read, or the action is refused.
+    pub fn act_on(
+        &mut self,
+        list: &Value,
+        act: &ProcessAction,
+        then: Completion,
+    ) -> Result<Outcome, Refusal> {
+        let chosen = self.processes(list)?;
         let ids: Vec<Identity> = chosen.served.iter().map(|it| it.id).collect();
         if ids.is_empty() {
-            return self.list_result(&chosen.failed, 0).into();
+            return Ok(self.list_result(&chosen.failed, 0).into());
         }
         self.start_action(act, (&ids, chosen.failed), then)
     }
 
     /// Does an action that has no process yet.
-    pub fn act_on_none(&mut self, act: &ProcessAction, then: Completion) -> Outcome {
+    ///
+    /// # Errors
+    /// If the action is refused.
+    pub fn act_on_none(
+        &mut self,
+        act: &ProcessAction,
+        then: Completion,
+    ) -> Result<Outcome, Refusal> {
         self.start_action(act, (&[], Vec::new()), then)
     }
 
@@ -171,13 +172,13 @@ impl CallContext<'_> {
         act: &ProcessAction,
         (on, failed): (&[Identity], Vec<(Value, Refusal)>),
         then: Completion,
-    ) -> Outcome {
+    ) -> Result<Outcome, Refusal> {
         let by =
             ActionContext { ticket: self.ticket, tool: &self.session.tool, held_thread: self.held };
-        match self.platform.perform(by, act, on) {
-            Some(by_process) => then(self, ActionReport { by_process, failed }).into(),
+        Ok(match self.platform.perform(by, act, on) {
+            Some(by_process) => then(self, ActionReport { by_process, failed })?.into(),
             None => Outcome::Pending(PendingCall { then, failed }),
-        }
+        })
     }
 
     /// The result for a list of which `n_served` processes were acted on.

@@ -4,7 +4,7 @@
 //! calls are `start_lib_call` and `end_lib_call`; `monitor sample disk` measures disks, and the
 //! option `--disk` counts the requests of processes.
 
-use super::{CallContext, ExecutionLevel, Handler, ResultSpec, ServiceSpec, spec::param};
+use super::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, spec::param};
 use monitor_event::{CallResult, Refusal, Right};
 use monitor_model::field::ProcessField as F;
 use monitor_omis::{Status, Text, Value, param_type::ParamType};
@@ -30,7 +30,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["process 7 read_calls=3 read_call_bytes=300 written_bytes=8192\nattach 7\n\
                      > 10 [0] pio_counts([7])\n\
                      < 10 [0] pio_counts(0,[7,3,-1,300,-1,-1,8192])"],
-        handler: Handler::Synchronous(|ctx, args| counts(ctx, args).into()),
+        handler: Handler::Synchronous(counts),
         ..BLANK
     },
     ServiceSpec {
@@ -52,7 +52,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                linux/fiemap.h. Holes are left out.",
         examples: &["process 7\nattach 7\n> 10 [0] pio_layout(7,3)\n\
                      < 10 [0] pio_layout(0,\"/data\",\"8:1\",8192,[0,1048576,8192,1])"],
-        handler: Handler::Synchronous(|ctx, args| layout(ctx, args).into()),
+        handler: Handler::Synchronous(layout),
         ..BLANK
     },
     ServiceSpec {
@@ -68,12 +68,12 @@ pub const SERVICES: &[ServiceSpec] = &[
                mount points is listed once.",
         examples: &["> 10 [0] pio_space()\n\
                      < 10 [0] pio_space(0,[\"/\",\"/dev/sda1\",1000,400,300,64,32])"],
-        handler: Handler::Synchronous(|ctx, args| space(ctx, args).into()),
+        handler: Handler::Synchronous(space),
         ..BLANK
     },
 ];
 
-fn counts(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
+fn counts(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     const ALL: [F; 6] =
         [F::ReadCalls, F::WriteCalls, F::ReadChars, F::WrittenChars, F::ReadBytes, F::WrittenBytes];
     let chosen = ctx.processes(&args[0])?;
@@ -84,13 +84,13 @@ fn counts(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refus
     }
     let done = ctx.list_result(&chosen.failed, chosen.served.len());
     if !done.status.is_success() {
-        return Ok(done);
+        return Ok(done.into());
     }
     let results = [Value::List(out)].into_iter().chain(done.results).collect();
-    Ok(CallResult { status: done.status, results, reason: None })
+    Ok(CallResult { status: done.status, results, reason: None }.into())
 }
 
-fn layout(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
+fn layout(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let wrong = || Refusal::new(Status::RANGE, "descriptor: expected a file descriptor number");
     let descriptor = args[1].integer().ok_or_else(wrong)?;
     let id = ctx.process(&args[0])?.id;
@@ -103,14 +103,14 @@ fn layout(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refus
     let path = Value::Text(Text::from(it.path));
     let status = if it.is_truncated { Status::PARTIAL } else { Status::OK };
     let results = vec![path, Value::from(it.device.as_str()), it.size.into(), extents];
-    Ok(CallResult { status, results, reason: None })
+    Ok(CallResult { status, results, reason: None }.into())
 }
 
-fn space(ctx: &mut CallContext<'_>, _: &[Value]) -> Result<CallResult, Refusal> {
+fn space(ctx: &mut CallContext<'_>, _: &[Value]) -> Result<Outcome, Refusal> {
     let mut all = Vec::new();
     for it in ctx.platform.file_systems()? {
         all.extend([Value::from(it.path.as_str()), Value::from(it.source.as_str())]);
         all.extend([it.size, it.free, it.avail, it.files, it.files_free].map(Value::from));
     }
-    Ok(CallResult::with(vec![Value::List(all)]))
+    Ok(CallResult::with(vec![Value::List(all)]).into())
 }

@@ -44,17 +44,17 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
 ];
 
-fn extensions(ctx: &mut CallContext<'_>, _: &[Value]) -> Outcome {
+fn extensions(ctx: &mut CallContext<'_>, _: &[Value]) -> Result<Outcome, Refusal> {
     let prefixes =
         ctx.engine.prefixes().iter().map(|prefix| Value::from(prefix.as_str())).collect();
-    CallResult::with(vec![Value::List(prefixes)]).into()
+    Ok(CallResult::with(vec![Value::List(prefixes)]).into())
 }
 
-fn define_service(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
-    ctx.engine.define_service(args).map(|()| CallResult::ok()).into()
+fn define_service(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
+    ctx.engine.define_service(args).map(|()| CallResult::ok().into())
 }
 
-fn dialect(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
+fn dialect(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let name = args.first().and_then(Value::text).map(Text::to_str_lossy);
     match name.as_deref() {
         Some("strict") => ctx.session.dialect = Dialect::Strict,
@@ -62,8 +62,8 @@ fn dialect(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
         _ => {
             let text =
                 "dialect: expected \"strict\" or \"extended\"; a strict session stays strict";
-            return CallResult::from(Refusal::new(Status::RANGE, text)).into();
+            return Err(Refusal::new(Status::RANGE, text));
         }
     }
-    CallResult::ok().into()
+    Ok(CallResult::ok().into())
 }

@@ -15,11 +15,7 @@ pub const EXTERNAL_SERVICE: ServiceSpec = ServiceSpec {
     params: &[param("args", ParamType::Many(&ParamType::Any))],
     results: &[ResultSpec::ANY],
     handler: Handler::Synchronous(|_, _| {
-        CallResult::from(Refusal::new(
-            Status::INTERNAL,
-            "the call was not forwarded to its provider",
-        ))
-        .into()
+        Err(Refusal::new(Status::INTERNAL, "the call was not forwarded to its provider"))
     }),
     ..ServiceSpec::BASE
 };
@@ -45,7 +41,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 0 [0] extension_called(0,4,\"demo_add\",0,[2,3])\n\
                      > 2 [0] extension_reply(4,0,[5])\n< 2 [0] extension_reply(0)\n\
                      tool b\n< 10 [0] demo_add(0,5)"],
-        handler: Handler::Manipulation(|ctx, args| register(ctx, args).into()),
+        handler: Handler::Manipulation(register),
         ..ServiceSpec::BASE
     },
     ServiceSpec {
@@ -59,7 +55,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                gets the reply, or a timeout after ten seconds.",
         examples: &["> 1 [0] extension_reply(7,0,[])\n\
                      < 1 [0] extension_reply(300,0,\"no external call 7 is pending\")"],
-        handler: Handler::Manipulation(|ctx, args| reply(ctx, args).into()),
+        handler: Handler::Manipulation(reply),
         ..ServiceSpec::BASE
     },
     ServiceSpec {
@@ -72,7 +68,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
 ];
 
-fn register(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
+fn register(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let text = |value: &Value| value.text().map(|it| it.to_str_lossy().into_owned());
     let prefix = text(&args[0]).unwrap_or_default();
     let words: Vec<String> = args[1].list().unwrap_or_default().iter().filter_map(text).collect();
@@ -98,10 +94,10 @@ fn register(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Ref
     let tool = ctx.session.tool;
     ctx.engine
         .register_services((tool.session, tool.uid), prefix, brought)
-        .map(|()| CallResult::ok())
+        .map(|()| CallResult::ok().into())
 }
 
-fn reply(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
+fn reply(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let [call, status, results] = params(args);
     let wrong = |text| Refusal::new(Status::RANGE, text);
     let call =
@@ -109,12 +105,12 @@ fn reply(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusa
     let status = status.integer().ok_or_else(|| wrong("status: expected a 32-bit integer"))?;
     let results = results.list().unwrap_or_default().to_vec();
     let done = CallResult { status: Status(status), results, reason: None };
-    ctx.engine.reply_external(call, done).map(|()| CallResult::ok())
+    ctx.engine.reply_external(call, done).map(|()| CallResult::ok().into())
 }
 
-fn services(ctx: &mut CallContext<'_>, _: &[Value]) -> Outcome {
+fn services(ctx: &mut CallContext<'_>, _: &[Value]) -> Result<Outcome, Refusal> {
     let texts =
         |it: &ExternalService| [&it.name, &it.takes, &it.help].map(|text| Value::from(&**text));
     let all = ctx.engine.external_services(ctx.session.tool.uid).iter().flat_map(texts).collect();
-    CallResult::with(vec![Value::List(all)]).into()
+    Ok(CallResult::with(vec![Value::List(all)]).into())
 }

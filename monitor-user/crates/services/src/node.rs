@@ -79,23 +79,19 @@ const FLAGS: &[FlagSpec] = &[
     FlagSpec::new(6, "cpu_speed", "integer", "highest frequency of a processor, in MHz"),
 ];
 
-fn number_of_nodes(ctx: &mut CallContext<'_>, _: &[Value]) -> Outcome {
+fn number_of_nodes(ctx: &mut CallContext<'_>, _: &[Value]) -> Result<Outcome, Refusal> {
     let number = u64::try_from(ctx.members.len()).unwrap_or(u64::MAX);
-    CallResult::with(vec![Value::from(number)]).into()
+    Ok(CallResult::with(vec![Value::from(number)]).into())
 }
 
-fn list_nodes(ctx: &mut CallContext<'_>, _: &[Value]) -> Outcome {
+fn list_nodes(ctx: &mut CallContext<'_>, _: &[Value]) -> Result<Outcome, Refusal> {
     let pair = |it: &super::context::ClusterMember| {
         [Value::from(it.node.0), Value::from(it.name.as_str())]
     };
-    CallResult::with(vec![Value::List(ctx.members.iter().flat_map(pair).collect())]).into()
+    Ok(CallResult::with(vec![Value::List(ctx.members.iter().flat_map(pair).collect())]).into())
 }
 
-fn node_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
-    info(ctx, args).into()
-}
-
-fn info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
+fn node_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let flags = super::spec::flags(args.first(), FLAGS)?;
     let facts = ctx.platform.node_facts()?;
     let (mut cpus, mut memory) = (BTreeSet::new(), 0);
@@ -116,5 +112,5 @@ fn info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal
         number(facts.cpu_speed),
     ];
     let wanted = (0..).zip(all).filter(|(bit, _)| flags >> bit & 1 == 1);
-    Ok(CallResult::with(vec![Value::List(wanted.map(|(_, value)| value).collect())]))
+    Ok(CallResult::with(vec![Value::List(wanted.map(|(_, value)| value).collect())]).into())
 }

@@ -127,15 +127,15 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
 ];
 
-fn enable(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
+fn enable(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     with_request(ctx, args, |api, id| api.enable(id))
 }
 
-fn disable(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
+fn disable(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     with_request(ctx, args, |api, id| api.disable(id))
 }
 
-fn delete(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
+fn delete(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     with_request(ctx, args, |api, id| api.delete(id))
 }
 
@@ -143,14 +143,14 @@ fn with_request(
     ctx: &mut CallContext<'_>,
     args: &[Value],
     act: impl FnOnce(&mut dyn EngineApi, RequestId) -> Result<(), Refusal>,
-) -> Outcome {
+) -> Result<Outcome, Refusal> {
     let Some(Value::Integer(id)) = args.first() else {
         unreachable!("the specification has an integer")
     };
-    act(ctx.engine, RequestId(*id)).map(|()| CallResult::ok()).into()
+    act(ctx.engine, RequestId(*id)).map(|()| CallResult::ok().into())
 }
 
-fn request_level(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
+fn request_level(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let Some(Value::Integer(id)) = args.first() else {
         unreachable!("the specification has an integer")
     };
@@ -163,10 +163,10 @@ fn request_level(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
     let run = |it: ExecutionPlace| if it == ExecutionPlace::Held { hold } else { it };
     let names =
         |all: Vec<ExecutionPlace>| all.into_iter().map(|it| Value::from(run(it).name())).collect();
-    places.map(|places| CallResult::with(vec![Value::List(names(places))])).into()
+    places.map(|places| CallResult::with(vec![Value::List(names(places))]).into())
 }
 
-fn raise_event(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
+fn raise_event(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let params = args.get(1).and_then(Value::list).unwrap_or_default();
     with_event(args, |number| ctx.engine.raise(number, params))
 }
@@ -184,8 +184,11 @@ fn raise_in_kernel(it: &StoredCall<'_>) -> Option<Vec<Step>> {
     Some(vec![Step::Raise(number, it.operands(1)?)])
 }
 
-fn with_event(args: &[Value], act: impl FnOnce(i64) -> Result<(), Refusal>) -> Outcome {
-    number(args).and_then(act).map(|()| CallResult::ok()).into()
+fn with_event(
+    args: &[Value],
+    act: impl FnOnce(i64) -> Result<(), Refusal>,
+) -> Result<Outcome, Refusal> {
+    number(args).and_then(act).map(|()| CallResult::ok().into())
 }
 
 fn number(args: &[Value]) -> Result<i64, Refusal> {

@@ -1,7 +1,7 @@
 //! `print`: the reply of an action to its tool (OMIS 1.0, section 8.2.3).
 
 use super::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, spec::param};
-use monitor_event::CallResult;
+use monitor_event::{CallResult, Refusal};
 use monitor_omis::{Value, param_type::ParamType};
 
 /// The services.
@@ -16,6 +16,6 @@ pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
     ..ServiceSpec::BASE
 }];
 
-fn print(_: &mut CallContext<'_>, args: &[Value]) -> Outcome {
-    CallResult::with(args.to_vec()).into()
+fn print(_: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
+    Ok(CallResult::with(args.to_vec()).into())
 }

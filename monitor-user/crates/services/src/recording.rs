@@ -29,15 +29,7 @@ pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
     ..ServiceSpec::BASE
 }];
 
-fn save_recording(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
-    match start_save(ctx, args) {
-        Ok(None) => Outcome::Pending(PendingCall { then: save_result, failed: Vec::new() }),
-        Ok(Some(report)) => save_result(ctx, report).into(),
-        Err(why) => CallResult::from(why).into(),
-    }
-}
-
-fn start_save(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Option<ActionReport>, Refusal> {
+fn save_recording(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let tool = ctx.session.tool;
     if tool.visibility != Visibility::All {
         let text = "the flight recorder has all processes: this needs \"observe-all\"; ask root";
@@ -53,14 +45,15 @@ fn start_save(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Option<Action
     let seconds =
         seconds.ok_or_else(|| Refusal::new(Status::RANGE, "seconds: expected 0 or more"))?;
     let last = (seconds > 0).then_some(Ns(seconds * SECOND_NS));
-    let each = ctx.platform.save_recording(ctx.ticket, &tool, (file, last))?;
-    Ok(each.map(|each| ActionReport { by_process: each, failed: Vec::new() }))
+    let failed = Vec::new();
+    Ok(match ctx.platform.save_recording(ctx.ticket, &tool, (file, last))? {
+        None => Outcome::Pending(PendingCall { then: save_result, failed }),
+        Some(by_process) => save_result(ctx, ActionReport { by_process, failed })?.into(),
+    })
 }
 
-fn save_result(_: &mut CallContext<'_>, report: ActionReport) -> CallResult {
-    match report.by_process.into_iter().next() {
-        Some((_, Ok(values))) => CallResult::with(values),
-        Some((_, Err(why))) => why.into(),
-        None => Refusal::new(Status::INTERNAL, "the action has no result").into(),
-    }
+fn save_result(_: &mut CallContext<'_>, report: ActionReport) -> Result<CallResult, Refusal> {
+    let none = || Refusal::new(Status::INTERNAL, "the action has no result");
+    let (_, saved) = report.by_process.into_iter().next().ok_or_else(none)?;
+    saved.map(CallResult::with)
 }

@@ -64,11 +64,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
 ];
 
-fn attach(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
-    attach_pids(ctx, args).into()
-}
-
-fn attach_pids(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
+fn attach(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let named = args.first().and_then(Value::list).unwrap_or_default();
     let mut pids: Vec<Pid> = named.iter().filter_map(|it| it.integer().map(Pid)).collect();
     pids.sort_unstable();
@@ -89,17 +85,17 @@ fn attach_pids(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, 
             }
         }
     }
-    Ok(ctx.list_result(&failed, n_served))
+    Ok(ctx.list_result(&failed, n_served).into())
 }
 
-fn attach_command(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
+fn attach_command(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let comms = text(args);
-    attach_matching(ctx, Filter { comms, ..Filter::default() }).into()
+    attach_matching(ctx, Filter { comms, ..Filter::default() })
 }
 
-fn attach_cgroup(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
+fn attach_cgroup(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let cgroups = text(args);
-    attach_matching(ctx, Filter { cgroups, ..Filter::default() }).into()
+    attach_matching(ctx, Filter { cgroups, ..Filter::default() })
 }
 
 fn text(args: &[Value]) -> Vec<String> {
@@ -107,7 +103,7 @@ fn text(args: &[Value]) -> Vec<String> {
     text.map(|text| text.to_str_lossy().into_owned()).into_iter().collect()
 }
 
-fn attach_matching(ctx: &mut CallContext<'_>, like: Filter) -> Result<CallResult, Refusal> {
+fn attach_matching(ctx: &mut CallContext<'_>, like: Filter) -> Result<Outcome, Refusal> {
     if ctx.session.scope.n_patterns() >= MAX_PATTERNS {
         let text = format!(
             "the session has {MAX_PATTERNS} attachments by pattern, the maximum; detach([]) first"
@@ -126,24 +122,18 @@ fn attach_matching(ctx: &mut CallContext<'_>, like: Filter) -> Result<CallResult
     }
     ctx.session.scope.add_pattern(like);
     let tids = meant.into_iter().map(|id| ctx.number(id)).collect();
-    Ok(CallResult::with(vec![Value::List(tids)]))
+    Ok(CallResult::with(vec![Value::List(tids)]).into())
 }
 
-fn detach(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
+fn detach(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let list = args.first().cloned().unwrap_or(Value::List(Vec::new()));
     if list.list().is_some_and(<[Value]>::is_empty) {
         ctx.session.scope.clear();
-        return CallResult::ok().into();
+        return Ok(CallResult::ok().into());
     }
-    ctx.processes(&list).map(|chosen| detach_targets(ctx, &chosen)).into()
-}
-
-fn detach_targets(
-    ctx: &mut CallContext<'_>,
-    chosen: &super::context::ResolvedTargets,
-) -> CallResult {
+    let chosen = ctx.processes(&list)?;
     for it in &chosen.served {
         let _ = ctx.session.scope.detach(it.id);
     }
-    ctx.list_result(&chosen.failed, chosen.served.len())
+    Ok(ctx.list_result(&chosen.failed, chosen.served.len()).into())
 }

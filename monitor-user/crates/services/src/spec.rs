@@ -44,9 +44,9 @@ pub struct ServiceSpec {
 #[derive(Clone, Copy, Debug)]
 pub enum Handler {
     /// Changes something, and returns its status alone.
-    Manipulation(fn(&mut CallContext<'_>, &[Value]) -> Outcome),
+    Manipulation(fn(&mut CallContext<'_>, &[Value]) -> Result<Outcome, Refusal>),
     /// Returns results.
-    Synchronous(fn(&mut CallContext<'_>, &[Value]) -> Outcome),
+    Synchronous(fn(&mut CallContext<'_>, &[Value]) -> Result<Outcome, Refusal>),
     /// Returns the filter for the events to wait for.
     Event(fn(&mut CallContext<'_>, &[Value]) -> Result<EventFilter, Refusal>),
 }
@@ -143,7 +143,7 @@ impl ServiceSpec {
         timeout: timeouts::ACTION,
         help: "",
         examples: &[],
-        handler: Handler::Manipulation(|_, _| Outcome::Done(CallResult::ok())),
+        handler: Handler::Manipulation(|_, _| Ok(CallResult::ok().into())),
     };
 
     /// The class of the service.

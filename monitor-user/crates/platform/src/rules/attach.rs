@@ -2,9 +2,9 @@
 
 use super::event_insns::{alternatives, call_insns, fetch_insn, param_insns};
 use super::lower::{self, LoweredStep, NameResolver as _, SCRATCH, lower_steps};
-use super::{Installer, RequestNames, RuleHost, process_sets::processes, tracepoints::Tracepoint};
+use super::{Installer, RequestNames, process_sets::processes, tracepoints::Tracepoint};
 use crate::{
-    CompiledRule, RuleKey, poller::backend_refusal, tap::plan::CallPlan,
+    CompiledRule, RuleKey, poller::backend_refusal, tap::Taps, tap::plan::CallPlan,
     tap::tap_program::TapProgram,
 };
 use monitor_backend::rule::insn::{
@@ -26,7 +26,7 @@ struct InstalledSteps {
 
 impl Installer {
     /// Attaches the programs of a rule, or replaces what they do.
-    pub(super) fn update(&mut self, key: RuleKey, host: &mut dyn RuleHost) -> Result<(), Refusal> {
+    pub(super) fn update(&mut self, key: RuleKey, taps: &mut Taps) -> Result<(), Refusal> {
         let Some(installed) = self.installed.get(&key) else { return Ok(()) };
         let program = installed.rule.clone();
         let mut names = RequestNames {
@@ -34,14 +34,14 @@ impl Installer {
             installed: &self.installed,
             events: &mut self.events,
             counters: &mut self.counters,
-            rules: host.rules(),
+            rules: taps.rules(),
         };
         let steps = lower_steps(&program, &mut names)?;
-        let of = |tool: Tool| self.holds.for_user(tool.uid, host.rules());
+        let of = |tool: Tool| self.holds.for_user(tool.uid, taps.rules());
         let steps = InstalledSteps { steps, holds: program.held_for.map(of).transpose()? };
         match &program.event {
-            EventKind::Called(tap) => self.update_tap_program(key, tap, &program, steps, host),
-            _ => self.update_programs(key, &program, steps, host),
+            EventKind::Called(tap) => self.update_tap_program(key, tap, &program, steps, taps),
+            _ => self.update_programs(key, &program, steps, taps),
         }
     }
 
@@ -50,12 +50,12 @@ impl Installer {
         key: RuleKey,
         program: &CompiledRule,
         InstalledSteps { steps, holds }: InstalledSteps,
-        host: &mut dyn RuleHost,
+        taps: &mut Taps,
     ) -> Result<(), Refusal> {
         let set = self.sets.get(&program.targets);
         let (place, head) = match (&program.event, Tracepoint::for_event(&program.event, false)) {
             (EventKind::User(number), _) => {
-                let event = self.event(key, *number, host)?;
+                let event = self.event(key, *number, taps)?;
                 (HookPoint::Raised(event), param_insns())
             }
             (_, [look]) => (look.hook_point(), look.insns(set)),
@@ -78,13 +78,13 @@ impl Installer {
         let Some(installed) = self.installed.get_mut(&key) else { return Ok(()) };
         for (at, acts) in wanted.into_iter().enumerate() {
             if let Some(list) = installed.programs.get(at) {
-                host.rules().replace(*list, &acts).map_err(backend_refusal)?;
+                taps.rules().replace(*list, &acts).map_err(backend_refusal)?;
                 continue;
             }
             let list = RuleProgram::new(place.clone(), set, acts);
             let (limit, switch) = (Some(program.max_rate), Some(installed.switch));
             let list = RuleProgram { limit, switch, credentials: program.viewer, ..list };
-            let id = host.rules().add(&list).map_err(backend_refusal)?;
+            let id = taps.rules().add(&list).map_err(backend_refusal)?;
             installed.programs.push(id);
             let _none = self.owners.insert(id, key);
         }
@@ -98,7 +98,7 @@ impl Installer {
         tap: &Tap,
         program: &CompiledRule,
         InstalledSteps { steps, holds }: InstalledSteps,
-        host: &mut dyn RuleHost,
+        taps: &mut Taps,
     ) -> Result<(), Refusal> {
         let Some(set) = self.sets.get(&program.targets) else { return Ok(()) };
         let Some(installed) = self.installed.get_mut(&key) else { return Ok(()) };
@@ -127,17 +127,17 @@ impl Installer {
             reports,
             make_insns: Arc::new(make),
         };
-        host.add_tap_program(program.serial, tap_program)
+        Ok(taps.add_program_at_calls(program.serial, tap_program)?)
     }
 
     fn event(
         &mut self,
         key: RuleKey,
         number: i64,
-        host: &mut dyn RuleHost,
+        taps: &mut Taps,
     ) -> Result<UserEventId, Refusal> {
         let (events, counters) = (&mut self.events, &mut self.counters);
-        let (installed, rules) = (&self.installed, host.rules());
+        let (installed, rules) = (&self.installed, taps.rules());
         RequestNames { session: key.0, installed, events, counters, rules }.event(number)
     }
 }

@@ -1,4 +1,4 @@
-//! Rules of stored requests as programs of the host, on this node or in a script.
+//! Rules of stored requests as programs of the taps, on this node or in a script.
 //!
 //! ```text
 //!  rules -> sets, switches, events, counters -> programs at tracepoints, programs at taps
@@ -16,8 +16,7 @@ pub mod process_sets;
 pub mod tracepoints;
 
 use super::{
-    CompiledRule, CompiledRules, PlatformEvent, RuleKey, poller::backend_refusal,
-    tap::tap_program::TapProgram,
+    CompiledRule, CompiledRules, PlatformEvent, RuleKey, poller::backend_refusal, tap::Taps,
 };
 use event_insns::{EventKey, event_key};
 use kernel_counters::KernelCounters;
@@ -29,18 +28,6 @@ use monitor_event::{action::KernelCounter, outcome::Refusal, right::SessionId};
 use monitor_model::{Ns, Pid};
 use process_sets::{HoldSets, ProcessSets};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-/// What runs rule programs, and attaches them to functions.
-pub trait RuleHost {
-    /// The rules.
-    fn rules(&mut self) -> &mut dyn Rules;
-    /// Runs a program at the calls of a function, also where the function is found later.
-    fn add_tap_program(&mut self, number: u64, program: TapProgram) -> Result<(), Refusal>;
-    /// Removes the program.
-    fn remove_tap_program(&mut self, number: u64);
-    /// How often it has run.
-    fn tap_program_runs(&self, number: u64) -> u64;
-}
 
 /// What the kernel runs.
 #[derive(Default)]
@@ -81,32 +68,32 @@ impl Installer {
     pub fn set_rules(
         &mut self,
         wanted: &CompiledRules,
-        host: &mut dyn RuleHost,
+        taps: &mut Taps,
     ) -> Vec<(RuleKey, Refusal)> {
-        let carried = self.remove_unwanted(wanted, host);
+        let carried = self.remove_unwanted(wanted, taps);
         let mut refused = Vec::new();
         for (key, program) in wanted {
-            if let Err(why) = self.prepare(*key, program, host) {
+            if let Err(why) = self.prepare(*key, program, taps) {
                 refused.push((*key, why));
             }
         }
         let mut in_order: Vec<RuleKey> = self.installed.keys().copied().collect();
         in_order.sort_by_key(|key| self.installed[key].rule.serial);
         for key in in_order {
-            if let Err(why) = self.update(key, host) {
-                self.remove(key, host);
+            if let Err(why) = self.update(key, taps) {
+                self.remove(key, taps);
                 refused.push((key, why));
             }
         }
         for key in carried {
-            self.switch_rule(key, true, host);
+            self.switch_rule(key, true, taps);
         }
-        self.free_unused(host);
+        self.free_unused(taps);
         refused
     }
 
     /// Removes what is not wanted, or has another trigger; returns which of the latter were on.
-    fn remove_unwanted(&mut self, wanted: &CompiledRules, host: &mut dyn RuleHost) -> Vec<RuleKey> {
+    fn remove_unwanted(&mut self, wanted: &CompiledRules, taps: &mut Taps) -> Vec<RuleKey> {
         let mut carried = Vec::new();
         let known: Vec<RuleKey> = self.installed.keys().copied().collect();
         for key in known {
@@ -116,10 +103,10 @@ impl Installer {
                 continue;
             }
             let is_same = new.is_some_and(|new| new.serial == old.serial);
-            if is_same && self.is_rule_on(key, host) {
+            if is_same && self.is_rule_on(key, taps) {
                 carried.push(key);
             }
-            self.remove(key, host);
+            self.remove(key, taps);
         }
         carried
     }
@@ -129,15 +116,15 @@ impl Installer {
         &mut self,
         key: RuleKey,
         program: &CompiledRule,
-        host: &mut dyn RuleHost,
+        taps: &mut Taps,
     ) -> Result<(), Refusal> {
         if let Some(installed) = self.installed.get_mut(&key) {
-            self.sets.update(&program.targets, host.rules());
+            self.sets.update(&program.targets, taps.rules());
             installed.rule = program.clone();
             return Ok(());
         }
-        self.sets.make(&program.targets, host.rules())?;
-        let switch = host.rules().make_switch().map_err(backend_refusal)?;
+        self.sets.make(&program.targets, taps.rules())?;
+        let switch = taps.rules().make_switch().map_err(backend_refusal)?;
         let installed = Installed {
             rule: program.clone(),
             switch,
@@ -151,30 +138,30 @@ impl Installer {
         Ok(())
     }
 
-    fn remove(&mut self, key: RuleKey, host: &mut dyn RuleHost) {
+    fn remove(&mut self, key: RuleKey, taps: &mut Taps) {
         let Some(installed) = self.installed.remove(&key) else { return };
-        host.rules().disable(installed.switch);
+        taps.rules().disable(installed.switch);
         for list in installed.programs {
-            host.rules().remove(list);
+            taps.rules().remove(list);
             let _owner = self.owners.remove(&list);
         }
-        host.remove_tap_program(installed.rule.serial);
+        taps.remove_program(installed.rule.serial);
         let _owner = self.tap_programs.remove(&installed.rule.serial);
-        host.rules().remove(installed.switch);
+        taps.rules().remove(installed.switch);
     }
 
     /// Switches a rule on or off.
-    pub fn switch_rule(&self, key: RuleKey, is_on: bool, host: &mut dyn RuleHost) {
+    pub fn switch_rule(&self, key: RuleKey, is_on: bool, taps: &mut Taps) {
         let Some(installed) = self.installed.get(&key) else { return };
         match is_on {
-            true => host.rules().enable(installed.switch),
-            false => host.rules().disable(installed.switch),
+            true => taps.rules().enable(installed.switch),
+            false => taps.rules().disable(installed.switch),
         }
     }
 
     /// Whether it is on.
-    pub fn is_rule_on(&self, key: RuleKey, host: &mut dyn RuleHost) -> bool {
-        self.installed.get(&key).is_some_and(|installed| host.rules().is_enabled(installed.switch))
+    pub fn is_rule_on(&self, key: RuleKey, taps: &mut Taps) -> bool {
+        self.installed.get(&key).is_some_and(|installed| taps.rules().is_enabled(installed.switch))
     }
 
     /// The rules that hold the threads that hit their events.
@@ -184,11 +171,11 @@ impl Installer {
     }
 
     /// How often a rule has run.
-    pub fn rule_runs(&self, key: RuleKey, host: &mut dyn RuleHost) -> u64 {
+    pub fn rule_runs(&self, key: RuleKey, taps: &mut Taps) -> u64 {
         let Some(installed) = self.installed.get(&key) else { return 0 };
         let runs: u64 =
-            installed.programs.iter().map(|list| host.rules().run_counts(*list).runs).sum();
-        runs + host.tap_program_runs(installed.rule.serial)
+            installed.programs.iter().map(|list| taps.rules().run_counts(*list).runs).sum();
+        runs + taps.program_runs(installed.rule.serial)
     }
 
     /// The event of a record, if it is of a rule's program.
@@ -209,11 +196,11 @@ impl Installer {
 
     /// Records, events and signals that were lost since the last call, except those of calls. It is
     /// called often, and so traces are read too, before they are overwritten.
-    pub fn newly_lost(&mut self, host: &mut dyn RuleHost) -> u64 {
-        self.counters.read_traces(host.rules());
+    pub fn newly_lost(&mut self, taps: &mut Taps) -> u64 {
+        self.counters.read_traces(taps.rules());
         let mut n_new = 0;
         for installed in self.installed.values_mut() {
-            let counts = installed.programs.iter().map(|list| host.rules().run_counts(*list));
+            let counts = installed.programs.iter().map(|list| taps.rules().run_counts(*list));
             let lost = |it: RunCounts| it.lost_records + it.lost_raises + it.unsent;
             let n_lost = counts.map(lost).sum::<u64>();
             n_new += n_lost.saturating_sub(installed.n_lost);
@@ -223,37 +210,37 @@ impl Installer {
     }
 
     /// Resets the counters of a number: programs that name them get others, at once.
-    pub fn reset_counters(&mut self, (number, now): (u64, Ns), host: &mut dyn RuleHost) {
-        let old = self.counters.reset((number, now), host.rules());
+    pub fn reset_counters(&mut self, (number, now): (u64, Ns), taps: &mut Taps) {
+        let old = self.counters.reset((number, now), taps.rules());
         let keys: Vec<RuleKey> = self.installed.keys().copied().collect();
         for key in keys {
-            if let Err(why) = self.update(key, host) {
+            if let Err(why) = self.update(key, taps) {
                 tracing::warn!("a request is not run in the kernel any more: {why}");
-                self.remove(key, host);
+                self.remove(key, taps);
             }
         }
-        old.into_iter().for_each(|part| host.rules().free(part));
+        old.into_iter().for_each(|part| taps.rules().free(part));
     }
 
     /// Frees the counters of a number, once no program names them.
-    pub fn free_counters(&mut self, number: u64, host: &mut dyn RuleHost) {
+    pub fn free_counters(&mut self, number: u64, taps: &mut Taps) {
         self.counters.instrument_removed(number);
         if self.installed.is_empty() {
-            self.counters.free_removed(host.rules());
+            self.counters.free_removed(taps.rules());
         }
     }
 
-    fn free_unused(&mut self, host: &mut dyn RuleHost) {
+    fn free_unused(&mut self, taps: &mut Taps) {
         let programs = self.installed.iter().map(|(key, installed)| (*key, &installed.rule));
         let used: BTreeSet<EventKey> = programs.flat_map(event_insns::events).collect();
         for (_, event) in self.events.extract_if(.., |key, _| !used.contains(key)) {
-            host.rules().free(RuleResource::Event(event));
+            taps.rules().free(RuleResource::Event(event));
         }
         let targets = self.installed.values().map(|installed| &installed.rule.targets);
-        self.sets.free_all_but(targets, host.rules());
-        self.counters.free_removed(host.rules());
+        self.sets.free_all_but(targets, taps.rules());
+        self.counters.free_removed(taps.rules());
         let holders = self.installed.values().filter_map(|installed| installed.rule.held_for);
-        self.holds.free_all_but(&holders.map(|tool| tool.uid).collect(), host.rules());
+        self.holds.free_all_but(&holders.map(|tool| tool.uid).collect(), taps.rules());
     }
 }
 

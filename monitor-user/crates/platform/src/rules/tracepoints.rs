@@ -13,6 +13,7 @@ use monitor_event::node_event::{EventKind, FollowedActivity, NodeEvent};
 use monitor_event::outcome::EventParam;
 use monitor_model::{Identity, Ns, Pid};
 use monitor_omis::Value;
+use monitor_sys::pidfd::exit_code;
 use std::collections::BTreeSet;
 
 /// `TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE` of include/linux/sched.h: it waits.
@@ -181,19 +182,10 @@ fn process(pid: u64, start: u64) -> Option<Identity> {
 
 /// A process that has ended: the event first, as long as it is one of its session's.
 pub fn end_events(process: Identity, at: Ns, status: Option<u64>) -> Vec<PlatformEvent> {
-    let code = status.map_or(-1, exit_code);
+    let code = status.map_or_else(|| Value::from(-1), |it| Value::from(exit_code(it as u32)));
     let (kind, params) =
-        (EventKind::Ended, vec![EventParam::Process(process), EventParam::Value(code.into())]);
+        (EventKind::Ended, vec![EventParam::Process(process), EventParam::Value(code)]);
     vec![event(kind, (process, at, None), params), PlatformEvent::ProcessEnded(process)]
-}
-
-/// The status of wait(2) as a shell reports it: 128 plus the number for a signal.
-fn exit_code(status: u64) -> i64 {
-    let status = (status & 0xffff).cast_signed();
-    match status & 0x7f {
-        0 => status >> 8,
-        signal => 128 + signal,
-    }
 }
 
 fn event(

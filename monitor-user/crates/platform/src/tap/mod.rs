@@ -20,12 +20,14 @@ mod image_watch;
 pub mod plan;
 pub mod tap_program;
 
+use crate::{poller::backend_refusal, status_map::symbol_refusal};
 use decode::CallValue;
 use fork_watch::ForkWatch;
 use monitor_backend as backend;
 use monitor_backend::rule::insn::{Cell, CellKind, LatencyHistogramId, ProcessSetId};
 use monitor_backend::rule::rule_record::{self, RecordReason, RuleRecord as Record, RunCounts};
 use monitor_backend::rule::{Children, ProgramId, RecordReader, Rules};
+use monitor_event::outcome::Refusal;
 use monitor_event::tap::{Edge, Tap};
 use monitor_model::{Credentials, Histogram, Ns, Pid};
 use monitor_symbols::ends::ends;
@@ -50,6 +52,15 @@ pub enum TapError {
     /// The kernel does not run the program.
     #[error(transparent)]
     Kernel(#[from] backend::Error),
+}
+
+impl From<TapError> for Refusal {
+    fn from(why: TapError) -> Self {
+        match why {
+            TapError::Symbol(error) => symbol_refusal(&error),
+            TapError::Kernel(error) => backend_refusal(error),
+        }
+    }
 }
 
 /// A call that began or returned.

@@ -65,7 +65,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
 ];
 
-fn create(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
+fn create(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let [name, Value::Text(kind), Value::Text(unit)] = args else {
         unreachable!("the specification has a name and two strings")
     };
@@ -77,10 +77,10 @@ fn create(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
     };
     let made =
         kind.and_then(|it| ctx.engine.instruments_mut().create(session, name, (it, unit(it)), now));
-    made.map(|()| CallResult::ok()).into()
+    made.map(|()| CallResult::ok().into())
 }
 
-fn delete(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
+fn delete(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let session = ctx.session.tool.session;
     for_each_named(ctx, args, |ctx, name| {
         let gone = ctx.engine.instruments_mut().delete(session, name)?;
@@ -89,7 +89,7 @@ fn delete(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
     })
 }
 
-fn reset(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
+fn reset(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let now = ctx.now;
     for_each_named(ctx, args, |ctx, name| {
         let number = named(ctx, name)?.number;
@@ -105,16 +105,16 @@ fn for_each_named(
     ctx: &mut CallContext<'_>,
     args: &[Value],
     act: impl Fn(&mut CallContext<'_>, &Value) -> Result<(), Refusal>,
-) -> Outcome {
+) -> Result<Outcome, Refusal> {
     let names = args.first().and_then(Value::list).unwrap_or_default();
     let mut failed = Vec::new();
     for name in names {
         failed.extend(act(ctx, name).err().map(|why| (name.clone(), why)));
     }
-    ctx.list_result(&failed, names.len() - failed.len()).into()
+    Ok(ctx.list_result(&failed, names.len() - failed.len()).into())
 }
 
-fn list(ctx: &mut CallContext<'_>, _: &[Value]) -> Outcome {
+fn list(ctx: &mut CallContext<'_>, _: &[Value]) -> Result<Outcome, Refusal> {
     let (registry, session) = (ctx.engine.instruments(), ctx.session.tool.session);
     let mut all = Vec::new();
     for name in registry.names(session) {
@@ -122,5 +122,5 @@ fn list(ctx: &mut CallContext<'_>, _: &[Value]) -> Outcome {
             all.extend([name, Value::from(it.kind().name()), Value::Text(it.unit.clone())]);
         }
     }
-    CallResult::with(vec![Value::List(all)]).into()
+    Ok(CallResult::with(vec![Value::List(all)]).into())
 }

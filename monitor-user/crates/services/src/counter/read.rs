@@ -3,7 +3,8 @@
 use super::instrument::{Instrument, InstrumentState};
 use super::{BLANK, NAME, NAMES, in_kernel, in_kernel::InstrumentValue, named, summary::Summary};
 use crate::{
-    CallContext, ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec, spec, spec::param,
+    CallContext, ExecutionLevel, FlagSpec, Handler, Outcome, ResultSpec, ServiceSpec, spec,
+    spec::param,
 };
 use monitor_event::{CallResult, Refusal, trace, trace::Record};
 use monitor_model::Ns;
@@ -25,7 +26,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 10 [0] cnt_create(0); 11 [0] cnt_add(0); 12 [0] cnt_add(0)\n\
                      > 13 [0] cnt_read([\"n\"],255)\n\
                      < 13 [0] cnt_read(0,[\"n\",\"counter\",\"calls\",2,7,3,4,3.5,[]])"],
-        handler: Handler::Synchronous(|ctx, args| read(ctx, args).into()),
+        handler: Handler::Synchronous(read),
         ..BLANK
     },
     ServiceSpec {
@@ -44,7 +45,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 11 [0] process_terminated(0)\n> 13 [0] enable(11)\n< 13 [0] enable(0)\n\
                      at 5ms end 7 exit_code=3\n> 14 [0] cnt_records(\"ends\",10)\n\
                      < 14 [0] cnt_records(0,0,[[1000005000000,7,3]])"],
-        handler: Handler::Synchronous(|ctx, args| records(ctx, args).into()),
+        handler: Handler::Synchronous(records),
         ..BLANK
     },
 ];
@@ -84,7 +85,7 @@ const fn flag(bit: u8, name: &'static str, kind: &'static str, help: &'static st
     FlagSpec { bit, name, kind, help }
 }
 
-fn read(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
+fn read(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let flags = spec::flags(args.get(1), FLAGS)?;
     let now = ctx.now;
     let names = args[0].list().unwrap_or_default();
@@ -104,10 +105,10 @@ fn read(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal
     }
     let done = ctx.list_result(&failed, names.len() - failed.len());
     if !done.status.is_success() {
-        return Ok(done);
+        return Ok(done.into());
     }
     let results = [Value::List(out)].into_iter().chain(done.results).collect();
-    Ok(CallResult { status: done.status, results, reason: None })
+    Ok(CallResult { status: done.status, results, reason: None }.into())
 }
 
 /// The value that a bit selects.
@@ -156,7 +157,7 @@ fn summary_value(sum: &Summary, bit: u8) -> Option<Value> {
     }
 }
 
-fn records(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
+fn records(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let most = args[1].integer::<usize>().filter(|most| (1..=trace::MOST).contains(most));
     let wrong =
         || Refusal::new(Status::RANGE, format!("most: expected 1 to {} records", trace::MOST));
@@ -168,5 +169,5 @@ fn records(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refu
         Value::List([Value::from(it.at.0)].into_iter().chain(it.values.clone()).collect())
     };
     let last = trace.last(most).map(record).collect();
-    Ok(CallResult::with(vec![Value::from(trace.lost), Value::List(last)]))
+    Ok(CallResult::with(vec![Value::from(trace.lost), Value::List(last)]).into())
 }

@@ -1,7 +1,7 @@
 //! `cnt_add`, `cnt_set`, `cnt_record`, `cnt_start`, `cnt_stop`: updates of instruments, usually as
 //! actions of events.
 
-use super::{BLANK, NAME, in_kernel, instrument::Instrument, named, stopwatch::Stopwatch};
+use super::{BLANK, NAME, in_kernel, named, stopwatch::Stopwatch};
 use crate::{CallContext, Handler, Outcome, ServiceSpec, spec::param};
 use monitor_backend::rule::insn::{GaugeChange, TimerScope};
 use monitor_event::{CallResult, Refusal};
@@ -92,33 +92,36 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
 ];
 
-fn change(ctx: &mut CallContext<'_>, args: &[Value], how: fn(i64) -> GaugeChange) -> Outcome {
-    let now = ctx.now;
+fn change(
+    ctx: &mut CallContext<'_>,
+    args: &[Value],
+    how: fn(i64) -> GaugeChange,
+) -> Result<Outcome, Refusal> {
     let wrong = || Refusal::new(Status::RANGE, "number: expected an integer of 63 bits");
-    let how = args[1].integer().ok_or_else(wrong).map(how);
-    let done = how.and_then(|how| {
-        let number = named(ctx, &args[0])?.number;
-        let before = ctx.platform.change_gauge(number, how);
-        named(ctx, &args[0])?.change(how, before, now)
-    });
-    done.map(|()| CallResult::ok()).into()
+    let (how, now) = (how(args[1].integer().ok_or_else(wrong)?), ctx.now);
+    let number = named(ctx, &args[0])?.number;
+    let before = ctx.platform.change_gauge(number, how);
+    named(ctx, &args[0])?.change(how, before, now)?;
+    Ok(CallResult::ok().into())
 }
 
-fn record(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
+fn record(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let (now, values) = (ctx.now, args[1].list().unwrap_or_default());
     in_kernel::take_records(ctx, &args[0]);
-    named(ctx, &args[0]).and_then(|it| it.record(values, now)).map(|()| CallResult::ok()).into()
+    named(ctx, &args[0])?.record(values, now)?;
+    Ok(CallResult::ok().into())
 }
 
-fn timer(ctx: &mut CallContext<'_>, args: &[Value], act: fn(&mut Stopwatch, i64, Ns)) -> Outcome {
+fn timer(
+    ctx: &mut CallContext<'_>,
+    args: &[Value],
+    act: fn(&mut Stopwatch, i64, Ns),
+) -> Result<Outcome, Refusal> {
     let now = ctx.now;
-    let timer = named(ctx, &args[0]).and_then(Instrument::timer);
-    let done = timer.and_then(|timer| {
-        let (key, at) = timed(timer.key, args[1].list().unwrap_or_default(), now)?;
-        act(timer, key, at);
-        Ok(CallResult::ok())
-    });
-    done.into()
+    let timer = named(ctx, &args[0])?.timer()?;
+    let (key, at) = timed(timer.key, args[1].list().unwrap_or_default(), now)?;
+    act(timer, key, at);
+    Ok(CallResult::ok().into())
 }
 
 /// The thread, process or integer that is timed, and the time.

@@ -39,7 +39,7 @@ pub const SERVICES: &[ServiceSpec] = &[
              at 3000ms signal 7 10\nat 4000ms end 7\n\
              < 13 [0] print(0,[\"TIME=1004 MPI_NOTIFIER_EVENT FAMILY=- JOB=- VPID=- HOST=node0 \
              EVENT=a signal COUNT=1 (Finalize): a signal\"])"],
-        handler: Handler::Manipulation(|ctx, args| count_event(ctx, args).into()),
+        handler: Handler::Manipulation(count_event),
         ..BLANK
     },
     ServiceSpec {
@@ -54,7 +54,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["process 7\nattach 7\n> 10 [0] diag_watch([7])\n< 10 [0] diag_watch(0)\n\
                      > 11 [0] diag_watch([9])\n\
                      < 11 [0] diag_watch(300,0,\"no process 9 on node 0\")"],
-        handler: Handler::Manipulation(|ctx, args| count_probes(ctx, args).into()),
+        handler: Handler::Manipulation(count_probes),
         ..BLANK
     },
     ServiceSpec {
@@ -68,7 +68,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                      > 13 [0] diag_event(\"late\",1000,60,7); 14 [0] diag_finalize([7])\n\
                      < 13 [0] diag_event(0); 14 [0] diag_finalize(0)\n\
                      < 11 [0] print(0,[\"late\",1])"],
-        handler: Handler::Manipulation(|ctx, args| finalize(ctx, args).into()),
+        handler: Handler::Manipulation(finalize),
         ..BLANK
     },
     ServiceSpec {
@@ -111,7 +111,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
 ];
 
-fn count_event(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
+fn count_event(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let [Value::Text(name), count, delay, process] = args else {
         unreachable!("the specification has a string, two numbers and a list")
     };
@@ -130,7 +130,7 @@ fn count_event(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, 
     let event = DiagEvent { message: Arc::clone(&name), name, threshold };
     let whose = (ctx.session.tool.session, process);
     ctx.engine.diag_counters().count(whose, &event, 1, ctx.now)?;
-    Ok(CallResult::ok())
+    Ok(CallResult::ok().into())
 }
 
 /// The process that hit an event, which may have ended since.
@@ -145,7 +145,7 @@ fn resolve_event_process(ctx: &mut CallContext<'_>, process: &Value) -> Result<I
     Ok(id)
 }
 
-fn count_probes(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
+fn count_probes(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let chosen = ctx.processes(&args[0])?;
     let session = ctx.session.tool.session;
     let mut failed = chosen.failed;
@@ -160,18 +160,18 @@ fn count_probes(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult,
         ctx.engine.diag_counters().probe_selections.entry(session).or_default();
     selection.attached |= args[0].list().is_some_and(<[Value]>::is_empty);
     selection.these.extend(chosen.served.iter().map(|it| it.id));
-    Ok(ctx.list_result(&failed, n_served))
+    Ok(ctx.list_result(&failed, n_served).into())
 }
 
-fn finalize(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
+fn finalize(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let chosen = ctx.processes(&args[0])?;
     for it in &chosen.served {
         ctx.engine.diag_counters().finalize(it.id, ctx.now);
     }
-    Ok(ctx.list_result(&chosen.failed, chosen.served.len()))
+    Ok(ctx.list_result(&chosen.failed, chosen.served.len()).into())
 }
 
-fn list(ctx: &mut CallContext<'_>, _: &[Value]) -> Outcome {
+fn list(ctx: &mut CallContext<'_>, _: &[Value]) -> Result<Outcome, Refusal> {
     let session = ctx.session.tool.session;
     let mut all = Vec::new();
     for (process, event, at, (fresh, total)) in ctx.engine.diag_counters().events(session) {
@@ -180,7 +180,7 @@ fn list(ctx: &mut CallContext<'_>, _: &[Value]) -> Outcome {
         let delay = Value::from(at.delay.seconds());
         all.extend([process, name, at.count.into(), delay, fresh.into(), total.into()]);
     }
-    CallResult::with(vec![Value::List(all)]).into()
+    Ok(CallResult::with(vec![Value::List(all)]).into())
 }
 
 fn traced(_: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {

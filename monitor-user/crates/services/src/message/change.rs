@@ -1,7 +1,7 @@
 //! `insert_message` and `remove_message`: changes to the message queue of a process.
 
 use crate::spec::{param, params};
-use crate::{CallContext, ExecutionLevel, Handler, Outcome, ServiceSpec, context::flatten, spec};
+use crate::{CallContext, ExecutionLevel, Handler, Outcome, ServiceSpec, spec};
 use monitor_event::{CallResult, Refusal, Right};
 use monitor_omis::{Value, param_type::ParamType};
 use monitor_platform as platform;
@@ -31,7 +31,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                      > 10 [0] insert_message(7,[98,99],0); 11 [0] insert_message(7,#1:63,-1)\n\
                      < 10 [0] insert_message(0); 11 [0] insert_message(0)\n\
                      > 12 [0] queue_info(7,6)\n< 12 [0] queue_info(0,3,[0,2,5,1,0,1])"],
-        handler: Handler::Manipulation(|ctx, args| flatten(insert(ctx, args))),
+        handler: Handler::Manipulation(insert),
         ..ServiceSpec::BASE
     },
     ServiceSpec {
@@ -46,7 +46,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["process 7\nattach 7\nmessage 7 sender=1 tag=5 content=a\n\
                      > 10 [0] remove_message(7,0)\n< 10 [0] remove_message(0)\n\
                      > 11 [0] queue_info(7,0)\n< 11 [0] queue_info(0,0,[])"],
-        handler: Handler::Manipulation(|ctx, args| flatten(remove(ctx, args))),
+        handler: Handler::Manipulation(remove),
         ..ServiceSpec::BASE
     },
 ];
@@ -63,7 +63,7 @@ fn insert(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal>
     };
     let content = content.bytes().unwrap_or_default();
     let change = ctx.platform.insert_message(process.id, position, &content)?;
-    Ok(change_outcome(ctx, named, change))
+    change_outcome(ctx, named, change)
 }
 
 fn remove(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
@@ -71,7 +71,7 @@ fn remove(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal>
     let process = ctx.process(named)?;
     let position: usize = spec::integer(position, POSITION)?;
     let change = ctx.platform.remove_message(process.id, position)?;
-    Ok(change_outcome(ctx, named, change))
+    change_outcome(ctx, named, change)
 }
 
 /// The outcome of a change: done by the system, or to be executed by the process.
@@ -79,13 +79,13 @@ pub(super) fn change_outcome(
     ctx: &mut CallContext<'_>,
     named: &Value,
     change: QueueChange,
-) -> Outcome {
+) -> Result<Outcome, Refusal> {
     match change {
-        QueueChange::Done => CallResult::ok().into(),
+        QueueChange::Done => Ok(CallResult::ok().into()),
         QueueChange::InProcess(work) => {
             let list = Value::List(vec![named.clone()]);
             ctx.act_on(&list, &platform::ProcessAction::Work(work), |ctx, report| {
-                ctx.acknowledge(report)
+                Ok(ctx.acknowledge(report))
             })
         }
     }

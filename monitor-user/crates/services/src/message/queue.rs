@@ -1,7 +1,9 @@
 //! `queue_info`: messages that wait in a process; `message_buffer`: the message that it packs.
 
 use crate::spec::{param, params};
-use crate::{CallContext, ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec, spec};
+use crate::{
+    CallContext, ExecutionLevel, FlagSpec, Handler, Outcome, ResultSpec, ServiceSpec, spec,
+};
 use monitor_event::{CallResult, Refusal, Right};
 use monitor_omis::{Dialect, Status, Value, param_type::ParamType, text::Binary};
 use monitor_platform::message_queue::{QueueContent, QueueDetail, QueuedMessage};
@@ -32,7 +34,7 @@ pub const SERVICES: &[ServiceSpec] = &[
             "process 7\nattach 7\nmessage 7 tag=100\nmessage 7 tag=101 mark=5\n\
              > 10 [0] queue_info(7,18)\n< 10 [0] queue_info(0,2,[100,0,0,101,1,5])",
         ],
-        handler: Handler::Synchronous(|ctx, args| queue_info(ctx, args).into()),
+        handler: Handler::Synchronous(queue_info),
         ..ServiceSpec::BASE
     },
     ServiceSpec {
@@ -45,7 +47,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                packing. It may consist of several pieces: the address is that of the first.",
         examples: &["process 7\nattach 7\n> 10 [0] message_buffer(7)\n\
                      < 10 [0] message_buffer(402,0,\"no message to send: the script has none\")"],
-        handler: Handler::Synchronous(|ctx, args| message_buffer(ctx, args).into()),
+        handler: Handler::Synchronous(message_buffer),
         ..ServiceSpec::BASE
     },
 ];
@@ -69,7 +71,7 @@ const FLAGS: &[FlagSpec] = &[
 
 const TAGGED_HELP: &str = "1 and the mark of `tag_message`, or 0 and 0";
 
-fn queue_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
+fn queue_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let [named, flags] = params(args);
     let flags = spec::flags(Some(flags), FLAGS)?;
     let process = ctx.process(named)?;
@@ -78,7 +80,7 @@ fn queue_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, R
     let messages = match ctx.platform.queued_messages(process.id, depth)? {
         QueueContent::Messages(messages) => messages,
         QueueContent::Length(length) if flags == 0 => {
-            return Ok(CallResult::with(vec![Value::from(length), Value::List(Vec::new())]));
+            return Ok(CallResult::with(vec![Value::from(length), Value::List(Vec::new())]).into());
         }
         QueueContent::Length(length) => {
             let text = format!(
@@ -94,7 +96,7 @@ fn queue_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, R
     let values = messages
         .iter()
         .flat_map(|it| wanted.clone().flat_map(|flag| selected(it, flag.bit, dialect)));
-    Ok(CallResult::with(vec![Value::from(length), Value::List(values.collect())]))
+    Ok(CallResult::with(vec![Value::from(length), Value::List(values.collect())]).into())
 }
 
 fn selected(it: &QueuedMessage, bit: u8, dialect: Dialect) -> Vec<Value> {
@@ -114,8 +116,8 @@ fn selected(it: &QueuedMessage, bit: u8, dialect: Dialect) -> Vec<Value> {
     vec![value]
 }
 
-fn message_buffer(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
+fn message_buffer(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let process = ctx.process(&args[0])?;
     let (address, size) = ctx.platform.send_buffer(process.id)?;
-    Ok(CallResult::with(vec![Value::from(address), Value::from(size)]))
+    Ok(CallResult::with(vec![Value::from(address), Value::from(size)]).into())
 }

@@ -3,9 +3,7 @@
 use super::change::change_outcome;
 use crate::event::call::{call_filter, only_supported_in};
 use crate::spec::{param, params};
-use crate::{
-    CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, context::flatten, spec,
-};
+use crate::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, spec};
 use monitor_event::{Edge, EventFilter, EventKind, Predicate, Refusal, Right, Tap};
 use monitor_omis::{Status, Value, param_type::ParamType};
 use monitor_platform::call::RECEIPT;
@@ -33,7 +31,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 10 [0] tag_message(0); 11 [0] tag_message(105,0,\"tag 0: expected \
                      -2147483648 to 2147483647, but not 0\")",
         ],
-        handler: Handler::Manipulation(|ctx, args| flatten(tag(ctx, args))),
+        handler: Handler::Manipulation(tag),
         ..ServiceSpec::BASE
     },
     ServiceSpec {
@@ -72,7 +70,7 @@ fn tag(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let number: i32 = mark.integer().filter(|mark| *mark != 0).ok_or_else(wrong)?;
     let buffer: u64 = spec::integer(buffer, "address")?;
     let change = ctx.platform.mark_message(process.id, buffer, number)?;
-    Ok(change_outcome(ctx, named, change))
+    change_outcome(ctx, named, change)
 }
 
 fn received(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {

@@ -2,7 +2,7 @@
 
 use super::calls;
 use super::spec::{BLANK, EVERY, MONITOR_NAME, NAME, OPTIONS, PAIRS};
-use crate::{Handler, ResultSpec, ServiceSpec, context::flatten, spec::param};
+use crate::{Handler, ResultSpec, ServiceSpec, spec::param};
 use monitor_event::EventKind;
 use monitor_omis::param_type::ParamType;
 
@@ -38,7 +38,7 @@ pub const SERVICES: &[ServiceSpec] = &[
              > 11 [0] mon_heartbeat(\"alive\",0)\n\
              < 11 [0] mon_heartbeat(105,0,\"every 0.0: expected seconds, more than 0\")",
         ],
-        handler: Handler::Synchronous(|ctx, args| flatten(calls::heartbeat(ctx, args))),
+        handler: Handler::Synchronous(calls::heartbeat),
         ..BLANK
     },
     ServiceSpec {
@@ -56,7 +56,7 @@ pub const SERVICES: &[ServiceSpec] = &[
              at 1010ms\n\
              < 11 [0] print(0,[\"alive\",[\"pid\",1,\"missed_windows\",1,\"late_ns\",610000000,\
              \"beats\",1]])"],
-        handler: Handler::Manipulation(|ctx, _| flatten(calls::send_heartbeat(ctx))),
+        handler: Handler::Manipulation(|ctx, _| calls::send_heartbeat(ctx)),
         ..BLANK
     },
     ServiceSpec {
@@ -89,7 +89,7 @@ pub const SERVICES: &[ServiceSpec] = &[
              > 11 [0] mon_file(\"log\",\"/log\",1)\n\
              < 11 [0] mon_file(105,0,\"file: set at least one of size, access and modify\")",
         ],
-        handler: Handler::Synchronous(|ctx, args| flatten(calls::file(ctx, args))),
+        handler: Handler::Synchronous(calls::file),
         ..BLANK
     },
     ServiceSpec {
@@ -143,7 +143,7 @@ pub const SERVICES: &[ServiceSpec] = &[
              1767225600000000000,\"node\",\"node0\",\"backend\",\"test\",\"processes\",\
              [[\"pid\",7,\"start_time_ns\",1000000000,\"comm\",\"a\"]],\"notes\",[],\
              \"lost\",[]],[])"],
-        handler: Handler::Synchronous(|ctx, args| flatten(calls::register(ctx, args))),
+        handler: Handler::Synchronous(calls::register),
         ..BLANK
     },
 ];

@@ -1,15 +1,16 @@
 //! The calls of `mon_` services to the monitors of the node, and the results of their replies.
 //!
-//! In: parameters of a service. Out: a JSON-RPC call of docs/SOCKET.md, checked as one from the
-//! socket; its reply becomes the result of the service.
+//! In: parameters of a service. Out: a call of docs/SOCKET.md, checked as one from the socket; its
+//! reply becomes the result of the service.
 
-use super::{events, json_value};
+use super::json_value;
 use crate::{CallContext, Outcome, PendingCall, context::Completion, spec::params};
 use monitor_event::{
     ActionReport, CallResult, EventFilter, EventKind, Predicate, Refusal, SessionId,
 };
 use monitor_omis::{Status, Value};
 use monitor_protocol::{call::Call, params::Cancel};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json, json};
 
 const SECOND_NS: f64 = 1e9;
@@ -34,7 +35,8 @@ pub fn heartbeat(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, R
     let mut params = json_value::options(json_value::HEARTBEAT, options)?;
     check_process_known(ctx, &params)?;
     add(&mut params, series(name, every)?);
-    send(ctx, call("heartbeat", params)?, |_, report| from_reply(report, &["id"]))
+    let call = Call::Heartbeat(typed("heartbeat", params)?);
+    send(ctx, call, |_, report| from_reply(report, &["id"]))
 }
 
 /// Sends a heartbeat of the tool's process.
@@ -52,7 +54,8 @@ pub fn file(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusa
     let path = path.ok_or_else(|| Refusal::new(Status::RANGE, "path: expected UTF-8"))?;
     add(&mut params, series(name, every)?);
     add(&mut params, vec![("path", json!(path))]);
-    send(ctx, call("file", params)?, |_, report| from_reply(report, &["id"]))
+    let call = Call::File(typed("file", params)?);
+    send(ctx, call, |_, report| from_reply(report, &["id"]))
 }
 
 /// Registers a process as a rank of a parallel job.
@@ -65,9 +68,8 @@ pub fn register(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Re
     };
     let namespace = text(namespace).unwrap_or_default();
     add(&mut params, vec![("namespace", json!(namespace)), ("rank", json!(number))]);
-    send(ctx, call("register", params)?, |_, report| {
-        from_reply(report, &["namespace", "rank", "pid"])
-    })
+    let call = Call::Register(typed("register", params)?);
+    send(ctx, call, |_, report| from_reply(report, &["namespace", "rank", "pid"]))
 }
 
 /// Cancels a monitor, or all.
@@ -78,14 +80,7 @@ pub fn cancel(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refu
 
 /// Lists the monitors.
 pub fn list(ctx: &mut CallContext<'_>) -> Result<Outcome, Refusal> {
-    send(ctx, Call::List, listed)
-}
-
-fn listed(_: &mut CallContext<'_>, report: ActionReport) -> CallResult {
-    match reply_value(report) {
-        Ok(all) => CallResult::with(vec![all]),
-        Err(why) => why.into(),
-    }
+    send(ctx, Call::List, |_, report| Ok(CallResult::with(vec![reply_value(report)?])))
 }
 
 /// The filter for events of a monitor.
@@ -116,7 +111,7 @@ fn request(
     let all = [("part", json!(text(part).unwrap_or_default())), ("local_only", json!(true))];
     let fields = (!names.is_empty()).then(|| ("fields", json!(names)));
     add(&mut params, all.into_iter().chain(fields).chain(more).collect());
-    call("monitor", params)
+    Ok(Call::Monitor(typed("monitor", params)?))
 }
 
 /// The additional parameters of a series: its interval, and its name if it has one.
@@ -134,15 +129,10 @@ fn add(params: &mut Map<String, Json>, more: Vec<(&str, Json)>) {
     params.extend(more.into_iter().map(|(key, value)| (key.to_owned(), value)));
 }
 
-/// The call of this method with these parameters.
-fn call(method: &str, params: Map<String, Json>) -> Result<Call, Refusal> {
-    let line = json!({ "method": method, "params": params }).to_string();
-    let read = Call::from_line(line.as_bytes());
-    read.map(|(_, call)| call).map_err(|fault| {
-        // The position refers to the generated line, which the caller has not written.
-        let message = fault.message.rsplit_once(" at line ").map(|(what, _)| what.to_owned());
-        events::refusal(fault.code, message.unwrap_or(fault.message))
-    })
+/// The parameters of a call, checked as those of a client.
+fn typed<T: DeserializeOwned>(method: &str, params: Map<String, Json>) -> Result<T, Refusal> {
+    let read = serde_path_to_error::deserialize(Json::Object(params));
+    read.map_err(|why| Refusal::new(Status::RANGE, format!("{method}: {why}")))
 }
 
 /// Checks that the process is known: the named one, or the tool's own on this node.
@@ -167,7 +157,7 @@ fn check_node(ctx: &CallContext<'_>, else_do: &str) -> Result<(), Refusal> {
 fn send(ctx: &mut CallContext<'_>, call: Call, then: Completion) -> Result<Outcome, Refusal> {
     let tool = ctx.session.tool;
     Ok(match ctx.platform.monitors().call((ctx.ticket, ctx.now), &tool, call)? {
-        Some(each) => then(ctx, ActionReport { by_process: each, failed: Vec::new() }).into(),
+        Some(each) => then(ctx, ActionReport { by_process: each, failed: Vec::new() })?.into(),
         None => Outcome::Pending(PendingCall { then, failed: Vec::new() }),
     })
 }
@@ -180,14 +170,11 @@ fn reply_value(report: ActionReport) -> Result<Value, Refusal> {
 }
 
 /// The values of these keys of the reply; an empty list for a missing one.
-fn from_reply(report: ActionReport, names: &[&str]) -> CallResult {
-    let answer = match reply_value(report) {
-        Ok(answer) => answer,
-        Err(why) => return why.into(),
-    };
+fn from_reply(report: ActionReport, names: &[&str]) -> Result<CallResult, Refusal> {
+    let answer = reply_value(report)?;
     let of = |name: &&str| json_value::get(&answer, name).unwrap_or_else(|| Vec::new().into());
     let is_partial = json_value::get(&answer, "status").as_ref().and_then(text);
     let is_partial = is_partial.as_deref() == Some("PARTIAL_SUCCESS");
     let status = if is_partial { Status::PARTIAL } else { Status::OK };
-    CallResult { status, results: names.iter().map(of).collect(), reason: None }
+    Ok(CallResult { status, results: names.iter().map(of).collect(), reason: None })
 }

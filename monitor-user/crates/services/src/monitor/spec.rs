@@ -1,7 +1,7 @@
 //! The services of `mon_` that sample, and those for all monitors.
 
 use super::calls;
-use crate::{Handler, ResultSpec, ServiceSpec, context::flatten, spec::param};
+use crate::{Handler, ResultSpec, ServiceSpec, spec::param};
 use monitor_event::EventKind;
 use monitor_omis::param_type::{Param, ParamType};
 
@@ -51,7 +51,7 @@ pub const SERVICES: &[ServiceSpec] = &[
              > 11 [0] mon_sample(\"proc\",[],\"targets\",[9])\n\
              < 11 [0] mon_sample(300,0,\"no process 9\")",
         ],
-        handler: Handler::Synchronous(|ctx, args| flatten(calls::sample(ctx, args))),
+        handler: Handler::Synchronous(calls::sample),
         ..BLANK
     },
     ServiceSpec {
@@ -77,7 +77,7 @@ pub const SERVICES: &[ServiceSpec] = &[
              at 510ms\n\
              < 11 [0] print(0,[\"m\",1,0])\n\
              < 13 [0] print(0,[\"m\",\"count\"])"],
-        handler: Handler::Synchronous(|ctx, args| flatten(calls::start(ctx, args))),
+        handler: Handler::Synchronous(calls::start),
         ..BLANK
     },
     ServiceSpec {
@@ -94,7 +94,7 @@ pub const SERVICES: &[ServiceSpec] = &[
              > 12 [0] mon_cancel(\"m\"); 13 [0] mon_cancel(\"\")\n\
              < 12 [0] mon_cancel(300,0,\
              \"you have no monitor \\\"m\\\"\"); 13 [0] mon_cancel(0,[])"],
-        handler: Handler::Synchronous(|ctx, args| flatten(calls::cancel(ctx, args))),
+        handler: Handler::Synchronous(calls::cancel),
         ..BLANK
     },
     ServiceSpec {
@@ -104,7 +104,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                and of `monitor start`: for each its name (`id`), its user, its requestor and so \
                on, as `list` of docs/SOCKET.md returns them.",
         examples: &["> 10 [0] mon_list()\n< 10 [0] mon_list(0,[])"],
-        handler: Handler::Synchronous(|ctx, _| flatten(calls::list(ctx))),
+        handler: Handler::Synchronous(|ctx, _| calls::list(ctx)),
         ..BLANK
     },
     ServiceSpec {

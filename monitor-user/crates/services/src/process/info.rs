@@ -42,11 +42,7 @@ const FLAGS: &[FlagSpec] = &[
 const STATES: &str = "0 unknown, 1 running, 2 runnable, 3 sleeping, 4 waiting for a device, \
 5 stopped by the monitor, 6 stopped otherwise, 7 traced, 8 zombie";
 
-fn process_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
-    info(ctx, args).into()
-}
-
-fn info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
+fn process_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let [list, flags] = params(args);
     let flags = spec::flags(Some(flags), FLAGS)?;
     let chosen = ctx.processes(list)?;
@@ -63,7 +59,7 @@ fn info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal
     let status = if chosen.failed.is_empty() { Status::OK } else { Status::PARTIAL };
     let mut results = vec![Value::from(n_served), Value::List(out)];
     results.extend(ctx.list_result(&chosen.failed, chosen.served.len()).results);
-    Ok(CallResult { status, results, reason: None })
+    Ok(CallResult { status, results, reason: None }.into())
 }
 
 /// The value that a bit selects; -1 for an unknown number.

@@ -2,7 +2,7 @@
 
 use super::{CONTROLLED, TID, act_on_one};
 use crate::spec::{integer, param};
-use crate::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec};
+use crate::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
 use monitor_control::FrameNames;
 use monitor_event::Refusal;
 use monitor_omis::param_type::{Param, ParamType};
@@ -25,9 +25,8 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["process 7\nattach 7\n> 10 [0] read_memory(7,0x1002,3)\n\
                      < 10 [0] read_memory(0,[2,3,4])"],
         handler: Handler::Synchronous(|ctx, args| {
-            let act = integer(&args[1], "address")
-                .and_then(|address| Ok(ProcessAction::Read(address, count(&args[2])?)));
-            act_on_one(ctx, &args[0], act)
+            let address = integer(&args[1], "address")?;
+            act_on_one(ctx, &args[0], &ProcessAction::Read(address, count(&args[2])?))
         }),
         ..CONTROLLED
     },
@@ -41,9 +40,8 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 10 [0] write_memory(0); 11 [0] read_memory(0,[9,9,2])"],
         handler: Handler::Manipulation(|ctx, args| {
             let bytes = args[2].bytes().unwrap_or_default().into_owned();
-            let act =
-                integer(&args[1], "address").map(|address| ProcessAction::Write(address, bytes));
-            act_on_one(ctx, &args[0], act)
+            let act = ProcessAction::Write(integer(&args[1], "address")?, bytes);
+            act_on_one(ctx, &args[0], &act)
         }),
         ..CONTROLLED
     },
@@ -58,7 +56,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["process 7\nattach 7\n> 10 [0] stack_backtrace(7)\n\
                      < 10 [0] stack_backtrace(0,[4096,8192,4160,8224])"],
         handler: Handler::Synchronous(|ctx, args| {
-            act_on_one(ctx, &args[0], Ok(ProcessAction::Backtrace(FrameNames::Without)))
+            act_on_one(ctx, &args[0], &ProcessAction::Backtrace(FrameNames::Without))
         }),
         ..CONTROLLED
     },
@@ -71,7 +69,9 @@ pub const SERVICES: &[ServiceSpec] = &[
                has none. An extension.",
         examples: &["process 7\nattach 7\n> 10 [0] stack_names(7)\n\
                      < 10 [0] stack_names(0,[4096,8192,\"work\",4160,8224,\"main\"])"],
-        handler: Handler::Synchronous(stack_names),
+        handler: Handler::Synchronous(|ctx, args| {
+            act_on_one(ctx, &args[0], &ProcessAction::Backtrace(FrameNames::With))
+        }),
         ..CONTROLLED
     },
     ServiceSpec {
@@ -87,15 +87,11 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["process 7\nattach 7\n> 10 [0] loader_information(7)\n\
                      < 10 [0] loader_information(0,[\"/bin/a\",\"\",4096,256,8192,64,8256,32])"],
         handler: Handler::Synchronous(|ctx, args| {
-            act_on_one(ctx, &args[0], Ok(ProcessAction::Loader))
+            act_on_one(ctx, &args[0], &ProcessAction::Loader)
         }),
         ..CONTROLLED
     },
 ];
-
-fn stack_names(ctx: &mut CallContext<'_>, args: &[Value]) -> Outcome {
-    act_on_one(ctx, &args[0], Ok(ProcessAction::Backtrace(FrameNames::With)))
-}
 
 fn count(value: &Value) -> Result<u64, Refusal> {
     let most = || Refusal::new(Status::RANGE, format!("{value} bytes: expected 0 to {MAX_BYTES}"));

@@ -7,10 +7,7 @@
 use super::start::{attach_started, check_may_start};
 use super::{CONTROLLED, TID};
 use crate::spec::{param, params};
-use crate::{
-    CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, context::flatten,
-    timeouts,
-};
+use crate::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, timeouts};
 use monitor_event::{ActionReport, CallResult, Refusal, Right};
 use monitor_omis::{Node, Status, Value, param_type::ParamType};
 use monitor_platform::ProcessAction;
@@ -60,7 +57,7 @@ pub const SERVICES: &[ServiceSpec] = &[
              > 10 [0] migrate_process(7,1)\n< 10 [0] migrate_process(0)\n\
              > 11 [1] process_info([7],4)\n< 11 [1] process_info(0,1,[7,3])",
         ],
-        handler: Handler::Manipulation(|ctx, args| flatten(migrate(ctx, args))),
+        handler: Handler::Manipulation(migrate),
         ..ANYWHERE
     },
     ServiceSpec {
@@ -77,28 +74,26 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 10 [0] restore_process(0,7)\n> 11 [0] restore_process(\"/7\")\n\
                      < 11 [0] restore_process(105,0,\"no dump has the name \
                      \\\"/7\\\"\")"],
-        handler: Handler::Manipulation(|ctx, args| flatten(restore(ctx, &args[0]))),
+        handler: Handler::Manipulation(|ctx, args| restore(ctx, &args[0])),
         ..ANYWHERE
     },
 ];
 
 /// Checks all attached processes; CRIU alone if there are none.
-fn prepare(ctx: &mut CallContext<'_>) -> Outcome {
+fn prepare(ctx: &mut CallContext<'_>) -> Result<Outcome, Refusal> {
     let all = Value::List(Vec::new());
-    match ctx.processes(&all) {
-        Ok(chosen) if chosen.served.is_empty() && chosen.failed.is_empty() => {
-            ctx.act_on_none(&ProcessAction::Checkpoint, prepared)
-        }
-        Ok(_) => ctx.act_on(&all, &ProcessAction::Lossless, prepared),
-        Err(why) => CallResult::from(why).into(),
+    let chosen = ctx.processes(&all)?;
+    match chosen.served.is_empty() && chosen.failed.is_empty() {
+        true => ctx.act_on_none(&ProcessAction::Checkpoint, prepared),
+        false => ctx.act_on(&all, &ProcessAction::Lossless, prepared),
     }
 }
 
 /// The first obstacle.
-fn prepared(_: &mut CallContext<'_>, report: ActionReport) -> CallResult {
+fn prepared(_: &mut CallContext<'_>, report: ActionReport) -> Result<CallResult, Refusal> {
     let failed = report.failed.into_iter().map(|(_, why)| why);
     let refused = report.by_process.into_iter().filter_map(|(_, answer)| answer.err());
-    failed.chain(refused).next().map_or_else(CallResult::ok, CallResult::from)
+    failed.chain(refused).next().map_or_else(|| Ok(CallResult::ok()), Err)
 }
 
 fn migrate(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
@@ -121,5 +116,5 @@ fn migrate(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal
 fn restore(ctx: &mut CallContext<'_>, name: &Value) -> Result<Outcome, Refusal> {
     check_may_start(ctx)?;
     let name = name.text().map(|it| it.to_str_lossy().into_owned()).unwrap_or_default();
-    Ok(ctx.act_on_none(&ProcessAction::Restore(name), attach_started))
+    ctx.act_on_none(&ProcessAction::Restore(name), attach_started)
 }

@@ -23,21 +23,15 @@ const TID: Param = param("tid", ParamType::Process);
 fn act_on_one(
     ctx: &mut CallContext<'_>,
     tid: &Value,
-    act: Result<ProcessAction, Refusal>,
-) -> Outcome {
-    match act {
-        Ok(act) => ctx.act_on(&Value::List(vec![tid.clone()]), &act, single_result),
-        Err(why) => CallResult::from(why).into(),
-    }
+    act: &ProcessAction,
+) -> Result<Outcome, Refusal> {
+    ctx.act_on(&Value::List(vec![tid.clone()]), act, single_result)
 }
 
 /// The result of an action on one process.
-fn single_result(_: &mut CallContext<'_>, report: ActionReport) -> CallResult {
+fn single_result(_: &mut CallContext<'_>, report: ActionReport) -> Result<CallResult, Refusal> {
     let failed = report.failed.into_iter().map(|(_, why)| Err(why));
     let first = report.by_process.into_iter().map(|(_, result)| result).chain(failed).next();
-    match first {
-        Some(Ok(values)) => CallResult::with(values),
-        Some(Err(why)) => why.into(),
-        None => Refusal::new(Status::NO_SUCH_OBJECT, "no process is named").into(),
-    }
+    let none = || Refusal::new(Status::NO_SUCH_OBJECT, "no process is named");
+    first.ok_or_else(none)?.map(CallResult::with)
 }

@@ -51,9 +51,8 @@ pub const SERVICES: &[ServiceSpec] = &[
                      11 [0] read_int_registers(7,3,1)\n< 10 [0] write_int_registers(0); \
                      11 [0] read_int_registers(0,[18446744073709551615])"],
         handler: Handler::Manipulation(|ctx, args| {
-            let act = integer(&args[1], "register")
-                .and_then(|first| Ok(ProcessAction::SetIntegers(first, words(&args[2])?)));
-            act_on_one(ctx, &args[0], act)
+            let first = integer(&args[1], "register")?;
+            act_on_one(ctx, &args[0], &ProcessAction::SetIntegers(first, words(&args[2])?))
         }),
         ..THREAD_SERVICE
     },
@@ -66,10 +65,8 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 10 [0] write_fp_registers(0); 11 [0] read_fp_registers(0,[2.5])"],
         handler: Handler::Manipulation(|ctx, args| {
             let values = args[2].list().unwrap_or_default().iter().filter_map(Value::float);
-            let values = values.collect();
-            let act =
-                integer(&args[1], "register").map(|first| ProcessAction::SetFloats(first, values));
-            act_on_one(ctx, &args[0], act)
+            let act = ProcessAction::SetFloats(integer(&args[1], "register")?, values.collect());
+            act_on_one(ctx, &args[0], &act)
         }),
         ..THREAD_SERVICE
     },
@@ -83,17 +80,19 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 10 [0] goto(0); 11 [0] read_int_registers(0,[4096])",
         ],
         handler: Handler::Manipulation(|ctx, args| {
-            let act = integer(&args[1], "address").map(ProcessAction::Goto);
-            act_on_one(ctx, &args[0], act)
+            act_on_one(ctx, &args[0], &ProcessAction::Goto(integer(&args[1], "address")?))
         }),
         ..THREAD_SERVICE
     },
 ];
 
-fn read(ctx: &mut CallContext<'_>, args: &[Value], act: fn(u16, u16) -> ProcessAction) -> Outcome {
-    let act = integer(&args[1], "register")
-        .and_then(|first| Ok(act(first, integer(&args[2], "number of registers")?)));
-    act_on_one(ctx, &args[0], act)
+fn read(
+    ctx: &mut CallContext<'_>,
+    args: &[Value],
+    act: fn(u16, u16) -> ProcessAction,
+) -> Result<Outcome, Refusal> {
+    let first = integer(&args[1], "register")?;
+    act_on_one(ctx, &args[0], &act(first, integer(&args[2], "number of registers")?))
 }
 
 fn words(values: &Value) -> Result<Vec<u64>, Refusal> {

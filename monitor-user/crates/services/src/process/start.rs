@@ -60,12 +60,12 @@ pub const SERVICES: &[ServiceSpec] = &[
                      path\")\n> 12 [0] start_options(\"\",[\"A\"],[])\n\
                      < 12 [0] start_options(105,0,\"variable \\\"A\\\": expected \
                      \\\"NAME=VALUE\\\"\")"],
-        handler: Handler::Manipulation(|ctx, args| options(ctx, args).into()),
+        handler: Handler::Manipulation(options),
         ..ANYWHERE
     },
 ];
 
-fn options(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refusal> {
+fn options(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let [folder, environment, streams] = params(args);
     let variables = environment.list().unwrap_or_default().iter().map(variable);
     let variables = variables.collect::<Result<Vec<_>, _>>()?;
@@ -83,7 +83,7 @@ fn options(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<CallResult, Refu
         environment: (!variables.is_empty()).then_some(variables),
         streams,
     };
-    Ok(CallResult::ok())
+    Ok(CallResult::ok().into())
 }
 
 /// An absolute path; `None` if it is empty.
@@ -113,10 +113,8 @@ fn bytes(value: &Value) -> Vec<u8> {
     value.text().map(|it| it.as_bytes().to_vec()).unwrap_or_default()
 }
 
-fn start(ctx: &mut CallContext<'_>, args: &[Value], stopped: bool) -> Outcome {
-    if let Err(why) = check_may_start(ctx) {
-        return CallResult::from(why).into();
-    }
+fn start(ctx: &mut CallContext<'_>, args: &[Value], stopped: bool) -> Result<Outcome, Refusal> {
+    check_may_start(ctx)?;
     let StartOptions { folder, environment, streams } = ctx.session.start_options.clone();
     let program = LaunchSpec {
         path: OsStr::from_bytes(&bytes(&args[0])).into(),
@@ -140,7 +138,10 @@ pub(super) fn check_may_start(ctx: &CallContext<'_>) -> Result<(), Refusal> {
 }
 
 /// Attaches a process that was started or restored.
-pub(super) fn attach_started(ctx: &mut CallContext<'_>, report: ActionReport) -> CallResult {
+pub(super) fn attach_started(
+    ctx: &mut CallContext<'_>,
+    report: ActionReport,
+) -> Result<CallResult, Refusal> {
     match report.by_process.into_iter().next() {
         Some((started, Ok(_))) => {
             // The backend may know its start time more precisely.
@@ -149,12 +150,12 @@ pub(super) fn attach_started(ctx: &mut CallContext<'_>, report: ActionReport) ->
             let seen = seen.map(|it| it.id).filter(|id| is_same(*id, started));
             let id = seen.unwrap_or(started);
             ctx.session.attach(id);
-            match ctx.session.dialect {
+            Ok(match ctx.session.dialect {
                 Dialect::Extended => CallResult::with(vec![ctx.number(id)]),
                 Dialect::Strict => CallResult::ok(),
-            }
+            })
         }
-        Some((_, Err(why))) => why.into(),
-        None => Refusal::new(Status::INTERNAL, "the action has no result").into(),
+        Some((_, Err(why))) => Err(why),
+        None => Err(Refusal::new(Status::INTERNAL, "the action has no result")),
     }
 }

@@ -3,7 +3,7 @@
 use super::CONTROLLED;
 use crate::spec::{integer, param};
 use crate::{CallContext, Handler, Outcome, ServiceSpec, lower::StoredCall};
-use monitor_event::{CallResult, ControlGrant, Refusal, action::Step};
+use monitor_event::{ControlGrant, Refusal, action::Step};
 use monitor_omis::Value;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_platform::ProcessAction;
@@ -21,7 +21,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["process 7\nattach 7\n> 10 [0] stop([7])\n< 10 [0] stop(0)\n\
                      > 11 [0] process_info([7],4)\n< 11 [0] process_info(0,1,[7,5])"],
         handler: Handler::Manipulation(|ctx, args| {
-            ctx.act_on(&args[0], &ProcessAction::Stop, |ctx, report| ctx.acknowledge(report))
+            ctx.act_on(&args[0], &ProcessAction::Stop, |ctx, report| Ok(ctx.acknowledge(report)))
         }),
         ..CONTROLLED
     },
@@ -33,7 +33,11 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["process 7\nattach 7\n> 10 [0] stop([7]); 11 [0] continue([7])\n\
                      < 10 [0] stop(0); 11 [0] continue(0)"],
         handler: Handler::Manipulation(|ctx, args| {
-            ctx.act_on(&args[0], &ProcessAction::Continue, |ctx, report| ctx.acknowledge(report))
+            ctx.act_on(
+                &args[0],
+                &ProcessAction::Continue,
+                |ctx, report| Ok(ctx.acknowledge(report)),
+            )
         }),
         ..CONTROLLED
     },
@@ -63,12 +67,9 @@ fn with_number(
     ctx: &mut CallContext<'_>,
     args: &[Value],
     act: fn(i32) -> ProcessAction,
-) -> Outcome {
-    let number = integer::<i32>(&args[1], "32-bit integer");
-    match number {
-        Ok(number) => ctx.act_on(&args[0], &act(number), |ctx, report| ctx.acknowledge(report)),
-        Err(why) => refused(why),
-    }
+) -> Result<Outcome, Refusal> {
+    let number = integer::<i32>(&args[1], "32-bit integer")?;
+    ctx.act_on(&args[0], &act(number), |ctx, report| Ok(ctx.acknowledge(report)))
 }
 
 /// Lowers a signal to the process that hits the event, for a tool that may signal all processes;
@@ -77,8 +78,4 @@ fn kill_in_kernel(it: &StoredCall<'_>) -> Option<Vec<Step>> {
     let number = it.value(1)?.integer::<u32>().filter(|number| (1..=64).contains(number))?;
     let may = it.session.tool.uid == 0 && it.session.tool.control == ControlGrant::All;
     (may && it.is_event_process(0)).then(|| vec![Step::Signal(number)])
-}
-
-fn refused(why: Refusal) -> Outcome {
-    CallResult::from(why).into()
 }

@@ -4,9 +4,14 @@
 //! definition. A request whose event exceeds the rate limit is disabled, and its tool notified.
 
 use super::{
-    RequestEngine, Turn, bind_vars::EventBindings, compile::ActionIndex, execution::Execution,
-    packet::ClientReply, program::MAX_SILENT_RUNS, session::SessionState,
-    shared_state::RaisedEvent, stored::StoredRequest,
+    RequestEngine, Turn,
+    bind_vars::EventBindings,
+    execution::Execution,
+    packet::ClientReply,
+    program::MAX_SILENT_RUNS,
+    session::SessionState,
+    shared_state::RaisedEvent,
+    stored::{ActionIndex, StoredRequest},
 };
 use monitor_event::{EventKind, EventParam, NodeEvent, Refusal, SessionId};
 use monitor_model::{Identity, Ns, Process};
@@ -83,7 +88,7 @@ impl RequestEngine {
             let is_attached = |id| state.session.scope.has(id);
             let rules = state.stored.requests.iter();
             let waiting = rules.filter(|(id, rule)| {
-                let is_due = rule.filter.admits(it, is_attached) && !rule.kernel.reports_event(it);
+                let is_due = rule.filter.admits(it, is_attached) && !rule.is_reported_by_kernel(it);
                 is_due && Self::is_on((*session, **id), rule, turn)
             });
             meant.extend(waiting.map(|(id, rule)| (rule.serial, *session, *id)));
@@ -100,7 +105,7 @@ impl RequestEngine {
 
     /// Whether a request is enabled: if the kernel has it, the switch is there.
     fn is_on(key: RuleKey, rule: &StoredRequest, turn: &mut Turn<'_>) -> bool {
-        match rule.kernel.is_installed && !rule.kernel.is_switch_pending {
+        match rule.kernel.is_installed && !rule.is_switch_pending {
             true => turn.platform.is_rule_on(key),
             false => rule.is_enabled,
         }
@@ -140,7 +145,11 @@ impl RequestEngine {
     fn disable_storming(&mut self, key: RuleKey, turn: &mut Turn<'_>) {
         let most = self.shared.limits.events_per_second;
         let Some(rule) = self.rule_mut(key) else { return };
-        let most = if rule.kernel.is_silent() { u64::from(MAX_SILENT_RUNS) } else { most };
+        let most = if rule.kernel.is_installed && !rule.kernel.reports {
+            u64::from(MAX_SILENT_RUNS)
+        } else {
+            most
+        };
         rule.set_enabled(false);
         self.shared.is_stale = true;
         let text = format!("more than {most} in a second: disabled");

@@ -1,6 +1,6 @@
 //! A running action list: its stages, its pending replies and the answers so far.
 
-use super::{bind_vars::EventBindings, compile::ActionIndex, packet::PacketBody};
+use super::{bind_vars::EventBindings, packet::PacketBody, stored::ActionIndex};
 use crate::{Registry, timeouts};
 use monitor_event::{CallResult, HeldThread, Refusal, SessionId};
 use monitor_model::Ns;

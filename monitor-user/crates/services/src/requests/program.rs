@@ -4,8 +4,9 @@
 //! In: all stored requests, after each input that changed them. Out: rule programs. Requests in the
 //! kernel can enable each other, so the kernel's switches are authoritative.
 
-use super::compile::{self, Compiled, CompilerInput};
-use super::{RequestEngine, Turn, stored::StoredRequest};
+use super::compile::{self, CompilerInput};
+use super::stored::{KernelPart, StoredRequest};
+use super::{RequestEngine, Turn};
 use crate::{ServiceSpec, lower::StoredCall};
 use monitor_event::{EventKind, ProcessSelector, SessionId, action::Step};
 use monitor_omis::{Basic, NodeRef, Var, param_type};
@@ -23,17 +24,17 @@ impl RequestEngine {
             let compiled = compile::compile(&self.compiler_input());
             let programs = self.programs(&compiled);
             if programs.is_empty() && !self.requested.has_programs {
-                return self.record_installed(&compiled, turn);
+                return self.record_installed(compiled, turn);
             }
             self.requested.has_programs = !programs.is_empty();
             let refused = turn.platform.set_rules(&programs);
             if refused.is_empty() {
-                return self.record_installed(&compiled, turn);
+                return self.record_installed(compiled, turn);
             }
             for (key, why) in refused {
                 tracing::debug!(request = key.1.0.to_string(), "{why}");
                 if let Some(rule) = self.rule_mut(key) {
-                    rule.kernel.refused = Some(why);
+                    rule.is_refused = true;
                 }
             }
         }
@@ -43,7 +44,7 @@ impl RequestEngine {
     fn sync_switches(&mut self, turn: &mut Turn<'_>) {
         for (session, state) in &mut self.sessions {
             for (id, rule) in &mut state.stored.requests {
-                let is_asked = std::mem::take(&mut rule.kernel.is_switch_pending);
+                let is_asked = std::mem::take(&mut rule.is_switch_pending);
                 match (rule.kernel.is_installed, is_asked) {
                     (true, true) => {
                         let _since = turn.platform.switch_rule((*session, *id), rule.is_enabled);
@@ -56,20 +57,18 @@ impl RequestEngine {
     }
 
     /// Stores what runs where; switches on enabled requests that are new in the kernel.
-    fn record_installed(&mut self, compiled: &BTreeMap<RuleKey, Compiled>, turn: &mut Turn<'_>) {
-        for (key, it) in compiled {
-            let Some(rule) = self.rule_mut(*key) else { continue };
-            rule.kernel.members = if it.is_possible { it.members.clone() } else { [].into() };
-            if it.is_needed && !rule.kernel.is_installed {
-                rule.kernel.installed_at = turn.platform.switch_rule(*key, rule.is_enabled);
+    fn record_installed(&mut self, compiled: BTreeMap<RuleKey, KernelPart>, turn: &mut Turn<'_>) {
+        for (key, kernel) in compiled {
+            let Some(rule) = self.rule_mut(key) else { continue };
+            if kernel.is_installed && !rule.kernel.is_installed {
+                rule.installed_at = turn.platform.switch_rule(key, rule.is_enabled);
             }
-            (rule.kernel.is_installed, rule.kernel.reports) = (it.is_needed, it.reports);
-            rule.kernel.holds = it.holds;
+            rule.kernel = kernel;
         }
     }
 
     /// All stored requests, as input of the compiler.
-    pub(super) fn compiler_input(&self) -> Vec<CompilerInput> {
+    pub(super) fn compiler_input(&self) -> Vec<CompilerInput<'_>> {
         let mut all = Vec::new();
         for (session, state) in &self.sessions {
             let rules = state.stored.requests.iter();
@@ -78,14 +77,10 @@ impl RequestEngine {
                 let steps = |action: &Basic| self.lowered(*session, action);
                 CompilerInput {
                     key: (*session, *id),
-                    kind: rule.filter.kind.clone(),
-                    predicate: rule.filter.predicate.clone(),
+                    rule,
                     stages: stages.map(|stage| stage.0.iter().map(steps).collect()).collect(),
                     has_patterns: state.session.scope.n_patterns() > 0,
                     holds: self.needs_hold(rule),
-                    is_enabled: rule.is_enabled,
-                    is_installed: rule.kernel.is_installed,
-                    is_refused: rule.kernel.refused.is_some(),
                 }
             }));
         }
@@ -123,12 +118,12 @@ impl RequestEngine {
         }
     }
 
-    fn programs(&self, compiled: &BTreeMap<RuleKey, Compiled>) -> CompiledRules {
-        let needed = compiled.iter().filter(|(_, it)| it.is_needed);
+    fn programs(&self, compiled: &BTreeMap<RuleKey, KernelPart>) -> CompiledRules {
+        let needed = compiled.iter().filter(|(_, it)| it.is_installed);
         needed.filter_map(|(key, it)| Some((*key, self.rule_program(*key, it)?))).collect()
     }
 
-    fn rule_program(&self, (session, id): RuleKey, it: &Compiled) -> Option<CompiledRule> {
+    fn rule_program(&self, (session, id): RuleKey, it: &KernelPart) -> Option<CompiledRule> {
         let state = self.sessions.get(&session)?;
         let rule = state.stored.requests.get(&id)?;
         let whose = match (&rule.filter.kind, &rule.filter.processes) {

@@ -76,7 +76,7 @@ impl RequestEngine {
             }
             (Handler::Event(run), PacketBody::Store(request)) => {
                 let watch = self.call_service(call, turn, |ctx| run(ctx, &args))?;
-                let stored = watch.and_then(|watch| watch).and_then(|watch| {
+                let stored = watch.and_then(|watch| {
                     turn.platform.check_event(&watch.kind)?;
                     self.store(session, request, watch)
                 });
@@ -187,7 +187,7 @@ impl RequestEngine {
         &mut self,
         call: ServiceCall,
         turn: &mut Turn<'_>,
-        run: impl FnOnce(&mut CallContext<'_>) -> T,
+        run: impl FnOnce(&mut CallContext<'_>) -> Result<T, Refusal>,
     ) -> Option<Result<T, Refusal>> {
         let node = self.shared.node;
         let state = self.sessions.get_mut(&call.session)?;
@@ -213,10 +213,10 @@ impl RequestEngine {
         };
         let done = catch_unwind(AssertUnwindSafe(|| run(&mut ctx)));
         self.shared.is_stale |= state.session.scope.is_empty() != was_empty;
-        Some(done.map_err(|_| {
+        Some(done.unwrap_or_else(|_| {
             tracing::error!(service = call.spec.name, "service panicked; see the message above");
             let text = format!("`{}` failed: internal error of the monitor", call.spec.name);
-            Refusal::new(Status::INTERNAL, text)
+            Err(Refusal::new(Status::INTERNAL, text))
         }))
     }
 

@@ -1,8 +1,7 @@
 //! Stored requests and user events of a session.
 
-use super::compile::ActionIndex;
 use crate::{ExecutionLevel, Registry};
-use monitor_event::{EventFilter, EventKind, ExecutionPlace, NodeEvent, Refusal};
+use monitor_event::{EventFilter, EventKind, ExecutionPlace, NodeEvent, action::Step};
 use monitor_model::Ns;
 use monitor_omis::{Basic, Name, Request, RequestId, Stage};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,41 +32,32 @@ pub struct StoredRequest {
     pub seq: u64,
     /// Its part in the kernel.
     pub kernel: KernelPart,
+    /// Time of the installation in the kernel.
+    pub installed_at: Ns,
+    /// Whether a tool has switched it and the kernel's switch is not updated yet.
+    pub is_switch_pending: bool,
+    /// Whether it could not be installed.
+    pub is_refused: bool,
     /// Start of the current second, and its number of events.
     second: (Ns, u64),
 }
+
+/// An action: its stage, and its position there.
+pub type ActionIndex = (usize, usize);
 
 /// The kernel's part of a stored request.
 #[derive(Default)]
 pub struct KernelPart {
     /// Whether the kernel has it: its events come from there, and its switch is there.
     pub is_installed: bool,
-    /// Time of the installation.
-    pub installed_at: Ns,
     /// The actions that run there.
     pub members: BTreeSet<ActionIndex>,
+    /// Their steps, in order.
+    pub steps: Vec<Step>,
     /// Whether the kernel sends records of its events, so that user space runs the other actions.
     pub reports: bool,
     /// Whether the kernel stops the thread that hits the event until the other actions are done.
     pub holds: bool,
-    /// Whether a tool has switched it and the kernel's switch is not updated yet.
-    pub is_switch_pending: bool,
-    /// Why it could not be installed.
-    pub refused: Option<Refusal>,
-}
-
-impl KernelPart {
-    /// Whether the kernel reports this event itself. Events raised in user space are dispatched
-    /// there.
-    pub fn reports_event(&self, it: &NodeEvent) -> bool {
-        let is_raised = matches!(it.kind, EventKind::User(_));
-        self.is_installed && !is_raised && (it.at == Ns(0) || it.at >= self.installed_at)
-    }
-
-    /// Whether user space gets no records of it.
-    pub const fn is_silent(&self) -> bool {
-        self.is_installed && !self.reports
-    }
 }
 
 impl SessionStore {
@@ -81,16 +71,33 @@ impl SessionStore {
 impl StoredRequest {
     /// A disabled request.
     pub fn new(request: Request, filter: EventFilter, serial: u64) -> Self {
-        let (request, second, kernel) = (Arc::new(request), (Ns(0), 0), KernelPart::default());
-        Self { request, filter, is_enabled: false, serial, seq: 0, kernel, second }
+        Self {
+            request: Arc::new(request),
+            filter,
+            is_enabled: false,
+            serial,
+            seq: 0,
+            kernel: KernelPart::default(),
+            installed_at: Ns(0),
+            is_switch_pending: false,
+            is_refused: false,
+            second: (Ns(0), 0),
+        }
     }
 
     /// Enables or disables it from the end of this input on.
     pub fn set_enabled(&mut self, is_on: bool) {
         self.is_enabled = is_on;
-        self.kernel.is_switch_pending = true;
+        self.is_switch_pending = true;
         // The reason may not hold any more.
-        self.kernel.refused = None;
+        self.is_refused = false;
+    }
+
+    /// Whether the kernel reports this event itself. Events raised in user space are dispatched
+    /// there.
+    pub fn is_reported_by_kernel(&self, it: &NodeEvent) -> bool {
+        let is_raised = matches!(it.kind, EventKind::User(_));
+        self.kernel.is_installed && !is_raised && (it.at == Ns(0) || it.at >= self.installed_at)
     }
 
     /// Where each of its actions runs.

@@ -3,11 +3,8 @@
 //! In: a call that a tap has recorded. Out: an event, in the values of the language.
 
 use crate::call::{ARRIVAL, RECEIPT};
-use crate::tap::{CallRecord, TapError};
-use crate::{
-    events::process_event, poller::backend_refusal, status_map::symbol_refusal,
-    tap::decode::CallValue,
-};
+use crate::tap::{CallRecord, decode::CallValue};
+use crate::{events::process_event, status_map::symbol_refusal};
 use monitor_event::node_event::{EventKind, NodeEvent};
 use monitor_event::outcome::{EventParam, Refusal};
 use monitor_event::tap::{Edge, Tap};
@@ -20,14 +17,6 @@ use std::{collections::BTreeSet, path::Path};
 
 /// Descriptions that people add.
 const FOLDER: &str = "/etc/monitor/calls";
-
-/// What a tap could not do.
-pub(super) fn tap_refusal(why: TapError) -> Refusal {
-    match why {
-        TapError::Symbol(error) => symbol_refusal(&error),
-        TapError::Kernel(error) => backend_refusal(error),
-    }
-}
 
 /// The taps that topics need.
 pub(super) fn taps(topics: &BTreeSet<EventKind>) -> BTreeSet<Tap> {

@@ -124,7 +124,7 @@ impl RuleEvents {
         let sites = match self.taps.resolve_sites(tap, id.pid) {
             Ok(sites) => sites,
             Err(TapError::Symbol(SymbolError::NotLoaded { .. })) => return Ok(()),
-            Err(other) => return Err(call::tap_refusal(other)),
+            Err(other) => return Err(other.into()),
         };
         for warning in sites.iter().filter_map(|site| site.cost.warning()) {
             tracing::warn!("{}: {warning}", tap.name);

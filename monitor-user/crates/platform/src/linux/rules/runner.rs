@@ -1,13 +1,11 @@
 //! Rules of stored requests on this node: run by the kernel, also at calls, and the stops at their
 //! events: between the kernel, which stops, and the user workers, which hold.
 
+use super::super::Linux;
 use super::super::user_workers::{StopMode, StopPolicy};
-use super::{super::Linux, RuleEvents};
-use crate::{
-    CompiledRules, PlatformEvent, Processes as _, RuleKey, RuleRunner, rules::RuleHost, tap::Taps,
-    tap::tap_program::TapProgram,
-};
-use monitor_backend::{rule::Rules, rule::insn::GaugeChange};
+use crate::{CompiledRules, PlatformEvent, Processes as _, RuleKey, RuleRunner};
+use crate::{rules::Installer, tap::Taps};
+use monitor_backend::rule::insn::GaugeChange;
 use monitor_event::action::{ExecutionPlace, KernelCounter, KernelCounterValue};
 use monitor_event::right::{Right, Tool};
 use monitor_event::{outcome::Refusal, trace::Trace};
@@ -15,32 +13,12 @@ use monitor_model::{Identity, Ns};
 use monitor_sys::clock;
 use std::collections::{BTreeMap, BTreeSet};
 
-impl RuleHost for Taps {
-    fn rules(&mut self) -> &mut dyn Rules {
-        self.rules()
-    }
-
-    fn add_tap_program(&mut self, number: u64, program: TapProgram) -> Result<(), Refusal> {
-        self.add_program_at_calls(number, program).map_err(super::call::tap_refusal)
-    }
-
-    fn remove_tap_program(&mut self, number: u64) {
-        self.remove_program(number);
-    }
-
-    fn tap_program_runs(&self, number: u64) -> u64 {
-        self.program_runs(number)
-    }
-}
-
-impl RuleEvents {
-    fn run(&mut self, programs: &CompiledRules) -> Vec<(RuleKey, Refusal)> {
-        self.drain();
-        self.installer.set_rules(programs, &mut self.taps)
-    }
-}
-
 impl Linux {
+    /// What the kernel runs, and how it is attached; `None` while no process is watched.
+    fn installer(&mut self) -> Option<(&mut Installer, &mut Taps)> {
+        self.rule_events.as_mut().map(|it| (&mut it.installer, &mut it.taps))
+    }
+
     /// Prepares the user workers for the processes that rules stop.
     fn update_stop_policies(&mut self) {
         let Some(rule_events) = &self.rule_events else { return };
@@ -97,7 +75,10 @@ impl RuleRunner for Linux {
             return Vec::new();
         }
         let refused = match self.rule_events() {
-            Ok(rule_events) => rule_events.run(programs),
+            Ok(rule_events) => {
+                rule_events.drain();
+                rule_events.installer.set_rules(programs, &mut rule_events.taps)
+            }
             Err(why) => programs.keys().map(|key| (*key, why.clone())).collect(),
         };
         self.send_probe_locations();
@@ -107,15 +88,14 @@ impl RuleRunner for Linux {
 
     fn switch_rule(&mut self, rule: RuleKey, is_on: bool) -> Ns {
         let now = clock::boot();
-        if let Some(rule_events) = &mut self.rule_events {
-            rule_events.installer.switch_rule(rule, is_on, &mut rule_events.taps);
+        if let Some((installer, taps)) = self.installer() {
+            installer.switch_rule(rule, is_on, taps);
         }
         now
     }
 
     fn is_rule_on(&mut self, rule: RuleKey) -> bool {
-        let rule_events = self.rule_events.as_mut();
-        rule_events.is_some_and(|it| it.installer.is_rule_on(rule, &mut it.taps))
+        self.installer().is_some_and(|(installer, taps)| installer.is_rule_on(rule, taps))
     }
 
     fn rule_hold(&mut self, rule: RuleKey) -> Option<ExecutionPlace> {
@@ -123,36 +103,33 @@ impl RuleRunner for Linux {
     }
 
     fn rule_runs(&mut self, rule: RuleKey) -> u64 {
-        let rule_events = self.rule_events.as_mut();
-        rule_events.map_or(0, |it| it.installer.rule_runs(rule, &mut it.taps))
+        self.installer().map_or(0, |(installer, taps)| installer.rule_runs(rule, taps))
     }
 
     fn read_counter(&mut self, meter: KernelCounter) -> KernelCounterValue {
-        let rule_events = self.rule_events.as_mut();
-        rule_events.map(|it| it.installer.counters.read(meter, it.taps.rules())).unwrap_or_default()
+        let value = self.installer().map(|(it, taps)| it.counters.read(meter, taps.rules()));
+        value.unwrap_or_default()
     }
 
     fn change_gauge(&mut self, number: u64, how: GaugeChange) -> Option<i64> {
-        let rule_events = self.rule_events.as_mut()?;
-        rule_events.installer.counters.change_gauge(number, how, rule_events.taps.rules())
+        let (installer, taps) = self.installer()?;
+        installer.counters.change_gauge(number, how, taps.rules())
     }
 
     fn take_trace(&mut self, number: u64) -> Trace {
-        let rule_events = self.rule_events.as_mut();
-        rule_events
-            .map(|it| it.installer.counters.take_trace(number, it.taps.rules()))
-            .unwrap_or_default()
+        let trace = self.installer().map(|(it, taps)| it.counters.take_trace(number, taps.rules()));
+        trace.unwrap_or_default()
     }
 
     fn reset_counters(&mut self, number: u64) {
-        if let Some(rule_events) = &mut self.rule_events {
-            rule_events.installer.reset_counters((number, clock::boot()), &mut rule_events.taps);
+        if let Some((installer, taps)) = self.installer() {
+            installer.reset_counters((number, clock::boot()), taps);
         }
     }
 
     fn free_counters(&mut self, number: u64) {
-        if let Some(rule_events) = &mut self.rule_events {
-            rule_events.installer.free_counters(number, &mut rule_events.taps);
+        if let Some((installer, taps)) = self.installer() {
+            installer.free_counters(number, taps);
         }
     }
 }

@@ -11,6 +11,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::stored::{ActionIndex, KernelPart, StoredRequest};
 use monitor_backend::rule::insn::{GaugeChange, MAX_PENDING_EVENTS, MAX_TRACED};
 use monitor_event::action::{Operand, Step};
 use monitor_event::{EventKind, Predicate, node_event::is_shared};
@@ -22,71 +23,45 @@ pub const MAX_PARAMS: usize = 3;
 /// Maximum number of values of a predicate: each one takes a rule program.
 const MAX_CHOICES: usize = 4;
 
-/// A stored request, as input of the compiler.
-#[derive(Clone, Debug)]
-pub struct CompilerInput {
+/// A stored request, and what its session makes of it.
+pub struct CompilerInput<'r> {
     /// Its key.
     pub key: RuleKey,
-    /// The kind of event it waits for.
-    pub kind: EventKind,
-    /// The condition on the event's parameters.
-    pub predicate: Option<Predicate>,
+    /// The request.
+    pub rule: &'r StoredRequest,
     /// The steps of its actions, stage by stage; `None` for an action that the kernel cannot run.
     pub stages: Vec<Vec<Option<Vec<Step>>>>,
     /// Whether its scope has patterns, so that processes may join that the kernel does not know.
     pub has_patterns: bool,
     /// Whether an action needs the thread held at the event.
     pub holds: bool,
-    /// Whether it is enabled.
-    pub is_enabled: bool,
-    /// Whether the kernel has it already.
-    pub is_installed: bool,
-    /// Whether it could not be installed.
-    pub is_refused: bool,
-}
-
-/// An action: its stage, and its position there.
-pub type ActionIndex = (usize, usize);
-
-/// The compiled form of a request.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Compiled {
-    /// The actions that the kernel runs.
-    pub members: BTreeSet<ActionIndex>,
-    /// Their steps, in order.
-    pub steps: Vec<Step>,
-    /// Whether actions are left for user space.
-    pub reports: bool,
-    /// Whether the thread that hits the event is held until these are done.
-    pub holds: bool,
-    /// Whether the kernel could run them at its event.
-    pub is_possible: bool,
-    /// Whether it must be installed now.
-    pub is_needed: bool,
 }
 
 /// Decides where the actions of each request run.
-pub fn compile(all: &[CompilerInput]) -> BTreeMap<RuleKey, Compiled> {
+pub fn compile(all: &[CompilerInput<'_>]) -> BTreeMap<RuleKey, KernelPart> {
     let mut candidates = Candidates::new(all);
     while candidates.narrow() {}
     let needed = candidates.needed();
-    let compiled = |(at, it): (usize, &CompilerInput)| {
-        let members = candidates.members[at].clone();
+    let compiled = |(at, it): (usize, &CompilerInput<'_>)| {
         let n_actions: usize = it.stages.iter().map(Vec::len).sum();
-        let is_needed = needed.contains(&at);
-        let reports = members.len() < n_actions;
-        let steps = candidates.steps(at).cloned().collect();
+        let is_installed = needed.contains(&at);
         // A request that waits for a user event runs there only if the event is raised there.
-        let is_possible = is_needed || !matches!(it.kind, EventKind::User(_));
-        let holds = is_possible && it.holds && is_candidate(it);
-        (it.key, Compiled { members, steps, reports, holds, is_possible, is_needed })
+        let is_possible = is_installed || !matches!(it.kind(), EventKind::User(_));
+        let part = KernelPart {
+            reports: candidates.members[at].len() < n_actions,
+            steps: candidates.steps(at).cloned().collect(),
+            holds: is_possible && it.holds && it.is_candidate(),
+            members: candidates.members[at].iter().copied().filter(|_| is_possible).collect(),
+            is_installed,
+        };
+        (it.key, part)
     };
     all.iter().enumerate().map(compiled).collect()
 }
 
 /// The candidates of the fixed-point iteration.
 struct Candidates<'w> {
-    all: &'w [CompilerInput],
+    all: &'w [CompilerInput<'w>],
     by_key: BTreeMap<RuleKey, usize>,
     members: Vec<BTreeSet<ActionIndex>>,
     /// Requests that raise too many events at once for the kernel.
@@ -94,9 +69,9 @@ struct Candidates<'w> {
 }
 
 impl<'w> Candidates<'w> {
-    fn new(all: &'w [CompilerInput]) -> Self {
+    fn new(all: &'w [CompilerInput<'w>]) -> Self {
         let by_key = all.iter().enumerate().map(|(at, it)| (it.key, at)).collect();
-        let every = |it: &CompilerInput| {
+        let every = |it: &CompilerInput<'_>| {
             let stages = it.stages.iter().enumerate();
             stages.flat_map(|(s, stage)| (0..stage.len()).map(move |m| (s, m))).collect()
         };
@@ -121,7 +96,7 @@ impl<'w> Candidates<'w> {
     /// The actions of a request that can still be run in the kernel.
     fn kept(&self, at: usize, split_timers: &BTreeSet<u64>) -> BTreeSet<ActionIndex> {
         let mut kept = BTreeSet::new();
-        if !is_candidate(&self.all[at]) {
+        if !self.all[at].is_candidate() {
             return kept;
         }
         let mut has_ended = false;
@@ -154,30 +129,30 @@ impl<'w> Candidates<'w> {
         match step {
             Step::Observe(operand, _)
             | Step::ChangeGauge(GaugeChange::By(operand) | GaugeChange::To(operand), ..) => {
-                kernel_knows(&it.kind, *operand)
+                kernel_knows(it.kind(), *operand)
             }
             Step::Record(operands, _) => {
                 operands.len() <= MAX_TRACED
-                    && operands.iter().all(|operand| kernel_knows(&it.kind, *operand))
+                    && operands.iter().all(|operand| kernel_knows(it.kind(), *operand))
             }
             // At other events the current task is not the process that hits the event.
-            Step::Signal(_) => matches!(it.kind, EventKind::Called(_) | EventKind::Signalled),
+            Step::Signal(_) => matches!(it.kind(), EventKind::Called(_) | EventKind::Signalled),
             Step::StartTimer(timer) | Step::StopTimer(timer, _) => {
                 // At other events the kernel may be unable to allocate the timer's task storage.
-                let may_begin = matches!(it.kind, EventKind::Called(_));
+                let may_begin = matches!(it.kind(), EventKind::Called(_));
                 may_begin && !split_timers.contains(&timer.number)
             }
             Step::Enable(id) | Step::Disable(id) => {
                 let target = self.by_key.get(&(it.key.0, *id));
-                target.is_some_and(|target| is_candidate(&self.all[*target]))
+                target.is_some_and(|target| self.all[*target].is_candidate())
             }
             Step::Raise(number, operands) => {
                 let mut waiting = self.waiting(at, *number).peekable();
                 operands.len() <= MAX_PARAMS
-                    && operands.iter().all(|operand| kernel_knows(&it.kind, *operand))
+                    && operands.iter().all(|operand| kernel_knows(it.kind(), *operand))
                     && !self.raises_too_much.contains(&at)
                     && waiting.peek().is_some()
-                    && waiting.all(|waiter| is_candidate(&self.all[waiter]))
+                    && waiting.all(|waiter| self.all[waiter].is_candidate())
             }
         }
     }
@@ -185,8 +160,8 @@ impl<'w> Candidates<'w> {
     /// The requests that wait for an event that this one raises.
     fn waiting(&self, at: usize, number: i64) -> impl Iterator<Item = usize> {
         let session = self.all[at].key.0;
-        let is_meant = move |(_, it): &(usize, &CompilerInput)| {
-            it.kind == EventKind::User(number) && (is_shared(number) || it.key.0 == session)
+        let is_meant = move |(_, it): &(usize, &CompilerInput<'_>)| {
+            *it.kind() == EventKind::User(number) && (is_shared(number) || it.key.0 == session)
         };
         self.all.iter().enumerate().filter(is_meant).map(|(at, _)| at)
     }
@@ -197,7 +172,7 @@ impl<'w> Candidates<'w> {
         for (at, it) in self.all.iter().enumerate() {
             for (s, stage) in it.stages.iter().enumerate() {
                 for (m, steps) in stage.iter().enumerate() {
-                    let is_out = !self.members[at].contains(&(s, m)) || !is_candidate(it);
+                    let is_out = !self.members[at].contains(&(s, m)) || !it.is_candidate();
                     let steps = steps.iter().flatten().filter(|_| is_out);
                     split.extend(steps.filter_map(|step| match step {
                         Step::StartTimer(timer) | Step::StopTimer(timer, _) => Some(timer.number),
@@ -220,10 +195,10 @@ impl<'w> Candidates<'w> {
     fn needed(&self) -> BTreeSet<usize> {
         let is_root = |at: &usize| {
             let it = &self.all[*at];
-            let is_user = matches!(it.kind, EventKind::User(_));
-            let is_wanted = (it.is_enabled || it.is_installed) && !is_user;
+            let is_user = matches!(it.kind(), EventKind::User(_));
+            let is_wanted = (it.rule.is_enabled || it.rule.kernel.is_installed) && !is_user;
             let has_work = it.holds || !self.members[*at].is_empty();
-            is_wanted && is_candidate(it) && has_work
+            is_wanted && it.is_candidate() && has_work
         };
         let mut open: Vec<usize> = (0..self.all.len()).filter(is_root).collect();
         let mut needed = BTreeSet::new();
@@ -250,10 +225,10 @@ impl<'w> Candidates<'w> {
         let mut by_place: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
         let mut too_much = BTreeSet::new();
         for (at, it) in self.all.iter().enumerate() {
-            match tracepoint(&it.kind) {
+            match tracepoint(it.kind()) {
                 Some(place) => by_place.entry(place).or_default().push(at),
                 None if self.weight(at, 0) > MAX_PENDING_EVENTS
-                    && !matches!(it.kind, EventKind::User(_)) =>
+                    && !matches!(it.kind(), EventKind::User(_)) =>
                 {
                     let _is_new = too_much.insert(at);
                 }
@@ -287,24 +262,31 @@ impl<'w> Candidates<'w> {
     }
 }
 
-/// Whether the kernel could run actions of a request at all.
-fn is_candidate(it: &CompilerInput) -> bool {
-    // `MessageReceived` is derived from two calls.
-    let is_direct = it.kind.followed_activity().is_some() && it.kind != EventKind::MessageReceived;
-    let is_seen = is_direct || matches!(it.kind, EventKind::User(_));
-    let is_checked = match &it.predicate {
-        None => true,
-        Some(Predicate::OneOf(place, values)) => {
-            let place = u32::try_from(*place).map_or(u32::MAX, |place| place + 1);
-            let are_numbers = values.iter().all(|value| value.integer::<i64>().is_some());
-            values.len() <= MAX_CHOICES
-                && are_numbers
-                && kernel_knows(&it.kind, Operand::Param(place))
-        }
-        Some(Predicate::Not(..) | Predicate::AtLeast(..) | Predicate::All(_)) => false,
-    };
-    let joins = it.has_patterns && it.kind == EventKind::Created;
-    is_seen && is_checked && !joins && !it.is_refused
+impl CompilerInput<'_> {
+    const fn kind(&self) -> &EventKind {
+        &self.rule.filter.kind
+    }
+
+    /// Whether the kernel could run its actions at all.
+    fn is_candidate(&self) -> bool {
+        let kind = self.kind();
+        // `MessageReceived` is derived from two calls.
+        let is_direct = kind.followed_activity().is_some() && *kind != EventKind::MessageReceived;
+        let is_seen = is_direct || matches!(kind, EventKind::User(_));
+        let is_checked = match &self.rule.filter.predicate {
+            None => true,
+            Some(Predicate::OneOf(place, values)) => {
+                let place = u32::try_from(*place).map_or(u32::MAX, |place| place + 1);
+                let are_numbers = values.iter().all(|value| value.integer::<i64>().is_some());
+                values.len() <= MAX_CHOICES
+                    && are_numbers
+                    && kernel_knows(kind, Operand::Param(place))
+            }
+            Some(Predicate::Not(..) | Predicate::AtLeast(..) | Predicate::All(_)) => false,
+        };
+        let joins = self.has_patterns && *kind == EventKind::Created;
+        is_seen && is_checked && !joins && !self.rule.is_refused
+    }
 }
 
 /// Whether the kernel knows an operand at such an event.

@@ -1,6 +1,6 @@
 //! Text cases: the requests of a session, and where their actions run.
 
-use super::{CompilerInput, compile};
+use super::compile;
 use crate::context::ClusterMember;
 use crate::requests::{EngineInput, EngineOutput, RequestEngine, RequestLimits};
 use monitor_event::right::{SessionId, Tool};
@@ -8,8 +8,8 @@ use monitor_model::Ns;
 use monitor_omis::{Dialect, Node};
 use monitor_platform::fake::FakePlatform;
 
-/// The stored requests after these lines of a tool that has attached process 7.
-fn wanted(lines: &str) -> Vec<CompilerInput> {
+/// The engine after these lines of a tool that has attached process 7.
+fn engine(lines: &str) -> RequestEngine {
     let own = ClusterMember { node: Node(0), name: "node0".into() };
     let (mut machine, mut platform) =
         (RequestEngine::new(own, RequestLimits::default()), FakePlatform::new("node0").unwrap());
@@ -30,17 +30,19 @@ fn wanted(lines: &str) -> Vec<CompilerInput> {
         assert!(!reply.contains(",0,\""), "{line}: {reply}");
     }
     // The fake platform has no kernel and refuses all programs.
-    let all = machine.compiler_input().into_iter();
-    all.map(|it| CompilerInput { is_refused: false, ..it }).collect()
+    let stored = machine.sessions.values_mut().flat_map(|it| it.stored.requests.values_mut());
+    stored.for_each(|rule| rule.is_refused = false);
+    machine
 }
 
 /// Checks the actions that run in the kernel for each request; `+` marks events reported to user
 /// space, `*` a thread held for the rest.
 #[track_caller]
 fn check(lines: &str, want: &str) {
-    let all = wanted(lines);
+    let engine = engine(lines);
     let mut said = Vec::new();
-    for (key, it) in compile(&all).into_iter().filter(|(_, it)| it.is_needed) {
+    let compiled = compile(&engine.compiler_input()).into_iter();
+    for (key, it) in compiled.filter(|(_, it)| it.is_installed) {
         let members: Vec<String> = it.members.iter().map(|(s, m)| format!("{s}.{m}")).collect();
         let mark = match (it.reports, it.holds) {
             (true, true) => "*",
