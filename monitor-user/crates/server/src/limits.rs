@@ -11,6 +11,8 @@ pub struct ConnectionLimits {
     pub all_connections: usize,
     /// Bytes of samples queued for one connection.
     pub queue_bytes: usize,
+    /// Bytes of one user on all its connections: unread replies and samples, unfinished lines.
+    pub user_bytes: usize,
     /// Longest line of a request or call.
     pub request_bytes: usize,
 }
@@ -21,6 +23,7 @@ impl Default for ConnectionLimits {
             connections: 1024,
             all_connections: 8192,
             queue_bytes: 1 << 20,
+            user_bytes: 16 << 20,
             request_bytes: LINE_BYTES,
         }
     }

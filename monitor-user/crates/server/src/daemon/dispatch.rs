@@ -17,6 +17,7 @@ impl DaemonLoop {
             self.cluster.set_nodes(bus.others());
         }
         let now = self.now();
+        self.cluster.set_unread(self.clients.over_share());
         let outputs = self.cluster.input(now, input);
         self.dispatch(outputs);
     }
