@@ -9,8 +9,10 @@ use bytes::{Bytes, BytesMut};
 use monitor_omis::{Status, Value};
 use monitor_protocol::call::{Fault, INVALID_REQUEST};
 use monitor_protocol::{Conn, reply};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{ops::Deref, sync::Arc, time::Duration};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{UnixStream, unix::OwnedReadHalf};
 use tokio::sync::{OwnedSemaphorePermit, mpsc::Sender};
 use tokio::time::timeout;
 use tokio_util::codec::{AnyDelimiterCodec, Decoder};
@@ -61,14 +63,28 @@ pub struct LineConn {
     pub request_bytes: usize,
 }
 
+/// The reading half of a connection.
+pub trait LineReader: AsyncRead + Unpin {
+    /// Whether the other end has closed both directions: it reads no reply.
+    fn has_left(&self) -> bool;
+}
+
+impl LineReader for OwnedReadHalf {
+    fn has_left(&self) -> bool {
+        let stream: &UnixStream = self.as_ref();
+        let mut fds = [PollFd::new(stream, PollFlags::empty())];
+        poll(&mut fds, Some(&Timespec::default())).is_ok()
+            && fds[0].revents().contains(PollFlags::HUP)
+    }
+}
+
 /// Reads and writes until the other end closes, or the outbox is closed.
-pub async fn serve_lines<S: AsyncRead + AsyncWrite>(
+pub async fn serve_lines(
     this: LineConn,
-    stream: S,
+    (mut reader, mut writer): (impl LineReader, impl AsyncWrite + Unpin),
     arrivals: Sender<Arrival>,
 ) {
     let (conn, outbox) = (this.conn, &this.outbox);
-    let (mut reader, mut writer) = tokio::io::split(stream);
     let read = async {
         this.read_lines(&mut reader, &arrivals).await;
         // A client that has closed its sending side may still read the pending replies.
@@ -92,7 +108,7 @@ pub async fn serve_lines<S: AsyncRead + AsyncWrite>(
 }
 
 impl LineConn {
-    async fn read_lines(&self, reader: &mut (impl AsyncRead + Unpin), arrivals: &Sender<Arrival>) {
+    async fn read_lines(&self, reader: &mut impl LineReader, arrivals: &Sender<Arrival>) {
         let max = self.request_bytes;
         let mut codec = AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), max);
         let mut buffer = BytesMut::new();
@@ -104,8 +120,12 @@ impl LineConn {
                     if !self.wait_for_room().await {
                         return self.refuse(&line, (self.share.refusal(), 0));
                     }
+                    let permit = self.share.admit_line(|| reader.has_left()).await;
+                    if permit.is_none() {
+                        return;
+                    }
                     self.outbox.reserve_reply();
-                    let line = Line { bytes: line, _permit: self.share.admit_line().await };
+                    let line = Line { bytes: line, _permit: permit };
                     if arrivals.send(Arrival::Line(self.conn, line)).await.is_err() {
                         return;
                     }
@@ -170,6 +190,12 @@ mod tests {
     use monitor_protocol::LINE_BYTES;
     use tokio::sync::mpsc::channel;
 
+    impl LineReader for tokio::io::ReadHalf<tokio::io::DuplexStream> {
+        fn has_left(&self) -> bool {
+            false
+        }
+    }
+
     fn exchange(bytes: &[u8]) -> (Vec<String>, String) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
@@ -194,7 +220,8 @@ mod tests {
                 }
                 lines
             };
-            let ((), answer, lines) = tokio::join!(serve_lines(conn, ours, sender), client, server);
+            let ((), answer, lines) =
+                tokio::join!(serve_lines(conn, tokio::io::split(ours), sender), client, server);
             (lines, answer)
         })
     }

@@ -6,6 +6,7 @@
 
 use super::{lock::lock, user_shares::UserShare};
 use bytes::{BufMut, Bytes, BytesMut};
+use monitor_model::Ns;
 use monitor_protocol::event::Event;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -50,6 +51,13 @@ impl Outbox {
         let queue = lock(&self.queue);
         if let Ok(()) = self.share.set(Arc::clone(&share)) {
             share.add(queue.bytes);
+        }
+    }
+
+    /// Charges its user the processor time of a line.
+    pub fn charge(&self, cost: Ns) {
+        if let Some(share) = self.share.get() {
+            share.charge(cost);
         }
     }
 

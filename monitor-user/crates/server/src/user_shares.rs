@@ -1,22 +1,43 @@
-//! What one user may hold of the daemon: lines that wait to be handled, and unread bytes.
+//! What one user may take of the daemon: lines that wait to be handled, processor time for them,
+//! and unread bytes.
 //!
-//! In: lines as they arrive, bytes as they are queued and sent. Out: permits, and the users that
-//! are over their share. The counting is per user, because a user can open many connections; root
-//! is counted, but not limited.
+//! In: lines as they arrive, what they cost, bytes as they are queued and sent. Out: permits, and
+//! the users that are over their share. The counting is per user, because a user can open many
+//! connections; root is counted, but not limited. What readings cost is counted in `monitors`.
 
 use crate::lock::lock;
+use monitor_model::Ns;
+use monitor_sys::{clock, fsuid};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::sleep;
 
 /// Lines of one user that wait to be handled, together.
 const LINES: usize = 16;
 
+/// Processor time that a user may save up for its lines.
+const SAVED: Ns = Ns(1_000_000_000);
+
+/// How often a line that waits looks whether its client has left.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The limits of one user.
+#[derive(Clone, Copy, Debug)]
+pub struct ShareLimits {
+    /// Maximum bytes.
+    pub bytes: usize,
+    /// Share of one processor that its lines may take.
+    pub processor: f64,
+}
+
 /// The shares of all users with connections.
 pub struct UserShares {
-    /// Maximum bytes of one user.
-    limit: usize,
+    limits: ShareLimits,
+    /// The user of the daemon; its lines may take what they need.
+    own_uid: u32,
     users: HashMap<u32, Weak<UserShare>>,
     freed: Arc<Notify>,
 }
@@ -24,8 +45,9 @@ pub struct UserShares {
 /// The share of one user. Counts what all its connections hold.
 pub struct UserShare {
     uid: u32,
-    limit: usize,
+    limits: ShareLimits,
     bytes: AtomicUsize,
+    credit: Mutex<LineCredit>,
     lines: Arc<Semaphore>,
     /// Wakes its own connections …
     room: Notify,
@@ -34,15 +56,24 @@ pub struct UserShare {
     refused: Mutex<BTreeMap<&'static str, u64>>,
 }
 
+/// Processor time for lines.
+struct LineCredit {
+    /// What may still be used; below zero after a line that cost more.
+    left: i64,
+    /// When that was computed.
+    at: Ns,
+}
+
 impl UserShares {
-    /// No users; each will have a share of so many bytes.
-    pub fn new(limit: usize) -> Self {
-        Self { limit, users: HashMap::new(), freed: Arc::default() }
+    /// No users.
+    pub fn new(limits: ShareLimits) -> Self {
+        let own_uid = fsuid::effective_uid();
+        Self { limits, own_uid, users: HashMap::new(), freed: Arc::default() }
     }
 
-    /// Sets the limit of users that connect from now on.
-    pub const fn set_limit(&mut self, limit: usize) {
-        self.limit = limit;
+    /// Sets the limits of users that connect from now on.
+    pub const fn set_limits(&mut self, limits: ShareLimits) {
+        self.limits = limits;
     }
 
     /// The share of a user.
@@ -51,8 +82,11 @@ impl UserShares {
             return share;
         }
         self.users.retain(|_, it| it.strong_count() > 0);
-        let limit = if uid == 0 { usize::MAX } else { self.limit };
-        let share = Arc::new(UserShare::new((uid, limit), Arc::clone(&self.freed)));
+        let bytes = if uid == 0 { usize::MAX } else { self.limits.bytes };
+        let is_free = uid == 0 || uid == self.own_uid;
+        let processor = if is_free { f64::INFINITY } else { self.limits.processor };
+        let limits = ShareLimits { bytes, processor };
+        let share = Arc::new(UserShare::new((uid, limits), Arc::clone(&self.freed)));
         self.users.insert(uid, Arc::downgrade(&share));
         share
     }
@@ -70,21 +104,22 @@ impl UserShares {
 }
 
 impl UserShare {
-    fn new((uid, limit): (u32, usize), freed: Arc<Notify>) -> Self {
+    fn new((uid, limits): (u32, ShareLimits), freed: Arc<Notify>) -> Self {
         let lines = Arc::new(Semaphore::new(LINES));
         let (bytes, room, refused) = (AtomicUsize::new(0), Notify::new(), Mutex::default());
-        Self { uid, limit, bytes, lines, room, freed, refused }
+        let credit = Mutex::new(LineCredit { left: signed(SAVED), at: Ns(0) });
+        Self { uid, limits, bytes, credit, lines, room, freed, refused }
     }
 
     /// A share of its own, for tests.
     #[cfg(test)]
-    pub fn of_test(limit: usize) -> Arc<Self> {
-        Arc::new(Self::new((7, limit), Arc::default()))
+    pub fn of_test(bytes: usize) -> Arc<Self> {
+        Arc::new(Self::new((7, ShareLimits { bytes, processor: 0.1 }), Arc::default()))
     }
 
     /// Whether its user is over it.
     pub fn is_over(&self) -> bool {
-        self.bytes.load(Ordering::Relaxed) >= self.limit
+        self.bytes.load(Ordering::Relaxed) >= self.limits.bytes
     }
 
     /// Adds bytes that the user holds.
@@ -95,7 +130,7 @@ impl UserShare {
     /// Removes them again.
     pub fn remove(&self, bytes: usize) {
         let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        if before >= self.limit && before - bytes < self.limit {
+        if before >= self.limits.bytes && before - bytes < self.limits.bytes {
             self.room.notify_waiters();
             self.freed.notify_one();
         }
@@ -113,16 +148,43 @@ impl UserShare {
         }
     }
 
-    /// Waits until a further line of the user may be handled; dropped when that is done.
-    pub async fn admit_line(&self) -> Option<OwnedSemaphorePermit> {
+    /// Waits until a further line of the user may be handled. The permit is dropped when that is
+    /// done; none if the client has left meanwhile.
+    pub async fn admit_line(&self, has_left: impl Fn() -> bool) -> Option<OwnedSemaphorePermit> {
         // The semaphore is never closed.
-        Arc::clone(&self.lines).acquire_owned().await.ok()
+        let permit = Arc::clone(&self.lines).acquire_owned().await.ok();
+        while let Some(wait) = self.debt(clock::boot()) {
+            if has_left() {
+                return None;
+            }
+            sleep(Duration::from_nanos(wait.0).min(LOOK)).await;
+        }
+        permit
+    }
+
+    /// Charges the processor time of a line.
+    pub fn charge(&self, cost: Ns) {
+        let mut credit = lock(&self.credit);
+        credit.left = credit.left.saturating_sub(signed(cost));
+    }
+
+    /// How long the next line waits for those before it; `None` if it does not.
+    fn debt(&self, now: Ns) -> Option<Ns> {
+        if self.limits.processor.is_infinite() {
+            return None;
+        }
+        let mut credit = lock(&self.credit);
+        let earned = now.since(credit.at).0 as f64 * self.limits.processor;
+        credit.left = credit.left.saturating_add(earned as i64).min(signed(SAVED));
+        credit.at = now;
+        let debt = credit.left.min(0).unsigned_abs();
+        (debt > 0).then(|| Ns((debt as f64 / self.limits.processor) as u64 + 1))
     }
 
     /// Why nothing more is taken from the user; counts the refusal.
     pub fn refusal(&self) -> String {
         *lock(&self.refused).entry("user bytes").or_default() += 1;
-        let (uid, max) = (self.uid, self.limit);
+        let (uid, max) = (self.uid, self.limits.bytes);
         format!(
             "the connections of user {uid} hold {max} bytes of unread replies, samples and \
              unfinished lines, the limit \"user_bytes\": read them, or close some"
@@ -133,6 +195,10 @@ impl UserShare {
     pub fn take_refused(&self) -> BTreeMap<&'static str, u64> {
         std::mem::take(&mut *lock(&self.refused))
     }
+}
+
+fn signed(ns: Ns) -> i64 {
+    i64::try_from(ns.0).unwrap_or(i64::MAX)
 }
 
 /// The bytes of the unfinished line of one connection.
@@ -166,7 +232,7 @@ mod tests {
 
     #[test]
     fn connections_of_a_user_share_its_limit_and_root_has_none() {
-        let mut shares = UserShares::new(10);
+        let mut shares = UserShares::new(ShareLimits { bytes: 10, processor: 0.1 });
         let (one, same, root) = (shares.share(7), shares.share(7), shares.share(0));
         one.add(6);
         same.add(6);
@@ -176,6 +242,17 @@ mod tests {
         assert_eq!(shares.over().count(), 0);
         drop((one, same));
         assert!(!shares.share(7).is_over());
+    }
+
+    #[test]
+    fn lines_that_took_more_than_their_share_of_the_processor_wait() {
+        let share = UserShare::of_test(10);
+        share.charge(SAVED);
+        assert_eq!(share.debt(Ns(0)), None);
+        share.charge(Ns(50_000_000));
+        assert_eq!(share.debt(Ns(0)), Some(Ns(500_000_001)));
+        assert_eq!(share.debt(Ns(400_000_000)), Some(Ns(100_000_001)));
+        assert_eq!(share.debt(Ns(500_000_001)), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::line::{Arrival, Line, LineConn, is_request, serve_lines};
 use crate::policy::{Class, Peer, Policy};
 use crate::{limits::ConnectionLimits, outbox::Outbox, user_shares::UserShares};
 use monitor_event::right::{ControlGrant, SessionId, Tool};
-use monitor_model::{Refusal, Status};
+use monitor_model::{Ns, Refusal, Status};
 use monitor_monitors::{Caller, MonitorInput};
 use monitor_protocol::call::{Call, Fault, Tag};
 use monitor_protocol::{Conn, event::Event, reply};
@@ -83,7 +83,7 @@ impl Clients {
             next: 0,
             tasks: JoinSet::new(),
             arrivals,
-            shares: UserShares::new(limits.user_bytes),
+            shares: UserShares::new(limits.of_user()),
             limits,
             policy,
             node,
@@ -95,12 +95,12 @@ impl Clients {
     /// Sets limits and policy for connections that are opened from now on.
     pub fn set_policy(&mut self, limits: ConnectionLimits, policy: Policy) {
         (self.limits, self.policy) = (limits, policy);
-        self.shares.set_limit(limits.user_bytes);
+        self.shares.set_limits(limits.of_user());
     }
 
     /// Accepts a connection, unless its user lacks the right or has too many connections.
     pub fn open(&mut self, stream: UnixStream) -> Option<MonitorInput> {
-        while self.tasks.try_join_next().is_some() {}
+        self.reap();
         // Without credentials, the peer has disconnected already.
         let peer = peer_of(&stream)?;
         let (uid, conn) = (peer.uid, self.next);
@@ -122,7 +122,7 @@ impl Clients {
         let share = self.shares.share(uid);
         let request_bytes = self.limits.request_bytes;
         let end = LineConn { conn, outbox: Arc::clone(&outbox), share, request_bytes };
-        self.tasks.spawn(serve_lines(end, stream, self.arrivals.clone()));
+        self.tasks.spawn(serve_lines(end, stream.into_split(), self.arrivals.clone()));
         let visibility = self.policy.visibility(&peer);
         let control = self.policy.control_grant(&peer);
         Some(self.insert(conn, &peer, (visibility, control), outbox))
@@ -176,6 +176,16 @@ impl Clients {
     /// Connections of a user.
     fn count_of(&self, uid: u32) -> usize {
         self.all.values().filter(|it| it.tool.uid == uid).count()
+    }
+
+    /// Charges the user of a connection the processor time of a line.
+    pub fn charge(&self, conn: Conn, cost: Ns) {
+        self.with_outbox(conn, |outbox| outbox.charge(cost));
+    }
+
+    /// Forgets the tasks of closed connections.
+    pub fn reap(&mut self) {
+        while self.tasks.try_join_next().is_some() {}
     }
 
     /// The users with more unread bytes than they may have.

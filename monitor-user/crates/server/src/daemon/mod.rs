@@ -34,13 +34,13 @@ use loopback::LoopbackSessions;
 use monitor_backend::Backend;
 use monitor_cluster::bus::{Bus, BusMessage};
 use monitor_cluster::{Cluster, scope::Node};
-use monitor_model::{Capability, Note};
+use monitor_model::{Capability, Note, Ns};
 use monitor_monitors::{MonitorEngine, MonitorInput, UserLimits};
 use monitor_platform::linux::recorder::ServiceConfig;
 use monitor_protocol::{Conn, call::Tag};
 use monitor_sampling::scrape::ScrapeConfig;
 use monitor_services::context::ClusterMember;
-use monitor_sys::fsuid;
+use monitor_sys::{clock, fsuid};
 use request_thread::{Outgoing, PlatformLinks, RequestThread};
 use sampler::{Sampler, SamplerResult};
 use self_usage::{HeapTrim, SelfUsage};
@@ -243,6 +243,7 @@ impl DaemonLoop {
             stat = self.files.next_result() => LoopEvent::Input(Some(stat)),
             () = self.share_freed.notified() => LoopEvent::Input(Some(MonitorInput::Tick)),
             () = sleep_until(self.heap.due()) => {
+                self.clients.reap();
                 self.heap.trim();
                 LoopEvent::Input(None)
             }
@@ -274,7 +275,10 @@ impl DaemonLoop {
         if matches!(arrival, Arrival::Closed(_)) {
             self.heap.schedule();
         }
-        let mut input = None;
+        let (mut input, mut conn) = (None, None);
+        if let Arrival::Line(from, _) = &arrival {
+            conn = Some((*from, clock::thread_cpu()));
+        }
         for client_input in self.clients.receive(arrival) {
             match client_input {
                 ClientInput::Input(call) => input = Some(call),
@@ -290,7 +294,16 @@ impl DaemonLoop {
                 }
             }
         }
+        if let Some((conn, began)) = conn {
+            self.charge(conn, began);
+        }
         input
+    }
+
+    /// Charges the user of a connection what the daemon has done since then. To read a line and to
+    /// write its reply costs as much again.
+    fn charge(&self, conn: Conn, began: Ns) {
+        self.clients.charge(conn, Ns(clock::thread_cpu().since(began).0 * 2));
     }
 }
 

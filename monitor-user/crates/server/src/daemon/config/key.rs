@@ -151,6 +151,13 @@ pub const KEYS: &[ConfigKey] = &[
         Size(|it| &mut it.connections.user_bytes),
     ),
     key(
+        ["limits", "processor", "share of one processor for calls and requests of one user"],
+        Other(
+            |it, value| value::share(value).map(|share| it.connections.processor = share),
+            |it| format!("\"{}%\"", it.connections.processor * 100.0),
+        ),
+    ),
+    key(
         ["limits", "request_bytes", "longest line of a request or call"],
         Size(|it| &mut it.connections.request_bytes),
     ),
