@@ -1,5 +1,5 @@
-//! Floods of an ordinary user: calls that nobody reads, monitors without number, lines without end.
-//! Each is bounded in memory, delays other users little, and leaves nothing behind.
+//! Floods of an ordinary user: calls whose replies are not read, monitors without number, lines
+//! without end. Each is bounded in memory, delays other users little, and leaves nothing behind.
 
 use crate::deadline::until;
 use crate::root::privilege::{able, as_user};
@@ -9,8 +9,10 @@ use crate::socket_session::SocketSession;
 use serde_json::json;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Round trips that are compared.
@@ -28,7 +30,18 @@ fn monitors(count: u64, params: impl Fn(u64) -> serde_json::Value) -> Lines {
 }
 
 /// The 99th percentile of the time of a call of root, and the resident memory at its highest.
-fn round_trips(served: &Served, mut between: impl FnMut()) -> (Duration, u64) {
+/// A busy loop runs beside them, as in a comparison without the flood.
+fn round_trips(served: &Served, between: impl FnMut()) -> (Duration, u64) {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _busy = scope.spawn(|| while !over.load(Ordering::Relaxed) {});
+        let measured = catch_unwind(AssertUnwindSafe(|| measure(served, between)));
+        over.store(true, Ordering::Relaxed);
+        measured.unwrap_or_else(|why| resume_unwind(why))
+    })
+}
+
+fn measure(served: &Served, mut between: impl FnMut()) -> (Duration, u64) {
     let (mut session, mut most) = (served.connect(), 0);
     let mut one = || {
         between();

@@ -68,7 +68,7 @@ struct ProcessCounters {
 
 impl Counters {
     /// The counters of all processes of a sample.
-    pub fn of(sample: &Sample) -> Self {
+    pub fn from_sample(sample: &Sample) -> Self {
         let processes = counters_of(&sample.processes);
         let bytes = processes.iter().map(ProcessCounters::bytes).sum();
         Self { at: sample.at.boot, processes, bytes }
@@ -196,7 +196,7 @@ mod tests {
         let got = rates(&sample(1_000, vec![before.clone()]), sample(2_000, vec![now.clone()]));
         let cpu = got.sample.processes[0].row.get(ProcessField::CpuPercent).map(f64::from_bits);
         assert_eq!(cpu, percent);
-        let kept = Counters::of(&sample(1_000, vec![before]));
+        let kept = Counters::from_sample(&sample(1_000, vec![before]));
         assert_eq!(rates_since(&kept, None, sample(2_000, vec![now])).sample.processes[0].row, {
             got.sample.processes[0].row.clone()
         });

@@ -74,7 +74,7 @@ pub struct Monitor {
     /// When it was taken for its last reading.
     pub taken_at: Option<Ns>,
     /// Whether that reading waited for the budget.
-    pub is_stretched: bool,
+    pub is_extended: bool,
 }
 
 /// Events of a detached monitor.
@@ -181,8 +181,8 @@ impl Monitor {
     }
 
     /// Notes that its reading waited for the budget of its user.
-    pub fn stretch(&mut self, now: Ns, budget: &ReadingBudget) {
-        self.is_stretched = true;
+    pub fn extend_period(&mut self, now: Ns, budget: &ReadingBudget) {
+        self.is_extended = true;
         let (Some(every), Some(before)) = (self.every, self.taken_at) else { return };
         let (share, taken) = (budget.share * 100.0, now.since(before).seconds());
         let text = format!(
@@ -219,7 +219,7 @@ impl Monitor {
             return false;
         }
         // An early reading is not a tick.
-        let is_late = !hurried && !std::mem::take(&mut self.is_stretched);
+        let is_late = !hurried && !std::mem::take(&mut self.is_extended);
         let due = if is_late { self.schedule.due().unwrap_or(now) } else { now };
         let missed = if hurried { 0 } else { self.schedule.taken(now) };
         // A single sample has no next tick to miss.

@@ -23,7 +23,7 @@ impl MonitorEngine {
             if let Some(budget) =
                 self.readings.budget().filter(|_| Some(ready_at) > monitor.wake_at())
             {
-                monitor.stretch(now, budget);
+                monitor.extend_period(now, budget);
             }
             if let Some(view) = monitor.take_view(now) {
                 self.readings.set_tick((monitor.uid, key), None);

@@ -2,7 +2,7 @@
 //!
 //! In: ticks of monitors, the cost of readings as it was measured, the users whose output is not
 //! read. Out: the monitors that join the next reading. A user whose credit is used up waits, which
-//! stretches the periods of its monitors; root and the daemon's own user do not wait. Monitors of
+//! extends the periods of its monitors; root and the daemon's own user do not wait. Monitors of
 //! one user that are due together join in slices, so that others wait for a slice at most.
 
 use super::{MonitorKey, timer_queue::TimerQueue};
@@ -10,7 +10,7 @@ use monitor_model::Ns;
 use std::collections::{BTreeMap, HashSet};
 
 /// Processor time of the monitors of one user in one reading.
-const SLICE: Ns = Ns(5_000_000);
+const SLICE: Ns = Ns(2_000_000);
 /// Bytes of their output in one reading.
 const SLICE_BYTES: u64 = 2 << 20;
 /// Monitors of a user in its first reading, before their cost is known.
@@ -115,10 +115,10 @@ impl ReadingShares {
         let (Some(budget), Some(user)) = (self.limit_of(uid), self.users.get(&uid)) else {
             return Some(Ns(0));
         };
-        let debt = user.credit.min(0).unsigned_abs();
+        let overdraft = user.credit.min(0).unsigned_abs();
         let per_second = self.per_user(budget, Ns(1_000_000_000)).max(1);
-        let wait = debt.saturating_mul(1_000_000_000).div_ceil(per_second);
-        let since = if debt == 0 { 0 } else { user.counted_at.0 };
+        let wait = overdraft.saturating_mul(1_000_000_000).div_ceil(per_second);
+        let since = if overdraft == 0 { 0 } else { user.counted_at.0 };
         Some(Ns(since.saturating_add(wait)))
     }
 
@@ -239,7 +239,7 @@ mod tests {
             shares.charge((uid, Ns(0)), Ns(if uid == 8 { 0 } else { 15 * MS }), 1);
         }
         let ready = |uid| shares.ready_at(uid);
-        // It owes five of the fifteen, and the two users earn ten in a second.
+        // It has ten of the fifteen, and the two users earn ten in a second.
         assert_eq!((ready(0), ready(8)), (Some(Ns(0)), Some(Ns(0))));
         assert_eq!(ready(7), Some(Ns(1_000 * MS)));
         let keys: Vec<_> = shares.take_due(Ns(MS), Ns(0)).iter().map(|it| it.0).collect();
@@ -251,7 +251,7 @@ mod tests {
         let mut shares = shares();
         (0..100).for_each(|key| shares.set_tick((7, key), Some(Ns(100 - key))));
         assert_eq!(shares.take_due(Ns(100), Ns(0)).len(), 8);
-        shares.charge((7, Ns(0)), Ns(MS), 1 << 19);
+        shares.charge((7, Ns(0)), Ns(MS / 2), 1 << 19);
         let keys: Vec<_> = shares.take_due(Ns(100), Ns(0)).iter().map(|it| it.0).collect();
         assert_eq!(keys, [96, 97, 98, 99]);
     }

@@ -51,7 +51,7 @@ impl MonitorEngine {
             counted: KeptMemory::default(),
             call_bytes,
             taken_at: None,
-            is_stretched: false,
+            is_extended: false,
         };
         self.insert(monitor);
         Ok(None)

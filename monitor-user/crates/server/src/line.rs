@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use tokio_util::codec::{AnyDelimiterCodec, Decoder};
 
 /// How long a line waits for other connections of its user to read what they have.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SHARE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of an unfinished line that are not counted for its user.
 const UNCOUNTED_BYTES: usize = 4096;
 
@@ -158,7 +158,7 @@ impl LineConn {
     async fn wait_for_room(&self) -> bool {
         loop {
             self.outbox.wait_for_room().await;
-            if timeout(PATIENCE, self.share.wait_for_room()).await.is_ok() {
+            if timeout(SHARE_TIMEOUT, self.share.wait_for_room()).await.is_ok() {
                 return true;
             }
             if self.outbox.bytes() == 0 {

@@ -153,7 +153,7 @@ impl UserShare {
     pub async fn admit_line(&self, has_left: impl Fn() -> bool) -> Option<OwnedSemaphorePermit> {
         // The semaphore is never closed.
         let permit = Arc::clone(&self.lines).acquire_owned().await.ok();
-        while let Some(wait) = self.debt(clock::boot()) {
+        while let Some(wait) = self.line_wait(clock::boot()) {
             if has_left() {
                 return None;
             }
@@ -169,7 +169,7 @@ impl UserShare {
     }
 
     /// How long the next line waits for those before it; `None` if it does not.
-    fn debt(&self, now: Ns) -> Option<Ns> {
+    fn line_wait(&self, now: Ns) -> Option<Ns> {
         if self.limits.processor.is_infinite() {
             return None;
         }
@@ -177,8 +177,8 @@ impl UserShare {
         let earned = now.since(credit.at).0 as f64 * self.limits.processor;
         credit.left = credit.left.saturating_add(earned as i64).min(signed(SAVED));
         credit.at = now;
-        let debt = credit.left.min(0).unsigned_abs();
-        (debt > 0).then(|| Ns((debt as f64 / self.limits.processor) as u64 + 1))
+        let overdraft = credit.left.min(0).unsigned_abs();
+        (overdraft > 0).then(|| Ns((overdraft as f64 / self.limits.processor) as u64 + 1))
     }
 
     /// Why nothing more is taken from the user; counts the refusal.
@@ -248,11 +248,11 @@ mod tests {
     fn lines_that_took_more_than_their_share_of_the_processor_wait() {
         let share = UserShare::of_test(10);
         share.charge(SAVED);
-        assert_eq!(share.debt(Ns(0)), None);
+        assert_eq!(share.line_wait(Ns(0)), None);
         share.charge(Ns(50_000_000));
-        assert_eq!(share.debt(Ns(0)), Some(Ns(500_000_001)));
-        assert_eq!(share.debt(Ns(400_000_000)), Some(Ns(100_000_001)));
-        assert_eq!(share.debt(Ns(500_000_001)), None);
+        assert_eq!(share.line_wait(Ns(0)), Some(Ns(500_000_001)));
+        assert_eq!(share.line_wait(Ns(400_000_000)), Some(Ns(100_000_001)));
+        assert_eq!(share.line_wait(Ns(500_000_001)), None);
     }
 
     #[test]

@@ -209,7 +209,7 @@ impl View {
     /// Keeps what the rates of the next reading need, and returns what was kept before.
     fn keep(&mut self, reading: &Reading<'_>) -> Option<KeptReading> {
         let needs_processes = self.plan.read_spec.processes && self.plan.grouping.is_none();
-        let counters = || Arc::new(Counters::of(reading.sample));
+        let counters = || Arc::new(Counters::from_sample(reading.sample));
         let counters = match needs_processes {
             true => Arc::clone(reading.counters.get_or_init(counters)),
             false => Arc::new(Counters::at(reading.sample.at.boot)),

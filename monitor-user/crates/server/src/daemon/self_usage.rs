@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// How long after a client has left freed memory is returned.
 const TRIM_DELAY: Ns = Ns(2_000_000_000);
 /// How many bytes the daemon has grown then.
-const TRIM_GROWTH: u64 = 1 << 20;
+const TRIM_DELTA: u64 = 1 << 20;
 
 /// The daemon's usage since its start, and in the current window.
 pub struct SelfUsage {
@@ -188,7 +188,7 @@ impl HeapTrim {
     pub fn trim(&mut self) {
         self.due = None;
         let resident = || memory::resident_bytes().unwrap_or(0);
-        if resident() > self.resident + TRIM_GROWTH {
+        if resident() > self.resident + TRIM_DELTA {
             memory::trim_heap();
             self.resident = resident();
         }
