@@ -115,11 +115,13 @@ impl ReadingShares {
         let (Some(budget), Some(user)) = (self.limit_of(uid), self.users.get(&uid)) else {
             return Some(Ns(0));
         };
-        let overdraft = user.credit.min(0).unsigned_abs();
+        if user.credit >= 0 {
+            return Some(Ns(0));
+        }
         let per_second = self.per_user(budget, Ns(1_000_000_000)).max(1);
+        let overdraft = user.credit.unsigned_abs();
         let wait = overdraft.saturating_mul(1_000_000_000).div_ceil(per_second);
-        let since = if overdraft == 0 { 0 } else { user.counted_at.0 };
-        Some(Ns(since.saturating_add(wait)))
+        Some(Ns(user.counted_at.0.saturating_add(wait)))
     }
 
     /// The monitors that join a reading at `now`: of each user those that are due first, with the

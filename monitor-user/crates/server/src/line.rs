@@ -158,10 +158,11 @@ impl LineConn {
     async fn wait_for_room(&self) -> bool {
         loop {
             self.outbox.wait_for_room().await;
-            if timeout(SHARE_TIMEOUT, self.share.wait_for_room()).await.is_ok() {
+            if !self.share.is_over() {
                 return true;
             }
-            if self.outbox.bytes() == 0 {
+            let waited = timeout(SHARE_TIMEOUT, self.share.wait_for_room()).await;
+            if waited.is_err() && self.outbox.bytes() == 0 {
                 return false;
             }
         }

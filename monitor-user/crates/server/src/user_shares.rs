@@ -15,8 +15,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 
-/// Lines of one user that wait to be handled, together.
-const LINES: usize = 16;
+/// Lines of one user that wait to be handled, together: others wait for these at most.
+const LINES: usize = 4;
 
 /// Processor time that a user may save up for its lines.
 const SAVED: Ns = Ns(1_000_000_000);
