@@ -1,30 +1,13 @@
 //! Visibility: a user never sees through the socket what `/proc` would refuse to that user.
 
 use crate::deadline::until;
-use crate::root::privilege::able;
+use crate::root::privilege::{USER, able, as_user};
 use crate::served::{Folder, Served, monitor};
 use crate::socket_session::SocketSession;
-use rustix::process::{Gid, Uid};
 use serde_json::Value;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
-
-/// The user of the requests; no other process has this uid while the tests run.
-const USER: u32 = 61_234;
-
-/// Does something as an ordinary user, on a thread of its own.
-fn as_user<T: Send>(groups: &[u32], act: impl FnOnce() -> T + Send) -> T {
-    let (uid, gid) = (Uid::from_raw(USER), Gid::from_raw(USER));
-    let groups: Vec<_> = groups.iter().map(|&it| Gid::from_raw(it)).collect();
-    let changed = || {
-        rustix::thread::set_thread_groups(&groups).unwrap();
-        rustix::thread::set_thread_res_gid(gid, gid, gid).unwrap();
-        rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
-        act()
-    };
-    std::thread::scope(|scope| scope.spawn(changed).join().unwrap())
-}
 
 /// A process that waits, with some rights.
 struct Waiting {

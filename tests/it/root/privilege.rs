@@ -1,6 +1,7 @@
 //! Whether tests that load BPF programs can run, and that they run one after another: what one
 //! makes the kernel do, the hooks of another would see.
 
+use rustix::process::{Gid, Uid};
 use std::cell::RefCell;
 use std::io::Write as _;
 use std::process::Command;
@@ -33,6 +34,22 @@ pub fn able(test: &str) -> bool {
         skip(test, "needs setpriv");
     }
     there && granted(test)
+}
+
+/// The user of the requests; no other process has this uid while the tests run.
+pub const USER: u32 = 61_234;
+
+/// Does something as an ordinary user, on a thread of its own.
+pub fn as_user<T: Send>(groups: &[u32], act: impl FnOnce() -> T + Send) -> T {
+    let (uid, gid) = (Uid::from_raw(USER), Gid::from_raw(USER));
+    let groups: Vec<_> = groups.iter().map(|&it| Gid::from_raw(it)).collect();
+    let changed = || {
+        rustix::thread::set_thread_groups(&groups).unwrap();
+        rustix::thread::set_thread_res_gid(gid, gid, gid).unwrap();
+        rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+        act()
+    };
+    std::thread::scope(|scope| scope.spawn(changed).join().unwrap())
 }
 
 /// Says why a test is skipped, or fails where a skip is not allowed.

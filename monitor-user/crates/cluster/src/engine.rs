@@ -9,7 +9,7 @@ use super::message::{Message, Ticket};
 use super::scope::{self, Node, RequestScope};
 use monitor_model::{Instant, MonitorRequest, Ns, RankTarget, Refusal};
 use monitor_monitors::{
-    Answer, MonitorEngine, MonitorInput, MonitorKey, MonitorOutput, UserLimits,
+    Answer, MonitorEngine, MonitorInput, MonitorKey, MonitorOutput, ReadingBudget, UserLimits,
 };
 use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Tag};
@@ -95,6 +95,16 @@ impl Cluster {
     /// Sets the limits for new monitors; existing ones stay.
     pub fn set_limits(&mut self, limits: UserLimits) {
         self.engine.set_limits(limits);
+    }
+
+    /// Sets the processor time that readings for users may take.
+    pub const fn set_budget(&mut self, budget: ReadingBudget) {
+        self.engine.set_budget(budget);
+    }
+
+    /// Sets the users whose clients do not read what they have.
+    pub fn set_unread(&mut self, users: impl IntoIterator<Item = u32>) {
+        self.engine.set_unread(users);
     }
 
     /// When the next `Tick` is due, if no other input comes before.

@@ -13,6 +13,7 @@ use monitor_protocol::params::Cancel;
 use monitor_sampling::{
     exit_log::ExitLog, target::NoNamespaces, view::Reading, visibility::Visibility,
 };
+use std::sync::Arc;
 
 const S: u64 = 1_000_000_000;
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -71,11 +72,12 @@ impl Net {
         let backend = &mut self.nodes[node].1;
         for look in &mut looks {
             let mut sample = backend.read(look.consumer.read_spec()).expect("canned values");
-            let read = (sample.node_stats.take(), Vec::new());
+            let read = (sample.node_stats.take().map(Arc::new), Vec::new());
             let past = ExitLog::default();
             let reading = Reading {
                 sample: &sample,
                 node: Some(&read),
+                counters: &Default::default(),
                 exit_log: &past,
                 namespaces: &NoNamespaces,
                 shed: &[],

@@ -4,7 +4,10 @@
 //! within the interval has used all its totals within it. A process that ended in between is part
 //! of the sample with its final totals.
 
-use super::{Category, Device, Grouped, Ns, Process, ProcessField, ProcessRow, Role, Sample};
+use super::field::row::RowCounters;
+use super::{
+    Category, Device, Grouped, Identity, Node, Ns, Process, ProcessField, ProcessRow, Role, Sample,
+};
 
 /// A sample with its rates set.
 #[derive(Clone, Debug, Default)]
@@ -28,16 +31,97 @@ pub fn rates(before: &Sample, mut now: Sample) -> Rates {
     let interval = between.interval;
     merge(&before.processes, &mut now.processes, between);
     if let (Some(old), Some(new)) = (&before.node_stats, &mut now.node_stats) {
-        new.row.set_rates(&old.row, interval);
-        for (number, row) in &mut new.cpus {
-            if let Some((_, old)) = old.cpus.iter().find(|(other, _)| other == number) {
-                row.set_rates(old, interval);
-            }
-        }
-        by_name(&old.disks, &mut new.disks, |old, new| new.set_rates(old, interval));
-        by_name(&old.nets, &mut new.nets, |old, new| new.set_rates(old, interval));
+        set_node_rates(old, new, interval);
     }
     Rates { interval: Some(interval), sample: now, groups: None }
+}
+
+/// The same, of counters and a node that were kept instead of a sample.
+pub fn rates_since(before: &Counters, node: Option<&Node>, mut now: Sample) -> Rates {
+    let between = Between { before: before.at, interval: now.at.boot.since(before.at) };
+    let interval = between.interval;
+    for process in &mut now.processes {
+        rate_process(&before.processes, process, between);
+    }
+    if let (Some(old), Some(new)) = (node, &mut now.node_stats) {
+        set_node_rates(old, new, interval);
+    }
+    Rates { interval: Some(interval), sample: now, groups: None }
+}
+
+/// The counters of a reading that the next rates need: what is kept of it until then.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// When it was taken.
+    pub at: Ns,
+    /// In the order of identities.
+    processes: Vec<ProcessCounters>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct ProcessCounters {
+    id: Identity,
+    row: RowCounters,
+    threads: Vec<ProcessCounters>,
+}
+
+impl Counters {
+    /// The counters of all processes of a sample.
+    pub fn from_sample(sample: &Sample) -> Self {
+        let processes = counters_of(&sample.processes);
+        let bytes = processes.iter().map(ProcessCounters::bytes).sum();
+        Self { at: sample.at.boot, processes, bytes }
+    }
+
+    /// No processes.
+    pub const fn at(at: Ns) -> Self {
+        Self { at, processes: Vec::new(), bytes: 0 }
+    }
+
+    /// Their memory in bytes.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl ProcessCounters {
+    fn bytes(&self) -> usize {
+        let threads: usize = self.threads.iter().map(Self::bytes).sum();
+        size_of::<Self>() - size_of::<RowCounters>() + self.row.bytes() + threads
+    }
+}
+
+fn counters_of(processes: &[Process]) -> Vec<ProcessCounters> {
+    let of = |it: &Process| ProcessCounters {
+        id: it.id,
+        row: it.row.rated_counters(),
+        threads: counters_of(&it.threads),
+    };
+    processes.iter().map(of).collect()
+}
+
+fn rate_process(before: &[ProcessCounters], process: &mut Process, between: Between) {
+    match before.binary_search_by_key(&process.id, |it| it.id) {
+        Ok(at) => {
+            process.row.set_rates(&ProcessRow::from_counters(&before[at].row), between.interval);
+            for thread in &mut process.threads {
+                rate_process(&before[at].threads, thread, between);
+            }
+        }
+        Err(_) => rate_new(process, between),
+    }
+}
+
+fn set_node_rates(old: &Node, new: &mut Node, interval: Ns) {
+    new.row.set_rates(&old.row, interval);
+    for (number, row) in &mut new.cpus {
+        if let Some((_, old)) = old.cpus.iter().find(|(other, _)| other == number) {
+            row.set_rates(old, interval);
+        }
+    }
+    by_name(&old.disks, &mut new.disks, |old, new| new.set_rates(old, interval));
+    by_name(&old.nets, &mut new.nets, |old, new| new.set_rates(old, interval));
 }
 
 /// The time between two samples.
@@ -57,12 +141,16 @@ fn merge(before: &[Process], now: &mut [Process], between: Between) {
                 process.row.set_rates(&same.row, between.interval);
                 merge(&same.threads, &mut process.threads, between);
             }
-            _ if process.id.start >= between.before => {
-                process.row.set_rates(&zero_counters(process), between.interval);
-            }
-            // Older than the interval and not in the previous sample: it was filtered or refused.
-            _ => {}
+            _ => rate_new(process, between),
         }
+    }
+}
+
+/// The rates of a process that is not in the previous sample.
+fn rate_new(process: &mut Process, between: Between) {
+    // Older than the interval and not in the previous sample: it was filtered or refused.
+    if process.id.start >= between.before {
+        process.row.set_rates(&zero_counters(process), between.interval);
     }
 }
 
@@ -105,9 +193,13 @@ mod tests {
 
     #[track_caller]
     fn check(before: Process, now: Process, percent: Option<f64>) {
-        let got = rates(&sample(1_000, vec![before]), sample(2_000, vec![now]));
+        let got = rates(&sample(1_000, vec![before.clone()]), sample(2_000, vec![now.clone()]));
         let cpu = got.sample.processes[0].row.get(ProcessField::CpuPercent).map(f64::from_bits);
         assert_eq!(cpu, percent);
+        let kept = Counters::from_sample(&sample(1_000, vec![before]));
+        assert_eq!(rates_since(&kept, None, sample(2_000, vec![now])).sample.processes[0].row, {
+            got.sample.processes[0].row.clone()
+        });
     }
 
     #[test]

@@ -161,3 +161,12 @@ pub enum NodeName {
     /// Its name: host name, short or fully qualified.
     Name(String),
 }
+impl MonitorRequest {
+    /// The memory that its lists and texts take, nearly.
+    pub fn bytes(&self) -> usize {
+        let fields = self.fields.iter().chain(&self.disks).chain(&self.nets).flatten();
+        let texts = fields.chain(&self.comms).chain(&self.cgroups).chain(&self.capabilities);
+        let targets = self.targets.len() * size_of::<Target>() + self.uids.len() * size_of::<u32>();
+        size_of::<Self>() + targets + texts.map(|it| size_of::<String>() + it.len()).sum::<usize>()
+    }
+}

@@ -4,7 +4,7 @@
 //! reads once a second, so that no child is missed. A sum waits for the exit records of ended
 //! processes, up to a limit.
 
-use super::{Answer, MonitorKey, MonitorOutput};
+use super::{Answer, MonitorKey, MonitorOutput, reading_shares::ReadingShares};
 use monitor_model::{Capability, Ns, Pid, Refusal};
 use monitor_protocol::{Conn, answer::Accounting, call::Tag};
 use monitor_sampling::child_usage::{self, ChildUsage};
@@ -24,13 +24,14 @@ pub struct Accountings(pub BTreeMap<MonitorKey, ConnectionAccounting>);
 
 impl Accountings {
     /// When the next reading is due.
-    pub fn due(&self) -> Option<Ns> {
-        self.0.values().filter_map(ConnectionAccounting::due).min()
+    pub fn due(&self, readings: &ReadingShares) -> Option<Ns> {
+        self.0.values().filter_map(|it| it.ready_at(readings)).min()
     }
 
     /// The consumers that are due, for a reading.
-    pub fn take_due(&mut self, now: Ns) -> Vec<(MonitorKey, Consumer)> {
-        let due = self.0.iter_mut().filter(|(_, it)| it.due().is_some_and(|at| at <= now));
+    pub fn take_due(&mut self, now: Ns, readings: &ReadingShares) -> Vec<(MonitorKey, Consumer)> {
+        let due =
+            self.0.iter_mut().filter(|(_, it)| it.ready_at(readings).is_some_and(|at| at <= now));
         due.filter_map(|(key, it)| Some((*key, it.take_consumer()?))).collect()
     }
 
@@ -81,6 +82,11 @@ impl ConnectionAccounting {
     /// When its next reading is due.
     fn due(&self) -> Option<Ns> {
         self.consumer.is_some().then_some(self.next)
+    }
+
+    /// The same, when its user has credit.
+    fn ready_at(&self, readings: &ReadingShares) -> Option<Ns> {
+        Some(self.due()?.max(readings.ready_at(self.uid)?))
     }
 
     /// Takes its consumer for a reading.

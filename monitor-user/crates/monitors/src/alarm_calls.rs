@@ -6,7 +6,7 @@
 use super::alarm::{Alarm, AlarmSpec, AlarmWatch, AlertRange, PendingAlert};
 use super::{
     Answer, Caller, FileToStat, MonitorEngine, MonitorKey, MonitorOutput, caller::TaggedCaller,
-    monitor::EventOrigin, pending::ClaimPurpose,
+    monitor::EventOrigin, pending::ClaimPurpose, start::per_second,
 };
 use monitor_model::{Ns, Pid, Refusal, Status};
 use monitor_protocol::event::{Alert, EndReason};
@@ -77,6 +77,7 @@ impl MonitorEngine {
         (now, out): (Ns, &mut Vec<MonitorOutput>),
     ) -> Result<Answer, Refusal> {
         self.check_monitor_limit(caller)?;
+        self.check_alarm_rate(caller, every)?;
         let id = match id {
             Some(id) => id,
             None => self.free_name(caller),
@@ -95,6 +96,20 @@ impl MonitorEngine {
         self.alarms.insert(self.next_key, alarm);
         self.next_key += 1;
         Ok(answer)
+    }
+
+    /// Checks the rate of all heartbeat and file watches of the user together.
+    fn check_alarm_rate(&self, caller: &Caller, every: Ns) -> Result<(), Refusal> {
+        let own = self.alarms.values().filter(|it| it.uid == caller.uid).map(|it| it.every);
+        let sum: f64 = own.chain([every]).map(per_second).sum();
+        let (most, uid) = (self.limits.checks_per_second, caller.uid);
+        if sum <= most as f64 {
+            return Ok(());
+        }
+        Err(Refusal::limit(format!(
+            "the watches of user {uid} would make {sum:.0} checks per second, the limit \
+             \"checks_per_second\" is {most}: increase intervals, or cancel some"
+        )))
     }
 
     /// Counts a heartbeat for all alarms that watch the caller's process.

@@ -45,6 +45,8 @@ pub struct UserLimits {
     pub costly_period_ns: u64,
     /// Maximum samples per second of all monitors of a user.
     pub samples_per_second: u64,
+    /// Maximum checks per second of all heartbeat and file watches of a user.
+    pub checks_per_second: u64,
     /// Maximum lease, in nanoseconds.
     pub lease_ns: u64,
     /// Maximum number of monitors with groups: each one tracks all processes.
@@ -53,6 +55,9 @@ pub struct UserLimits {
     pub registrations: usize,
     /// Maximum number of events that a detached monitor keeps.
     pub kept_events: usize,
+    /// Maximum bytes that the monitors of a user keep: their calls, events while detached, and the
+    /// counters of earlier readings for rates.
+    pub kept_bytes: usize,
     /// The only user whose files can be watched, if the service cannot switch users.
     pub only_files_of: Option<u32>,
 }
@@ -84,10 +89,12 @@ impl Default for UserLimits {
             period_ns: 10_000_000,
             costly_period_ns: 100_000_000,
             samples_per_second: 20_000,
+            checks_per_second: 1000,
             lease_ns: 7 * 24 * 3600 * 1_000_000_000,
             groups: 16,
             registrations: 4096,
             kept_events: 1024,
+            kept_bytes: 16 << 20,
             only_files_of: None,
         }
     }

@@ -167,6 +167,7 @@ mod tests {
             let reading = Reading {
                 sample,
                 node: None,
+                counters: &Default::default(),
                 exit_log: past,
                 namespaces: &NoNamespaces,
                 shed: &[],

@@ -7,7 +7,12 @@
 use super::pending::{PendingCancel, PendingClaims};
 use super::{
     Answer, Caller, MonitorInput, MonitorKey, MonitorOutput, ServiceQuery, UserLimits,
-    accounting::Accountings, alarm::Alarm, monitor::Monitor, timer_queue::TimerQueue,
+    accounting::Accountings,
+    alarm::Alarm,
+    monitor::Monitor,
+    reading_shares::KeptMemory,
+    reading_shares::{ReadingBudget, ReadingShares},
+    timer_queue::TimerQueue,
 };
 use monitor_model::{Capability, Instant, Ns, Refusal};
 use monitor_protocol::call::{Call, Tag};
@@ -28,8 +33,8 @@ pub struct MonitorEngine {
     pub(super) alarms: BTreeMap<MonitorKey, Alarm>,
     pub(super) accounts: Accountings,
     pub(super) next_key: MonitorKey,
-    /// When views are due for a reading.
-    pub(super) tick_timers: TimerQueue,
+    /// When views are due for a reading, and what readings of their users may take.
+    pub(super) readings: ReadingShares,
     /// When leases expire.
     pub(super) lease_timers: TimerQueue,
     /// Number of monitors by capability they need.
@@ -53,7 +58,11 @@ impl MonitorEngine {
         let mut out = Vec::new();
         match input {
             MonitorInput::Opened(caller) => drop(self.callers.insert(caller.conn, caller)),
-            MonitorInput::Closed(conn) => self.close_connection(conn, now, &mut out),
+            MonitorInput::Closed(conn) => {
+                let uid = self.callers.get(&conn).map(|it| it.uid);
+                self.close_connection(conn, now, &mut out);
+                uid.into_iter().for_each(|uid| self.readings.forget_idle(uid, now));
+            }
             MonitorInput::Called { from, tag, call } => {
                 self.handle_call((from, tag), call, now, &mut out);
             }
@@ -86,7 +95,7 @@ impl MonitorEngine {
 
     /// When the next `Tick` is due, if no other input comes before.
     pub fn due(&self) -> Option<Ns> {
-        let readings = self.tick_timers.first().into_iter().chain(self.accounts.due());
+        let readings = self.readings.due().into_iter().chain(self.accounts.due(&self.readings));
         let readings = readings.filter(|_| !self.is_reading);
         let alarms = self.alarms.values().filter_map(Alarm::due);
         readings.chain(self.lease_timers.first()).chain(alarms).chain(self.claims.due()).min()
@@ -117,6 +126,16 @@ impl MonitorEngine {
         self.limits = limits;
     }
 
+    /// Sets the processor time that readings for users may take.
+    pub const fn set_budget(&mut self, budget: ReadingBudget) {
+        self.readings.set_budget(budget);
+    }
+
+    /// Sets the users whose clients do not read what they have: nothing more is read for them.
+    pub fn set_unread(&mut self, users: impl IntoIterator<Item = u32>) {
+        self.readings.set_unread(users);
+    }
+
     /// Number of monitors.
     pub fn len(&self) -> usize {
         self.monitors.len()
@@ -130,8 +149,25 @@ impl MonitorEngine {
     /// Updates the timers of a monitor.
     pub(super) fn update_timers(&mut self, key: MonitorKey) {
         let monitor = self.monitors.get(&key).filter(|it| !it.cancelled);
-        self.tick_timers.set(key, monitor.and_then(Monitor::wake_at));
         self.lease_timers.set(key, monitor.and_then(|it| it.expires));
+        if let Some(uid) = self.monitors.get(&key).map(|it| it.uid) {
+            let monitor = self.monitors.get(&key).filter(|it| !it.cancelled);
+            self.readings.set_tick((uid, key), monitor.and_then(Monitor::wake_at));
+            self.update_kept(key);
+        }
+    }
+
+    /// Updates what a monitor keeps; beyond the limit of its user it drops events and counters.
+    fn update_kept(&mut self, key: MonitorKey) {
+        let Some(monitor) = self.monitors.get_mut(&key) else { return };
+        loop {
+            let now = monitor.kept_memory();
+            let before = std::mem::replace(&mut monitor.counted, now);
+            let bytes = self.readings.keep(monitor.uid, before, now);
+            if bytes <= self.limits.kept_bytes || !monitor.free_kept(self.limits.kept_bytes) {
+                return;
+            }
+        }
     }
 
     /// Adds a monitor.
@@ -155,9 +191,12 @@ impl MonitorEngine {
 
     /// Removes a monitor, and replies to the calls that wait for its end.
     pub(super) fn remove(&mut self, key: MonitorKey, out: &mut Vec<MonitorOutput>) {
-        let removed = self.monitors.remove(&key);
-        self.release(removed.map(|it| it.capabilities).unwrap_or_default());
-        self.update_timers(key);
+        self.lease_timers.set(key, None);
+        if let Some(removed) = self.monitors.remove(&key) {
+            self.readings.set_tick((removed.uid, key), None);
+            self.readings.keep(removed.uid, removed.counted, KeptMemory::default());
+            self.release(removed.capabilities);
+        }
         for pending in &mut self.pending_cancels {
             pending.left.remove(&key);
         }

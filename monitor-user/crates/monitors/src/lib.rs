@@ -14,6 +14,7 @@ mod caller;
 mod message;
 mod monitor;
 mod pending;
+mod reading_shares;
 mod timer_queue;
 
 // The engine; after it, its methods by call.
@@ -34,6 +35,7 @@ pub use answer::{Answer, NodeAnswer};
 pub use caller::{Caller, UserLimits};
 pub use engine::MonitorEngine;
 pub use message::{FileToStat, MonitorInput, MonitorKey, MonitorOutput, ReadRequest, ServiceQuery};
+pub use reading_shares::ReadingBudget;
 
 #[cfg(test)]
 mod tests;

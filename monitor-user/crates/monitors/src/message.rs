@@ -1,7 +1,7 @@
 //! The inputs and outputs of the engine.
 
 use super::{Answer, Caller};
-use monitor_model::Refusal;
+use monitor_model::{Ns, Refusal};
 use monitor_protocol::call::{Call, Tag};
 use monitor_protocol::{Conn, event::Event, params::Flight};
 use monitor_sampling::file_watch::{FileStat, StatFailure};
@@ -106,19 +106,28 @@ pub struct ReadRequest {
     pub consumer: Consumer,
     /// Its result, on the way back.
     pub result: Option<Result<Output, Refusal>>,
+    /// The processor time that it took, with its share of the reading.
+    pub cost: Ns,
 }
 
 impl ReadRequest {
+    /// A consumer before its reading.
+    pub const fn new(key: MonitorKey, consumer: Consumer) -> Self {
+        Self { key, consumer, result: None, cost: Ns(0) }
+    }
+
     /// Takes one reading for all these consumers, and sets their results.
     pub fn read_all(requests: &mut [Self], reader: &mut SharedReader) {
         let job = |it| -> ReadJob<'_> {
             let request: &mut Self = it;
-            ReadJob { consumer: &mut request.consumer, result: None }
+            ReadJob::new(&mut request.consumer)
         };
         let mut jobs: Vec<_> = requests.iter_mut().map(job).collect();
         reader.read_for_all(&mut jobs);
-        let results: Vec<_> = jobs.into_iter().map(|job| job.result).collect();
-        requests.iter_mut().zip(results).for_each(|(request, result)| request.result = result);
+        let results: Vec<_> = jobs.into_iter().map(|job| (job.result, job.cost)).collect();
+        for (request, result) in requests.iter_mut().zip(results) {
+            (request.result, request.cost) = result;
+        }
     }
 }
 

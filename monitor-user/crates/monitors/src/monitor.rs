@@ -1,6 +1,6 @@
 //! One monitor: its schedule, its events, its end.
 
-use super::{Answer, MonitorOutput};
+use super::{Answer, MonitorOutput, reading_shares::KeptMemory, reading_shares::ReadingBudget};
 use monitor_model::{Capability, Ns, Refusal, Status};
 use monitor_protocol::event::{EndReason, Event};
 use monitor_protocol::{Conn, answer::MonitorSummary, call::Tag};
@@ -67,6 +67,14 @@ pub struct Monitor {
     pub is_early_read: bool,
     /// Its events while it has no connection.
     pub kept: KeptEvents,
+    /// Bytes of its call.
+    pub call_bytes: usize,
+    /// What it keeps, as counted for its user.
+    pub counted: KeptMemory,
+    /// When it was taken for its last reading.
+    pub taken_at: Option<Ns>,
+    /// Whether that reading waited for the budget.
+    pub is_extended: bool,
 }
 
 /// Events of a detached monitor.
@@ -78,20 +86,32 @@ pub struct KeptEvents {
     pub limit: usize,
     /// Number of events dropped before the first kept one.
     pub dropped: u64,
+    /// Their bytes.
+    pub bytes: usize,
 }
 
 impl KeptEvents {
     fn push(&mut self, event: Event) {
-        if self.events.len() >= self.limit && self.events.pop_front().is_some() {
-            self.dropped += 1;
+        if self.events.len() >= self.limit {
+            self.drop_first();
         }
+        self.bytes += event.memory();
         self.events.push_back(event);
+    }
+
+    /// Drops the first event, and returns whether there was one.
+    fn drop_first(&mut self) -> bool {
+        let Some(event) = self.events.pop_front() else { return false };
+        self.bytes -= event.memory();
+        self.dropped += 1 + event.dropped;
+        true
     }
 
     /// Takes all events; the first one has the number of dropped ones before it.
     pub fn take(&mut self) -> VecDeque<Event> {
         let dropped = std::mem::take(&mut self.dropped);
         let mut events = std::mem::take(&mut self.events);
+        self.bytes = 0;
         if let Some(first) = events.front_mut() {
             first.dropped += dropped;
         }
@@ -117,6 +137,35 @@ impl Monitor {
         }
     }
 
+    /// What it keeps until its next reading.
+    pub fn kept_memory(&self) -> KeptMemory {
+        let counters = self.view.as_ref().and_then(|view| view.kept());
+        // While it is at a reading, it keeps what was counted.
+        let reading = match self.view {
+            Some(_) => counters.map(|it| (it.at, it.bytes())),
+            None => self.counted.reading.filter(|_| self.ended.is_none()),
+        };
+        KeptMemory { reading, other: self.call_bytes + self.kept.bytes }
+    }
+
+    /// Drops one of the things that it keeps, and returns whether there was one. `limit` is for
+    /// the note.
+    pub fn free_kept(&mut self, limit: usize) -> bool {
+        if self.kept.drop_first() {
+            return true;
+        }
+        let Some(view) = self.view.as_mut().filter(|it| it.kept().is_some_and(|it| it.bytes() > 0))
+        else {
+            return false;
+        };
+        view.forget(format!(
+            "no rates: the monitors of user {} keep {limit} bytes of earlier readings, the limit \
+             \"kept_bytes\": use the same period for all, or cancel some",
+            self.uid
+        ));
+        true
+    }
+
     /// When its next sample is due.
     pub fn due(&self) -> Option<Ns> {
         let due = if self.wants_early_read { Some(Ns(0)) } else { self.schedule.due() };
@@ -125,9 +174,24 @@ impl Monitor {
 
     /// Takes its view for a reading.
     pub fn take_view(&mut self, now: Ns) -> Option<Box<View>> {
+        self.taken_at = Some(now);
         let early = self.schedule.due().is_none_or(|due| due > now);
         self.is_early_read = std::mem::take(&mut self.wants_early_read) && early;
         self.view.take()
+    }
+
+    /// Notes that its reading waited for the budget of its user.
+    pub fn extend_period(&mut self, now: Ns, budget: &ReadingBudget) {
+        self.is_extended = true;
+        let (Some(every), Some(before)) = (self.every, self.taken_at) else { return };
+        let (share, taken) = (budget.share * 100.0, now.since(before).seconds());
+        let text = format!(
+            "{taken:.3} s since the last sample, not {:.3} s: the monitors of user {} would take \
+             more than their part of the budget of {share} % of this machine",
+            every.seconds(),
+            self.uid
+        );
+        self.view.iter_mut().for_each(|view| view.remark(text.clone()));
     }
 
     /// When to wake for it: a little after `due`, so that others can share the reading.
@@ -155,7 +219,8 @@ impl Monitor {
             return false;
         }
         // An early reading is not a tick.
-        let due = if hurried { now } else { self.schedule.due().unwrap_or(now) };
+        let is_late = !hurried && !std::mem::take(&mut self.is_extended);
+        let due = if is_late { self.schedule.due().unwrap_or(now) } else { now };
         let missed = if hurried { 0 } else { self.schedule.taken(now) };
         // A single sample has no next tick to miss.
         self.missed += self.every.map_or(0, |_| missed);

@@ -9,26 +9,29 @@ impl MonitorEngine {
     /// Requests a reading for the views of all due monitors. One reading at a time: views that
     /// become due meanwhile join the next.
     pub(super) fn start_reading(&mut self, now: Ns, out: &mut Vec<MonitorOutput>) {
-        let first = self.tick_timers.first().into_iter().chain(self.accounts.due()).min();
+        let accounts = self.accounts.due(&self.readings);
+        let first = self.readings.due().into_iter().chain(accounts).min();
         if self.is_reading || first.is_none_or(|at| at > now) {
             return;
         }
         // Views that are due but could wait a little longer share the reading.
-        let soon = self.tick_timers.due_until(Ns(now.0.saturating_add(SLACK.0)));
+        let soon = self.readings.take_due(now, SLACK);
         let mut looks = Vec::with_capacity(soon.len());
-        for key in soon {
+        for (key, ready_at) in soon {
             let due = self.monitors.get_mut(&key).filter(|it| it.due().is_some_and(|at| at <= now));
-            if let Some(view) = due.and_then(|it| it.take_view(now)) {
-                looks.push(ReadRequest { key, consumer: Consumer::View(view), result: None });
-                self.tick_timers.set(key, None);
+            let Some(monitor) = due else { continue };
+            if let Some(budget) =
+                self.readings.budget().filter(|_| Some(ready_at) > monitor.wake_at())
+            {
+                monitor.extend_period(now, budget);
+            }
+            if let Some(view) = monitor.take_view(now) {
+                self.readings.set_tick((monitor.uid, key), None);
+                looks.push(ReadRequest::new(key, Consumer::View(view)));
             }
         }
-        let accounts = self.accounts.take_due(now);
-        looks.extend(accounts.into_iter().map(|(key, view)| ReadRequest {
-            key,
-            consumer: view,
-            result: None,
-        }));
+        let accounts = self.accounts.take_due(now, &self.readings);
+        looks.extend(accounts.into_iter().map(|(key, view)| ReadRequest::new(key, view)));
         self.is_reading = !looks.is_empty();
         out.push(MonitorOutput::Read(looks));
     }
@@ -57,6 +60,8 @@ impl MonitorEngine {
             let view = match look.consumer {
                 Consumer::View(view) => view,
                 Consumer::ChildUsage(consumer) => {
+                    let uid = self.accounts.0.get(&look.key).map(|it| it.uid);
+                    uid.into_iter().for_each(|uid| self.readings.charge((uid, now), look.cost, 0));
                     self.account_read(look.key, (consumer, look.result), now, out);
                     continue;
                 }
@@ -65,6 +70,8 @@ impl MonitorEngine {
             };
             let Some(monitor) = self.monitors.get_mut(&look.key) else { continue };
             monitor.view = Some(view);
+            let bytes = look.result.iter().flatten().map(|it| it.bytes.len()).sum();
+            self.readings.charge((monitor.uid, now), look.cost, bytes);
             let over = match look.result {
                 Some(_) if monitor.cancelled => true,
                 Some(seen) => {

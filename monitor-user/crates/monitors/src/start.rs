@@ -1,6 +1,7 @@
 //! Starts monitors: checks a request against the limits, and makes a monitor of it.
 
 use super::monitor::{KeptEvents, Monitor};
+use super::reading_shares::KeptMemory;
 use super::{Answer, Caller, MonitorEngine, MonitorKey, MonitorOutput};
 use monitor_model::{MonitorRequest, Ns, ProcessField, Refusal, Status};
 use monitor_protocol::{call::Tag, event::EndReason};
@@ -20,6 +21,7 @@ impl MonitorEngine {
         let plan = Plan::from_request(&request)?;
         self.check_intervals(&plan, &request)?;
         self.check_rate(caller, plan.every)?;
+        let call_bytes = self.check_kept(caller, &request)?;
         self.check_group_limit(caller, &plan)?;
         let id = self.choose_name(caller, &request, (now, out))?;
         let every = plan.every;
@@ -31,7 +33,7 @@ impl MonitorEngine {
             uid: caller.uid,
             pid: caller.pid,
             capabilities: plan.capabilities.clone(),
-            schedule: Schedule::new(now, every.unwrap_or(Ns(1)), count),
+            schedule: self.schedule(now, every, count),
             view: Some(Box::new(View::new(plan, caller.visibility))),
             every,
             first: tag,
@@ -46,9 +48,24 @@ impl MonitorEngine {
             wants_early_read: false,
             is_early_read: false,
             kept: KeptEvents { limit: self.limits.kept_events, ..KeptEvents::default() },
+            counted: KeptMemory::default(),
+            call_bytes,
+            taken_at: None,
+            is_extended: false,
         };
         self.insert(monitor);
         Ok(None)
+    }
+
+    /// The ticks of a new monitor: after the first they are those of another monitor of the same
+    /// period, if there is one, because monitors that tick together share their readings.
+    fn schedule(&self, now: Ns, every: Option<Ns>, count: Option<u64>) -> Schedule {
+        let Some(period) = every else { return Schedule::new(now, Ns(1), count) };
+        let same = self.monitors.values().find(|it| it.every == every && it.ended.is_none());
+        match same {
+            Some(other) => Schedule::beside(now, (period, other.schedule.start()), count),
+            None => Schedule::new(now, period, count),
+        }
     }
 
     /// Checks that are independent of the plan: options that do not fit together or are
@@ -103,6 +120,19 @@ impl MonitorEngine {
             ))),
             _ => Ok(()),
         }
+    }
+
+    /// Checks that there is room for what a monitor keeps of its call, and returns its bytes.
+    fn check_kept(&self, caller: &Caller, request: &MonitorRequest) -> Result<usize, Refusal> {
+        let bytes = request.bytes();
+        let (most, uid) = (self.limits.kept_bytes, caller.uid);
+        if self.readings.kept_bytes(uid) + bytes <= most {
+            return Ok(bytes);
+        }
+        Err(Refusal::limit(format!(
+            "the monitors of user {uid} would keep more than {most} bytes, the limit \
+             \"kept_bytes\": cancel some, or attach to those that run without a connection"
+        )))
     }
 
     /// Checks the rate of all monitors of the user together.
@@ -199,7 +229,8 @@ impl MonitorEngine {
     }
 }
 
-fn per_second(every: Ns) -> f64 {
+/// Ticks of this period in a second.
+pub(super) fn per_second(every: Ns) -> f64 {
     1e9 / every.0.max(1) as f64
 }
 

@@ -36,6 +36,11 @@ impl TimerQueue {
         self.order.first().map(|(at, _)| *at)
     }
 
+    /// The keys whose time is not after `to`, as many as these, in the order of their times.
+    pub fn first_until(&self, to: Ns, most: usize) -> impl Iterator<Item = MonitorKey> {
+        self.order.iter().take_while(move |(at, _)| *at <= to).take(most).map(|(_, key)| *key)
+    }
+
     /// The keys whose time is not after `to`, in the order of keys.
     pub fn due_until(&self, to: Ns) -> Vec<MonitorKey> {
         let mut keys: Vec<MonitorKey> =

@@ -16,6 +16,9 @@ pub const INVALID_REQUEST: i32 = -32600;
 /// JSON-RPC 2.0: unknown method.
 pub const METHOD_NOT_FOUND: i32 = -32601;
 
+/// Longest tag: it is kept until the reply.
+const TAG_BYTES: usize = 1024;
+
 /// The tag of a call: a number or a text, which the reply repeats.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged, expecting = "id: a number or a text")]
@@ -129,6 +132,10 @@ impl Call {
         })?;
         let tag = envelope.id;
         let fault = |code, message| Fault { tag: tag.clone(), code, message };
+        if matches!(&tag, Some(Tag::Text(text)) if text.len() > TAG_BYTES) {
+            let message = format!("id: longer than {TAG_BYTES} bytes");
+            return Err(Fault { tag: None, code: INVALID_REQUEST, message });
+        }
         if envelope.jsonrpc.as_deref().is_some_and(|version| version != "2.0") {
             return Err(fault(INVALID_REQUEST, "jsonrpc: only \"2.0\" is supported".into()));
         }

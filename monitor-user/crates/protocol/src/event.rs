@@ -88,6 +88,14 @@ pub struct Event {
     pub sample: Option<Box<RawValue>>,
 }
 
+impl Event {
+    /// Its memory in bytes, nearly.
+    pub fn memory(&self) -> usize {
+        let sample = self.sample.as_ref().map_or(0, |it| it.get().len());
+        size_of::<Self>() + self.id.len() + self.node.len() + sample
+    }
+}
+
 /// An alert: something has not happened in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]

@@ -211,8 +211,14 @@ mod tests {
             sample.dying = dying.to_vec();
             self.exit_log.take_from(&mut sample);
             let (sample, exit_log) = (&sample, &self.exit_log);
-            let reading =
-                Reading { sample, node: None, exit_log, namespaces: &NoNamespaces, shed: &[] };
+            let reading = Reading {
+                sample,
+                node: None,
+                counters: &Default::default(),
+                exit_log,
+                namespaces: &NoNamespaces,
+                shed: &[],
+            };
             self.usage.consume(&reading)
         }
 

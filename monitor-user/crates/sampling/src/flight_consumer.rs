@@ -58,7 +58,7 @@ impl FlightConsumer {
             sample.notes.push(Note::missing(text));
         }
         if let Some((node, notes)) = reading.node {
-            sample.node_stats.clone_from(node);
+            sample.node_stats = node.as_deref().cloned();
             sample.notes.extend_from_slice(notes);
         }
         reading.exit_log.seen(&mut self.cursor, None);

@@ -9,7 +9,8 @@
 //! no thread.
 
 use super::group::{self, Groups};
-use super::{job::JobTable, order::Order, select_rows::RowSelector, session::Session};
+use super::session::{KeptReading, Session};
+use super::{job::JobTable, order::Order, select_rows::RowSelector};
 use monitor_backend::{Backend, Error};
 use monitor_format::{Frame, FrameWriter, Viewport};
 use monitor_model::{Grouped, ProcessField, Rates, ReadSpec, Sample};
@@ -103,6 +104,26 @@ impl FrameBuilder {
     pub fn rate(&mut self, sample: Sample, grouped: Option<Grouped>) -> &Rates {
         self.selector.order = self.order();
         self.session.advance_grouped(sample, grouped)
+    }
+
+    /// The same, since a reading that was kept.
+    pub fn rate_since(
+        &mut self,
+        before: Option<&KeptReading>,
+        sampled: (Sample, Option<Grouped>),
+    ) -> &Rates {
+        // Without rates there is none to sort by.
+        self.selector.order = match before {
+            Some(_) => self.order(),
+            None => self.requested.0.map(Order::without_rates),
+        };
+        self.session.advance_since(before, sampled)
+    }
+
+    /// Frees the last sample and its rows.
+    pub fn free_sample(&mut self) {
+        self.session.free_sample();
+        self.selector.free_rows();
     }
 
     /// Selects and describes the rows of the last sample, and appends the frame. Returns how many

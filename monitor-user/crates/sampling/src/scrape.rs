@@ -148,7 +148,14 @@ mod tests {
             let mut sample = backend.read(scrape.read_spec()).expect("a sample");
             exit_log.take_from(&mut sample);
             let (sample, exit_log, namespaces) = (&sample, &exit_log, &JobIndex::default());
-            let reading = Reading { sample, node: None, exit_log, namespaces, shed: &[] };
+            let reading = Reading {
+                sample,
+                node: None,
+                counters: &Default::default(),
+                exit_log,
+                namespaces,
+                shed: &[],
+            };
             let encoding = Encoding::Text(Dialect::Prometheus);
             scrape.set_format(ScrapeFormat { encoding, service_metrics: Exposition::default() });
             let output = scrape.consume(&reading, &mut backend).expect("the format is set");

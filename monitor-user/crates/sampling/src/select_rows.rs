@@ -62,6 +62,11 @@ impl RowSelector {
         &self.rows
     }
 
+    /// Frees the selected rows.
+    pub fn free_rows(&mut self) {
+        (self.rows, self.keys) = (Vec::new(), Vec::new());
+    }
+
     /// The selected rows, to set their texts.
     pub fn rows_mut(&mut self) -> &mut [Process] {
         &mut self.rows

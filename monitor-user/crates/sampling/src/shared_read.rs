@@ -12,6 +12,8 @@ use monitor_model::{
     Capability, Devices, Node, Note, Ns, Pid, Process, ProcessField, RankTarget, ReadSpec, Refusal,
     Sample, Status,
 };
+use monitor_sys::clock;
+use std::{cell::OnceCell, sync::Arc};
 
 /// Maximum time between two readings of all processes: exit records use memory until then.
 const FULL_READ_INTERVAL: Ns = Ns(10_000_000_000);
@@ -22,6 +24,15 @@ pub struct ReadJob<'a> {
     pub consumer: &'a mut Consumer,
     /// Its output, after the reading.
     pub result: Option<Result<Output, Refusal>>,
+    /// CPU time of its output, and its share of the reading.
+    pub cost: Ns,
+}
+
+impl<'a> ReadJob<'a> {
+    /// A job that has not been read for.
+    pub const fn new(consumer: &'a mut Consumer) -> Self {
+        Self { consumer, result: None, cost: Ns(0) }
+    }
 }
 
 /// Reads for all consumers.
@@ -42,7 +53,7 @@ pub struct SharedReader {
 }
 
 /// A specification of node fields, and what was read for it.
-type NodeRead = (ReadSpec, (Option<Node>, Vec<Note>));
+type NodeRead = (ReadSpec, (Option<Arc<Node>>, Vec<Note>));
 
 impl SharedReader {
     /// A reader with the backend of a node of this number, and notes for every sample.
@@ -148,7 +159,11 @@ impl SharedReader {
             return;
         }
         let mut nodes: Vec<NodeRead> = Vec::new();
+        let began = clock::thread_cpu();
         let read = self.take_sample(jobs, &mut nodes);
+        let counters = OnceCell::new();
+        let mut at = clock::thread_cpu();
+        let shared_cost = Ns(at.since(began).0 / jobs.len() as u64);
         for job in jobs {
             job.result = Some(match &read {
                 Ok(sample) => {
@@ -158,12 +173,15 @@ impl SharedReader {
                         .find(|(it, _)| same_node_spec(it, &spec))
                         .map(|(_, node)| node);
                     let (exit_log, shed) = (&self.exit_log, &*self.shed);
-                    let reading =
-                        Reading { sample, node, exit_log, namespaces: &self.job_index, shed };
+                    let (namespaces, counters) = (&self.job_index, &counters);
+                    let reading = Reading { sample, node, counters, exit_log, namespaces, shed };
                     job.consumer.consume(&reading, &mut *self.backend)
                 }
                 Err(error) => Err(refusal(error)),
             });
+            let done = clock::thread_cpu();
+            job.cost = Ns(shared_cost.0 + done.since(at).0);
+            at = done;
         }
     }
 
@@ -186,7 +204,10 @@ impl SharedReader {
                 continue;
             }
             let mut read = self.backend.read(&spec)?;
-            nodes.push((spec, (read.node_stats.take(), std::mem::take(&mut read.notes))));
+            nodes.push((
+                spec,
+                (read.node_stats.take().map(Arc::new), std::mem::take(&mut read.notes)),
+            ));
             sample.get_or_insert(read);
         }
         let mut sample = match sample {

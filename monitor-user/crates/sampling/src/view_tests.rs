@@ -36,7 +36,14 @@ impl World {
         self.job_index.learn(&mut sample, &want, &mut self.backend);
         self.exit_log.take_from(&mut sample);
         let (sample, exit_log, namespaces) = (&sample, &self.exit_log, &self.job_index);
-        let reading = Reading { sample, node: None, exit_log, namespaces, shed: &[] };
+        let reading = Reading {
+            sample,
+            node: None,
+            counters: &Default::default(),
+            exit_log,
+            namespaces,
+            shed: &[],
+        };
         views.each_mut().map(|view| {
             let output = view.consume(&reading, &mut self.backend).expect("a target exists");
             let json = String::from_utf8(output.bytes).expect("text");

@@ -12,3 +12,4 @@ pub mod metrics;
 pub mod outbox;
 pub mod policy;
 pub mod socket;
+pub mod user_shares;

@@ -1,9 +1,10 @@
 //! Limits of connections to the listeners. A refusal names the limit.
 
+use super::user_shares::ShareLimits;
 use monitor_protocol::LINE_BYTES;
 
 /// Limits of connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConnectionLimits {
     /// Connections of one user.
     pub connections: usize,
@@ -11,6 +12,10 @@ pub struct ConnectionLimits {
     pub all_connections: usize,
     /// Bytes of samples queued for one connection.
     pub queue_bytes: usize,
+    /// Bytes of one user on all its connections: unread replies and samples, unfinished lines.
+    pub user_bytes: usize,
+    /// Share of one processor that calls and requests of one user may take.
+    pub processor: f64,
     /// Longest line of a request or call.
     pub request_bytes: usize,
 }
@@ -21,12 +26,19 @@ impl Default for ConnectionLimits {
             connections: 1024,
             all_connections: 8192,
             queue_bytes: 1 << 20,
+            user_bytes: 16 << 20,
+            processor: 0.1,
             request_bytes: LINE_BYTES,
         }
     }
 }
 
 impl ConnectionLimits {
+    /// The limits of one user on all its connections.
+    pub const fn of_user(&self) -> ShareLimits {
+        ShareLimits { bytes: self.user_bytes, processor: self.processor }
+    }
+
     /// Why a further connection is refused to a user with `own` connections, when all users except
     /// root have `all`; `None` if it is accepted.
     pub fn refuse(&self, uid: u32, own: usize, all: usize) -> Option<String> {

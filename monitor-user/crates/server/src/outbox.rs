@@ -4,11 +4,12 @@
 //! A sample that finds no room is dropped and counted; the next one of its monitor carries the
 //! number of dropped ones.
 
-use super::lock::lock;
+use super::{lock::lock, user_shares::UserShare};
 use bytes::{BufMut, Bytes, BytesMut};
+use monitor_model::Ns;
 use monitor_protocol::event::Event;
 use std::collections::{HashMap, VecDeque};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::Notify;
 
 /// Most bytes that are written to the socket at once.
@@ -20,6 +21,8 @@ pub struct Outbox {
     filled: Notify,
     emptied: Notify,
     limit: usize,
+    /// The user that it counts for, once its connection is accepted.
+    share: OnceLock<Arc<UserShare>>,
 }
 
 #[derive(Default)]
@@ -39,7 +42,28 @@ struct Queue {
 impl Outbox {
     /// An empty queue for `limit` bytes of samples.
     pub fn new(limit: usize) -> Self {
-        Self { queue: Mutex::default(), filled: Notify::new(), emptied: Notify::new(), limit }
+        let (filled, emptied) = (Notify::new(), Notify::new());
+        Self { queue: Mutex::default(), filled, emptied, limit, share: OnceLock::new() }
+    }
+
+    /// Counts what is queued from now on for a user.
+    pub fn count_for(&self, share: Arc<UserShare>) {
+        let queue = lock(&self.queue);
+        if let Ok(()) = self.share.set(Arc::clone(&share)) {
+            share.add(queue.bytes);
+        }
+    }
+
+    /// Charges its user the processor time of a line.
+    pub fn charge(&self, cost: Ns) {
+        if let Some(share) = self.share.get() {
+            share.charge(cost);
+        }
+    }
+
+    /// Whether there is no room for a further sample: of the connection, or of its user.
+    fn is_full(&self, queue: &Queue) -> bool {
+        queue.bytes >= self.limit || self.share.get().is_some_and(|it| it.is_over())
     }
 
     /// Notes a call that will have a reply.
@@ -78,7 +102,7 @@ impl Outbox {
     /// Queues an event, or counts it as dropped if there is no room.
     pub fn event(&self, mut event: Event) {
         let mut queue = lock(&self.queue);
-        if queue.bytes >= self.limit && !event.must_arrive() {
+        if self.is_full(&queue) && !event.must_arrive() {
             queue.dropped_total += 1;
             *queue.dropped.entry(event.id).or_default() += 1 + event.dropped;
             return;
@@ -90,7 +114,7 @@ impl Outbox {
     /// Queues a line that is not a reply, and returns whether there was room.
     pub fn try_push(&self, line: Vec<u8>) -> bool {
         let mut queue = lock(&self.queue);
-        let has_room = queue.bytes < self.limit;
+        let has_room = !self.is_full(&queue);
         if has_room {
             self.put(&mut queue, line);
         } else {
@@ -102,6 +126,9 @@ impl Outbox {
     fn put(&self, queue: &mut Queue, line: Vec<u8>) {
         if !queue.closed {
             queue.bytes += line.len();
+            if let Some(share) = self.share.get() {
+                share.add(line.len());
+            }
             queue.lines.push_back(line.into());
             self.filled.notify_one();
         }
@@ -122,6 +149,9 @@ impl Outbox {
                 let mut queue = lock(&self.queue);
                 if let Some(chunk) = queue.take() {
                     self.emptied.notify_one();
+                    if let Some(share) = self.share.get() {
+                        share.remove(chunk.len());
+                    }
                     return Some(chunk);
                 }
                 if queue.closed {
@@ -153,6 +183,14 @@ impl Outbox {
     /// Samples dropped since the start.
     pub fn dropped(&self) -> u64 {
         lock(&self.queue).dropped_total
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        if let Some(share) = self.share.get() {
+            share.remove(lock(&self.queue).bytes);
+        }
     }
 }
 

@@ -25,6 +25,11 @@ pub fn process_cpu() -> Ns {
     read(ClockId::ProcessCPUTime)
 }
 
+/// CPU time used by this thread.
+pub fn thread_cpu() -> Ns {
+    read(ClockId::ThreadCPUTime)
+}
+
 /// Nanoseconds per tick, the unit of times in `/proc` (`USER_HZ`, 100 on all machines).
 pub fn tick_ns() -> u64 {
     1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)

@@ -67,6 +67,20 @@ impl<F: Category, const N: usize> Default for Row<F, N> {
     }
 }
 
+/// The counters of a row that have rates: a third of its memory, and less.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowCounters {
+    present: u128,
+    values: Box<[u64]>,
+}
+
+impl RowCounters {
+    /// Its memory in bytes.
+    pub const fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val::<[u64]>(&self.values)
+    }
+}
+
 /// A rate and its counter, by index.
 #[derive(Clone, Copy)]
 struct Rate {
@@ -190,6 +204,23 @@ impl<F: Category, const N: usize> Row<F, N> {
             self.slots[rate.at] = value.to_bits();
             self.present |= 1 << rate.at;
         }
+    }
+
+    /// The counters that have rates, without the other slots.
+    pub fn rated_counters(&self) -> RowCounters {
+        let (rates, n_rates) = Self::RATES;
+        let rated = rates[..*n_rates].iter().fold(0, |mask, rate| mask | 1 << rate.of);
+        let present = self.present & rated;
+        let values = (0..N).filter(|at| present & (1 << at) != 0).map(|at| self.slots[at]);
+        RowCounters { present, values: values.collect() }
+    }
+
+    /// A row with these counters only.
+    pub fn from_counters(counters: &RowCounters) -> Self {
+        let mut row = Self { present: counters.present, ..Self::default() };
+        let at = (0..N).filter(|at| counters.present & (1 << at) != 0);
+        at.zip(&counters.values).for_each(|(at, value)| row.slots[at] = *value);
+        row
     }
 
     /// The rates of the category, and their number. Selected at compile time: the list itself is

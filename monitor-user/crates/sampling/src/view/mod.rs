@@ -13,20 +13,25 @@ use super::{
     capability_deps, group::Groups, group::rule::GroupRules, latency_deltas::LatencyDeltas,
     pipeline::FrameBuilder, select_rows::RowSelector, visibility::Visibility,
 };
+use crate::session::KeptReading;
 use monitor_backend::Backend;
 use monitor_format::{Layout, OutputFormat, Paint, Viewport};
+use monitor_model::rates::Counters;
 use monitor_model::{
     Capability, Identity, Latencies, Node, Note, Ns, Pid, Process, ProcessField, ProcessFilter,
     Rates, ReadSpec, Refusal, Sample, Scope,
 };
 use monitor_sys::pidfd::PidFd;
+use std::{cell::OnceCell, sync::Arc};
 
 /// A reading that all consumers share.
 pub struct Reading<'a> {
     /// The living processes, notes and losses.
     pub sample: &'a Sample,
     /// The node's counters as this view needs them, with their notes.
-    pub node: Option<&'a (Option<Node>, Vec<Note>)>,
+    pub node: Option<&'a (Option<Arc<Node>>, Vec<Note>)>,
+    /// The counters of the processes, made for the first consumer that keeps them.
+    pub counters: &'a OnceCell<Arc<Counters>>,
     /// Exited processes and events that some consumer has not seen.
     pub exit_log: &'a ExitLog,
     /// The ranks of parallel jobs.
@@ -71,6 +76,10 @@ pub struct View {
     is_plain: bool,
     /// Whether a process had ended at the last reading.
     ended: bool,
+    /// What it keeps of its last reading, for the rates of the next.
+    kept: Option<KeptReading>,
+    /// Notes on its schedule, for the next sample.
+    remarks: Vec<String>,
 }
 
 impl View {
@@ -85,6 +94,8 @@ impl View {
             cursor: None,
             is_plain: is_plain(&plan),
             ended: false,
+            kept: None,
+            remarks: Vec::new(),
             plan,
             visibility,
         }
@@ -134,6 +145,22 @@ impl View {
         self.targets.open_pidfds(hold);
     }
 
+    /// The counters that it keeps, which all views of that reading share.
+    pub fn kept(&self) -> Option<&Counters> {
+        self.kept.as_ref().map(|it| &*it.counters)
+    }
+
+    /// Keeps nothing of its last reading: the next sample has no rates, and this note.
+    pub fn forget(&mut self, note: String) {
+        self.kept = None;
+        self.remarks.push(note);
+    }
+
+    /// Adds a note to the next sample.
+    pub fn remark(&mut self, note: String) {
+        self.remarks.push(note);
+    }
+
     /// Consumes a reading.
     ///
     /// # Errors
@@ -144,7 +171,9 @@ impl View {
         backend: &mut dyn Backend,
     ) -> Result<Output, Refusal> {
         let sample = self.sample(reading)?;
-        Ok(self.encode(sample, backend))
+        let output = self.encode((sample, reading), backend);
+        self.frames.free_sample();
+        Ok(output)
     }
 
     /// Consumes a reading and returns the rates, for a caller that encodes them itself.
@@ -157,13 +186,13 @@ impl View {
         backend: &mut dyn Backend,
     ) -> Result<&Rates, Refusal> {
         let sample = self.sample(reading)?;
-        Ok(self.advance(sample, backend).0)
+        Ok(self.advance((sample, reading), backend).0)
     }
 
     /// Advances groups and rates; returns the rates and the number of groups that matched.
     fn advance(
         &mut self,
-        mut sample: Sample,
+        (mut sample, reading): (Sample, &Reading<'_>),
         backend: &mut dyn Backend,
     ) -> (&Rates, Option<usize>) {
         if self.frames.needs_all_texts() {
@@ -173,12 +202,25 @@ impl View {
             backend.describe(&mut sample.processes, &texts);
         }
         let (grouped, matched) = self.frames.group(&mut sample, ROOM).unzip();
-        (self.frames.rate(sample, grouped), matched)
+        let before = self.keep(reading);
+        (self.frames.rate_since(before.as_ref(), (sample, grouped)), matched)
+    }
+
+    /// Keeps what the rates of the next reading need, and returns what was kept before.
+    fn keep(&mut self, reading: &Reading<'_>) -> Option<KeptReading> {
+        let needs_processes = self.plan.read_spec.processes && self.plan.grouping.is_none();
+        let counters = || Arc::new(Counters::from_sample(reading.sample));
+        let counters = match needs_processes {
+            true => Arc::clone(reading.counters.get_or_init(counters)),
+            false => Arc::new(Counters::at(reading.sample.at.boot)),
+        };
+        let node = reading.node.and_then(|it| it.0.clone());
+        self.kept.replace(KeptReading { counters, node })
     }
 
     /// Computes the rates, selects the rows and encodes them.
-    fn encode(&mut self, sample: Sample, backend: &mut dyn Backend) -> Output {
-        let (_, groups) = self.advance(sample, backend);
+    fn encode(&mut self, sampled: (Sample, &Reading<'_>), backend: &mut dyn Backend) -> Output {
+        let (_, groups) = self.advance(sampled, backend);
         let mut json = Vec::new();
         let spec = &self.plan.read_spec;
         let matched = self.frames.write((backend, spec), (groups, ROOM), &mut json);

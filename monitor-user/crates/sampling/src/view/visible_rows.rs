@@ -29,13 +29,14 @@ impl View {
             ..Sample::default()
         };
         if let Some((node, notes)) = reading.node {
-            sample.node_stats.clone_from(node);
+            sample.node_stats = node.as_deref().cloned();
             sample.notes.extend_from_slice(notes);
         }
         sample.notes.extend(reading.shed.iter().map(|(capability, text)| {
             let partial = self.plan.capabilities.contains(capability);
             Note { text: text.clone(), partial }
         }));
+        sample.notes.extend(self.remarks.drain(..).map(Note::remark));
         if sample.backend == BackendKind::Procfs {
             sample.notes.extend(missing_capabilities(&self.plan.capabilities));
         }

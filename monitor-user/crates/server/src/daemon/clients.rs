@@ -3,23 +3,29 @@
 //! In: streams and lines. Out: inputs for the engines; lines into outboxes. Knows no monitors.
 
 use super::request_thread::Viewer;
-use crate::line::{Arrival, Line, is_request, serve_lines};
+use crate::line::{Arrival, Line, LineConn, is_request, serve_lines};
 use crate::policy::{Class, Peer, Policy};
-use crate::{limits::ConnectionLimits, outbox::Outbox};
+use crate::{limits::ConnectionLimits, outbox::Outbox, user_shares::UserShares};
 use monitor_event::right::{ControlGrant, SessionId, Tool};
-use monitor_model::{Refusal, Status};
+use monitor_model::{Ns, Refusal, Status};
 use monitor_monitors::{Caller, MonitorInput};
 use monitor_protocol::call::{Call, Fault, Tag};
 use monitor_protocol::{Conn, event::Event, reply};
 use monitor_sampling::visibility::Visibility;
 use monitor_sys::peer;
+use rustix::net::sockopt;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::{io::Write, os::fd::AsFd, sync::Arc, time::Duration};
-use tokio::{net::UnixStream, sync::mpsc::Sender, task::JoinSet, time::timeout};
+use tokio::{net::UnixStream, sync::Notify, sync::mpsc::Sender, task::JoinSet, time::timeout};
 
 /// How long a client that does not read can delay the end of the daemon.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Connections of a user with a send buffer of the usual size.
+const ROOMY_CONNECTIONS: usize = 32;
+/// Bytes in the send buffers of its further ones; the kernel doubles it.
+const SMALL_SEND_BUFFER: usize = 16 << 10;
 
 /// Faults of one connection that are logged one by one.
 const LOGGED_FAULTS: u64 = 64;
@@ -32,6 +38,8 @@ pub struct Clients {
     arrivals: Sender<Arrival>,
     limits: ConnectionLimits,
     policy: Policy,
+    /// What each user holds on its connections.
+    shares: UserShares,
     /// The number of this node.
     node: u32,
     /// Refused calls and connections, by kind.
@@ -75,6 +83,7 @@ impl Clients {
             next: 0,
             tasks: JoinSet::new(),
             arrivals,
+            shares: UserShares::new(limits.of_user()),
             limits,
             policy,
             node,
@@ -86,11 +95,12 @@ impl Clients {
     /// Sets limits and policy for connections that are opened from now on.
     pub fn set_policy(&mut self, limits: ConnectionLimits, policy: Policy) {
         (self.limits, self.policy) = (limits, policy);
+        self.shares.set_limits(limits.of_user());
     }
 
     /// Accepts a connection, unless its user lacks the right or has too many connections.
     pub fn open(&mut self, stream: UnixStream) -> Option<MonitorInput> {
-        while self.tasks.try_join_next().is_some() {}
+        self.reap();
         // Without credentials, the peer has disconnected already.
         let peer = peer_of(&stream)?;
         let (uid, conn) = (peer.uid, self.next);
@@ -105,8 +115,14 @@ impl Clients {
             return None;
         }
         let outbox = Arc::new(Outbox::new(self.limits.queue_bytes));
-        let limited_outbox = (Arc::clone(&outbox), self.limits.request_bytes);
-        self.tasks.spawn(serve_lines(conn, stream, limited_outbox, self.arrivals.clone()));
+        if self.count_of(uid) >= ROOMY_CONNECTIONS {
+            // The kernel holds what is written and not read: a second outbox of each connection.
+            let _ = sockopt::set_socket_send_buffer_size(&stream, SMALL_SEND_BUFFER);
+        }
+        let share = self.shares.share(uid);
+        let request_bytes = self.limits.request_bytes;
+        let end = LineConn { conn, outbox: Arc::clone(&outbox), share, request_bytes };
+        self.tasks.spawn(serve_lines(end, stream.into_split(), self.arrivals.clone()));
         let visibility = self.policy.visibility(&peer);
         let control = self.policy.control_grant(&peer);
         Some(self.insert(conn, &peer, (visibility, control), outbox))
@@ -135,6 +151,7 @@ impl Clients {
         outbox: Arc<Outbox>,
     ) -> MonitorInput {
         let &Peer { uid, gid, pid, .. } = peer;
+        outbox.count_for(self.shares.share(uid));
         let session = SessionId { entry: self.node, conn };
         let tool = Tool { session, uid, gid, pid, visibility, control };
         let client = Client { outbox, tool, sends_requests: false, makes_calls: false, faults: 0 };
@@ -153,8 +170,32 @@ impl Clients {
     /// Why a further connection of a user is refused.
     fn over_limit(&self, uid: u32) -> Option<String> {
         let others = self.all.values().filter(|it| it.tool.uid != 0).count();
-        let own = self.all.values().filter(|it| it.tool.uid == uid).count();
-        self.limits.refuse(uid, own, others)
+        self.limits.refuse(uid, self.count_of(uid), others)
+    }
+
+    /// Connections of a user.
+    fn count_of(&self, uid: u32) -> usize {
+        self.all.values().filter(|it| it.tool.uid == uid).count()
+    }
+
+    /// Charges the user of a connection the processor time of a line.
+    pub fn charge(&self, conn: Conn, cost: Ns) {
+        self.with_outbox(conn, |outbox| outbox.charge(cost));
+    }
+
+    /// Forgets the tasks of closed connections.
+    pub fn reap(&mut self) {
+        while self.tasks.try_join_next().is_some() {}
+    }
+
+    /// The users with more unread bytes than they may have.
+    pub fn over_share(&self) -> impl Iterator<Item = u32> {
+        self.shares.over()
+    }
+
+    /// Notified when a user has read enough.
+    pub fn share_freed(&self) -> Arc<Notify> {
+        self.shares.freed()
     }
 
     /// Handles a line of a connection, or its end.
@@ -205,6 +246,9 @@ impl Clients {
     fn closed(&mut self, conn: Conn) -> Vec<ClientInput> {
         let Some(client) = self.all.remove(&conn) else { return Vec::new() };
         self.dropped += client.outbox.dropped();
+        for (kind, n) in self.shares.share(client.tool.uid).take_refused() {
+            *self.refused.entry(kind).or_default() += n;
+        }
         let session = client.sends_requests.then_some(ClientInput::Closed(conn));
         session.into_iter().chain([ClientInput::Input(MonitorInput::Closed(conn))]).collect()
     }

@@ -6,13 +6,16 @@
 use super::config::{FlightConfig, LoadedConfig};
 use super::sampler::{SamplerJob, SamplerResult};
 use super::systemd::{self, WatchdogTick};
-use super::{DaemonLoop, reload, with_file_owner};
+use super::{DaemonLoop, reload, self_usage, with_file_owner};
 use crate::policy::Policy;
 use monitor_model::{Capability, Ns, Refusal, Scope};
 use monitor_monitors::MonitorInput;
 use monitor_protocol::{Conn, call::Tag, status::DaemonStatus};
 use monitor_sampling::{budget, capability_deps};
 use std::{collections::BTreeMap, sync::Arc, sync::atomic::Ordering};
+
+/// Calls of one connection that may wait for the same doctor report.
+const WAITING_REPORTS: usize = 8;
 
 impl DaemonLoop {
     pub(super) fn sampler_result(&mut self, result: SamplerResult) -> Option<MonitorInput> {
@@ -43,6 +46,7 @@ impl DaemonLoop {
 
     pub(super) fn watchdog_tick(&mut self, tick: WatchdogTick) -> Option<MonitorInput> {
         if let WatchdogTick::ReadUsage { count_run_time } = tick {
+            self.heap.schedule();
             self.send_job(SamplerJob::ReadUsage { count_run_time });
         }
         None
@@ -52,6 +56,10 @@ impl DaemonLoop {
     pub(super) fn doctor(&mut self, to: Conn, tag: Tag) {
         if self.waiting_for_doctor.is_empty() {
             self.send_job(SamplerJob::Doctor);
+        }
+        if self.waiting_for_doctor.iter().filter(|it| it.0 == to).count() >= WAITING_REPORTS {
+            let why = format!("{WAITING_REPORTS} calls of this connection wait for a report");
+            return self.clients.reply(to, &tag, Err::<(), _>(Refusal::limit(why)));
         }
         self.waiting_for_doctor.push((to, tag));
     }
@@ -119,6 +127,7 @@ impl DaemonLoop {
         self.clients.set_policy(config.connections, policy);
         self.configure_flight(config.flight);
         self.usage.set_limits(config.budget);
+        self.cluster.set_budget(self_usage::reading_budget(&config.budget));
         self.request_thread.configure(config.diag.clone());
         // The same metrics keep their consumer, so that their counters go on.
         if *self.exposed != config.exposed {

@@ -16,9 +16,17 @@ impl DaemonLoop {
         if let (MonitorInput::Called { .. }, Some(bus)) = (&input, &self.bus) {
             self.cluster.set_nodes(bus.others());
         }
+        let caller = match &input {
+            MonitorInput::Called { from, .. } => Some((*from, clock::thread_cpu())),
+            _ => None,
+        };
         let now = self.now();
+        self.cluster.set_unread(self.clients.over_share());
         let outputs = self.cluster.input(now, input);
         self.dispatch(outputs);
+        if let Some((conn, began)) = caller {
+            self.charge(conn, began);
+        }
     }
 
     /// The boot time now. Sets both clocks of the cluster, because the realtime clock may jump.

@@ -48,7 +48,7 @@ impl FlightRecorder {
     /// Reads a sample and keeps it.
     pub fn record(&mut self, reader: &mut SharedReader, now: Ns) {
         self.due = Ns(now.0.saturating_add(self.config.every.0));
-        reader.read_for_all(&mut [ReadJob { consumer: &mut self.consumer, result: None }]);
+        reader.read_for_all(&mut [ReadJob::new(&mut self.consumer)]);
         let Consumer::FlightRecorder(flight) = &mut self.consumer else { return };
         let Some(sample) = flight.take_sample() else { return };
         if let Err(error) = self.flight.push(&sample) {

@@ -37,7 +37,9 @@ impl DaemonLoop {
                 let _ = reply.send(connected);
                 None
             }
-            DaemonRequest::Call { conn, line } => self.client_arrival(Arrival::Line(conn, line)),
+            DaemonRequest::Call { conn, line } => {
+                self.client_arrival(Arrival::Line(conn, line.into()))
+            }
             DaemonRequest::Disconnect { conn } => self.client_arrival(Arrival::Closed(conn)),
         }
     }

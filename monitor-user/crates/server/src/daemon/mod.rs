@@ -34,21 +34,22 @@ use loopback::LoopbackSessions;
 use monitor_backend::Backend;
 use monitor_cluster::bus::{Bus, BusMessage};
 use monitor_cluster::{Cluster, scope::Node};
-use monitor_model::{Capability, Note};
+use monitor_model::{Capability, Note, Ns};
 use monitor_monitors::{MonitorEngine, MonitorInput, UserLimits};
 use monitor_platform::linux::recorder::ServiceConfig;
 use monitor_protocol::{Conn, call::Tag};
 use monitor_sampling::scrape::ScrapeConfig;
 use monitor_services::context::ClusterMember;
-use monitor_sys::fsuid;
+use monitor_sys::{clock, fsuid};
 use request_thread::{Outgoing, PlatformLinks, RequestThread};
 use sampler::{Sampler, SamplerResult};
-use self_usage::SelfUsage;
+use self_usage::{HeapTrim, SelfUsage};
 use std::{path::Path, sync::Arc, sync::atomic::AtomicBool, time::Duration};
 use systemd::{Watchdog, WatchdogTick};
-use timer::Timer;
+use timer::{Timer, sleep_until};
 use tokio::net::UnixStream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 
 /// Lines that may wait for the loop; when the queue is full, connections are not read.
@@ -95,6 +96,9 @@ struct DaemonLoop {
     cluster: Cluster,
     bus: Option<Box<dyn Bus>>,
     clients: Clients,
+    /// Notified when a user has read what kept its monitors from being read.
+    share_freed: Arc<Notify>,
+    heap: HeapTrim,
     request_thread: RequestThread,
     /// Messages of the request thread to other nodes.
     outgoing_messages: UnboundedReceiver<Outgoing>,
@@ -167,13 +171,15 @@ impl DaemonLoop {
         let links = PlatformLinks { service, monitors };
         let (outgoing, outgoing_messages) = unbounded_channel();
         let (sender, arrivals) = channel(ARRIVALS);
+        let mut engine = MonitorEngine::new(name, with_file_owner(limits));
+        engine.set_budget(self_usage::reading_budget(&budget));
+        let clients = Clients::new(connections, policy, own.node.0, sender);
         Ok(Self {
-            cluster: Cluster::single_node(
-                MonitorEngine::new(name, with_file_owner(limits)),
-                settings.node.clone(),
-            ),
+            cluster: Cluster::single_node(engine, settings.node.clone()),
+            share_freed: clients.share_freed(),
+            heap: HeapTrim::default(),
             bus: settings.bus.take(),
-            clients: Clients::new(connections, policy, own.node.0, sender),
+            clients,
             request_thread: RequestThread::start(own, (settings.opener, links), outgoing)?,
             loopback,
             flight_enabled,
@@ -235,6 +241,12 @@ impl DaemonLoop {
             _ = self.hangup.recv() => LoopEvent::Hangup,
             Some(result) = self.sampler.results.recv() => LoopEvent::Sampler(result),
             stat = self.files.next_result() => LoopEvent::Input(Some(stat)),
+            () = self.share_freed.notified() => LoopEvent::Input(Some(MonitorInput::Tick)),
+            () = sleep_until(self.heap.due()) => {
+                self.clients.reap();
+                self.heap.trim();
+                LoopEvent::Input(None)
+            }
             () = self.timer.until(due) => LoopEvent::Input(Some(MonitorInput::Tick)),
             tick = self.watchdog.tick() => LoopEvent::Watchdog(tick),
             Some((to, message)) = self.outgoing_messages.recv() => {
@@ -260,7 +272,13 @@ impl DaemonLoop {
 impl DaemonLoop {
     /// Passes a call to the monitor engine and a request to the request thread.
     fn client_arrival(&mut self, arrival: Arrival) -> Option<MonitorInput> {
-        let mut input = None;
+        if matches!(arrival, Arrival::Closed(_)) {
+            self.heap.schedule();
+        }
+        let (mut input, mut conn) = (None, None);
+        if let Arrival::Line(from, _) = &arrival {
+            conn = Some((*from, clock::thread_cpu()));
+        }
         for client_input in self.clients.receive(arrival) {
             match client_input {
                 ClientInput::Input(call) => input = Some(call),
@@ -276,7 +294,16 @@ impl DaemonLoop {
                 }
             }
         }
+        if let Some((conn, began)) = conn {
+            self.charge(conn, began);
+        }
         input
+    }
+
+    /// Charges the user of a connection what the daemon has done since then. To read a line and to
+    /// write its reply costs as much again.
+    fn charge(&self, conn: Conn, began: Ns) {
+        self.clients.charge(conn, Ns(clock::thread_cpu().since(began).0 * 2));
     }
 }
 

@@ -223,7 +223,11 @@ impl RequestLoop {
                 if self.queue_room.bytes.fetch_sub(line.len(), Ordering::Relaxed) >= QUEUE_BYTES {
                     self.queue_room.freed.notify_one();
                 }
+                let began = clock::thread_cpu();
                 self.input(EngineInput::ClientLine(conn, line.to_vec()));
+                if let Some(outbox) = self.outboxes.get(&conn) {
+                    outbox.charge(clock::thread_cpu().since(began));
+                }
             }
             RequestJob::Closed(conn) => self.session_closed(conn),
             RequestJob::Rules(viewer, tag) => self.reply_rules(&viewer, &tag),

@@ -275,7 +275,7 @@ impl SamplerThread {
         };
         scrape.set_format(ScrapeFormat { encoding: job.encoding, service_metrics: own });
         let mut consumer = Consumer::Scrape(scrape);
-        let mut jobs = [ReadJob { consumer: &mut consumer, result: None }];
+        let mut jobs = [ReadJob::new(&mut consumer)];
         self.reader.read_for_all(&mut jobs);
         let [read] = jobs;
         let output = read.result;

@@ -4,10 +4,16 @@
 //! for the budget, numbers for `status`. This measures; the budget decides.
 
 use monitor_model::{Capability, Histogram, Ns, Percentiles, Probe};
+use monitor_monitors::ReadingBudget;
 use monitor_protocol::status::{self, DaemonStatus};
 use monitor_sampling::budget::{Budget, BudgetChange, BudgetLimits, BudgetUsage};
-use monitor_sys::{clock, memory};
+use monitor_sys::{clock, fsuid, memory};
 use std::collections::BTreeMap;
+
+/// How long after a client has left freed memory is returned.
+const TRIM_DELAY: Ns = Ns(2_000_000_000);
+/// How many bytes the daemon has grown then.
+const TRIM_DELTA: u64 = 1 << 20;
 
 /// The daemon's usage since its start, and in the current window.
 pub struct SelfUsage {
@@ -144,6 +150,47 @@ impl SelfUsage {
                 shed: self.budget.shed().map(|it| it.name().into()).collect(),
             },
             ..DaemonStatus::default()
+        }
+    }
+}
+
+/// What of the budget is for readings that users ask for: all of it.
+pub fn reading_budget(limits: &BudgetLimits) -> ReadingBudget {
+    let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    ReadingBudget {
+        share: limits.share,
+        per_second: Ns((limits.share * f64::from(processors) * 1e9) as u64),
+        window: limits.window,
+        own_uid: fsuid::effective_uid(),
+    }
+}
+
+/// When freed memory is returned to the kernel: a while after clients have left.
+#[derive(Default)]
+pub struct HeapTrim {
+    due: Option<Ns>,
+    /// Resident memory after the last time.
+    resident: u64,
+}
+
+impl HeapTrim {
+    /// Checks in a while.
+    pub fn schedule(&mut self) {
+        self.due.get_or_insert(Ns(clock::boot().0 + TRIM_DELAY.0));
+    }
+
+    /// When to check.
+    pub const fn due(&self) -> Option<Ns> {
+        self.due
+    }
+
+    /// Returns freed memory, if the process has grown since the last time.
+    pub fn trim(&mut self) {
+        self.due = None;
+        let resident = || memory::resident_bytes().unwrap_or(0);
+        if resident() > self.resident + TRIM_DELTA {
+            memory::trim_heap();
+            self.resident = resident();
         }
     }
 }

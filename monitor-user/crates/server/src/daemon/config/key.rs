@@ -110,6 +110,13 @@ pub const KEYS: &[ConfigKey] = &[
             |it| it.limits.samples_per_second.to_string(),
         ),
     ),
+    key(
+        ["limits", "checks_per_second", "checks per second of all watches of one user"],
+        Other(
+            |it, value| value::count(value).map(|n| it.limits.checks_per_second = n as u64),
+            |it| it.limits.checks_per_second.to_string(),
+        ),
+    ),
     key(["limits", "lease", "longest lease"], Duration(|it| &mut it.limits.lease_ns)),
     key(
         ["limits", "groups", "monitors of one user that group processes"],
@@ -124,6 +131,10 @@ pub const KEYS: &[ConfigKey] = &[
         Count(|it| &mut it.limits.kept_events),
     ),
     key(
+        ["limits", "kept_bytes", "bytes that monitors of one user keep between their samples"],
+        Size(|it| &mut it.limits.kept_bytes),
+    ),
+    key(
         ["limits", "connections", "connections of one user"],
         Count(|it| &mut it.connections.connections),
     ),
@@ -134,6 +145,17 @@ pub const KEYS: &[ConfigKey] = &[
     key(
         ["limits", "queue_bytes", "bytes of samples queued for one connection"],
         Size(|it| &mut it.connections.queue_bytes),
+    ),
+    key(
+        ["limits", "user_bytes", "unread bytes on all connections of one user"],
+        Size(|it| &mut it.connections.user_bytes),
+    ),
+    key(
+        ["limits", "processor", "share of one processor for calls and requests of one user"],
+        Other(
+            |it, value| value::share(value).map(|share| it.connections.processor = share),
+            |it| format!("\"{}%\"", it.connections.processor * 100.0),
+        ),
     ),
     key(
         ["limits", "request_bytes", "longest line of a request or call"],
