@@ -11,6 +11,7 @@ use super::plan::Plan;
 use monitor_format::{Frame, FrameWriter, OutputFormat, Paint, Viewport, human, pmix_text};
 use monitor_model::sample::Note;
 use monitor_protocol::event::Event;
+use monitor_protocol::terminal::write_json;
 use serde::Deserialize;
 use std::collections::HashSet;
 
@@ -85,13 +86,14 @@ impl EventWriter {
         let mut of_sample = Vec::new();
         match &mut self.mode {
             OutputMode::Event => {
-                serde_json::to_writer(&mut self.frame, event).map_err(Failure::failed)?;
+                write_json(&mut self.frame, event).map_err(Failure::failed)?;
                 self.frame.push(b'\n');
             }
             OutputMode::Sample => {
-                let sample = event.sample.as_ref().map(|it| it.get().as_bytes());
-                self.frame.extend_from_slice(sample.unwrap_or_default());
-                self.frame.extend(sample.map(|_| b'\n'));
+                if let Some(sample) = &event.sample {
+                    write_json(&mut self.frame, sample).map_err(Failure::failed)?;
+                    self.frame.push(b'\n');
+                }
                 of_sample = event.notes.iter().map(|it| Note::remark(it.as_str())).collect();
             }
             OutputMode::Format(_) | OutputMode::Table(_) => self.rows(event, room)?,

@@ -5,7 +5,8 @@
 
 use super::exit::{Exit, Failure};
 use super::replace::{self, replace};
-use monitor_format::{Paint, Viewport};
+use monitor_format::{Paint, Viewport, human};
+use monitor_protocol::terminal::json_text;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Seek, Write};
@@ -221,7 +222,7 @@ pub fn print(text: &[u8]) -> Result<Exit, Failure> {
 
 /// Formats a value as one line of JSON.
 pub fn json(value: &impl Serialize) -> Result<String, Failure> {
-    serde_json::to_string(value).map(|text| text + "\n").map_err(Failure::failed)
+    json_text(value).map(|text| text + "\n").map_err(Failure::failed)
 }
 
 /// Prints a value as JSON, or as the text that `table` makes.
@@ -239,9 +240,9 @@ pub fn print_to_stderr(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Prints a message line to standard error. A closed standard error is ignored.
+/// Prints a message line to standard error, with the control characters of names escaped. A closed standard error is ignored.
 pub fn notice(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "monitor: {line}");
+    let _ = writeln!(std::io::stderr().lock(), "monitor: {}", human::escaped_text(line));
 }
 
 #[cfg(test)]

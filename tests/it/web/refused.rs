@@ -117,6 +117,23 @@ fn a_head_without_end_is_refused() {
 }
 
 #[test]
+fn a_head_has_at_most_32_kib() {
+    let web = Web::with("");
+    let status = |bytes: usize| {
+        let start = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: ";
+        let filler = "x".repeat(bytes - start.len() - 4);
+        let mut stream = web.connect();
+        stream.write_all(format!("{start}{filler}\r\n\r\n").as_bytes()).unwrap();
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        Answer::parse(&all).status
+    };
+    let limit = 32 << 10;
+    assert_eq!((status(limit - 1), status(limit), status(limit + 1)), (200, 200, 431));
+    assert_eq!(status(limit + 20_000), 431);
+}
+
+#[test]
 fn thousands_of_silent_connections_keep_no_client_out() {
     let web = Web::with("connections = 64\n");
     let before = web.served.resident_bytes();

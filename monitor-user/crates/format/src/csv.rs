@@ -1,6 +1,7 @@
 //! CSV (RFC 4180): a header, then one line per process, thread, disk, interface, node or group.
 //!
-//! The first column is the time of the sample. An absent field is empty. CSV has no notes; the
+//! The first column is the time of the sample. An absent field is empty.
+//! Control characters in names are escaped, because a terminal may show them. CSV has no notes; the
 //! commands print them to standard error. Scope `all` has rows of several kinds and is refused
 //! by the caller.
 
@@ -47,9 +48,11 @@ struct Lines<'w> {
 impl RowSink for Lines<'_> {
     fn cell(&mut self, value: Option<FieldValue<'_>>) {
         self.cell.clear();
-        if let Some(value) = value.and_then(human::rounded_value) {
+        match value.and_then(human::rounded_value) {
+            Some(FieldValue::Text(text)) => human::escaped(text, &mut self.cell),
             // Writing to a `String` cannot fail.
-            let _ = write!(self.cell, "{value}");
+            Some(value) => write!(self.cell, "{value}").unwrap_or_default(),
+            None => {}
         }
         self.out.write_field(&self.cell).expect(FITS);
     }

@@ -3,6 +3,7 @@
 //! Every quantity fits five characters. Other formats print exact values.
 
 use monitor_model::{Field, FieldValue, Ns, Unit};
+use monitor_protocol::terminal::is_active;
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
@@ -79,9 +80,7 @@ fn two_units(count: f64, (size, large, small): (u64, &str, &str), out: &mut Stri
 /// Appends a text. Control characters and changes of writing direction are escaped.
 pub fn escaped(text: &str, out: &mut String) {
     for letter in text.chars() {
-        let turns = matches!(letter, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2066}'..='\u{2069}' | '\u{feff}');
-        if letter.is_control() || turns {
+        if is_active(letter) {
             out.extend(letter.escape_default());
         } else {
             out.push(letter);

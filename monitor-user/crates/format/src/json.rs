@@ -7,7 +7,7 @@
 use super::object::{GroupHead, GroupSums, Object};
 use super::{Frame, FrameWriter, Layout, events, human};
 use monitor_model::{BlockField, Category, Group, GroupField, Latencies, Node, Ns, ProcessField};
-use monitor_protocol::signal::EventObject;
+use monitor_protocol::{signal::EventObject, terminal::write_json};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl Json {
 
 impl FrameWriter for Json {
     fn write(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) {
-        serde_json::to_writer(&mut *out, &SampleObject { frame, layout: &self.layout })
+        write_json(&mut *out, &SampleObject { frame, layout: &self.layout })
             .expect("names are strings and a vector takes every byte");
         out.push(b'\n');
     }

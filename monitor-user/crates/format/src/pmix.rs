@@ -34,7 +34,7 @@ impl FrameWriter for Pmix {
         if let Some(node) = &sample.node_stats {
             self.node(node, sample, &mut all);
         }
-        serde_json::to_writer(&mut *out, &all)
+        monitor_protocol::terminal::write_json(&mut *out, &all)
             .expect("keys are strings and a vector takes every byte");
         out.push(b'\n');
     }

@@ -8,6 +8,7 @@ use monitor_model::{
     Identity, NetField, Node, NodeField, Note, Ns, Pid, Process, ProcessField, ProcessTexts,
     ProgramLoss, Rates, Sample, rates, sample,
 };
+use monitor_protocol::terminal::is_active;
 use std::path::Path;
 
 const ROOM: Viewport = Viewport { columns: 80, lines: None };
@@ -115,7 +116,10 @@ fn print_groups(form: OutputFormat) -> String {
         interval: Some(Ns(1_000_000_000)),
         groups: Some(Grouped {
             by: GroupBy::Job,
-            groups: vec![group("slurm:7", 2, 5_000_000_000), group("a \"b\",\n\u{1b}", 0, 7)],
+            groups: vec![
+                group("slurm:7", 2, 5_000_000_000),
+                group("a \"b\",\n\u{1b}\u{9b}\u{7f}\u{202e}", 0, 7),
+            ],
             finished: vec![group("pbs:1.server", 0, 1_000_000_000)],
         }),
     };
@@ -127,6 +131,8 @@ fn print_groups(form: OutputFormat) -> String {
 
 #[track_caller]
 fn check(got: &str, name: &str) {
+    let raw = got.chars().find(|&it| it != '\n' && is_active(it));
+    assert_eq!(raw, None, "{name} may be shown in a terminal");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/golden").join(name);
     if std::env::var_os("MONITOR_BLESS").is_some() {
         std::fs::write(&path, got).expect("the golden folder exists");

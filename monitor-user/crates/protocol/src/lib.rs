@@ -15,6 +15,7 @@ pub mod params;
 pub mod reply;
 pub mod signal;
 pub mod status;
+pub mod terminal;
 
 /// Maximum length of a line, without its end.
 pub const LINE_BYTES: usize = 1 << 20;

@@ -31,7 +31,8 @@ pub struct BlockLimits {
 
 impl Default for BlockLimits {
     fn default() -> Self {
-        Self { min_samples: 60, max_samples: 600, span: Ns(59_500_000_000), bytes: 16 << 20 }
+        // A damaged bit costs a block, so a minute of many samples is more than one.
+        Self { min_samples: 60, max_samples: 60, span: Ns(59_500_000_000), bytes: 16 << 20 }
     }
 }
 
@@ -116,14 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_full_after_a_minute_or_too_many_bytes() {
+    fn a_block_is_full_after_sixty_samples_or_too_many_bytes() {
         let mut open = OpenBlock::new(BlockLimits::default(), Streams::new(1));
         let nothing = Streams::new(1);
-        for second in 0..60 {
+        for second in 0..59 {
             open.push(second, at(second), &nothing);
             assert!(!open.is_full(), "after {second} s");
         }
-        open.push(60, at(60), &nothing);
+        open.push(59, at(59), &nothing);
         assert!(open.is_full());
         open.clear();
         let mut much = Streams::new(1);

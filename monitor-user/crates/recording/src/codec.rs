@@ -3,12 +3,14 @@
 //! In: a sample. Out: its differences to the previous one. The first sample after `reset` is
 //! encoded in full, so that decoding can start there.
 
-use super::delta::{HEAD_STREAMS, MaskTable, decode, encode};
+use super::budget::{Budget, TABLE_BYTES};
+use super::delta::{HEAD_STREAMS, MaskTable, TableInput, decode, encode};
 use super::schema::{ColumnMap, TableSchema};
 use super::stream::{Inputs, Streams};
 use super::strings::{StringTable, StringWriter};
-use super::table::{CELL_BYTES, ColumnTable};
-use super::{Error, error::Malformed, tables, varint};
+use super::table::ColumnTable;
+use super::tables::{self, TableView};
+use super::{Error, error::Malformed, varint};
 use monitor_model::{Instant, Sample};
 
 /// Stream with the number of new strings.
@@ -71,9 +73,9 @@ impl Encoder {
     pub fn encode(&mut self, sample: &Sample) -> Result<&Streams, Error> {
         let known_strings = self.strings.count();
         tables::write(sample, &mut self.strings, &mut self.now);
-        let largest = self.now.iter().map(|it| it.memory_for(it.len())).max().unwrap_or(0);
-        if largest > CELL_BYTES {
-            return Err(Error::TooLarge { bytes: largest });
+        let bytes = self.now.iter().map(ColumnTable::memory).sum();
+        if bytes > TABLE_BYTES {
+            return Err(Error::TooLarge { bytes });
         }
         self.piece.clear();
         let new = self.strings.count() - known_strings;
@@ -93,28 +95,37 @@ impl Encoder {
 pub struct Decoder {
     map: ColumnMap,
     strings: StringTable,
-    tables: Vec<ColumnTable>,
-    scratch: Vec<ColumnTable>,
-    masks: Vec<MaskTable>,
-    bases: Vec<usize>,
+    tables: Vec<DecodedTable>,
+    /// The table before a change, to reuse its memory.
+    scratch: ColumnTable,
     streams: usize,
+    budget: Budget,
+}
+
+/// A table of a recording.
+struct DecodedTable {
+    rows: ColumnTable,
+    masks: MaskTable,
+    base: usize,
+    /// Whether it is a table of the current schema; others are not decoded.
+    is_known: bool,
 }
 
 impl Decoder {
     /// Decodes recordings with these tables; `None` if the schema exceeds the limits.
     pub fn new(shapes: &[TableSchema]) -> Option<Self> {
         let map = ColumnMap::new(shapes)?;
-        let tables: Vec<_> = shapes.iter().map(|it| ColumnTable::new(it.columns.len())).collect();
-        let (bases, streams) = stream_bases(tables.iter().map(ColumnTable::width));
-        Some(Self {
-            map,
-            strings: StringTable::default(),
-            scratch: tables.clone(),
-            masks: vec![MaskTable::default(); tables.len()],
-            tables,
-            bases,
-            streams,
-        })
+        let (bases, streams) = stream_bases(shapes.iter().map(|it| it.columns.len()));
+        let table = |((at, shape), base): ((usize, &TableSchema), usize)| DecodedTable {
+            rows: ColumnTable::new(shape.columns.len()),
+            masks: MaskTable::default(),
+            base,
+            is_known: map.is_known(at),
+        };
+        let tables = shapes.iter().enumerate().zip(bases).map(table).collect();
+        let strings = StringTable::default();
+        let (scratch, budget) = (ColumnTable::default(), Budget::default());
+        Some(Self { map, strings, tables, scratch, streams, budget })
     }
 
     /// Number of streams in a payload.
@@ -125,27 +136,51 @@ impl Decoder {
     /// Expects the next sample in full.
     pub fn reset(&mut self) {
         self.strings = StringTable::default();
-        self.masks.iter_mut().for_each(|it| *it = MaskTable::default());
-        self.tables.iter_mut().for_each(ColumnTable::clear);
+        self.budget = Budget::default();
+        for table in &mut self.tables {
+            table.masks = MaskTable::default();
+            table.rows.clear();
+        }
+    }
+
+    /// Allows for the samples of a frame with a payload of this length.
+    pub fn add_payload(&mut self, bytes: usize) {
+        self.budget.add_payload(bytes);
     }
 
     /// Applies the differences of the next sample.
     pub fn advance(&mut self, inputs: &mut Inputs) -> Result<(), Malformed> {
         let new = inputs.length(STRING_COUNT)?;
-        self.strings.read(new, inputs, STRINGS)?;
-        for (at, table) in self.tables.iter_mut().enumerate() {
-            decode(table, &mut self.scratch[at], &mut self.masks[at], inputs, self.bases[at])?;
+        self.strings.read(new, inputs, STRINGS, &mut self.budget)?;
+        let max_bytes = self.budget.table_bytes();
+        let mut used = self.memory();
+        for table in self.tables.iter_mut().filter(|it| it.is_known) {
+            let others = used - table.rows.memory();
+            let max_bytes = max_bytes.saturating_sub(others);
+            let input = TableInput { inputs, base: table.base, max_bytes };
+            self.scratch.reset(table.rows.width());
+            decode(&mut table.rows, &mut self.scratch, &mut table.masks, input)?;
+            used = others + table.rows.memory();
         }
-        Ok(())
+        self.budget.take_sample(self.memory())
+    }
+
+    fn memory(&self) -> usize {
+        self.tables.iter().map(|it| it.rows.memory()).sum()
     }
 
     /// Time of the decoded sample.
     pub fn at(&self) -> Instant {
-        tables::instant(&self.map, &self.tables)
+        self.view().instant()
     }
 
     /// The decoded sample.
     pub fn sample(&self) -> Sample {
-        tables::sample(&self.map, &self.tables, &self.strings)
+        self.view().sample()
+    }
+
+    fn view(&self) -> TableView<'_> {
+        let tables = self.tables.iter().map(|it| &it.rows).collect();
+        TableView::new(&self.map, tables, &self.strings, self.budget.text_bytes())
     }
 }

@@ -1,9 +1,10 @@
 //! Delta encoding: the differences from one table to the next.
 //!
 //! In: two tables. Out: the second as changes of the first, in streams: steps, keys, masks, then
-//! one stream per column. An unchanged row takes no byte. Decoding is bounded by [`CELL_BYTES`].
+//! one stream per column. An unchanged row takes no byte. Decoding is bounded by the memory that
+//! the caller allows for the table.
 
-use super::table::{CELL_BYTES, ColumnRow, ColumnTable, TableKey};
+use super::table::{ColumnRow, ColumnTable, TableKey};
 use super::varint::{fold, put};
 use super::{error::Malformed, stream::Inputs};
 use std::collections::HashMap;
@@ -168,13 +169,22 @@ impl DeltaWriter<'_> {
     }
 }
 
-/// Applies the changes in the streams from `base` on to a table. `scratch` is a reused buffer.
+/// The streams of a table.
+pub struct TableInput<'a> {
+    /// All streams.
+    pub inputs: &'a mut Inputs,
+    /// The first stream of the table.
+    pub base: usize,
+    /// Maximum memory of the table, in bytes.
+    pub max_bytes: usize,
+}
+
+/// Applies changes to a table. `scratch` is a reused buffer.
 pub fn decode(
     table: &mut ColumnTable,
     scratch: &mut ColumnTable,
     masks: &mut MaskTable,
-    inputs: &mut Inputs,
-    base: usize,
+    TableInput { inputs, base, max_bytes }: TableInput<'_>,
 ) -> Result<(), Malformed> {
     let mut step = inputs.number(base + STEPS)?;
     if step == 0 {
@@ -192,6 +202,10 @@ pub fn decode(
         scratch.append_rows(table, old..end);
         old = end;
         match step % STEP_KINDS {
+            // The rows that follow are copied without another check.
+            INSERT if table.memory_for(scratch.len() + table.len() - old + 1) > max_bytes => {
+                return Err(Malformed("more rows than the maximum"));
+            }
             INSERT => reader.insert(scratch)?,
             _ if old >= table.len() => return Err(BEYOND),
             change => {
@@ -224,9 +238,6 @@ impl DeltaReader<'_> {
     }
 
     fn insert(&mut self, table: &mut ColumnTable) -> Result<(), Malformed> {
-        if table.memory_for(table.len() + 1) > CELL_BYTES {
-            return Err(Malformed("more rows than the maximum"));
-        }
         for part in &mut self.last {
             let difference = self.inputs.difference(self.base + KEYS)?;
             *part = part.wrapping_add(difference.cast_unsigned());
@@ -276,6 +287,13 @@ mod tests {
         it
     }
 
+    /// Maximum memory of a table in the tests.
+    const TEST_BYTES: usize = 512;
+
+    fn whole(inputs: &mut Inputs) -> TableInput<'_> {
+        TableInput { inputs, base: 0, max_bytes: TEST_BYTES }
+    }
+
     fn any_table() -> impl Strategy<Value = ColumnTable> {
         let row = (0..6_u64, 0..8_u128, prop::array::uniform3(0..3_u64));
         prop::collection::btree_map(0..9_u64, row, 0..7).prop_map(|rows| {
@@ -308,7 +326,7 @@ mod tests {
             let (mut it, mut scratch) = (ColumnTable::new(3), ColumnTable::new(3));
         let mut masks = MaskTable::default();
             for table in &tables {
-                decode(&mut it, &mut scratch, &mut masks, &mut inputs, 0).expect("as written");
+                decode(&mut it, &mut scratch, &mut masks, whole(&mut inputs)).expect("as written");
                 prop_assert_eq!(&it, table);
             }
         }
@@ -324,8 +342,8 @@ mod tests {
             let mut out = Vec::new();
             streams.write(&mut out);
             let mut inputs = Inputs::new(out, HEAD_STREAMS + 3).expect("as written");
-            while decode(&mut it, &mut scratch, &mut masks, &mut inputs, 0).is_ok() {}
-            prop_assert!(it.memory_for(it.len()) <= CELL_BYTES);
+            while decode(&mut it, &mut scratch, &mut masks, whole(&mut inputs)).is_ok() {}
+            prop_assert!(it.memory_for(it.len()) <= TEST_BYTES);
         }
     }
 
@@ -348,8 +366,30 @@ mod tests {
         let (mut it, mut scratch, mut masks) =
             (ColumnTable::new(3), ColumnTable::new(3), MaskTable::default());
         for _ in 0..2 {
-            decode(&mut it, &mut scratch, &mut masks, &mut inputs, 0).expect("as written");
+            decode(&mut it, &mut scratch, &mut masks, whole(&mut inputs)).expect("as written");
         }
         assert_eq!((it.row(0).present, it.row(0).cells), (5, &[5, 0, 7][..]));
+    }
+
+    #[test]
+    fn rows_inserted_before_others_in_each_sample_do_not_exceed_the_maximum() {
+        let mut streams = Streams::new(HEAD_STREAMS + 3);
+        let part = streams.part(0..HEAD_STREAMS + 3);
+        for _ in 0..9 {
+            part[STEPS].extend([3, 3, 3, 0]);
+            part[KEYS].extend([0; 12]);
+            part[MASK].extend([0, 0, 1, 0, 0, 1]);
+        }
+        let mut out = Vec::new();
+        streams.write(&mut out);
+        let mut inputs = Inputs::new(out, HEAD_STREAMS + 3).expect("as written");
+        let (mut it, mut scratch) = (ColumnTable::new(3), ColumnTable::new(3));
+        let mut masks = MaskTable::default();
+        let mut samples = 0;
+        while decode(&mut it, &mut scratch, &mut masks, whole(&mut inputs)).is_ok() {
+            samples += 1;
+        }
+        assert!((1..9).contains(&samples), "{samples}");
+        assert!(it.memory_for(it.len()) <= TEST_BYTES);
     }
 }

@@ -1,7 +1,8 @@
 //! The header of a recording: its origin and its columns.
 //!
 //! The file begins with a magic number and the format version, then the header as JSON, so that
-//! other programs can read the rest; twice, so that a damaged byte does not cost the file.
+//! other programs can read the rest; twice and apart, so that a damaged sector does not cost the
+//! file.
 
 use super::frame::{self, SampleRange};
 use super::schema::{TableSchema, current_schema};
@@ -13,6 +14,8 @@ pub const VERSION: u16 = 1;
 const MAGIC: &[u8; 12] = b"\x89monitor\r\n\x1a\n";
 /// Length of the magic number, the version, and its complement.
 pub const PREAMBLE_BYTES: usize = 16;
+/// Zeros between the two copies of the header: more than one sector, page or flash page.
+const GAP_BYTES: usize = 16 << 10;
 /// Maximum length of the header.
 pub const HEADER_BYTES: usize = 1 << 20;
 
@@ -82,9 +85,12 @@ impl Header {
         out.extend_from_slice(&self.version.to_le_bytes());
         out.extend_from_slice(&(!self.version).to_le_bytes());
         let json = serde_json::to_vec(self).expect("names are strings");
-        for _ in 0..2 {
-            frame::write(frame::FrameKind::Header, &SampleRange::default(), &json, &mut out);
-        }
+        let copy = |out: &mut Vec<u8>| {
+            frame::write(frame::FrameKind::Header, &SampleRange::default(), &json, out);
+        };
+        copy(&mut out);
+        out.resize(out.len() + GAP_BYTES, 0);
+        copy(&mut out);
         out
     }
 

@@ -4,6 +4,7 @@
 //! In: blocks as they are written. Out: frames; and, from the end of a file, the positions of all
 //! blocks without reading them. If a list does not match the file, the file is scanned instead.
 
+use super::budget::{BLOCK_SAMPLES, FRAMES};
 use super::frame::{self, FrameHead, FrameKind, HEAD_BYTES, SampleRange, read_u64};
 use std::{fs::File, os::unix::fs::FileExt};
 
@@ -17,6 +18,8 @@ const TRAILER_BYTES: usize = 12;
 const ENTRY_BYTES: usize = 52;
 /// Length of the position of the previous list and the trailer.
 const FIXED_BYTES: usize = 8 + TRAILER_BYTES;
+/// Maximum length of the payload of a list.
+const LIST_BYTES: usize = FIXED_BYTES + LIST_ENTRIES * ENTRY_BYTES;
 /// The position that means no previous list.
 const NO_LIST: u64 = 0;
 
@@ -36,6 +39,8 @@ pub struct IndexEntry {
 pub struct BlockIndex {
     previous: u64,
     entries: Vec<IndexEntry>,
+    /// Number of blocks in all lists.
+    blocks: usize,
 }
 
 impl BlockIndex {
@@ -44,9 +49,15 @@ impl BlockIndex {
         (HEAD_BYTES + FIXED_BYTES + (self.entries.len() + 1) * ENTRY_BYTES) as u64
     }
 
+    /// Whether a reader would refuse many more blocks.
+    pub const fn is_full(&self) -> bool {
+        self.blocks + 2 * BLOCK_SAMPLES as usize >= FRAMES
+    }
+
     /// Appends the list with one more block, for the position `list_at`.
     pub fn write(&mut self, block: IndexEntry, list_at: u64, out: &mut Vec<u8>) {
         self.entries.push(block);
+        self.blocks += 1;
         let mut payload = self.previous.to_le_bytes().to_vec();
         for entry in &self.entries {
             payload.extend_from_slice(&entry.offset.to_le_bytes());
@@ -72,8 +83,14 @@ pub fn load(file: &File, length: u64) -> Option<Vec<IndexEntry>> {
     let mut at = (trailer[4..] == *END).then(|| length.checked_sub(list))??;
     let mut lists = Vec::new();
     let mut later = length;
+    let mut count = 0;
     loop {
         let (previous, entries) = read_list(file, at, later)?;
+        count += entries.len();
+        // Every list but the last written one is full, so their number is bounded by the file.
+        if count > FRAMES || !lists.is_empty() && entries.len() != LIST_ENTRIES {
+            return None;
+        }
         lists.push(entries);
         if previous == NO_LIST {
             break;
@@ -93,7 +110,7 @@ pub fn listed_end(file: &File, at: u64, length: u64) -> u64 {
 
 /// Reads a list, which must begin before `before`.
 fn read_list(file: &File, at: u64, before: u64) -> Option<(u64, Vec<IndexEntry>)> {
-    let (head, payload) = (at < before).then(|| read_frame(file, at))??;
+    let (head, payload) = (at < before).then(|| read_frame(file, at, LIST_BYTES))??;
     let entries = payload.len().checked_sub(FIXED_BYTES)?;
     if head.kind != FrameKind::Index || !entries.is_multiple_of(ENTRY_BYTES) {
         return None;
@@ -115,11 +132,12 @@ fn is_there(file: &File, entry: &IndexEntry) -> bool {
     head.is_some_and(|head| head.kind == entry.kind && head.range == entry.range)
 }
 
-/// Reads the frame at a position; `None` if it is incomplete or damaged.
-pub fn read_frame(file: &File, at: u64) -> Option<(FrameHead, Vec<u8>)> {
+/// Reads the frame at a position; `None` if it is incomplete, damaged, or its payload is longer
+/// than `max_bytes`.
+pub fn read_frame(file: &File, at: u64, max_bytes: usize) -> Option<(FrameHead, Vec<u8>)> {
     let mut bytes = [0; HEAD_BYTES];
     file.read_exact_at(&mut bytes, at).ok()?;
-    let head = frame::parse_head(&bytes)?;
+    let head = frame::parse_head(&bytes).filter(|head| head.length <= max_bytes)?;
     let start = at.checked_add(HEAD_BYTES as u64)?;
     // Do not trust a length beyond the end of the file.
     let end = start.checked_add(head.length as u64)?;

@@ -10,6 +10,7 @@
 //! ```
 
 mod block;
+mod budget;
 mod codec;
 mod delta;
 mod error;
@@ -38,5 +39,7 @@ pub use replay::Replay;
 pub use rotate::{RotateOptions, RotatingWriter, WriteOutcome};
 pub use writer::{Existing, Writer, create};
 
+#[cfg(test)]
+mod hostile_tests;
 #[cfg(test)]
 mod tests;

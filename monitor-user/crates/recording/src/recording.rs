@@ -3,10 +3,11 @@
 //! In: a file. Out: its samples in order, from any position. Damaged samples are skipped, and a
 //! note in the next sample says how many are missing.
 
-use super::frame::{FrameKind, SampleRange};
+use super::budget::{BLOCK_SAMPLES, FRAMES};
+use super::frame::{FrameKind, PAYLOAD_BYTES, SampleRange};
 use super::header::{FilePrefix, HEADER_BYTES, PREAMBLE_BYTES, parse_prefix};
 use super::index::{self, IndexEntry};
-use super::scan::{self, ScanResult};
+use super::scan::{self, MarkSearch, ScanResult};
 use super::{Error, Header, VERSION, block::unpack, codec::Decoder, stream::Inputs};
 use monitor_model::{Instant, Note, Ns, Sample};
 use std::fs::{File, OpenOptions};
@@ -199,19 +200,20 @@ impl Recording {
 
     /// Opens a frame, if it is intact and has samples not read yet.
     fn begin(&mut self, entry: &IndexEntry) -> Result<(), Error> {
-        let SampleRange { seq, count, .. } = entry.range;
+        let range @ SampleRange { seq, count, .. } = entry.range;
         // Do not read a block again that turned out to be damaged halfway.
-        if seq < self.expected || count == 0 {
+        if seq < self.expected || !(1..=BLOCK_SAMPLES).contains(&count) || range.end() == u64::MAX {
             return Ok(());
         }
         let follows = seq.checked_sub(1).is_some_and(|before| self.decoded == Some(before));
         if entry.kind == FrameKind::Delta && !follows {
             return Ok(());
         }
-        let Some(inputs) = self.load(entry) else { return Ok(()) };
+        let Some((inputs, payload_bytes)) = self.load(entry) else { return Ok(()) };
         if entry.kind != FrameKind::Delta {
             self.decoder.reset();
         }
+        self.decoder.add_payload(payload_bytes);
         self.missing += seq - self.expected;
         self.expected = seq;
         self.decoded = seq.checked_sub(1);
@@ -219,13 +221,15 @@ impl Recording {
         Ok(())
     }
 
-    fn load(&self, entry: &IndexEntry) -> Option<Inputs> {
-        let (head, payload) = index::read_frame(&self.file, entry.offset)?;
+    /// The streams of a frame, and the length of its payload.
+    fn load(&self, entry: &IndexEntry) -> Option<(Inputs, usize)> {
+        let (head, payload) = index::read_frame(&self.file, entry.offset, PAYLOAD_BYTES)?;
         let streams = self.decoder.streams();
-        match head.kind {
-            FrameKind::Block => unpack(&payload, streams).ok(),
-            _ => Inputs::new(payload, streams).ok(),
-        }
+        let inputs = match head.kind {
+            FrameKind::Block => unpack(&payload, streams),
+            _ => Inputs::new(payload, streams),
+        };
+        Some((inputs.ok()?, head.length))
     }
 }
 
@@ -257,6 +261,10 @@ fn find_frames(file: &File, path: &Path, samples_at: u64) -> Result<ScanResult, 
         }
         match scan::scan(file, samples_at, bytes) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof && attempts > 0 => attempts -= 1,
+            Ok(found) if found.entries.len() > FRAMES => {
+                let what = format!("it has more than {FRAMES} blocks and samples");
+                return Err(Error::Damaged { path: path.to_owned(), what });
+            }
             found => return found.map_err(|it| read_error(path, it)),
         }
     }
@@ -279,13 +287,14 @@ fn read_header(file: &File, path: &Path, length: u64) -> Result<(Header, u64), E
     };
     let mut at = PREAMBLE_BYTES as u64;
     for _ in 0..2 {
-        let frame = index::read_frame(file, at).filter(|(head, _)| head.kind == FrameKind::Header);
+        let frame = index::read_frame(file, at, HEADER_BYTES);
+        let frame = frame.filter(|(head, _)| head.kind == FrameKind::Header);
         let header = frame.and_then(|(_, payload)| Header::from_json(&payload));
         if let Some(header) = header {
             return Ok((header, at));
         }
-        at = scan::next_mark(file, at + 1, length.min(HEADER_BYTES as u64))
-            .map_err(|it| read_error(&path(), it))?;
+        let end = length.min(HEADER_BYTES as u64);
+        at = MarkSearch::new(file, end).next(at + 1).map_err(|it| read_error(&path(), it))?;
     }
     Err(match known {
         true => Error::Damaged { path: path(), what: "its header is truncated or damaged".into() },

@@ -64,6 +64,7 @@ impl RotatingWriter {
         let began = *self.began.get_or_insert(sample.at.boot);
         let long = self.options.max_time.is_some_and(|most| sample.at.boot.since(began) >= most);
         let large = self.options.max_bytes.is_some_and(|most| writer.max_bytes_next() > most);
+        let large = large || writer.is_full();
         if writer.samples() > 0 && (long || large) {
             self.rotate(sample)?;
         }

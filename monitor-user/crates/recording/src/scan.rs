@@ -3,7 +3,8 @@
 //! In: a file. Out: every frame with samples and an intact head, and where the last one ends. Reads
 //! heads only, and searches for the next mark after a damaged one.
 
-use super::frame::{self, FrameKind, HEAD_BYTES, MARK};
+use super::budget::FRAMES;
+use super::frame::{self, FrameHead, FrameKind, HEAD_BYTES, MARK};
 use super::index::{self, IndexEntry};
 use std::{fs::File, io::Result, os::unix::fs::FileExt};
 
@@ -21,13 +22,14 @@ pub struct ScanResult {
     pub listed_end: u64,
 }
 
-/// Scans a file from an offset on.
+/// Scans a file from an offset on; ends after one frame too many.
 pub fn scan(file: &File, from: u64, length: u64) -> Result<ScanResult> {
     let mut found = ScanResult::default();
+    let mut marks = MarkSearch::new(file, length);
     let mut at = from;
     let mut whole = from;
-    while at < length {
-        let head = read_head(file, at, length)?;
+    while at < length && found.entries.len() <= FRAMES {
+        let head = marks.head(at)?;
         let end = head.map(|head| at + (HEAD_BYTES + head.length) as u64);
         match head.zip(end.filter(|end| *end <= length)) {
             Some((head, end)) => {
@@ -40,34 +42,62 @@ pub fn scan(file: &File, from: u64, length: u64) -> Result<ScanResult> {
                 }
                 (at, whole) = (end, end);
             }
-            None => at = next_mark(file, at + 1, length)?,
+            None => at = marks.next(at + 1)?,
         }
     }
     found.cut_at = (whole < length).then_some(whole);
     Ok(found)
 }
 
-fn read_head(file: &File, at: u64, length: u64) -> Result<Option<frame::FrameHead>> {
-    if length - at < HEAD_BYTES as u64 {
-        return Ok(None);
-    }
-    let mut bytes = [0; HEAD_BYTES];
-    file.read_exact_at(&mut bytes, at)?;
-    Ok(frame::parse_head(&bytes))
+/// Searches a file for marks, and reads each byte once, however many marks there are.
+pub struct MarkSearch<'a> {
+    file: &'a File,
+    length: u64,
+    /// The bytes read last, and their position.
+    chunk: Vec<u8>,
+    start: u64,
 }
 
-/// The position of the next mark from here on; else the end.
-pub fn next_mark(file: &File, from: u64, length: u64) -> Result<u64> {
-    let mut at = from;
-    let mut chunk = vec![0; CHUNK];
-    while at < length {
-        let n = usize::try_from(length - at).unwrap_or(CHUNK).min(CHUNK);
-        file.read_exact_at(&mut chunk[..n], at)?;
-        if let Some(position) = chunk[..n].windows(MARK.len()).position(|it| it == MARK) {
-            return Ok(at + position as u64);
-        }
-        // A mark may cross the border of two chunks.
-        at += n.saturating_sub(MARK.len() - 1).max(1) as u64;
+impl<'a> MarkSearch<'a> {
+    /// Searches the first `length` bytes of a file.
+    pub const fn new(file: &'a File, length: u64) -> Self {
+        Self { file, length, chunk: Vec::new(), start: 0 }
     }
-    Ok(length)
+
+    /// The position of the next mark from here on; else the end.
+    pub fn next(&mut self, from: u64) -> Result<u64> {
+        let mut at = from;
+        while at < self.length {
+            if self.bytes_from(at).is_none_or(|it| it.len() < MARK.len()) {
+                let n = usize::try_from(self.length - at).unwrap_or(CHUNK).min(CHUNK);
+                self.chunk.resize(n, 0);
+                self.start = at;
+                self.file.read_exact_at(&mut self.chunk, at)?;
+            }
+            let bytes = self.bytes_from(at).unwrap_or_default();
+            if let Some(position) = bytes.windows(MARK.len()).position(|it| it == MARK) {
+                return Ok(at + position as u64);
+            }
+            // A mark may cross the border of two chunks.
+            at += bytes.len().saturating_sub(MARK.len() - 1).max(1) as u64;
+        }
+        Ok(self.length)
+    }
+
+    fn head(&self, at: u64) -> Result<Option<FrameHead>> {
+        if self.length - at < HEAD_BYTES as u64 {
+            return Ok(None);
+        }
+        if let Some(bytes) = self.bytes_from(at).and_then(|it| it.first_chunk::<HEAD_BYTES>()) {
+            return Ok(frame::parse_head(bytes));
+        }
+        let mut bytes = [0; HEAD_BYTES];
+        self.file.read_exact_at(&mut bytes, at)?;
+        Ok(frame::parse_head(&bytes))
+    }
+
+    /// What is read of the bytes from a position on.
+    fn bytes_from(&self, at: u64) -> Option<&[u8]> {
+        self.chunk.get(usize::try_from(at.checked_sub(self.start)?).ok()?..)
+    }
 }

@@ -193,6 +193,11 @@ impl ColumnMap {
         self.tables[kind as usize].as_ref().map(|(at, _)| *at)
     }
 
+    /// Whether the table at this position is one of the current schema.
+    pub fn is_known(&self, at: usize) -> bool {
+        self.tables.iter().flatten().any(|(position, _)| *position == at)
+    }
+
     /// Maps a row to the current schema: presence mask and the first cells.
     pub fn cells<const N: usize>(
         &self,

@@ -3,8 +3,8 @@
 //! In: bytes, which need not be UTF-8. Out: numbers from 1 on, and the bytes of new strings. Each
 //! block has its own table, so that it is self-contained.
 
-use super::{error::Malformed, stream::Inputs, varint::put};
-use std::{collections::HashMap, sync::Arc};
+use super::{budget::Budget, error::Malformed, stream::Inputs, varint::put};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 /// Maximum bytes of remembered strings; later ones are written each time.
 const KNOWN_BYTES: usize = 16 << 20;
@@ -47,10 +47,20 @@ impl StringWriter {
     }
 }
 
+/// A string: its text, and its bytes where they are not UTF-8.
+#[derive(Debug)]
+struct TableString {
+    text: Arc<str>,
+    bytes: Option<Box<[u8]>>,
+}
+
+/// Memory of a string without its bytes: the entry, and two allocations.
+const STRING_BYTES: usize = size_of::<TableString>() + 64;
+
 /// Strings read so far.
 #[derive(Debug, Default)]
 pub struct StringTable {
-    strings: Vec<(Arc<[u8]>, Arc<str>)>,
+    strings: Vec<TableString>,
 }
 
 impl StringTable {
@@ -60,26 +70,33 @@ impl StringTable {
         count: usize,
         inputs: &mut Inputs,
         stream: usize,
+        budget: &mut Budget,
     ) -> Result<(), Malformed> {
         for _ in 0..count {
             let length = inputs.length(stream)?;
             let bytes = inputs.take(stream, length)?;
-            self.strings.push((bytes.into(), String::from_utf8_lossy(bytes).into()));
+            // A byte that is not UTF-8 becomes three.
+            budget.take_string(STRING_BYTES.saturating_add(length.saturating_mul(4)))?;
+            let (text, bytes) = match String::from_utf8_lossy(bytes) {
+                Cow::Borrowed(text) => (text.into(), None),
+                Cow::Owned(text) => (text.into(), Some(bytes.into())),
+            };
+            self.strings.push(TableString { text, bytes });
         }
         Ok(())
     }
 
     /// The text of a string number.
     pub fn text(&self, number: u64) -> Option<Arc<str>> {
-        self.get(number).map(|(_, text)| Arc::clone(text))
+        self.get(number).map(|it| Arc::clone(&it.text))
     }
 
     /// The bytes of a string number.
     pub fn bytes(&self, number: u64) -> Option<&[u8]> {
-        self.get(number).map(|(bytes, _)| &**bytes)
+        self.get(number).map(|it| it.bytes.as_deref().unwrap_or(it.text.as_bytes()))
     }
 
-    fn get(&self, number: u64) -> Option<&(Arc<[u8]>, Arc<str>)> {
+    fn get(&self, number: u64) -> Option<&TableString> {
         self.strings.get(usize::try_from(number.checked_sub(1)?).ok()?)
     }
 }

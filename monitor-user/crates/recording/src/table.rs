@@ -8,8 +8,6 @@ use std::ops::Range;
 pub type TableKey = [u64; 4];
 /// Maximum columns of a table.
 pub const COLUMNS: usize = 128;
-/// Maximum memory for the rows of a table: enough for 250,000 processes.
-pub const CELL_BYTES: usize = 256 << 20;
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ColumnTable {
@@ -45,6 +43,17 @@ impl ColumnTable {
     /// Number of rows.
     pub const fn len(&self) -> usize {
         self.keys.len()
+    }
+
+    /// Memory for its rows, in bytes.
+    pub const fn memory(&self) -> usize {
+        self.memory_for(self.len())
+    }
+
+    /// Makes it an empty table with `width` columns; keeps the memory.
+    pub fn reset(&mut self, width: usize) {
+        self.width = width;
+        self.clear();
     }
 
     /// Removes all rows and keeps the memory.

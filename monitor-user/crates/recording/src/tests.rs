@@ -16,7 +16,7 @@ const FIVE: BlockLimits =
 const STEP: u64 = 500_000_000;
 
 /// A temporary file, removed on drop.
-struct TestFile(PathBuf);
+pub(super) struct TestFile(pub PathBuf);
 
 impl TestFile {
     fn new() -> Self {
@@ -26,7 +26,8 @@ impl TestFile {
         Self(std::env::temp_dir().join(name))
     }
 
-    fn with(bytes: &[u8]) -> Self {
+    /// A file with these bytes.
+    pub fn with(bytes: &[u8]) -> Self {
         let it = Self::new();
         std::fs::write(&it.0, bytes).expect("a writable folder");
         it
@@ -138,20 +139,54 @@ fn a_file_truncated_anywhere_has_all_samples_before_the_cut() {
 }
 
 #[test]
-fn a_flipped_bit_costs_only_its_frame_and_is_reported() {
-    let whole = bytes(23, true);
-    let mut lost_any = 0;
-    for at in (0..whole.len()).step_by(11) {
+fn a_flipped_bit_costs_at_most_a_block_and_is_reported() {
+    for ended in [true, false] {
+        let whole = bytes(23, ended);
+        let header = Header { node: "n1".into(), ..Header::default() }.bytes().len();
+        let mut lost_any = 0;
+        for at in (0..header).step_by(97).chain((header..whole.len()).step_by(3)) {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << (at % 8);
+            let mut recording = open(&flipped).unwrap_or_else(|error| panic!("byte {at}: {error}"));
+            let (times, notes) = read(&mut recording);
+            let lost = 23 - times.len();
+            assert!(lost <= 5, "byte {at} cost {lost} samples");
+            assert!(times.is_sorted() && (lost == 0 || !notes.is_empty()), "byte {at}: {notes:?}");
+            lost_any += usize::from(lost > 0);
+        }
+        assert!(lost_any > 10, "most bytes belong to blocks");
+    }
+}
+
+#[test]
+fn a_flipped_bit_costs_at_most_sixty_samples_however_short_the_period() {
+    let file = TestFile::new();
+    let mut samples = samples(326);
+    for (index, sample) in (0..).zip(&mut samples) {
+        sample.at.boot = Ns(1_000_000_000_000 + index * 200_000_000);
+    }
+    written(&file.0, &samples, BlockLimits::default()).finish().expect("space on disk");
+    let whole = std::fs::read(&file.0).expect("a written file");
+    let mut most = 0;
+    for at in (0..whole.len()).step_by(101) {
         let mut flipped = whole.clone();
         flipped[at] ^= 1 << (at % 8);
-        let mut recording = open(&flipped).unwrap_or_else(|error| panic!("byte {at}: {error}"));
-        let (times, notes) = read(&mut recording);
-        let lost = 23 - times.len();
-        assert!(lost <= 5, "byte {at} cost {lost} samples");
-        assert!(times.is_sorted() && (lost == 0 || notes.len() == 1), "byte {at}: {notes:?}");
-        lost_any += usize::from(lost > 0);
+        most = most.max(326 - read(&mut open(&flipped).expect("a recording")).0.len());
     }
-    assert!(lost_any > 10, "most bytes belong to blocks");
+    assert_eq!(most, 60);
+}
+
+#[test]
+fn a_damaged_page_costs_at_most_one_copy_of_the_header() {
+    let whole = bytes(5, true);
+    let header = Header { node: "n1".into(), ..Header::default() }.bytes().len();
+    for at in (0..header - 4096).step_by(997) {
+        let mut damaged = whole.clone();
+        damaged[at..at + 4096].fill(0);
+        let mut recording = open(&damaged).unwrap_or_else(|error| panic!("byte {at}: {error}"));
+        assert_eq!(recording.header().node, "n1");
+        assert_eq!(read(&mut recording).0, upto(5), "byte {at}");
+    }
 }
 
 #[test]

@@ -88,6 +88,11 @@ impl Writer {
         self.file_end + journal + self.index.next_bytes()
     }
 
+    /// Whether the file has as many blocks as a reader accepts.
+    pub const fn is_full(&self) -> bool {
+        self.index.is_full()
+    }
+
     /// Number of samples.
     pub const fn samples(&self) -> u64 {
         self.seq

@@ -9,6 +9,7 @@ use monitor_format::{events, human};
 use monitor_model::event::Signal;
 use monitor_model::id::{Ns, Pid};
 use monitor_platform::tap::CallRecord;
+use monitor_protocol::terminal::json_text;
 use monitor_symbols::elf::SymbolKind;
 use monitor_symbols::resolve;
 use monitor_symbols::signatures::call::ValueType;
@@ -323,7 +324,7 @@ fn json_signal(it: &Signal) -> JsonSignal {
 }
 
 fn to_json(it: &impl Serialize) -> String {
-    serde_json::to_string(it).expect("all keys are strings and all numbers integers")
+    json_text(it).expect("all keys are strings and all numbers integers")
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use super::families::{Exposition, Family, Labels, MetricType};
 use monitor_model::Histogram;
+use monitor_protocol::terminal::is_active;
 use std::fmt::Write;
 
 /// The dialect of the text format.
@@ -74,7 +75,8 @@ fn buckets(name: &str, labels: &str, durations: &Histogram, out: &mut String) {
     let _ = writeln!(out, "{name}_count{labels} {count}");
 }
 
-/// `{name="value",…}`; a backslash, a quote and a line feed are escaped.
+/// `{name="value",…}`; a backslash, a quote and a line feed are escaped, and control characters
+/// replaced by a text.
 fn braced(pairs: &Labels) -> String {
     let mut out = String::new();
     let mut before = '{';
@@ -88,6 +90,11 @@ fn braced(pairs: &Labels) -> String {
                 '\\' => out.push_str(r"\\"),
                 '"' => out.push_str("\\\""),
                 '\n' => out.push_str(r"\n"),
+                // The format has no escape for others; a terminal would act on them.
+                _ if is_active(letter) => {
+                    out.push('\\');
+                    out.extend(letter.escape_default());
+                }
                 _ => out.push(letter),
             }
         }
@@ -143,6 +150,8 @@ mod tests {
     #[test]
     fn labels_are_escaped() {
         assert_eq!(braced(&vec![("comm", "a\"b\\c\n".into())]), r#"{comm="a\"b\\c\n"}"#);
+        let escapes = "a\x1b]0;x\x07\u{9b}2J\r".into();
+        assert_eq!(braced(&vec![("comm", escapes)]), r#"{comm="a\\u{1b}]0;x\\u{7}\\u{9b}2J\\r"}"#);
     }
 
     #[test]

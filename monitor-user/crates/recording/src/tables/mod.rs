@@ -5,7 +5,7 @@
 mod read;
 mod write;
 
-pub use read::{instant, sample};
+pub use read::TableView;
 pub use write::write;
 
 use super::schema::{TableKind, current_schema};

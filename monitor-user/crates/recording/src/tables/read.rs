@@ -6,44 +6,22 @@
 use crate::schema::{ColumnMap, TableKind};
 use crate::strings::StringTable;
 use crate::table::{ColumnRow, ColumnTable};
+use monitor_model::buckets::BUCKETS;
 use monitor_model::{
     BackendKind, BlockField, Category, Device, DiskField, Identity, Instant, Latencies, NetField,
     Node, Note, Ns, Pid, Process, ProcessField, ProcessParent, ProcessTexts, ProgramLoss, Row,
     Sample, SampleEvent, SampleEventKind, Signal, SignalOutcome,
 };
+use std::{cell::Cell, sync::Arc};
 
 /// Decoded tables with their column map and strings.
-struct TableView<'a> {
+pub struct TableView<'a> {
     map: &'a ColumnMap,
-    tables: &'a [ColumnTable],
+    tables: Vec<&'a ColumnTable>,
     strings: &'a StringTable,
-}
-
-/// Time of the sample in these tables.
-pub fn instant(map: &ColumnMap, tables: &[ColumnTable]) -> Instant {
-    TableView { map, tables, strings: &StringTable::default() }.head().0
-}
-
-/// The sample in these tables.
-pub fn sample(map: &ColumnMap, tables: &[ColumnTable], strings: &StringTable) -> Sample {
-    let view = TableView { map, tables, strings };
-    let (at, (_, head)) = view.head();
-    let [_, _, source, node, relayed] = head;
-    let source = strings.text(source);
-    Sample {
-        at,
-        backend: source.map_or(BackendKind::Unsupported, |name| BackendKind::from_name(&name)),
-        relayed: relayed != 0,
-        node: strings.text(node).unwrap_or_default(),
-        processes: view.processes(),
-        dying: view.rows(TableKind::Dying).map(|row| view.dying(row)).collect(),
-        node_stats: view.node(),
-        events: view.rows(TableKind::Event).map(|row| view.event(row)).collect(),
-        notes: view.rows(TableKind::Note).map(|row| view.note(row)).collect(),
-        lost: view.rows(TableKind::Lost).map(|row| view.program_loss(row)).collect(),
-        // Only latencies per process are recorded; sums are computed on demand.
-        ..Sample::default()
-    }
+    /// Bytes of text and of histograms that the sample may still have: one string or a short row
+    /// can claim many.
+    bytes_left: Cell<u64>,
 }
 
 fn identity(pid: u64, start: u64) -> Identity {
@@ -55,8 +33,60 @@ fn present(mask: u128, at: usize, value: u64) -> Option<u64> {
 }
 
 impl<'a> TableView<'a> {
+    /// A view of a sample with at most `max_bytes` of texts and histograms.
+    pub fn new(
+        map: &'a ColumnMap,
+        tables: Vec<&'a ColumnTable>,
+        strings: &'a StringTable,
+        max_bytes: u64,
+    ) -> Self {
+        Self { map, tables, strings, bytes_left: Cell::new(max_bytes) }
+    }
+
+    /// Time of the sample.
+    pub fn instant(&self) -> Instant {
+        self.head().0
+    }
+
+    /// The sample. Texts and histograms beyond the maximum are absent, and a note says so.
+    pub fn sample(&self) -> Sample {
+        let (at, (_, head)) = self.head();
+        let [_, _, source, node, relayed] = head;
+        let source = self.strings.text(source);
+        let mut sample = Sample {
+            at,
+            backend: source.map_or(BackendKind::Unsupported, |name| BackendKind::from_name(&name)),
+            relayed: relayed != 0,
+            node: self.text(node).unwrap_or_default(),
+            processes: self.processes(),
+            dying: self.rows(TableKind::Dying).map(|row| self.dying(row)).collect(),
+            node_stats: self.node(),
+            events: self.rows(TableKind::Event).map(|row| self.event(row)).collect(),
+            notes: self.rows(TableKind::Note).map(|row| self.note(row)).collect(),
+            lost: self.rows(TableKind::Lost).map(|row| self.program_loss(row)).collect(),
+            // Only latencies per process are recorded; sums are computed on demand.
+            ..Sample::default()
+        };
+        if self.bytes_left.get() == 0 {
+            let what = "texts and latencies beyond the maximum for this recording are left out";
+            sample.notes.push(Note::missing(what));
+        }
+        sample
+    }
+
+    /// The text of a string number, unless the sample has too many already.
+    fn text(&self, number: u64) -> Option<Arc<str>> {
+        self.strings.text(number).filter(|it| self.has_room(it.len()))
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        let left = self.bytes_left.get().checked_sub(bytes as u64);
+        self.bytes_left.set(left.unwrap_or(0));
+        left.is_some()
+    }
+
     fn rows(&self, kind: TableKind) -> impl Iterator<Item = ColumnRow<'a>> + use<'a> {
-        let table = self.map.table(kind).and_then(|at| self.tables.get(at));
+        let table = self.map.table(kind).and_then(|at| self.tables.get(at).copied());
         table.into_iter().flat_map(ColumnTable::rows)
     }
 
@@ -87,7 +117,7 @@ impl<'a> TableView<'a> {
         });
         self.for_each_row(TableKind::Latency, &mut all, |process, row| {
             let (_, [count]) = self.cells(TableKind::Latency, row);
-            add_latency(&mut process.latencies, row.key[2], (Ns(row.key[3]), count));
+            self.add_latency(&mut process.latencies, row.key[2], (Ns(row.key[3]), count));
         });
         all
     }
@@ -117,7 +147,7 @@ impl<'a> TableView<'a> {
         slots.copy_from_slice(&cells[..N]);
         let text = |field: ProcessField| {
             let number = present(mask, field.index(), slots[field.index()])?;
-            self.strings.text(number)
+            self.text(number)
         };
         let mut comm = [0; 16];
         let name = self.strings.bytes(slots[ProcessField::Comm.index()]).unwrap_or_default();
@@ -140,6 +170,18 @@ impl<'a> TableView<'a> {
             text,
             readable_by_owner: cells[N + 2] != 0,
             ..Process::default()
+        }
+    }
+
+    fn add_latency(&self, of: &mut Latencies, what: u64, (from, count): (Ns, u64)) {
+        let histogram = match what {
+            0 => &mut of.block_read,
+            1 => &mut of.block_write,
+            2 => &mut of.run_queue,
+            _ => return,
+        };
+        if histogram.is_some() || self.has_room(size_of::<[u64; BUCKETS]>()) {
+            histogram.get_or_insert_default().record_many(from, count);
         }
     }
 
@@ -167,7 +209,7 @@ impl<'a> TableView<'a> {
         name: F,
     ) -> Device<Row<F, N>> {
         let (mask, cells) = self.cells::<N>(kind, row);
-        let text = self.strings.text(cells[name.index()]).unwrap_or_default();
+        let text = self.text(cells[name.index()]).unwrap_or_default();
         Device { name: text, row: row_of(mask, cells) }
     }
 
@@ -179,13 +221,13 @@ impl<'a> TableView<'a> {
 
     fn note(&self, row: ColumnRow<'_>) -> Note {
         let (_, [text, partial]) = self.cells(TableKind::Note, row);
-        let text = self.strings.text(text).unwrap_or_default().to_string();
+        let text = self.text(text).unwrap_or_default().to_string();
         Note { text, partial: partial != 0 }
     }
 
     fn program_loss(&self, row: ColumnRow<'_>) -> ProgramLoss {
         let (_, [program, ring_full, table_full]) = self.cells(TableKind::Lost, row);
-        let program = self.strings.text(program).unwrap_or_default().to_string();
+        let program = self.text(program).unwrap_or_default().to_string();
         ProgramLoss { program: program.into(), ring_full, table_full }
     }
 
@@ -212,14 +254,4 @@ fn row_of<F: Category, const N: usize>(mask: u128, cells: [u64; N]) -> Row<F, N>
     let mut row = Row::from_slots(mask, cells);
     row.clear_texts();
     row
-}
-
-fn add_latency(of: &mut Latencies, what: u64, (from, count): (Ns, u64)) {
-    let histogram = match what {
-        0 => &mut of.block_read,
-        1 => &mut of.block_write,
-        2 => &mut of.run_queue,
-        _ => return,
-    };
-    histogram.get_or_insert_default().record_many(from, count);
 }

@@ -8,7 +8,7 @@ use super::listen::{AccessLevel, Listen};
 use super::token::AccessToken;
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, TRANSFER_ENCODING};
 use hyper::{Method, StatusCode, Uri};
-use std::net::IpAddr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The status and the message of a refused request.
 pub type HttpRefusal = (StatusCode, &'static str);
@@ -42,15 +42,46 @@ pub fn check_host(listen: &Listen, uri: &Uri, headers: &HeaderMap) -> Result<(),
         (None, Some(host), None) => host.to_str().map_err(|_| WRONG)?,
         _ => return Err((StatusCode::BAD_REQUEST, "a request needs exactly one Host header")),
     };
-    let name = match named.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|it| it.is_ascii_digit()) => host,
-        _ => named,
+    let host = host_name(named).ok_or((StatusCode::BAD_REQUEST, "Host is malformed"))?;
+    let is_ours = match host {
+        // DNS rebinding needs a name: an address in `Host` was typed as an address.
+        HostName::Address => true,
+        HostName::Name(name) => {
+            let is_listed = listen.hosts.iter().any(|it| it.eq_ignore_ascii_case(name));
+            name.eq_ignore_ascii_case("localhost") || is_listed
+        }
     };
-    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    let is_listed = || listen.hosts.iter().any(|it| it.eq_ignore_ascii_case(name));
-    // DNS rebinding needs a name: an address in `Host` was typed as an address.
-    let is_ours = address.is_ok() || name.eq_ignore_ascii_case("localhost") || is_listed();
     if is_ours { Ok(()) } else { Err(WRONG) }
+}
+
+/// What `Host` names.
+#[derive(Debug, PartialEq, Eq)]
+enum HostName<'a> {
+    Address,
+    Name(&'a str),
+}
+
+/// Parses `Host` without its port (RFC 9110 section 7.2, RFC 3986 section 3.2): brackets belong to
+/// IPv6 addresses alone, which have them, and a port has at most 16 bits.
+fn host_name(named: &str) -> Option<HostName<'_>> {
+    let (host, port) = match named.strip_prefix('[').and_then(|it| it.split_once(']')) {
+        Some((address, port)) => {
+            let _address = address.parse::<Ipv6Addr>().ok()?;
+            (HostName::Address, port)
+        }
+        None => {
+            let (name, port) = named.split_at(named.find(':').unwrap_or(named.len()));
+            if name.contains(['[', ']', '@']) {
+                return None;
+            }
+            let is_address = name.parse::<Ipv4Addr>().is_ok();
+            (if is_address { HostName::Address } else { HostName::Name(name) }, port)
+        }
+    };
+    let is_port = |port: &str| {
+        port.is_empty() || port.bytes().all(|it| it.is_ascii_digit()) && port.parse::<u16>().is_ok()
+    };
+    (port.is_empty() || port.strip_prefix(':').is_some_and(is_port)).then_some(host)
 }
 
 /// The access level of the sender; `is_authenticated` means that it has a client certificate.
@@ -101,6 +132,27 @@ mod tests {
         good.iter().for_each(|it| check(&[("host", it)], None));
         let bad = ["evil.example", "127.0.0.1.evil.example:9464", "localhost.evil", ""];
         bad.iter().for_each(|it| check(&[("host", it)], Some(421)));
+        let malformed = [
+            "[127.0.0.1]:9464",
+            "[localhost]",
+            "[[::1]]:1",
+            "[::1",
+            "::1",
+            "::1]",
+            "[node7.example.org]",
+            "[::1]x",
+            "localhost:65536",
+            "127.0.0.1:99999",
+            "localhost:+1",
+            "localhost:1:1",
+            "[::1]:-1",
+            "a@localhost",
+            "[fe80::1%eth0]",
+        ];
+        malformed.iter().for_each(|it| check(&[("host", it)], Some(400)));
+        ["localhost:", "[::1]", "localhost:65535"]
+            .iter()
+            .for_each(|it| check(&[("host", it)], None));
         check(&[], Some(400));
         check(&[("host", "localhost"), ("host", "localhost")], Some(400));
     }

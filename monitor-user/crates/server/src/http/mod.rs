@@ -48,6 +48,9 @@ use write_timeout::WriteTimeout;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest head of a request.
 const HEAD_BYTES: usize = 32 << 10;
+/// Maximum bytes read ahead of a head: the library checks the length of a head that is complete, and
+/// one that is not when the buffer is full.
+const BUFFER_BYTES: usize = 2 * HEAD_BYTES;
 /// Connections that may wait for `accept`.
 const BACKLOG: u32 = 4096;
 /// Pause after a failed `accept`, when the process has no descriptor left.
@@ -180,7 +183,8 @@ async fn serve_requests<S: AsyncRead + AsyncWrite + Unpin>(
         async move { Ok::<_, Infallible>(route::answer(&shared, &request, is_authenticated).await) }
     });
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT).max_buf_size(HEAD_BYTES);
+    builder.timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT);
+    builder.max_header_size(HEAD_BYTES).max_buf_size(BUFFER_BYTES);
     // An error concerns this connection only.
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
     if stalled.load(std::sync::atomic::Ordering::Relaxed) {

@@ -146,7 +146,8 @@ fn a_lock_on_the_folder_by_another_process_does_not_matter() {
     let opened = open_folder(&folder.0).expect("the folder");
     rustix::fs::flock(&opened, FlockOperation::LockExclusive).expect("the lock");
     let listening = listen(&folder.socket()).expect("it listens");
-    let names = std::fs::read_dir(&folder.0).expect("the folder").flatten();
-    assert_eq!(names.map(|it| it.file_name()).collect::<Vec<_>>(), ["monitor.sock"], "no lock is left");
+    let files = std::fs::read_dir(&folder.0).expect("the folder").flatten();
+    let names: Vec<_> = files.map(|it| it.file_name()).collect();
+    assert_eq!(names, ["monitor.sock"], "no lock is left");
     drop(listening);
 }
