@@ -186,6 +186,19 @@ impl CallContext<'_> {
         list_result(failed, n_served, self.session.dialect)
     }
 
+    /// The same with values before the failed objects.
+    pub fn list_values<const N: usize>(
+        &self,
+        values: [Value; N],
+        (failed, n_served): (&[(Value, Refusal)], usize),
+    ) -> CallResult {
+        let mut done = self.list_result(failed, n_served);
+        if done.status.is_success() {
+            let _none = done.results.splice(0..0, values);
+        }
+        done
+    }
+
     /// The result of an action that returns its status alone.
     pub fn acknowledge(&mut self, report: ActionReport) -> CallResult {
         let mut failed = report.failed;

@@ -82,12 +82,7 @@ fn counts(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal>
         out.push(ctx.number(it.id));
         out.extend(ALL.map(|field| it.row.get(field).map_or(Value::from(-1), Value::from)));
     }
-    let done = ctx.list_result(&chosen.failed, chosen.served.len());
-    if !done.status.is_success() {
-        return Ok(done.into());
-    }
-    let results = [Value::List(out)].into_iter().chain(done.results).collect();
-    Ok(CallResult { status: done.status, results, reason: None }.into())
+    Ok(ctx.list_values([Value::List(out)], (&chosen.failed, chosen.served.len())).into())
 }
 
 fn layout(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {

@@ -103,12 +103,7 @@ fn read(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
             Err(why) => failed.push((name.clone(), why)),
         }
     }
-    let done = ctx.list_result(&failed, names.len() - failed.len());
-    if !done.status.is_success() {
-        return Ok(done.into());
-    }
-    let results = [Value::List(out)].into_iter().chain(done.results).collect();
-    Ok(CallResult { status: done.status, results, reason: None }.into())
+    Ok(ctx.list_values([Value::List(out)], (&failed, names.len() - failed.len())).into())
 }
 
 /// The value that a bit selects.

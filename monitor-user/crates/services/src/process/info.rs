@@ -4,9 +4,9 @@ use crate::spec::{param, params};
 use crate::{
     CallContext, ExecutionLevel, FlagSpec, Handler, Outcome, ResultSpec, ServiceSpec, spec,
 };
-use monitor_event::{CallResult, Refusal, Right};
+use monitor_event::{Refusal, Right};
 use monitor_model::{Process, field::ProcessField as F};
-use monitor_omis::{Status, Text, Value, param_type::ParamType};
+use monitor_omis::{Text, Value, param_type::ParamType};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
@@ -46,9 +46,6 @@ fn process_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Re
     let [list, flags] = params(args);
     let flags = spec::flags(Some(flags), FLAGS)?;
     let chosen = ctx.processes(list)?;
-    if let ([], [(_, why), ..]) = (&chosen.served[..], &chosen.failed[..]) {
-        return Err(why.clone());
-    }
     let mut out = Vec::new();
     let n_served = u64::try_from(chosen.served.len()).unwrap_or(u64::MAX);
     for it in &chosen.served {
@@ -56,10 +53,8 @@ fn process_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Re
         let wanted = FLAGS.iter().filter(|flag| flags >> flag.bit & 1 == 1);
         out.extend(wanted.map(|flag| selected(ctx, it, flag.bit)));
     }
-    let status = if chosen.failed.is_empty() { Status::OK } else { Status::PARTIAL };
-    let mut results = vec![Value::from(n_served), Value::List(out)];
-    results.extend(ctx.list_result(&chosen.failed, chosen.served.len()).results);
-    Ok(CallResult { status, results, reason: None }.into())
+    let values = [Value::from(n_served), Value::List(out)];
+    Ok(ctx.list_values(values, (&chosen.failed, chosen.served.len())).into())
 }
 
 /// The value that a bit selects; -1 for an unknown number.
