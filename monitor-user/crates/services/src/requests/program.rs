@@ -73,6 +73,8 @@ impl RequestEngine {
         let mut all = Vec::new();
         for (session, state) in &self.sessions {
             let rules = state.stored.requests.iter();
+            // Of the two processes of a switch the kernel checks the credentials of one.
+            let is_restricted = state.session.tool.visibility.credentials().is_some();
             all.extend(rules.map(|(id, rule)| {
                 let stages = rule.request.stages.iter();
                 let steps = |action: &Basic| self.lowered(*session, action);
@@ -85,7 +87,8 @@ impl RequestEngine {
                     holds: self.needs_hold(rule),
                     is_enabled: rule.is_enabled,
                     is_installed: rule.kernel.is_installed,
-                    is_refused: rule.kernel.refused.is_some(),
+                    is_refused: rule.kernel.refused.is_some()
+                        || (rule.filter.kind == EventKind::Scheduled && is_restricted),
                 }
             }));
         }
@@ -140,9 +143,13 @@ impl RequestEngine {
         };
         let max_events = u32::try_from(self.shared.limits.events_per_second).unwrap_or(u32::MAX);
         let looks_into = rule.filter.kind.reads_process() || it.holds;
+        let tool = state.session.tool;
+        // The kernel compares with the credentials of the process at the event.
+        let viewer = tool.restricted_to().filter(|_| looks_into);
+        let observer = tool.visibility.credentials().filter(|_| rule.filter.kind.is_of_process());
         Some(CompiledRule {
             serial: rule.serial,
-            viewer: state.session.tool.restricted_to().filter(|_| looks_into),
+            viewer: viewer.or(observer),
             event: rule.filter.kind.clone(),
             targets: whose,
             predicate: rule.filter.predicate.clone(),
