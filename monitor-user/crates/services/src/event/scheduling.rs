@@ -53,7 +53,8 @@ pub const SERVICES: &[ServiceSpec] = &[
         help: "Occurs when a processor switches from one thread to another, and one of the two \
                belongs to an attached process; -1 represents any other. A switch between two \
                threads of one process has the same number twice. `$3` is the processor, an \
-               extension.",
+               extension. A user that does not observe all processes in full receives the \
+               switches away from its own, with -1 as the other.",
         examples: &["process 7\nprocess 8\nattach 7\n\
                      > 10 [0] scheduling(): 11 [0] print([$1,$2,$3])\n< 10 [0] scheduling(0)\n\
                      > 12 [0] enable(10)\n< 12 [0] enable(0)\nat 1ms switch 7 8 1\n\

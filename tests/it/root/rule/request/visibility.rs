@@ -176,10 +176,10 @@ fn root_a_user_that_subscribes_to_everything_receives_nothing_of_another_users_p
     }
 
     let word = folder.join("word");
-    let who = format!("user={USER}, group={USER}, extra_groups=[], stdout=subprocess.DEVNULL");
+    let spawn = format!("user={USER}, group={USER}, extra_groups=[], stdout=subprocess.DEVNULL");
     let mut pids = Vec::new();
     for program in [&own, &lent, &own] {
-        let _ = tool.target.run(&format!("p = subprocess.Popen([{program:?}, {word:?}], {who})"));
+        let _ = tool.target.run(&format!("p = subprocess.Popen([{program:?}, {word:?}], {spawn})"));
         pids.push(tool.target.run("it = p.pid"));
         let _ = tool.target.run("it = p.wait()");
     }
