@@ -240,7 +240,8 @@ pub fn print_to_stderr(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Prints a message line to standard error, with the control characters of names escaped. A closed standard error is ignored.
+/// Prints a message line to standard error, with the control characters of names escaped.
+/// A closed standard error is ignored.
 pub fn notice(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "monitor: {}", human::escaped_text(line));
 }

@@ -119,6 +119,7 @@ fn json_service(spec: &ServiceSpec) -> Json {
     let right = match spec.right {
         Right::Nothing => "nothing",
         Right::Observe => "observe",
+        Right::ObserveInFull => "observe-in-full",
         Right::Control => "control",
     };
     let takes =
@@ -177,6 +178,7 @@ fn markdown_service(spec: &ServiceSpec, out: &mut String) {
     let needs = match spec.right {
         Right::Nothing => "needs no right",
         Right::Observe => "needs the right to observe the processes",
+        Right::ObserveInFull => "needs the right to observe the processes in full",
         Right::Control => "needs the right to control the processes",
     };
     let class = spec.class().name();

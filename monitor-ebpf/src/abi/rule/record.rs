@@ -39,7 +39,7 @@ pub struct ShortRecord {
     /// Bytes of the stack that follows; 0 in a short record.
     pub stack_bytes: u32,
     /// User and group id that may read the process;
-    /// [`NO_CREDENTIALS`](super::NO_CREDENTIALS) twice if only root may, and at a tracepoint.
+    /// [`NO_CREDENTIALS`](super::NO_CREDENTIALS) twice if only root may.
     pub credentials: [u32; 2],
     /// When, on `CLOCK_BOOTTIME`.
     pub at_boottime_ns: u64,

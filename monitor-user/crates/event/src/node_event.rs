@@ -85,6 +85,23 @@ impl EventKind {
         self.followed_activity() == Some(FollowedActivity::Calls)
     }
 
+    /// Whether it is about what a process does, so that it is for tools that observe the process
+    /// in full.
+    pub const fn is_of_process(&self) -> bool {
+        matches!(
+            self,
+            Self::Created
+                | Self::Ended
+                | Self::Signalled
+                | Self::Stopped
+                | Self::Continued
+                | Self::Migrating
+                | Self::Blocked
+                | Self::Unblocked
+                | Self::Scheduled
+        )
+    }
+
     /// The activity to follow; `None` if it is not about processes or results from an action.
     pub const fn followed_activity(&self) -> Option<FollowedActivity> {
         match self {
@@ -120,8 +137,10 @@ pub struct NodeEvent {
     pub thread: Option<Pid>,
     /// The program counter of the thread.
     pub pc: Option<u64>,
-    /// The user, besides root, that may see parameters that were read from inside the process.
+    /// The user, besides root, that may read the process.
     pub credentials: Option<Credentials>,
+    /// Whether the kernel checked them at the event; otherwise they are not known.
+    pub is_checked: bool,
     /// The values of `$1` and so on.
     pub params: Arc<[EventParam]>,
     /// The thread that is held until the actions are done.
@@ -132,7 +151,7 @@ impl NodeEvent {
     /// An event of this kind at a time, with parameters, and without a process or a place.
     pub const fn new(kind: EventKind, at: Ns, params: Arc<[EventParam]>) -> Self {
         let (process, thread, pc, credentials, held) = (None, None, None, None, None);
-        Self { kind, at, process, thread, pc, credentials, params, held }
+        Self { kind, at, process, thread, pc, credentials, is_checked: false, params, held }
     }
 }
 

@@ -15,6 +15,8 @@ pub enum Right {
     Nothing,
     /// To see the processes.
     Observe,
+    /// To see all of the processes, their events included: what `/proc` shows to their user.
+    ObserveInFull,
     /// To change the processes, or read their memory as a debugger does.
     Control,
 }
@@ -89,7 +91,17 @@ impl Tool {
         match right {
             Right::Nothing => Ok(()),
             Right::Observe if self.visibility.shows(process) => Ok(()),
-            Right::Observe => Err(Refusal::new(Status::NO_SUCH_OBJECT, "no such process")),
+            Right::ObserveInFull if self.visibility.shows_all_of(process) => Ok(()),
+            Right::ObserveInFull if self.visibility.shows(process) => {
+                let text = format!(
+                    "user {} does not observe this process in full: this needs observe-all",
+                    self.uid
+                );
+                Err(Refusal::new(Status::PERMISSION, text))
+            }
+            Right::Observe | Right::ObserveInFull => {
+                Err(Refusal::new(Status::NO_SUCH_OBJECT, "no such process"))
+            }
             Right::Control => self.may_control(process),
         }
     }
@@ -126,6 +138,20 @@ mod tests {
         let got = tool.may(Right::Control, &process_of(uid)).map_err(|why| why.text);
         let want = want.map_err(|need| format!("user 7 is not granted \"{need}\" here; ask root"));
         assert_eq!(got, want);
+    }
+
+    #[test]
+    fn events_of_a_process_need_the_right_to_observe_it_in_full() {
+        let sees = Visibility::OwnInFull(Credentials { uid: 7, gid: 7 });
+        let tool = Tool { uid: 7, gid: 7, visibility: sees, ..Tool::default() };
+        let status = |it: &Process| tool.may(Right::ObserveInFull, it).map_err(|why| why.status);
+        assert_eq!(status(&process_of(7)), Ok(()));
+        assert_eq!(status(&process_of(8)), Err(Status::PERMISSION));
+        let set_uid = Process { readable_by_owner: false, ..process_of(7) };
+        assert_eq!(status(&set_uid), Err(Status::PERMISSION));
+        let hidden = Tool { visibility: Visibility::OwnOnly(tool.credentials()), ..tool };
+        let refused = hidden.may(Right::ObserveInFull, &process_of(8)).map_err(|why| why.status);
+        assert_eq!(refused, Err(Status::NO_SUCH_OBJECT));
     }
 
     #[test]

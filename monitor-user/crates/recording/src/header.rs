@@ -14,7 +14,7 @@ pub const VERSION: u16 = 1;
 const MAGIC: &[u8; 12] = b"\x89monitor\r\n\x1a\n";
 /// Length of the magic number, the version, and its complement.
 pub const PREAMBLE_BYTES: usize = 16;
-/// Zeros between the two copies of the header: more than one sector, page or flash page.
+/// Spaces at the end of the first copy of the header: more than one sector, page or flash page.
 const GAP_BYTES: usize = 16 << 10;
 /// Maximum length of the header.
 pub const HEADER_BYTES: usize = 1 << 20;
@@ -85,12 +85,11 @@ impl Header {
         out.extend_from_slice(&self.version.to_le_bytes());
         out.extend_from_slice(&(!self.version).to_le_bytes());
         let json = serde_json::to_vec(self).expect("names are strings");
-        let copy = |out: &mut Vec<u8>| {
-            frame::write(frame::FrameKind::Header, &SampleRange::default(), &json, out);
-        };
-        copy(&mut out);
-        out.resize(out.len() + GAP_BYTES, 0);
-        copy(&mut out);
+        let mut padded = json.clone();
+        padded.resize(json.len() + GAP_BYTES, b' ');
+        for copy in [&padded, &json] {
+            frame::write(frame::FrameKind::Header, &SampleRange::default(), copy, &mut out);
+        }
         out
     }
 
@@ -126,7 +125,7 @@ mod tests {
         let start = PREAMBLE_BYTES + frame::HEAD_BYTES;
         let json = &bytes[start..start + head.length];
         assert_eq!(Header::from_json(json), Some(header));
-        assert!(json.len() < HEADER_BYTES / 8);
+        assert!(json.len() < HEADER_BYTES / 8 && json.ends_with(&[b' '; GAP_BYTES]));
     }
 
     #[test]

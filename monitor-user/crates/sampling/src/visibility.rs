@@ -40,7 +40,6 @@ const PUBLIC: &[ProcessField] = {
         F::Cmdline,
         F::Cgroup,
         F::CgroupId,
-        F::ExecId,
         F::State,
         F::Threads,
         F::Priority,

@@ -77,6 +77,7 @@ fn attach(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal>
         match it.filter(|it| ctx.session.tool.visibility.shows(it)) {
             Some(it) => {
                 ctx.session.attach(it.id);
+                ctx.session.note_visibility(it);
                 n_served += 1;
             }
             None => {
@@ -116,12 +117,13 @@ fn attach_matching(ctx: &mut CallContext<'_>, like: Filter) -> Result<Outcome, R
     }
     let sees = ctx.session.tool.visibility;
     let is_meant = |it: &&Process| sees.shows(it) && like.admits(it);
-    let meant: Vec<_> = all.iter().filter(is_meant).map(|it| it.id).collect();
-    for id in &meant {
-        ctx.session.attach(*id);
+    let meant: Vec<_> = all.iter().filter(is_meant).collect();
+    for it in &meant {
+        ctx.session.attach(it.id);
+        ctx.session.note_visibility(it);
     }
     ctx.session.scope.add_pattern(like);
-    let tids = meant.into_iter().map(|id| ctx.number(id)).collect();
+    let tids = meant.into_iter().map(|it| ctx.number(it.id)).collect();
     Ok(CallResult::with(vec![Value::List(tids)]).into())
 }
 

@@ -9,7 +9,6 @@ use aya_ebpf::bindings::{BPF_F_USER_STACK, BPF_RB_FORCE_WAKEUP};
 use aya_ebpf::helpers::generated::{bpf_get_stack, bpf_probe_read_user_str};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::RingBuf;
-use monitor_ebpf::abi::rule::NO_CREDENTIALS;
 use monitor_ebpf::abi::rule::opcode::{EncodedInsn, record_flags};
 use monitor_ebpf::abi::rule::record::{
     FRAMES, KIND_RECORD, KIND_STORM, LongRecord, MAX_TEXTS, ShortRecord, TEXT_BYTES,
@@ -66,9 +65,7 @@ impl Frame {
         (record.pid, record.tid) = (self.pid, self.tid);
         record.cpu = clock::processor();
         record.stack_bytes = 0;
-        // Only probes run within the process; at tracepoints credentials are not used.
-        record.credentials =
-            if self.ip == 0 { [NO_CREDENTIALS; 2] } else { self.task.credentials() };
+        record.credentials = self.task.credentials();
         record.at_boottime_ns = self.now_ns();
         record.start_boottime_ns = self.task.leader().start_boottime_ns();
         (record.ip, record.sp) = (self.ip, self.sp);

@@ -113,6 +113,19 @@ impl Tracepoint {
 
     /// What a record of it says.
     pub fn events(self, it: &Record) -> Vec<PlatformEvent> {
+        let mut events = self.events_of_record(it);
+        for event in &mut events {
+            if let PlatformEvent::Event(event) = event {
+                // A switch may be about the process that it goes to, and these are of the other.
+                let is_subject = event.process == Some(it.process);
+                event.credentials = it.credentials.filter(|_| is_subject);
+                event.is_checked = true;
+            }
+        }
+        events
+    }
+
+    fn events_of_record(self, it: &Record) -> Vec<PlatformEvent> {
         let [first, second, third, cpu, ..] = it.regs;
         let number = |number: u64| EventParam::Value(Value::from(number));
         let occurred =

@@ -105,7 +105,9 @@ impl View {
             })),
             None => sample.processes.extend(living.iter().filter(is_own).cloned()),
         }
-        sample.processes.extend(ended.filter(is_own).cloned());
+        // `/proc` does not show others how a process ended, nor that there was one in between.
+        let in_full = |it: &&Process| self.visibility.shows_all_of(it);
+        sample.processes.extend(ended.filter(is_own).filter(in_full).cloned());
         if missed > 0 {
             let text = format!(
                 "{missed} exit records dropped: more than the exit log holds between two samples"

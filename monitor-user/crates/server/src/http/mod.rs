@@ -48,8 +48,8 @@ use write_timeout::WriteTimeout;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest head of a request.
 const HEAD_BYTES: usize = 32 << 10;
-/// Maximum bytes read ahead of a head: the library checks the length of a head that is complete, and
-/// one that is not when the buffer is full.
+/// Maximum bytes read ahead: the library checks the length of a head when it is complete, and
+/// otherwise when the buffer is full.
 const BUFFER_BYTES: usize = 2 * HEAD_BYTES;
 /// Connections that may wait for `accept`.
 const BACKLOG: u32 = 4096;

@@ -12,7 +12,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "new_process",
         results: &[TID],
-        right: Right::Observe,
+        right: Right::ObserveInFull,
         help: "Occurs when a process joins the attached ones: a child of one of them, or one \
                that matches an attachment by cgroup or command name.",
         examples: &["process 7\nattach 7\n> 10 [0] new_process(): 11 [0] print([$1])\n\
@@ -25,7 +25,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         name: "process_terminated",
         params: &[param("tid_list", ParamType::Many(&ParamType::Process))],
         results: &[TID, ResultSpec::new("code", "integer")],
-        right: Right::Observe,
+        right: Right::ObserveInFull,
         help: "Occurs when one of the processes has ended. `$2` is its exit code, or 128 and the \
                number of the signal that ended it, or -1 if unknown; it is an extension.",
         examples: &[

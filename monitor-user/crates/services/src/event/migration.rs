@@ -16,7 +16,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         name: "ready_to_migrate",
         params: TIDS,
         results: &[TID, ResultSpec::new("dest_node", "integer")],
-        right: Right::Observe,
+        right: Right::ObserveInFull,
         help: "Occurs on the node that one of the processes is about to leave, when it can \
                migrate. It leaves when the actions are done: they should disable the requests \
                that act on the process.",
@@ -34,7 +34,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         name: "migration_finished",
         params: TIDS,
         results: &[TID, ResultSpec::new("pid", "integer")],
-        right: Right::Observe,
+        right: Right::ObserveInFull,
         help: "Occurs on the node that a process has migrated to, for the session that moved it: \
                there it is attached. The list has the numbers of the processes on other nodes; \
                an empty list matches all. `$2` is its pid, an extension.",

@@ -15,7 +15,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         name: "process_blocked",
         params: &[TIDS],
         results: &[TID],
-        right: Right::Observe,
+        right: Right::ObserveInFull,
         help: "Occurs when a thread of one of the processes gives up its processor to wait: for \
                a message, a lock, a disk, a timer. Preemption, a stop and the end of a thread \
                are no waiting. A library that polls never waits.",
@@ -31,7 +31,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         name: "process_unblocked",
         params: &[TIDS],
         results: &[TID],
-        right: Right::Observe,
+        right: Right::ObserveInFull,
         help: "Occurs when a thread of one of the processes is woken and can run. It may have to \
                wait again at once.",
         examples: &["process 7\nattach 7\n> 10 [0] process_unblocked([]): 11 [0] print([$1])\n\
@@ -49,11 +49,12 @@ pub const SERVICES: &[ServiceSpec] = &[
             ResultSpec::new("new_tid", "integer"),
             ResultSpec::new("cpu", "integer"),
         ],
-        right: Right::Observe,
+        right: Right::ObserveInFull,
         help: "Occurs when a processor switches from one thread to another, and one of the two \
                belongs to an attached process; -1 represents any other. A switch between two \
                threads of one process has the same number twice. `$3` is the processor, an \
-               extension.",
+               extension. A user that does not observe all processes in full receives the \
+               switches away from its own, with -1 as the other.",
         examples: &["process 7\nprocess 8\nattach 7\n\
                      > 10 [0] scheduling(): 11 [0] print([$1,$2,$3])\n< 10 [0] scheduling(0)\n\
                      > 12 [0] enable(10)\n< 12 [0] enable(0)\nat 1ms switch 7 8 1\n\

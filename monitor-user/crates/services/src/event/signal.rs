@@ -14,7 +14,7 @@ pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
         param("sig_list", ParamType::Many(&ParamType::Integer)),
     ],
     results: &[ResultSpec::new("tid", "integer"), ResultSpec::new("sig", "integer")],
-    right: Right::Observe,
+    right: Right::ObserveInFull,
     help: "Occurs when one of the signals is delivered to one of the processes; an empty list of \
            signals matches all. Ignored and blocked signals are not delivered.",
     examples: &["process 7\nattach 7\n> 10 [0] process_signal([7],[10]): 11 [0] print([$1,$2])\n\

@@ -14,7 +14,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         name: "process_stopped",
         params: &[LIST],
         results: &[TID],
-        right: Right::Observe,
+        right: Right::ObserveInFull,
         help: "Occurs when one of the processes has been stopped by `stop`, of any tool. A \
                process that is stopped already is not stopped again.",
         examples: &["process 7\nattach 7\n> 10 [0] process_stopped([7]): 11 [0] print([$1])\n\
@@ -30,7 +30,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         name: "process_continued",
         params: &[LIST],
         results: &[TID],
-        right: Right::Observe,
+        right: Right::ObserveInFull,
         help: "Occurs when the last tool that had stopped one of the processes continues it.",
         examples: &["process 7\nattach 7\n> 10 [0] process_continued([7]): 11 [0] print([$1])\n\
                      < 10 [0] process_continued(0)\n\

@@ -174,9 +174,10 @@ impl RequestEngine {
             it.held.iter().for_each(|held| turn.platform.resume_held(held));
             return self.disable_storming((session, id), turn);
         }
+        let shown = state.session.shown_params(it);
         let bindings = EventBindings {
             node,
-            params: state.session.numbers.values(&it.params),
+            params: state.session.numbers.values(&shown),
             process,
             thread: it.thread.map_or(Value::from(-1), |thread| thread.0.into()),
             time: Value::from(if it.at == Ns(0) { turn.now.0 } else { it.at.0 }),
@@ -194,7 +195,9 @@ impl RequestEngine {
     fn process_created(&mut self, child: Identity, parent: Option<Identity>, turn: &mut Turn<'_>) {
         for state in self.sessions.values_mut() {
             // Scopes that it joins here are skipped below.
-            let _joins = state.session.scope.process_created(child, parent);
+            if state.session.scope.process_created(child, parent) {
+                state.session.note_child(child, parent);
+            }
         }
         let _sessions = self.match_patterns(child, turn);
     }
@@ -249,6 +252,7 @@ impl RequestEngine {
             if is_new && session.tool.visibility.shows(seen) && session.scope.matches_pattern(seen)
             {
                 session.scope.attach(id);
+                session.note_visibility(seen);
                 joined.push(*key);
             }
         }
@@ -259,6 +263,7 @@ impl RequestEngine {
         for state in self.sessions.values_mut() {
             let was_empty = state.session.scope.is_empty();
             state.session.scope.process_ended(id);
+            state.session.forget(id);
             self.shared.is_stale |= was_empty != state.session.scope.is_empty();
         }
     }

@@ -72,6 +72,7 @@ impl RequestEngine {
         let mut all = Vec::new();
         for (session, state) in &self.sessions {
             let rules = state.stored.requests.iter();
+            let is_restricted = state.session.tool.visibility.credentials().is_some();
             all.extend(rules.map(|(id, rule)| {
                 let stages = rule.request.stages.iter();
                 let steps = |action: &Basic| self.lowered(*session, action);
@@ -81,6 +82,7 @@ impl RequestEngine {
                     stages: stages.map(|stage| stage.0.iter().map(steps).collect()).collect(),
                     has_patterns: state.session.scope.n_patterns() > 0,
                     holds: self.needs_hold(rule),
+                    is_restricted,
                 }
             }));
         }
@@ -135,9 +137,13 @@ impl RequestEngine {
         };
         let max_events = u32::try_from(self.shared.limits.events_per_second).unwrap_or(u32::MAX);
         let looks_into = rule.filter.kind.reads_process() || it.holds;
+        let tool = state.session.tool;
+        // The kernel compares with the credentials of the process at the event.
+        let viewer = tool.restricted_to().filter(|_| looks_into);
+        let observer = tool.visibility.credentials().filter(|_| rule.filter.kind.is_of_process());
         Some(CompiledRule {
             serial: rule.serial,
-            viewer: state.session.tool.restricted_to().filter(|_| looks_into),
+            viewer: viewer.or(observer),
             event: rule.filter.kind.clone(),
             targets: whose,
             predicate: rule.filter.predicate.clone(),

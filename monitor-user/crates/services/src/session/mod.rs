@@ -5,12 +5,12 @@
 pub mod number;
 pub mod scope;
 
-use monitor_event::{EventKind, NodeEvent, Refusal, Right, Tool};
-use monitor_model::{Identity, Process};
+use monitor_event::{EventKind, EventParam, NodeEvent, Refusal, Right, Tool};
+use monitor_model::{Identity, Process, id::is_same};
 use monitor_omis::{Dialect, Status, Value};
 use number::ProcessNumbers;
 use scope::Scope;
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 /// The session of a tool on this node.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub struct Session {
     pub numbers: ProcessNumbers,
     /// Options for programs that it starts.
     pub start_options: StartOptions,
+    /// The attached processes that the tool observes in full, if it does not observe all.
+    in_full: BTreeSet<Identity>,
 }
 
 /// Options for programs that a session starts on a node.
@@ -47,6 +49,7 @@ impl Session {
             scope: Scope::default(),
             numbers: ProcessNumbers::default(),
             start_options: StartOptions::default(),
+            in_full: BTreeSet::new(),
         }
     }
 
@@ -74,18 +77,68 @@ impl Session {
         if !self.scope.has(id) {
             return Err(self.not_attached(&it, &Value::from(number)));
         }
+        self.note_visibility(&it);
         self.tool.may(right, &it)?;
         Ok(it)
     }
 
-    /// Whether its tool may see the parameters of an event: data from inside a process is for tools
-    /// that may read the process.
+    /// Whether its tool may see an event: what a process does is for tools that observe it in
+    /// full, and data from inside it for tools that may read it.
     pub fn may_see(&self, it: &NodeEvent) -> bool {
-        !it.kind.reads_process()
-            || self
-                .tool
-                .restricted_to()
-                .is_none_or(|credentials| it.credentials == Some(credentials))
+        let may_read = |viewer| it.credentials == Some(viewer);
+        if it.kind.is_of_process() {
+            return match (self.tool.visibility.credentials(), it.is_checked) {
+                (None, _) => true,
+                (Some(viewer), true) => may_read(viewer),
+                // From two readings, or an action of a tool.
+                (Some(_), false) => it.process.is_some_and(|id| self.is_in_full(id)),
+            };
+        }
+        !it.kind.reads_process() || self.tool.restricted_to().is_none_or(may_read)
+    }
+
+    /// The parameters of an event, without those about other processes that its tool may not see.
+    pub fn shown_params(&self, it: &NodeEvent) -> Vec<EventParam> {
+        let is_restricted = self.tool.visibility.credentials().is_some();
+        let is_hidden = |param: &EventParam| match param {
+            EventParam::Process(id) => it.kind == EventKind::Scheduled && Some(*id) != it.process,
+            _ => false,
+        };
+        let shown = |param: &EventParam| match is_restricted && is_hidden(param) {
+            true => EventParam::Value((-1).into()),
+            false => param.clone(),
+        };
+        it.params.iter().map(shown).collect()
+    }
+
+    /// Notes whether its tool observes a process in full.
+    pub fn note_visibility(&mut self, it: &Process) {
+        if self.tool.visibility.credentials().is_none() {
+            return;
+        }
+        if self.tool.visibility.shows_all_of(it) {
+            let _is_new = self.in_full.insert(it.id);
+        } else {
+            self.in_full.retain(|id| !is_same(*id, it.id));
+        }
+    }
+
+    /// Notes a child that is attached with its parent, whose credentials it has.
+    pub fn note_child(&mut self, child: Identity, parent: Option<Identity>) {
+        if parent.is_some_and(|parent| self.is_in_full(parent)) {
+            let _is_new = self.in_full.insert(child);
+            let scope = &self.scope;
+            self.in_full.retain(|id| scope.has(*id));
+        }
+    }
+
+    /// Forgets a process that has ended.
+    pub fn forget(&mut self, id: Identity) {
+        self.in_full.retain(|it| !is_same(*it, id));
+    }
+
+    fn is_in_full(&self, id: Identity) -> bool {
+        self.scope.has(id) && self.in_full.iter().any(|it| is_same(*it, id))
     }
 
     /// Whether the creation of this process was reported already, because it joined before

@@ -35,6 +35,8 @@ pub struct CompilerInput<'r> {
     pub has_patterns: bool,
     /// Whether an action needs the thread held at the event.
     pub holds: bool,
+    /// Whether its tool may not observe every process, so that the kernel checks credentials.
+    pub is_restricted: bool,
 }
 
 /// Decides where the actions of each request run.
@@ -285,7 +287,9 @@ impl CompilerInput<'_> {
             Some(Predicate::Not(..) | Predicate::AtLeast(..) | Predicate::All(_)) => false,
         };
         let joins = self.has_patterns && *kind == EventKind::Created;
-        is_seen && is_checked && !joins && !self.rule.is_refused
+        // Of the two processes of a switch the kernel checks the credentials of one.
+        let is_half_checked = self.is_restricted && *self.kind() == EventKind::Scheduled;
+        is_seen && is_checked && !joins && !is_half_checked && !self.rule.is_refused
     }
 }
 
