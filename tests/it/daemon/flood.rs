@@ -34,7 +34,11 @@ fn monitors(count: u64, params: impl Fn(u64) -> serde_json::Value) -> Lines {
 fn round_trips(served: &Served, between: impl FnMut()) -> (Duration, u64) {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _busy = scope.spawn(|| while !over.load(Ordering::Relaxed) {});
+        let _busy = scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                std::hint::spin_loop()
+            }
+        });
         let measured = catch_unwind(AssertUnwindSafe(|| measure(served, between)));
         over.store(true, Ordering::Relaxed);
         measured.unwrap_or_else(|why| resume_unwind(why))
