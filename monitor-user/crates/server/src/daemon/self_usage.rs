@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// How long after a client has left freed memory is returned.
 const TRIM_DELAY: Ns = Ns(2_000_000_000);
-/// How many bytes the daemon has grown then.
+/// How many bytes more than at the least are resident then.
 const TRIM_DELTA: u64 = 1 << 20;
 
 /// The daemon's usage since its start, and in the current window.
@@ -169,13 +169,16 @@ pub fn reading_budget(limits: &BudgetLimits) -> ReadingBudget {
 #[derive(Default)]
 pub struct HeapTrim {
     due: Option<Ns>,
-    /// Resident memory after the last time.
-    resident: u64,
+    /// Whether a client has left since that was set: what it held may not be free by then.
+    again: bool,
+    /// The least resident memory after it was returned: a flood may go on at that time.
+    least: Option<u64>,
 }
 
 impl HeapTrim {
     /// Checks in a while.
     pub fn schedule(&mut self) {
+        self.again = self.due.is_some();
         self.due.get_or_insert(Ns(clock::boot().0 + TRIM_DELAY.0));
     }
 
@@ -187,10 +190,14 @@ impl HeapTrim {
     /// Returns freed memory, if the process has grown since the last time.
     pub fn trim(&mut self) {
         self.due = None;
+        if std::mem::take(&mut self.again) {
+            self.schedule();
+        }
         let resident = || memory::resident_bytes().unwrap_or(0);
-        if resident() > self.resident + TRIM_DELTA {
+        if self.least.is_none_or(|least| resident() > least + TRIM_DELTA) {
             memory::trim_heap();
-            self.resident = resident();
+            let now = resident();
+            self.least = Some(self.least.map_or(now, |least| least.min(now)));
         }
     }
 }
