@@ -10,6 +10,8 @@ use crate::{
     messages::WorkerMessage,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -19,6 +21,11 @@ use std::{collections::BTreeMap, os::unix::net::UnixStream};
 
 /// The longest request takes 5 s (the check of CRIU), and others may be queued before it.
 const MAX_REPLY_TIME: Duration = Duration::from_secs(10);
+/// Time for everything that a new user worker undoes of the one before; it goes on afterwards, but
+/// the daemon, which acts for all users, no longer waits.
+const UNDO_TIME: Duration = Duration::from_secs(1);
+/// Time to undo everything and exit, once the socket is closed.
+const EXIT_TIME: Duration = Duration::from_millis(500);
 /// Most events that wait to be fetched; later ones are dropped and counted.
 const MAX_EVENTS: usize = 65_536;
 
@@ -179,10 +186,11 @@ impl WorkerProxy {
 
     fn recover(&mut self, undo_log: &UndoLog) {
         undo_log.undo_locally();
+        let until = Instant::now() + UNDO_TIME;
         for request in undo_log.undo_requests() {
             let number = self.send_without_restart(request);
             // A refusal is final: the kernel would refuse the daemon's user as well.
-            let _answer = self.wait_reply(number);
+            let _answer = self.wait_reply(number, until);
             let _answer = self.take_reply(number);
         }
     }
@@ -197,8 +205,7 @@ impl WorkerProxy {
     }
 
     /// Waits until the reply has arrived.
-    fn wait_reply(&mut self, number: u64) -> Result<(), ControlError> {
-        let until = Instant::now() + MAX_REPLY_TIME;
+    fn wait_reply(&mut self, number: u64, until: Instant) -> Result<(), ControlError> {
         while !self.replies.contains_key(&number) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -223,7 +230,8 @@ impl UserWorker for WorkerProxy {
         request: WorkerRequest,
     ) -> Result<WorkerReply, ControlError> {
         let number = self.send(tool, request);
-        if self.wait_reply(number) == Err(ControlError::WorkerLost) {
+        let until = Instant::now() + MAX_REPLY_TIME;
+        if self.wait_reply(number, until) == Err(ControlError::WorkerLost) {
             self.restart();
         }
         self.take_reply(number)
@@ -250,8 +258,29 @@ impl Drop for WorkerProxy {
         }
         // When the socket closes, the user worker undoes everything and exits.
         let _closed = self.socket.shutdown(std::net::Shutdown::Both);
-        let _status = self.process.wait();
+        if !exits_within(&mut self.process, EXIT_TIME) {
+            // Its user may have stopped it; the daemon waits for no user without a limit.
+            let _ended = self.process.kill();
+            self.undo_log.undo_locally();
+            self.undo_log.undo_dumps_locally();
+            let _reaped = exits_within(&mut self.process, EXIT_TIME);
+        }
     }
+}
+
+/// Whether a process exits in time; reaps it.
+fn exits_within(process: &mut Child, time: Duration) -> bool {
+    if let Ok(pidfd) = pidfd_open(Pid::from_child(process), PidfdFlags::empty()) {
+        let until = Instant::now() + time;
+        let left = || until.saturating_duration_since(Instant::now());
+        while !left().is_zero() {
+            let left = Timespec::try_from(left()).unwrap_or_default();
+            if poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&left)) != Err(Errno::INTR) {
+                break;
+            }
+        }
+    }
+    !matches!(process.try_wait(), Ok(None))
 }
 
 /// Starts the process with the socket as standard input, which no other process inherits.
@@ -271,4 +300,19 @@ fn spawn(program: &Path, user: Option<&User>) -> io::Result<(Child, UnixStream)>
         let _command = command.arg(format!("--groups={}", groups.join(",")));
     }
     Ok((command.spawn()?, own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stopped_process_is_not_waited_for_beyond_the_limit() {
+        let mut process = Command::new("sleep").arg("1000").spawn().expect("a process");
+        let pid = Pid::from_child(&process);
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("it runs");
+        assert!(!exits_within(&mut process, Duration::from_millis(20)));
+        process.kill().expect("it is ours");
+        assert!(exits_within(&mut process, MAX_REPLY_TIME));
+    }
 }
