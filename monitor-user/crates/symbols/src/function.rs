@@ -26,10 +26,12 @@ pub struct Function {
 impl Function {
     /// The function around an address; `None` if neither a symbol nor an unwind table covers it.
     pub fn around(image: &ElfImage, address: u64) -> Result<Option<Self>, SymbolError> {
-        let mut symbols = image.symbols(|_| true)?;
-        symbols.retain(|symbol| {
+        // Symbols farther away concern other functions.
+        let symbols = image.symbols_where(|symbol| {
             matches!(symbol.kind, SymbolKind::Function | SymbolKind::Ifunc | SymbolKind::Label)
-        });
+                && (symbol.address.abs_diff(address) <= LONGEST
+                    || address.checked_sub(symbol.address).is_some_and(|it| it < symbol.size))
+        })?;
         let holds = |it: &&Symbol| it.size > 0 && extent(it).contains(&address);
         let is_function = |it: &&Symbol| it.kind != SymbolKind::Label;
         let functions = symbols.iter().filter(is_function);

@@ -12,6 +12,11 @@ use std::{collections::HashSet, sync::Arc};
 const REPLACED: &str = "the file was replaced since it was mapped; opening the mapped one needs \
                         CAP_CHECKPOINT_RESTORE";
 
+/// Most files of a process that are opened; a quarter of the descriptors, if that is less.
+const MOST_FILES: usize = 1024;
+const TOO_MANY: &str = "the process has mapped more files than are searched; name the file by its \
+                        path";
+
 /// A mapped object file.
 #[derive(Debug)]
 pub struct MappedFile {
@@ -35,9 +40,15 @@ pub fn files(proc: &Path, pid: Pid) -> Result<(Vec<MappedFile>, Vec<SymbolError>
     let (mut found, mut failed) = (Vec::new(), Vec::new());
     let mut seen = HashSet::new();
     let has_code = |it: &&Mapping| it.is_executable && it.inode != 0;
+    let most = most_files();
     for mapping in all.iter().filter(has_code) {
         if !seen.insert((mapping.inode, mapping.path.clone())) {
             continue;
+        }
+        if seen.len() > most {
+            let path = mapping.path.clone().unwrap_or_default();
+            failed.push(SymbolError::Unsupported { path, why: TOO_MANY });
+            break;
         }
         match mapped(proc, pid, mapping) {
             Ok(Some(file)) => found.push(file),
@@ -46,6 +57,12 @@ pub fn files(proc: &Path, pid: Pid) -> Result<(Vec<MappedFile>, Vec<SymbolError>
         }
     }
     Ok((found, failed))
+}
+
+fn most_files() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let limit = limit.and_then(|it| usize::try_from(it).ok()).unwrap_or(usize::MAX);
+    MOST_FILES.min(limit / 4)
 }
 
 /// The file of a mapping; `None` if it is not a supported object file, for example a device.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::{fs::File, os::fd::AsRawFd as _};
 
 /// Most bytes of one read; the largest real tables have some tens of megabytes.
-pub const MAX_READ: u64 = 512 << 20;
+pub const MAX_READ: u64 = 128 << 20;
 
 /// An open object file.
 #[derive(Debug)]

@@ -8,9 +8,12 @@ use super::{
     FunctionSpec, ProbeSite, SymbolError, function_spec::CodePlace, mapped_files,
     object_file::ObjectFile, site,
 };
-use monitor_model::{Pid, name::nearest};
+use monitor_model::Pid;
 use std::collections::{HashMap, HashSet};
-use std::{path::Path, sync::Arc};
+use std::{ops::ControlFlow, path::Path, sync::Arc};
+
+/// How similar a name must be to be suggested; among thousands of names some are always similar.
+const ENOUGH: f64 = 0.9;
 
 /// The sites in the files that a process has mapped.
 pub fn in_process(
@@ -155,16 +158,26 @@ fn missing(image: &ElfImage, wanted: &FunctionSpec) -> SymbolError {
         let hint = "; its symbols are stripped: give an offset, FILE:0xOFFSET".into();
         return SymbolError::NotFound { name, place, hint };
     }
-    let all = image.symbols(|_| true).unwrap_or_default();
-    let functions =
-        all.iter().filter(|it| matches!(it.kind, SymbolKind::Function | SymbolKind::Ifunc));
-    let near = nearest(functions.map(|it| it.name.as_str()), &name).filter(|it| is_near(it, &name));
-    let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    let hint = similar(image, &name).map(|near| format!("; did you mean {near}?"));
+    let hint = hint.unwrap_or_default();
     SymbolError::NotFound { name, place, hint }
 }
 
-/// A strict limit, because among thousands of names some are always similar.
-fn is_near(name: &str, written: &str) -> bool {
-    const ENOUGH: f64 = 0.9;
-    monitor_model::name::likeness(name, written) >= ENOUGH
+/// The most similar name of a function, if it is similar enough.
+fn similar(image: &ElfImage, name: &str) -> Option<String> {
+    // A comparison takes the product of the lengths.
+    const LONGEST: usize = 256;
+    let mut best: Option<(f64, String)> = None;
+    let read = image.each_symbol(|symbol| {
+        let is_code = matches!(symbol.kind, SymbolKind::Function | SymbolKind::Ifunc);
+        if is_code && symbol.name.len().max(name.len()) <= LONGEST {
+            let likeness = monitor_model::name::likeness(symbol.name, name);
+            if likeness >= ENOUGH && best.as_ref().is_none_or(|(most, _)| likeness >= *most) {
+                best = Some((likeness, symbol.name.to_owned()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    });
+    read.ok()?;
+    best.map(|(_, name)| name)
 }

@@ -9,9 +9,9 @@ use crate::{
     ControlError, NumberedRequest, ToolId, WorkerEvent, WorkerReply, WorkerRequest,
     messages::WorkerMessage,
 };
-use monitor_model::Pid;
-use monitor_sys::pidfd::PidFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -21,9 +21,11 @@ use std::{collections::BTreeMap, os::unix::net::UnixStream};
 
 /// The longest request takes 5 s (the check of CRIU), and others may be queued before it.
 const MAX_REPLY_TIME: Duration = Duration::from_secs(10);
-/// How long a user worker may take to undo what it did, after its socket was closed.
-const MAX_EXIT_TIME: Duration = Duration::from_secs(2);
-const SIGCONT: u32 = 18;
+/// Time for everything that a new user worker undoes of the one before; it goes on afterwards, but
+/// the daemon, which acts for all users, no longer waits.
+const UNDO_TIME: Duration = Duration::from_secs(1);
+/// Time to undo everything and exit, once the socket is closed.
+const EXIT_TIME: Duration = Duration::from_millis(500);
 /// Most events that wait to be fetched; later ones are dropped and counted.
 const MAX_EVENTS: usize = 65_536;
 
@@ -184,7 +186,7 @@ impl WorkerProxy {
 
     fn recover(&mut self, undo_log: &UndoLog) {
         undo_log.undo_locally();
-        let until = Instant::now() + MAX_REPLY_TIME;
+        let until = Instant::now() + UNDO_TIME;
         for request in undo_log.undo_requests() {
             let number = self.send_without_restart(request);
             // A refusal is final: the kernel would refuse the daemon's user as well.
@@ -228,8 +230,8 @@ impl UserWorker for WorkerProxy {
         request: WorkerRequest,
     ) -> Result<WorkerReply, ControlError> {
         let number = self.send(tool, request);
-        if self.wait_reply(number, Instant::now() + MAX_REPLY_TIME) == Err(ControlError::WorkerLost)
-        {
+        let until = Instant::now() + MAX_REPLY_TIME;
+        if self.wait_reply(number, until) == Err(ControlError::WorkerLost) {
             self.restart();
         }
         self.take_reply(number)
@@ -256,30 +258,34 @@ impl Drop for WorkerProxy {
         }
         // When the socket closes, the user worker undoes everything and exits.
         let _closed = self.socket.shutdown(std::net::Shutdown::Both);
-        if self.has_exited() {
+        if exits_within(&mut self.process, EXIT_TIME) {
             return;
         }
+        // Its user may have stopped it; the daemon waits for no user without a limit.
         tracing::warn!("the user worker {} does not exit: killed", self.process.id());
         // Another one undoes what it did.
         self.restart();
         let _closed = self.socket.shutdown(std::net::Shutdown::Both);
-        if !self.has_exited() {
+        if !exits_within(&mut self.process, EXIT_TIME) {
             let _dead = self.process.kill();
-            let _status = self.process.wait();
+            let _reaped = exits_within(&mut self.process, EXIT_TIME);
         }
     }
 }
 
-impl WorkerProxy {
-    /// Waits until the process has exited, for a limited time. Its user can have stopped it.
-    fn has_exited(&mut self) -> bool {
-        let Ok(process) = PidFd::open(Pid(self.process.id())) else { return false };
-        let _sent = process.signal(SIGCONT);
-        let limit = Timespec::try_from(MAX_EXIT_TIME).unwrap_or_default();
-        let mut fds = [PollFd::new(&process, PollFlags::IN)];
-        let has_exited = matches!(poll(&mut fds, Some(&limit)), Ok(1..));
-        has_exited && self.process.wait().is_ok()
+/// Whether a process exits in time; reaps it.
+fn exits_within(process: &mut Child, time: Duration) -> bool {
+    if let Ok(pidfd) = pidfd_open(Pid::from_child(process), PidfdFlags::empty()) {
+        let until = Instant::now() + time;
+        let left = || until.saturating_duration_since(Instant::now());
+        while !left().is_zero() {
+            let left = Timespec::try_from(left()).unwrap_or_default();
+            if poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&left)) != Err(Errno::INTR) {
+                break;
+            }
+        }
     }
+    !matches!(process.try_wait(), Ok(None))
 }
 
 /// Starts the process with the socket as standard input, which no other process inherits.
@@ -299,4 +305,19 @@ fn spawn(program: &Path, user: Option<&User>) -> io::Result<(Child, UnixStream)>
         let _command = command.arg(format!("--groups={}", groups.join(",")));
     }
     Ok((command.spawn()?, own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stopped_process_is_not_waited_for_beyond_the_limit() {
+        let mut process = Command::new("sleep").arg("1000").spawn().expect("a process");
+        let pid = Pid::from_child(&process);
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("it runs");
+        assert!(!exits_within(&mut process, Duration::from_millis(20)));
+        process.kill().expect("it is ours");
+        assert!(exits_within(&mut process, MAX_REPLY_TIME));
+    }
 }

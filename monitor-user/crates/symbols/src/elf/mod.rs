@@ -8,7 +8,7 @@ mod symbol;
 mod unwind;
 
 pub use note::StaticProbe;
-pub use symbol::{Symbol, SymbolKind};
+pub use symbol::{Symbol, SymbolKind, TableSymbol};
 pub use unwind::procedure_start;
 
 use super::{SymbolError, object_file::ObjectFile};
@@ -18,10 +18,16 @@ use object::elf::{
     SectionHeader64,
 };
 use object::pod::{from_bytes, slice_from_all_bytes};
-use std::sync::Arc;
+use std::{ffi::CStr, sync::Arc};
 
 /// Most program or section headers of a file.
 const MOST_HEADERS: u16 = 16_384;
+
+/// Longest name of a section.
+const LONGEST_SECTION_NAME: usize = 256;
+/// Most segments of notes that are searched, and bytes of one.
+const MOST_NOTE_SEGMENTS: usize = 16;
+const LONGEST_NOTES: u64 = 1 << 20;
 
 /// Mask of the offset within a page.
 const PAGE: u64 = 4095;
@@ -108,6 +114,7 @@ impl ElfImage {
     /// The GNU build id, if there is one.
     pub fn build_id(&self) -> Option<Vec<u8>> {
         let notes = self.segments.iter().filter(|segment| segment.kind == PT_NOTE);
+        let notes = notes.take(MOST_NOTE_SEGMENTS).filter(|it| it.length <= LONGEST_NOTES);
         notes.filter_map(|notes| self.file.read_at(notes.offset, notes.length).ok()).find_map(
             |bytes| {
                 // Names and contents are padded to four bytes, whatever the segment alignment.
@@ -140,8 +147,9 @@ impl ElfImage {
     fn section_named(&self, name: &str) -> Option<&SectionHeader64<Little>> {
         let names = self.sections.get(self.names_in);
         let names: Vec<u8> = names.and_then(|it| self.content(it).ok()).unwrap_or_default();
-        let is_it =
-            |it: &&SectionHeader64<Little>| text(&names, it.sh_name.get(Little)) == Some(name);
+        let is_it = |it: &&SectionHeader64<Little>| {
+            text(&names, it.sh_name.get(Little), LONGEST_SECTION_NAME) == Some(name)
+        };
         self.sections.iter().find(is_it)
     }
 
@@ -161,11 +169,16 @@ impl ElfImage {
     }
 }
 
-/// An entry of a string table; `None` if it is not UTF-8.
-fn text(strings: &[u8], at: u32) -> Option<&str> {
+/// An entry of a string table; `None` if it is longer than `longest`: entries may overlap, so a
+/// small table can hold any number of long ones.
+fn entry(strings: &[u8], at: u32, longest: usize) -> Option<&CStr> {
     let rest = strings.get(usize::try_from(at).ok()?..)?;
-    let end = rest.iter().position(|byte| *byte == 0)?;
-    std::str::from_utf8(&rest[..end]).ok()
+    CStr::from_bytes_until_nul(&rest[..rest.len().min(longest + 1)]).ok()
+}
+
+/// The same; `None` if it is not UTF-8.
+fn text(strings: &[u8], at: u32, longest: usize) -> Option<&str> {
+    entry(strings, at, longest)?.to_str().ok()
 }
 
 fn unsupported(file: &ObjectFile, why: &'static str) -> SymbolError {
@@ -195,3 +208,6 @@ fn segment(header: &ProgramHeader64<Little>) -> Segment {
         length: header.p_filesz.get(Little),
     }
 }
+
+#[cfg(test)]
+mod tests;

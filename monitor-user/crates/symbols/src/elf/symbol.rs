@@ -3,7 +3,7 @@
 //! In: the sections of an image. Out: defined symbols of the dynamic and the debug symbol table. A
 //! name may have several symbols with different versions, and an address several names.
 
-use super::{ElfImage, text};
+use super::{ElfImage, entry, text};
 use crate::SymbolError;
 use object::LittleEndian as Little;
 use object::elf::{
@@ -12,7 +12,37 @@ use object::elf::{
     Verdaux, Verdef, Versym,
 };
 use object::pod::{from_bytes, slice_from_all_bytes};
-use std::collections::HashMap;
+use std::{collections::HashMap, ffi::CStr, ops::ControlFlow};
+
+/// Longest name of a symbol; the longest real ones, of C++ templates, have some tens of kilobytes.
+const LONGEST_NAME: usize = 64 << 10;
+/// Bytes of names that are read, besides those of the string table: names may overlap.
+const MOST_NAME_BYTES: usize = 32 << 20;
+/// Bytes of the symbols that a search may find.
+const MOST_FOUND_BYTES: usize = 16 << 20;
+/// Symbols that are read at a time, and most symbols of a table.
+const SYMBOLS_READ: usize = 1 << 15;
+const MOST_SYMBOLS: u64 = 8 << 20;
+/// Versions have 15-bit numbers; names of real ones have some tens of bytes.
+const MOST_VERSIONS: usize = 1 << 15;
+const LONGEST_VERSION: usize = 256;
+
+/// A defined symbol of a table, with its name as written there.
+#[derive(Clone, Copy, Debug)]
+pub struct TableSymbol<'n> {
+    /// Its name; in the debug symbol table the version is part of it.
+    whole: &'n str,
+    /// Its name, without version.
+    pub name: &'n str,
+    /// Its kind.
+    pub kind: SymbolKind,
+    /// Its address in the file.
+    pub address: u64,
+    /// Size in bytes; 0 if unknown.
+    pub size: u64,
+    /// Its number in the table, if its version is in a table of its own.
+    index: Option<usize>,
+}
 
 /// A defined symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,50 +79,110 @@ pub enum SymbolKind {
 impl ElfImage {
     /// All defined symbols whose name is accepted.
     pub fn symbols(&self, accept: impl Fn(&str) -> bool) -> Result<Vec<Symbol>, SymbolError> {
+        self.symbols_where(|symbol| accept(symbol.name))
+    }
+
+    /// All defined symbols that are accepted.
+    pub fn symbols_where(
+        &self,
+        accept: impl Fn(&TableSymbol<'_>) -> bool,
+    ) -> Result<Vec<Symbol>, SymbolError> {
         let versions = self.versions()?;
-        let mut found = Vec::new();
-        for section in &self.sections {
-            let kind = section.sh_type.get(Little);
-            if kind == SHT_DYNSYM {
-                self.collect(section, &versions, &accept, &mut found)?;
-            } else if kind == SHT_SYMTAB {
-                self.collect(section, &Versions::default(), &accept, &mut found)?;
+        let (mut found, mut found_bytes) = (Vec::new(), 0);
+        self.each_symbol(|symbol| {
+            if !accept(symbol) {
+                return Ok(ControlFlow::Continue(()));
             }
-        }
+            let (version, is_old) = match symbol.index {
+                Some(index) => versions.version(index),
+                None => written_version(symbol.whole),
+            };
+            let n_texts = symbol.name.len() + version.as_ref().map_or(0, String::len);
+            found_bytes += size_of::<Symbol>() + n_texts;
+            if found_bytes > MOST_FOUND_BYTES {
+                return Err(self.file.malformed("fewer or shorter names of symbols"));
+            }
+            let TableSymbol { kind, address, size, .. } = *symbol;
+            found.push(Symbol {
+                name: symbol.name.to_owned(),
+                version,
+                is_old,
+                kind,
+                address,
+                size,
+            });
+            Ok(ControlFlow::Continue(()))
+        })?;
         Ok(found)
     }
 
     /// Whether there are no symbols of functions.
     pub fn is_stripped(&self) -> bool {
-        let is_code =
-            |symbol: &Symbol| matches!(symbol.kind, SymbolKind::Function | SymbolKind::Ifunc);
-        !self.symbols(|_| true).is_ok_and(|all| all.iter().any(is_code))
+        let mut has_code = false;
+        let read = self.each_symbol(|symbol| {
+            has_code = matches!(symbol.kind, SymbolKind::Function | SymbolKind::Ifunc);
+            Ok(if has_code { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        });
+        read.is_err() || !has_code
     }
 
-    fn collect(
+    /// Visits the defined symbols: those of the first dynamic and the first debug symbol table, as
+    /// a file has at most one of each (ELF, "Sections").
+    pub fn each_symbol(
         &self,
-        section: &SectionHeader64<Little>,
-        versions: &Versions,
-        accept: &impl Fn(&str) -> bool,
-        found: &mut Vec<Symbol>,
+        mut visit: impl FnMut(&TableSymbol<'_>) -> Result<ControlFlow<()>, SymbolError>,
     ) -> Result<(), SymbolError> {
-        let bytes = self.content(section)?;
-        let rows = slice_from_all_bytes::<Sym64<Little>>(&bytes);
-        let rows = rows.map_err(|()| self.file.malformed("whole symbols"))?;
-        let strings = self.strings(section)?;
-        for (index, row) in rows.iter().enumerate() {
-            let is_defined = row.st_shndx.get(Little) != SHN_UNDEF;
-            let Some(kind) = kind(row).filter(|_| is_defined) else { continue };
-            let Some(whole) = text(&strings, row.st_name.get(Little)) else { continue };
-            let (name, written) = split(whole);
-            if name.is_empty() || !accept(name) {
-                continue;
+        for kind in [SHT_DYNSYM, SHT_SYMTAB] {
+            let Some(section) = self.section(kind) else { continue };
+            if self.visit_table(section, &mut visit)?.is_break() {
+                break;
             }
-            let (version, is_old) = written.unwrap_or_else(|| versions.version(index));
-            let (address, size) = (row.st_value.get(Little), row.st_size.get(Little));
-            found.push(Symbol { name: name.to_owned(), version, is_old, kind, address, size });
         }
         Ok(())
+    }
+
+    fn visit_table(
+        &self,
+        section: &SectionHeader64<Little>,
+        visit: &mut impl FnMut(&TableSymbol<'_>) -> Result<ControlFlow<()>, SymbolError>,
+    ) -> Result<ControlFlow<()>, SymbolError> {
+        const ROW: usize = size_of::<Sym64<Little>>();
+        let (start, length) = (section.sh_offset.get(Little), section.sh_size.get(Little));
+        if length % ROW as u64 != 0 || length / ROW as u64 > MOST_SYMBOLS {
+            return Err(self.file.malformed(format!("at most {MOST_SYMBOLS} whole symbols")));
+        }
+        let is_dynamic = section.sh_type.get(Little) == SHT_DYNSYM;
+        let strings = self.strings(section)?;
+        let mut name_bytes = strings.len() + MOST_NAME_BYTES;
+        let mut index = 0;
+        for at in (0..length).step_by(SYMBOLS_READ * ROW) {
+            let part = (length - at).min((SYMBOLS_READ * ROW) as u64);
+            let bytes = self.file.read_at(start.saturating_add(at), part)?;
+            let rows = slice_from_all_bytes::<Sym64<Little>>(&bytes);
+            for row in rows.map_err(|()| self.file.malformed("whole symbols"))? {
+                let this = index;
+                index += 1;
+                let is_defined = row.st_shndx.get(Little) != SHN_UNDEF;
+                let Some(kind) = kind(row).filter(|_| is_defined) else { continue };
+                let whole = entry(&strings, row.st_name.get(Little), LONGEST_NAME);
+                let read_bytes = whole.map_or(LONGEST_NAME, CStr::count_bytes);
+                name_bytes = name_bytes
+                    .checked_sub(read_bytes)
+                    .ok_or_else(|| self.file.malformed("shorter names of symbols"))?;
+                let Some(whole) = whole.and_then(|it| it.to_str().ok()) else { continue };
+                let name = whole.split_once('@').map_or(whole, |(name, _)| name);
+                if name.is_empty() {
+                    continue;
+                }
+                let (address, size) = (row.st_value.get(Little), row.st_size.get(Little));
+                let index = (is_dynamic && name.len() == whole.len()).then_some(this);
+                let symbol = TableSymbol { whole, name, kind, address, size, index };
+                if visit(&symbol)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     /// The string table of a section.
@@ -137,24 +227,20 @@ impl Versions {
 }
 
 /// In the debug symbol table the version is part of the name: `old@V1` and `new@@V2`.
-fn split(whole: &str) -> (&str, Option<(Option<String>, bool)>) {
-    match whole.split_once('@') {
-        None => (whole, None),
-        Some((name, version)) => {
-            let is_old = !version.starts_with('@');
-            (name, Some((Some(version.trim_start_matches('@').to_owned()), is_old)))
-        }
-    }
+fn written_version(whole: &str) -> (Option<String>, bool) {
+    let Some((_, version)) = whole.split_once('@') else { return (None, false) };
+    (Some(version.trim_start_matches('@').to_owned()), !version.starts_with('@'))
 }
 
 /// The names of the versions that a file defines; each record gives the offset of the next.
 fn names(bytes: &[u8], strings: &[u8]) -> HashMap<u16, String> {
     let mut names = HashMap::new();
     let mut rest = bytes;
-    while let Ok((row, _)) = from_bytes::<Verdef<Little>>(rest) {
+    for _ in 0..MOST_VERSIONS {
+        let Ok((row, _)) = from_bytes::<Verdef<Little>>(rest) else { break };
         let first = rest.get(row.vd_aux.get(Little) as usize..).unwrap_or_default();
         if let Ok((name, _)) = from_bytes::<Verdaux<Little>>(first)
-            && let Some(name) = text(strings, name.vda_name.get(Little))
+            && let Some(name) = text(strings, name.vda_name.get(Little), LONGEST_VERSION)
         {
             _ = names.insert(row.vd_ndx.get(Little) & VERSYM_VERSION, name.to_owned());
         }
