@@ -113,16 +113,18 @@ fn root_a_worker_that_its_user_keeps_stopped_is_replaced_and_everything_runs_on(
         return;
     }
     let mut worker = remote(None);
-    let targets = StoppedTargets::new(&mut worker);
-    let pid = worker.pid();
-    let process = PidFd::open(Pid(pid)).unwrap();
+    let targets = [Target::new("spin", 2), Target::new("spin", 1)];
+    for target in &targets {
+        let _stopped = does(&mut worker, WorkerRequest::Stop(target.whole()));
+        assert!(target.is_stopped());
+    }
+    let process = PidFd::open(Pid(worker.pid())).unwrap();
     std::thread::scope(|scope| {
         // As fast as possible, so that it never runs for long.
         let _user = scope.spawn(|| while process.signal(19).is_ok() {});
-        let since = Instant::now();
         drop(worker);
-        targets.runs_again(since);
     });
+    targets.iter().for_each(|target| target.until_counts(0));
 }
 
 #[test]

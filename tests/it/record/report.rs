@@ -86,13 +86,13 @@ fn the_table_is_eighty_columns_wide_and_names_the_node() {
     assert!(one.contains("200 ") && one.contains("and 4 more with lower usage"), "{one}");
 }
 
-/// Position of the first frame after both headers.
+/// Position of the first frame after the copies of the header.
 fn after_headers(bytes: &[u8]) -> usize {
     let frame = |at: usize| {
         let length = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap());
         at + 64 + usize::try_from(length).unwrap()
     };
-    frame(frame(16))
+    frame(frame(frame(16)))
 }
 
 #[test]

@@ -199,13 +199,13 @@ pub fn decode(
         if end > table.len() {
             return Err(BEYOND);
         }
+        // One more for the row of this step.
+        if table.memory_for(scratch.len() + skipped + 1) > max_bytes {
+            return Err(TOO_MANY);
+        }
         scratch.append_rows(table, old..end);
         old = end;
         match step % STEP_KINDS {
-            // The rows that follow are copied without another check.
-            INSERT if table.memory_for(scratch.len() + table.len() - old + 1) > max_bytes => {
-                return Err(Malformed("more rows than the maximum"));
-            }
             INSERT => reader.insert(scratch)?,
             _ if old >= table.len() => return Err(BEYOND),
             change => {
@@ -218,11 +218,15 @@ pub fn decode(
         }
         step = reader.inputs.number(base + STEPS)?;
     }
+    if table.memory_for(scratch.len() + table.len() - old) > max_bytes {
+        return Err(TOO_MANY);
+    }
     scratch.append_rows(table, old..table.len());
     std::mem::swap(table, scratch);
     Ok(())
 }
 
+const TOO_MANY: Malformed = Malformed("more rows than the maximum");
 const BEYOND: Malformed = Malformed("a change of a missing row");
 
 struct DeltaReader<'a> {
@@ -288,7 +292,7 @@ mod tests {
     }
 
     /// Maximum memory of a table in the tests.
-    const TEST_BYTES: usize = 512;
+    const TEST_BYTES: usize = 1024;
 
     fn whole(inputs: &mut Inputs) -> TableInput<'_> {
         TableInput { inputs, base: 0, max_bytes: TEST_BYTES }

@@ -1,7 +1,7 @@
 //! The header of a recording: its origin and its columns.
 //!
 //! The file begins with a magic number and the format version, then the header as JSON, so that
-//! other programs can read the rest; twice and apart, so that a damaged sector does not cost the
+//! other programs can read the rest; in three copies, so that a damaged sector does not cost the
 //! file.
 
 use super::frame::{self, SampleRange};
@@ -14,8 +14,8 @@ pub const VERSION: u16 = 1;
 const MAGIC: &[u8; 12] = b"\x89monitor\r\n\x1a\n";
 /// Length of the magic number, the version, and its complement.
 pub const PREAMBLE_BYTES: usize = 16;
-/// Spaces at the end of the first copy of the header: more than one sector, page or flash page.
-const GAP_BYTES: usize = 16 << 10;
+/// Copies of the header: a damaged page at the border of two costs both, and not the third.
+pub const COPIES: usize = 3;
 /// Maximum length of the header.
 pub const HEADER_BYTES: usize = 1 << 20;
 
@@ -85,10 +85,8 @@ impl Header {
         out.extend_from_slice(&self.version.to_le_bytes());
         out.extend_from_slice(&(!self.version).to_le_bytes());
         let json = serde_json::to_vec(self).expect("names are strings");
-        let mut padded = json.clone();
-        padded.resize(json.len() + GAP_BYTES, b' ');
-        for copy in [&padded, &json] {
-            frame::write(frame::FrameKind::Header, &SampleRange::default(), copy, &mut out);
+        for _ in 0..COPIES {
+            frame::write(frame::FrameKind::Header, &SampleRange::default(), &json, &mut out);
         }
         out
     }
@@ -125,7 +123,7 @@ mod tests {
         let start = PREAMBLE_BYTES + frame::HEAD_BYTES;
         let json = &bytes[start..start + head.length];
         assert_eq!(Header::from_json(json), Some(header));
-        assert!(json.len() < HEADER_BYTES / 8 && json.ends_with(&[b' '; GAP_BYTES]));
+        assert!(json.len() < HEADER_BYTES / 8);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use super::budget::{BLOCK_SAMPLES, FRAMES};
 use super::frame::{FrameKind, PAYLOAD_BYTES, SampleRange};
-use super::header::{FilePrefix, HEADER_BYTES, PREAMBLE_BYTES, parse_prefix};
+use super::header::{COPIES, FilePrefix, HEADER_BYTES, PREAMBLE_BYTES, parse_prefix};
 use super::index::{self, IndexEntry};
 use super::scan::{self, MarkSearch, ScanResult};
 use super::{Error, Header, VERSION, block::unpack, codec::Decoder, stream::Inputs};
@@ -286,7 +286,7 @@ fn read_header(file: &File, path: &Path, length: u64) -> Result<(Header, u64), E
         _ => false,
     };
     let mut at = PREAMBLE_BYTES as u64;
-    for _ in 0..2 {
+    for _ in 0..COPIES {
         let frame = index::read_frame(file, at, HEADER_BYTES);
         let frame = frame.filter(|(head, _)| head.kind == FrameKind::Header);
         let header = frame.and_then(|(_, payload)| Header::from_json(&payload));

@@ -95,12 +95,6 @@ pub const fn exit_code(status: u32) -> u64 {
     }
 }
 
-impl AsFd for PidFd {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
 /// Sends a signal to one thread by its id, for kernels without pidfds of threads.
 pub fn tgkill(process: i32, thread: i32, signal: i32) -> io::Result<()> {
     // SAFETY: three integers; the kernel reads no memory of ours.
