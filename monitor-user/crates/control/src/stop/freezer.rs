@@ -20,8 +20,8 @@ impl Freezer {
         (is_thawed && freezer.holds_only(process)).then_some(freezer)
     }
 
-    /// The freezer of a process's cgroup if another process, which may lie, reported this folder.
-    /// The path comes from the kernel, so that the caller's rights never touch a reported path.
+    /// The freezer of a process's cgroup, if a user worker has reported this folder.
+    /// The path comes from the kernel, so a reported path is never written.
     pub fn reported(process: &ProcessRef, folder: &Path) -> Option<Self> {
         let own = group_folder(process)?;
         // The pid may have been reused before its cgroup was read.
