@@ -83,7 +83,7 @@ impl Freezer {
     }
 }
 
-/// The directory of the process's cgroup, if it can be frozen.
+/// The directory of the cgroup of a process, if it can be frozen.
 fn group_folder(process: &ProcessRef) -> Option<PathBuf> {
     let groups = process.procfs().ok()?.cgroups().ok()?;
     let own = groups.into_iter().find(|group| group.hierarchy == 0)?.pathname;
