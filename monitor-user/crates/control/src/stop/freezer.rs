@@ -15,15 +15,18 @@ pub struct Freezer(PathBuf);
 impl Freezer {
     /// The process's cgroup freezer; `None` if other processes are in it.
     pub fn for_process(process: &ProcessRef) -> Option<Self> {
-        let groups = process.procfs().ok()?.cgroups().ok()?;
-        let own = groups.into_iter().find(|group| group.hierarchy == 0)?.pathname;
-        // The root cgroup cannot be frozen; paths above our cgroup namespace (`/..`) are not ours.
-        if own == "/" || own.contains("..") || own.ends_with(" (deleted)") {
-            return None;
-        }
-        let freezer = Self(mount()?.join(own.trim_start_matches('/')));
+        let freezer = Self(group_folder(process)?);
         let is_thawed = freezer.read("cgroup.freeze")?.trim() == "0";
         (is_thawed && freezer.holds_only(process)).then_some(freezer)
+    }
+
+    /// The freezer of a process's cgroup, if a user worker has reported this folder.
+    /// The path comes from the kernel, so a reported path is never written.
+    pub fn reported(process: &ProcessRef, folder: &Path) -> Option<Self> {
+        let own = group_folder(process)?;
+        // The pid may have been reused before its cgroup was read.
+        let _same = ProcessRef::open(process.id).ok()?;
+        (own == folder).then_some(Self(own))
     }
 
     /// The directory of the cgroup.
@@ -78,6 +81,17 @@ impl Freezer {
     fn read(&self, file: &str) -> Option<String> {
         fs::read_to_string(self.0.join(file)).ok()
     }
+}
+
+/// The directory of the cgroup of a process, if it can be frozen.
+fn group_folder(process: &ProcessRef) -> Option<PathBuf> {
+    let groups = process.procfs().ok()?.cgroups().ok()?;
+    let own = groups.into_iter().find(|group| group.hierarchy == 0)?.pathname;
+    // The root cgroup cannot be frozen; paths above our cgroup namespace (`/..`) are not ours.
+    if own == "/" || own.contains("..") || own.ends_with(" (deleted)") {
+        return None;
+    }
+    Some(mount()?.join(own.trim_start_matches('/')))
 }
 
 /// The mount point of the cgroup v2 hierarchy.

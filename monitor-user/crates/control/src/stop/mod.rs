@@ -4,7 +4,7 @@
 //! method. A process is resumed when its last holder releases it, unless it was stopped before the
 //! first. Single threads are stopped by `trace`.
 
-mod freezer;
+pub mod freezer;
 mod guard;
 
 use super::process_ref::{ProcessRef, tick_identity};

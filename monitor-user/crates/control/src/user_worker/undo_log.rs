@@ -4,15 +4,14 @@
 
 use crate::{
     ControlError, DumpLocation, Patch, RequestTag, StopMethod, ToolId, WorkerEvent,
-    WorkerEventKind, WorkerReply, WorkerRequest, process_ref::tick_identity,
+    WorkerEventKind, WorkerReply, WorkerRequest,
+    process_ref::{ProcessRef, tick_identity},
+    stop::freezer::Freezer,
 };
 use monitor_event::Target;
 use monitor_model::Identity;
-use monitor_sys::pidfd::PidFd;
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
-
-const CONTINUE: u32 = Signal::CONT.as_raw().cast_unsigned();
 
 /// Everything that would have to be undone.
 #[derive(Default)]
@@ -130,16 +129,18 @@ impl UndoLog {
         self.entries.retain(|_, entry| !entry.is_empty());
     }
 
-    /// Resumes what the daemon's own rights can reach; doing so twice is harmless.
+    /// Resumes what the daemon's own rights can reach; doing so twice is harmless. A process that
+    /// has ended is skipped, also if its pid is reused.
     pub fn undo_locally(&self) {
         for (id, entry) in &self.entries {
+            let Ok(process) = ProcessRef::open(*id) else { continue };
             for method in entry.stopped.values() {
                 let _refused = match method {
                     StopMethod::Freezer(folder) => {
-                        std::fs::write(folder.join("cgroup.freeze"), "0")
+                        Freezer::reported(&process, folder).map_or(Ok(()), |it| it.thaw())
                     }
                     StopMethod::AlreadyStopped | StopMethod::Ptrace => Ok(()),
-                    StopMethod::Signal => PidFd::open(id.pid).and_then(|it| it.signal(CONTINUE)),
+                    StopMethod::Signal => process.continue_stopped(),
                 };
             }
         }
@@ -148,7 +149,7 @@ impl UndoLog {
     /// Resumes processes that are being dumped, if no user worker can wait for CRIU.
     pub fn undo_dumps_locally(&self) {
         for (id, _) in self.dumps() {
-            let _refused = PidFd::open(id.pid).and_then(|it| it.signal(CONTINUE));
+            let _refused = ProcessRef::open(id).and_then(|it| it.continue_stopped());
         }
     }
 
@@ -227,6 +228,7 @@ impl ProcessUndo {
 mod tests {
     use super::*;
     use monitor_model::id::{Ns, Pid};
+    use std::time::{Duration, Instant};
 
     const ID: Identity = Identity { pid: Pid(7), start: Ns(10_000_000) };
     const ONE: ToolId = ToolId(1);
@@ -319,5 +321,48 @@ mod tests {
         assert_eq!(log.lost_events(), [lost(ID, tag)]);
         log.record_event(&WorkerEvent { kind: WorkerEventKind::Dumped, ..lost(ID, tag) });
         assert_eq!((log.lost_events(), log.undo_requests()), (Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn a_process_that_has_the_pid_of_a_stopped_one_is_not_signalled() {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let process = ProcessRef::open_current(Pid(child.id())).unwrap();
+        process.pidfd.signal(Signal::STOP.as_raw().cast_unsigned()).unwrap();
+        let becomes = |state: char| {
+            let until = Instant::now() + Duration::from_secs(10);
+            while process.stat().unwrap().state != state {
+                assert!(Instant::now() < until, "its state did not become {state}");
+                std::thread::yield_now();
+            }
+        };
+        becomes('T');
+        let earlier = Identity { start: Ns(process.id.start.0 - 1_000_000_000), ..process.id };
+        let undo = |id: Identity| {
+            let mut log = UndoLog::default();
+            let stopped = Ok(WorkerReply::Stopped(StopMethod::Signal));
+            log.record_reply(ONE, &WorkerRequest::Stop(id.into()), &stopped);
+            log.undo_locally();
+        };
+        undo(earlier);
+        assert_eq!(process.stat().unwrap().state, 'T', "a signal would have resumed it at once");
+        undo(process.id);
+        becomes('S');
+        child.kill().unwrap();
+        let _status = child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_reported_folder_that_is_not_the_cgroup_of_the_process_is_not_written() {
+        let folder = std::env::temp_dir().join(format!("undo-log-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("cgroup.freeze"), "1").unwrap();
+        let own = ProcessRef::open_current(Pid(std::process::id())).unwrap().id;
+        let mut log = UndoLog::default();
+        let frozen = Ok(WorkerReply::Stopped(StopMethod::Freezer(folder.clone())));
+        log.record_reply(ONE, &WorkerRequest::Stop(own.into()), &frozen);
+        log.undo_locally();
+        let text = std::fs::read_to_string(folder.join("cgroup.freeze")).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(text, "1");
     }
 }
