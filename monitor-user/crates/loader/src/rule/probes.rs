@@ -123,7 +123,7 @@ impl Probes {
     /// Closes the probes of processes that have ended.
     fn close_ended(&mut self) {
         let has_ended =
-            |process: &ProbedProcess| process.pidfd.as_ref().is_some_and(|pidfd| pidfd.has_ended());
+            |process: &ProbedProcess| process.pidfd.as_ref().is_some_and(PidFd::has_ended);
         let ended = self.processes.extract_if(.., |_, process| has_ended(process));
         let links = ended.flat_map(|(_, process)| process.links.into_values().flatten()).collect();
         self.close(links);
@@ -152,8 +152,7 @@ impl Probes {
     /// gets none.
     fn attach(&mut self, object: &mut Object, id: ProgramId, pid: Pid) -> Result<(), Error> {
         let is_known = |process: &ProbedProcess| {
-            process.links.contains_key(&id)
-                && !process.pidfd.as_ref().is_some_and(|pidfd| pidfd.has_ended())
+            process.links.contains_key(&id) && !process.pidfd.as_ref().is_some_and(PidFd::has_ended)
         };
         if self.processes.get(&pid).is_some_and(is_known) {
             return Ok(());
@@ -164,19 +163,21 @@ impl Probes {
             let why = format!("{MAX_PROBES} probes are set already");
             return Err(unsupported(why, "watch fewer functions, or fewer processes"));
         }
+        let pidfd = PidFd::open(pid).ok();
         let mut links = Vec::with_capacity(program.sites.len());
         for site in &program.sites {
-            match attach_at(object, program.bpf, site, (id, pid)) {
-                Ok(Some(link)) => links.push(link),
-                Ok(None) => break,
-                Err(error) => return Err(error),
+            match attach_at(object, program.bpf, site, (id, pid))? {
+                Some(link) => links.push(link),
+                None => break,
             }
         }
+        // It may have ended meanwhile, and its pid may belong to a process of another user.
+        if pidfd.as_ref().is_some_and(PidFd::has_ended) {
+            return Ok(());
+        }
         let _before = self.n_probes.fetch_add(links.len(), Ordering::Relaxed);
-        let process = self.processes.entry(pid).or_insert_with(|| ProbedProcess {
-            pidfd: PidFd::open(pid).ok(),
-            links: BTreeMap::new(),
-        });
+        let new = || ProbedProcess { pidfd, links: BTreeMap::new() };
+        let process = self.processes.entry(pid).or_insert_with(new);
         let _none = process.links.insert(id, links);
         Ok(())
     }

@@ -12,8 +12,6 @@ use std::collections::BTreeMap;
 
 /// How long after a client has left freed memory is returned.
 const TRIM_DELAY: Ns = Ns(2_000_000_000);
-/// How many bytes more than at the least are resident then.
-const TRIM_DELTA: u64 = 1 << 20;
 
 /// The daemon's usage since its start, and in the current window.
 pub struct SelfUsage {
@@ -171,8 +169,6 @@ pub struct HeapTrim {
     due: Option<Ns>,
     /// Whether a client has left since that was set: what it held may not be free by then.
     again: bool,
-    /// The least resident memory after it was returned: a flood may go on at that time.
-    least: Option<u64>,
 }
 
 impl HeapTrim {
@@ -187,18 +183,13 @@ impl HeapTrim {
         self.due
     }
 
-    /// Returns freed memory, if the process has grown since the last time.
+    /// Returns freed memory; at most once in [`TRIM_DELAY`].
     pub fn trim(&mut self) {
         self.due = None;
         if std::mem::take(&mut self.again) {
             self.schedule();
         }
-        let resident = || memory::resident_bytes().unwrap_or(0);
-        if self.least.is_none_or(|least| resident() > least + TRIM_DELTA) {
-            memory::trim_heap();
-            let now = resident();
-            self.least = Some(self.least.map_or(now, |least| least.min(now)));
-        }
+        memory::trim_heap();
     }
 }
 
