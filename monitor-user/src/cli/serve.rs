@@ -13,7 +13,7 @@ use super::log;
 use monitor_backends::host;
 use monitor_backends::procfs::hidepid::Hidepid;
 use monitor_cluster::scope::Node;
-use monitor_control::user_worker::{User, main};
+use monitor_control::user_worker::{User, WorkerRole, main};
 use monitor_loader::select;
 use monitor_model::scope::Scope;
 use monitor_sampling::capability_deps;
@@ -94,7 +94,8 @@ pub fn user_worker(args: &UserWorkerArgs) -> Result<Exit, Failure> {
         let why = "`user-worker` is started by the daemon, with a socket as its standard input";
         return Err(Failure::usage(why.to_owned()));
     }
-    main::run(socket, user.as_ref()).map_err(|error| worker_failed(&error))?;
+    let role = if args.reader { WorkerRole::Reader } else { WorkerRole::Actor };
+    main::run(socket, user.as_ref(), role).map_err(|error| worker_failed(&error))?;
     Ok(Exit::Ok)
 }
 

@@ -96,6 +96,9 @@ pub struct UserWorkerArgs {
     /// Supplementary groups of the user
     #[arg(long, requires = "uid", value_delimiter = ',', num_args = 0..)]
     pub groups: Vec<u32>,
+    /// Read files that the user names, within limits, instead of acting on processes
+    #[arg(long)]
+    pub reader: bool,
 }
 
 /// Arguments of `sample`.

@@ -4,15 +4,15 @@
 //! it reads anything and keeps no capability that the user lacks. When the socket closes (the
 //! daemon was killed, for example) or a terminating signal arrives, it undoes everything and exits.
 
-use super::User;
 use super::frame::{CHUNK, Inbox, frame};
+use super::{User, WorkerRole};
 use crate::{ControlError, Executor, NumberedRequest, messages::WorkerMessage};
 use monitor_model::Pid;
 use monitor_sys::pidfd::PidFd;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::DumpableBehavior;
+use rustix::process::{DumpableBehavior, Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
 use std::io::{self, Read as _, Write as _};
 use std::{collections::VecDeque, os::fd::AsFd as _, os::unix::net::UnixStream, time::Instant};
@@ -23,11 +23,17 @@ const READABLE: PollFlags = PollFlags::IN.union(PollFlags::HUP).union(PollFlags:
 /// Most bytes waiting for the daemon, two of the longest frames; beyond it the daemon counts as
 /// gone.
 const MAX_OUTBOX: usize = 32 << 20;
+/// Most address space of a process that reads files, in bytes.
+const MAX_READER_MEMORY: u64 = 256 << 20;
 /// Signals that end the process. `SIGCHLD` only wakes the loop.
 const EXIT_SIGNALS: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
 
 /// Serves requests until the socket closes, then undoes everything.
-pub fn run(socket: UnixStream, user: Option<&User>) -> io::Result<()> {
+pub fn run(socket: UnixStream, user: Option<&User>, role: WorkerRole) -> io::Result<()> {
+    if role == WorkerRole::Reader {
+        let most = Some(MAX_READER_MEMORY);
+        setrlimit(Resource::As, Rlimit { current: most, maximum: most })?;
+    }
     if let Some(user) = user {
         become_user(user)?;
     }

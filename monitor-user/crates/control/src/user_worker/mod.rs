@@ -17,7 +17,7 @@ use super::{
     ControlError, Executor, NumberedRequest, ToolId, WorkerEvent, WorkerReply, WorkerRequest,
 };
 pub use pool::{SELF_EXE, WorkerPool};
-pub use proxy::{User, WorkerProxy};
+pub use proxy::{User, WorkerProxy, WorkerRole};
 
 /// Carries out requests on processes.
 pub trait UserWorker {

@@ -3,11 +3,11 @@
 //! In: a user. Out: the proxy of that user's worker, and one descriptor that is readable when any
 //! worker has sent something.
 
-use super::{User, UserWorker as _, WorkerProxy};
-use crate::{ToolId, WorkerRequest};
+use super::proxy::{WorkerRole, end_all};
+use super::{User, WorkerProxy};
 use rustix::event::epoll;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::{collections::BTreeMap, io, path::PathBuf};
+use std::{collections::BTreeMap, io, path::PathBuf, time::Instant};
 
 /// This program, even if its file was replaced since it started.
 pub const SELF_EXE: &str = "/proc/self/exe";
@@ -16,31 +16,40 @@ pub const SELF_EXE: &str = "/proc/self/exe";
 pub struct WorkerPool {
     /// The executable that runs as user worker.
     program: PathBuf,
+    role: WorkerRole,
     workers: BTreeMap<u32, WorkerProxy>,
-    /// The worker pid that is registered with epoll for each uid.
-    watched_pids: BTreeMap<u32, u32>,
+    /// What is registered with epoll for each uid.
+    watched: BTreeMap<u32, Watched>,
     epoll_fd: Option<OwnedFd>,
 }
 
+/// What of a worker is registered with epoll: its socket, perhaps also for writing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Watched {
+    pid: u32,
+    writes: bool,
+    is_lost: bool,
+}
+
 impl WorkerPool {
-    /// A pool that starts workers from this executable.
-    pub fn with_program(program: PathBuf) -> Self {
-        Self { program, workers: BTreeMap::new(), watched_pids: BTreeMap::new(), epoll_fd: None }
+    /// A pool that starts workers for a purpose from this executable.
+    pub fn with_program(program: PathBuf, role: WorkerRole) -> Self {
+        let (workers, watched) = (BTreeMap::new(), BTreeMap::new());
+        Self { program, role, workers, watched, epoll_fd: None }
     }
 
-    /// Starts the worker of a user, unless it runs already.
+    /// Starts the worker of a user, unless it runs already. A worker that cannot change to its user
+    /// exits before it replies, and its requests are refused.
     pub fn ensure(&mut self, uid: u32, gid: u32) -> io::Result<()> {
-        if self.workers.contains_key(&uid) {
+        if let Some(worker) = self.workers.get_mut(&uid) {
+            worker.revive()?;
+            self.watch(uid);
             return Ok(());
         }
         let groups = || monitor_sys::users::groups(uid, gid);
         let own = monitor_sys::fsuid::effective_uid();
         let user = (uid != own).then(|| User { uid, gid, groups: groups() });
-        let mut worker = WorkerProxy::start(&self.program, user)?;
-        // A worker that cannot change to its user exits before it replies.
-        let first_reply = worker.request(ToolId(0), WorkerRequest::ForgetTool);
-        let need = "the service needs CAP_SETUID and CAP_SETGID to act as other users";
-        let _forgotten = first_reply.map_err(|_| io::Error::other(need))?;
+        let worker = WorkerProxy::with_role(&self.program, user, self.role)?;
         let _none = self.workers.insert(uid, worker);
         self.watch(uid);
         Ok(())
@@ -61,10 +70,19 @@ impl WorkerPool {
         self.epoll_fd.as_ref().map(|epoll_fd| epoll_fd.as_fd())
     }
 
-    /// Registers the worker of a user with epoll, also after a restart.
+    /// When a worker must be polled at the latest.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.workers.values().filter_map(WorkerProxy::deadline).min()
+    }
+
+    /// Registers the worker of a user with epoll, also after a restart, and while it has not
+    /// accepted all requests.
     pub fn watch(&mut self, uid: u32) {
         let Some(worker) = self.workers.get(&uid) else { return };
-        if self.watched_pids.insert(uid, worker.pid()) == Some(worker.pid()) {
+        let writes = worker.has_unsent();
+        let wanted = Watched { pid: worker.pid(), writes, is_lost: worker.is_lost() };
+        let before = self.watched.insert(uid, wanted);
+        if before == Some(wanted) {
             return;
         }
         if self.epoll_fd.is_none() {
@@ -72,8 +90,22 @@ impl WorkerPool {
         }
         if let Some(epoll_fd) = &self.epoll_fd {
             let data = epoll::EventData::new_u64(u64::from(uid));
+            let write = if writes { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
+            let flags = epoll::EventFlags::IN | write;
             // If this fails, its messages are only read at the next wake-up.
-            let _deaf = epoll::add(epoll_fd, worker, data, epoll::EventFlags::IN);
+            let _deaf = match before {
+                _ if worker.is_lost() => epoll::delete(epoll_fd, worker),
+                Some(before) if before.pid == wanted.pid => {
+                    epoll::modify(epoll_fd, worker, data, flags)
+                }
+                _ => epoll::add(epoll_fd, worker, data, flags),
+            };
         }
+    }
+}
+
+impl Drop for WorkerPool {
+    fn drop(&mut self) {
+        end_all(&mut Vec::from_iter(self.workers.values_mut()));
     }
 }

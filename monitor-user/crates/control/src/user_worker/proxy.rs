@@ -1,7 +1,9 @@
 //! The daemon's proxy of a user worker: its process, its socket, and the undo log.
 //!
-//! In: requests. Out: replies, sooner or later, and events. When the user worker dies, another one
-//! is started, which resumes everything that the first had stopped and removes its breakpoints.
+//! In: requests. Out: replies, sooner or later, and events. Nothing here waits for the user, who
+//! can stop the process at any time: what the socket does not accept is kept, and a user worker
+//! that replies to nothing for too long is killed. When a user worker dies, another one is started,
+//! which resumes everything that the first had stopped and removes its breakpoints.
 
 use super::frame::{CHUNK, Inbox, frame};
 use super::{UserWorker, undo_log::UndoLog};
@@ -12,22 +14,29 @@ use crate::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::{net::UnixStream, process::ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use std::{collections::BTreeMap, os::unix::net::UnixStream};
 
-/// The longest request takes 5 s (the check of CRIU), and others may be queued before it.
+/// The longest request takes 5 s (the check of CRIU); a user worker that has not replied to
+/// anything for this long is replaced.
 const MAX_REPLY_TIME: Duration = Duration::from_secs(10);
-/// Time for everything that a new user worker undoes of the one before; it goes on afterwards, but
-/// the daemon, which acts for all users, no longer waits.
-const UNDO_TIME: Duration = Duration::from_secs(1);
-/// Time to undo everything and exit, once the socket is closed.
-const EXIT_TIME: Duration = Duration::from_millis(500);
+/// Time to undo everything and exit, once the socket is closed; for all user workers together.
+const EXIT_TIME: Duration = Duration::from_millis(400);
+/// The same for those that replace user workers which did not exit.
+const SECOND_EXIT_TIME: Duration = Duration::from_millis(300);
+/// Time for the kernel to end a process that was killed, after which it traces nothing.
+const KILL_TIME: Duration = Duration::from_millis(100);
 /// Most events that wait to be fetched; later ones are dropped and counted.
 const MAX_EVENTS: usize = 65_536;
+/// Most bytes that the user worker has not accepted yet, unless they are one frame.
+const MAX_OUTBOX: usize = 8 << 20;
+/// Most chunks received at a time, so that no user worker can keep the daemon busy.
+const MAX_CHUNKS: usize = 64;
 
 /// The user whose rights a user worker has.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,38 +49,72 @@ pub struct User {
     pub groups: Vec<u32>,
 }
 
+/// What a user worker is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerRole {
+    /// It acts on processes.
+    Actor,
+    /// It reads files that its user names, within limits, and holds nothing.
+    Reader,
+}
+
 /// A user worker in a process of its own.
 pub struct WorkerProxy {
     program: PathBuf,
     user: Option<User>,
+    role: WorkerRole,
     process: Child,
     socket: UnixStream,
     inbox: Inbox,
+    /// Bytes that the socket has not accepted yet.
+    outbox: VecDeque<u8>,
     /// Requests without a reply yet.
     pending: BTreeMap<u64, (ToolId, WorkerRequest)>,
+    /// Those whose reply is not fetched.
+    unawaited: BTreeSet<u64>,
     replies: BTreeMap<u64, Result<WorkerReply, ControlError>>,
+    /// When the oldest pending request, or the last reply, was sent.
+    waiting_since: Instant,
     events: Vec<WorkerEvent>,
     dropped_events: u64,
     last_number: u64,
     undo_log: UndoLog,
+    /// Whether this process has replied to anything.
+    has_replied: bool,
+    /// Whether there is no process any more, and none is started.
+    is_lost: bool,
+    /// Processes that were killed and have not ended yet.
+    killed: Vec<Child>,
 }
 
 impl WorkerProxy {
     /// Starts a user worker for a user; without one, with the rights of this process.
     pub fn start(program: &Path, user: Option<User>) -> io::Result<Self> {
-        let (process, socket) = spawn(program, user.as_ref())?;
+        Self::with_role(program, user, WorkerRole::Actor)
+    }
+
+    /// The same for a purpose.
+    pub fn with_role(program: &Path, user: Option<User>, role: WorkerRole) -> io::Result<Self> {
+        let (process, socket) = spawn(program, user.as_ref(), role)?;
         Ok(Self {
             program: program.to_owned(),
             user,
+            role,
             process,
             socket,
             inbox: Inbox::default(),
+            outbox: VecDeque::new(),
             pending: BTreeMap::new(),
+            unawaited: BTreeSet::new(),
             replies: BTreeMap::new(),
+            waiting_since: Instant::now(),
             events: Vec::new(),
             dropped_events: 0,
             last_number: 0,
             undo_log: UndoLog::default(),
+            has_replied: false,
+            is_lost: false,
+            killed: Vec::new(),
         })
     }
 
@@ -85,31 +128,77 @@ impl WorkerProxy {
         self.dropped_events
     }
 
+    /// Starts another process if this one is lost.
+    pub fn revive(&mut self) -> io::Result<()> {
+        if self.is_lost {
+            self.spawn()?;
+            self.is_lost = false;
+        }
+        Ok(())
+    }
+
+    fn spawn(&mut self) -> io::Result<()> {
+        let (process, socket) = spawn(&self.program, self.user.as_ref(), self.role)?;
+        self.killed.push(std::mem::replace(&mut self.process, process));
+        (self.socket, self.has_replied) = (socket, false);
+        Ok(())
+    }
+
+    /// Whether it has ended and is not replaced: it could not take the rights of its user.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    /// Whether the socket has not accepted all requests yet.
+    pub fn has_unsent(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// When `poll` must be called at the latest: a reply is there, or the process is replaced
+    /// because it has not replied.
+    pub fn deadline(&self) -> Option<Instant> {
+        if !self.replies.is_empty() {
+            return Some(Instant::now());
+        }
+        (!self.pending.is_empty()).then(|| self.waiting_since + MAX_REPLY_TIME)
+    }
+
     /// Sends a request; returns the number that its reply will carry.
     pub fn send(&mut self, tool: ToolId, request: WorkerRequest) -> u64 {
-        self.last_number += 1;
-        let number = self.last_number;
         self.undo_log.record_request(tool, &request);
-        let numbered = NumberedRequest { number, tool, request };
-        let sent = frame(&numbered).and_then(|bytes| self.socket.write_all(&bytes));
-        let _none = self.pending.insert(number, (tool, numbered.request));
-        if sent.is_err() {
+        let number = self.enqueue(tool, request);
+        if self.is_lost {
+            self.fail_pending(&ControlError::WorkerLost);
+        } else if self.flush().is_err() {
             self.restart();
         }
         number
     }
 
+    /// Sends a request whose reply is not fetched.
+    pub fn send_unawaited(&mut self, tool: ToolId, request: WorkerRequest) {
+        let number = self.send(tool, request);
+        if self.replies.remove(&number).is_none() {
+            let _new = self.unawaited.insert(number);
+        }
+    }
+
     /// Receives what has arrived; call it when the descriptor is readable.
     pub fn poll(&mut self) {
-        loop {
-            match self.receive() {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(_) => {
-                    self.restart();
-                    break;
-                }
+        self.killed.retain_mut(|process| matches!(process.try_wait(), Ok(None)));
+        if self.is_lost {
+            return;
+        }
+        let exchanged = self.flush().and_then(|()| {
+            let mut chunks = 0;
+            while chunks < MAX_CHUNKS && self.receive()? {
+                chunks += 1;
             }
+            Ok(())
+        });
+        let is_late = !self.pending.is_empty() && self.waiting_since.elapsed() >= MAX_REPLY_TIME;
+        if exchanged.is_err() || is_late {
+            self.restart();
         }
     }
 
@@ -118,16 +207,50 @@ impl WorkerProxy {
         self.replies.remove(&number)
     }
 
+    /// Appends a request to what is to be sent.
+    fn enqueue(&mut self, tool: ToolId, request: WorkerRequest) -> u64 {
+        self.last_number += 1;
+        let number = self.last_number;
+        let numbered = NumberedRequest { number, tool, request };
+        let framed = frame(&numbered);
+        if self.pending.is_empty() {
+            self.waiting_since = Instant::now();
+        }
+        let _none = self.pending.insert(number, (tool, numbered.request));
+        match framed {
+            Ok(bytes) => self.outbox.extend(bytes),
+            Err(error) => {
+                let (call, why) = ("sending to the user worker".to_owned(), error.to_string());
+                let refused = Err(ControlError::Failed { call, why });
+                self.handle(WorkerMessage::Reply(number, refused));
+            }
+        }
+        number
+    }
+
+    /// Writes as much of the outbox as the socket accepts.
+    fn flush(&mut self) -> io::Result<()> {
+        let had = self.outbox.len();
+        while !self.outbox.is_empty() {
+            match self.socket.write(self.outbox.as_slices().0) {
+                Ok(written) => drop(self.outbox.drain(..written)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        let is_stuck = self.outbox.len() == had && had > MAX_OUTBOX;
+        if is_stuck { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+    }
+
     /// Receives once; whether there was anything.
     fn receive(&mut self) -> io::Result<bool> {
-        if !self.is_readable() {
-            return Ok(false);
-        }
         let mut chunk = vec![0; CHUNK];
         match self.socket.read(&mut chunk) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(read) => self.inbox.add(&chunk[..read]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) => return Err(error),
         }
         while let Some(message) = self.inbox.next::<WorkerMessage>()? {
@@ -136,18 +259,17 @@ impl WorkerProxy {
         Ok(true)
     }
 
-    fn is_readable(&self) -> bool {
-        let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
-        matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
-    }
-
     fn handle(&mut self, message: WorkerMessage) {
         match message {
             WorkerMessage::Reply(number, answer) => {
                 // A reply to an unknown request is ignored.
                 let Some((tool, request)) = self.pending.remove(&number) else { return };
+                self.has_replied = true;
+                self.waiting_since = Instant::now();
                 self.undo_log.record_reply(tool, &request, &answer);
-                let _none = self.replies.insert(number, answer);
+                if !self.unawaited.remove(&number) {
+                    let _none = self.replies.insert(number, answer);
+                }
             }
             WorkerMessage::Event(event) => {
                 self.undo_log.record_event(&event);
@@ -160,48 +282,62 @@ impl WorkerProxy {
         }
     }
 
-    /// Replaces a user worker that died; the new one undoes what the old one did.
+    /// Replaces a user worker that died; the new one undoes what the old one did. One that never
+    /// replied has done nothing, and another one would not reply either.
     fn restart(&mut self) {
-        let _dead = self.process.kill();
-        let _status = self.process.wait();
-        for (number, _) in std::mem::take(&mut self.pending) {
-            let _none = self.replies.insert(number, Err(ControlError::WorkerLost));
-        }
+        self.is_lost = !self.has_replied;
+        let error = self.kill();
+        self.fail_pending(&error);
         self.inbox = Inbox::default();
+        self.outbox.clear();
         let undo_log = std::mem::take(&mut self.undo_log);
-        match spawn(&self.program, self.user.as_ref()) {
-            Ok((process, socket)) => {
-                (self.process, self.socket) = (process, socket);
-                self.recover(&undo_log);
+        undo_log.undo_locally();
+        if self.is_lost {
+            return;
+        }
+        match self.spawn() {
+            Ok(()) => {
+                for request in undo_log.undo_requests() {
+                    // A refusal is final: the kernel would refuse the daemon's user as well.
+                    let number = self.enqueue(ToolId(0), request);
+                    let _new = self.unawaited.insert(number);
+                }
+                // If it has died already, the next poll finds out.
+                let _gone = self.flush();
             }
             // Only the daemon's own rights are left.
             Err(error) => {
+                self.is_lost = true;
                 tracing::error!("cannot start another user worker: {error}");
-                undo_log.undo_locally();
                 undo_log.undo_dumps_locally();
             }
         }
         self.events.extend(undo_log.lost_events());
     }
 
-    fn recover(&mut self, undo_log: &UndoLog) {
-        undo_log.undo_locally();
-        let until = Instant::now() + UNDO_TIME;
-        for request in undo_log.undo_requests() {
-            let number = self.send_without_restart(request);
-            // A refusal is final: the kernel would refuse the daemon's user as well.
-            let _answer = self.wait_reply(number, until);
-            let _answer = self.take_reply(number);
+    /// Kills the process; why it could not be used. What it traces runs on once it has ended.
+    fn kill(&mut self) -> ControlError {
+        let is_ended = exits_within(&mut self.process, Duration::ZERO);
+        let status = self.process.try_wait().ok().flatten();
+        if !is_ended {
+            let _dead = self.process.kill();
+            let _ended = exits_within(&mut self.process, KILL_TIME);
         }
+        // It was not killed, and has not replied either.
+        if self.is_lost && status.is_some_and(|status| status.signal().is_none()) {
+            let what = "acting as this user".to_owned();
+            let need = "CAP_SETUID and CAP_SETGID in the service".to_owned();
+            return ControlError::Denied { what, need };
+        }
+        ControlError::WorkerLost
     }
 
-    /// Sends without a second restart, should this user worker die too.
-    fn send_without_restart(&mut self, request: WorkerRequest) -> u64 {
-        self.last_number += 1;
-        let numbered = NumberedRequest { number: self.last_number, tool: ToolId(0), request };
-        let _lost = frame(&numbered).and_then(|bytes| self.socket.write_all(&bytes));
-        let _none = self.pending.insert(self.last_number, (ToolId(0), numbered.request));
-        self.last_number
+    fn fail_pending(&mut self, error: &ControlError) {
+        for (number, _) in std::mem::take(&mut self.pending) {
+            if !self.unawaited.remove(&number) {
+                let _none = self.replies.insert(number, Err(error.clone()));
+            }
+        }
     }
 
     /// Waits until the reply has arrived.
@@ -212,11 +348,11 @@ impl WorkerProxy {
                 return Err(ControlError::TimedOut("the reply of the user worker".to_owned()));
             }
             let pause = Timespec::try_from(left).unwrap_or_default();
-            let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+            let write = if self.has_unsent() { PollFlags::OUT } else { PollFlags::empty() };
+            let mut fds = [PollFd::new(&self.socket, PollFlags::IN | write)];
             let _interrupted = poll(&mut fds, Some(&pause));
-            match self.receive() {
-                Ok(_) => {}
-                Err(_) => return Err(ControlError::WorkerLost),
+            if self.flush().and_then(|()| self.receive()).is_err() {
+                return Err(ControlError::WorkerLost);
             }
         }
         Ok(())
@@ -250,26 +386,49 @@ impl AsFd for WorkerProxy {
     }
 }
 
-impl Drop for WorkerProxy {
-    fn drop(&mut self) {
+impl WorkerProxy {
+    /// Closes the socket: the user worker undoes everything and exits.
+    fn begin_exit(&mut self) {
         // The rule programs are removed by now; the user worker need not wait for them.
         for (tool, unset) in self.undo_log.unset_requests() {
-            let _number = self.send(tool, unset);
+            let _number = self.enqueue(tool, unset);
         }
-        // When the socket closes, the user worker undoes everything and exits.
-        let _closed = self.socket.shutdown(std::net::Shutdown::Both);
-        if exits_within(&mut self.process, EXIT_TIME) {
-            return;
+        let _unsent = self.flush();
+        // Its own direction stays open: a reply that fails would end it before the last request.
+        let _closed = self.socket.shutdown(std::net::Shutdown::Write);
+    }
+}
+
+/// Ends user workers, all together within a common deadline, and undoes what they did.
+pub(super) fn end_all(workers: &mut [&mut WorkerProxy]) {
+    workers.iter_mut().filter(|it| !it.is_lost).for_each(|it| it.begin_exit());
+    let until = Instant::now() + EXIT_TIME;
+    let left = |until: Instant| until.saturating_duration_since(Instant::now());
+    let mut replaced = Vec::new();
+    for worker in workers.iter_mut().filter(|it| !it.is_lost) {
+        if !exits_within(&mut worker.process, left(until)) {
+            // Its user may have stopped it; the daemon waits for no user without a limit.
+            tracing::warn!("the user worker {} does not exit: killed", worker.process.id());
+            replaced.push(worker);
         }
-        // Its user may have stopped it; the daemon waits for no user without a limit.
-        tracing::warn!("the user worker {} does not exit: killed", self.process.id());
+    }
+    for worker in &mut replaced {
         // Another one undoes what it did.
-        self.restart();
-        let _closed = self.socket.shutdown(std::net::Shutdown::Both);
-        if !exits_within(&mut self.process, EXIT_TIME) {
-            let _dead = self.process.kill();
-            let _reaped = exits_within(&mut self.process, EXIT_TIME);
+        worker.restart();
+        worker.begin_exit();
+    }
+    let until = Instant::now() + SECOND_EXIT_TIME;
+    for worker in replaced.iter_mut().filter(|it| !it.is_lost) {
+        if !exits_within(&mut worker.process, left(until)) {
+            let _dead = worker.process.kill();
         }
+    }
+    workers.iter_mut().for_each(|it| it.is_lost = true);
+}
+
+impl Drop for WorkerProxy {
+    fn drop(&mut self) {
+        end_all(&mut [self]);
     }
 }
 
@@ -289,13 +448,15 @@ fn exits_within(process: &mut Child, time: Duration) -> bool {
 }
 
 /// Starts the process with the socket as standard input, which no other process inherits.
-fn spawn(program: &Path, user: Option<&User>) -> io::Result<(Child, UnixStream)> {
+fn spawn(program: &Path, user: Option<&User>, role: WorkerRole) -> io::Result<(Child, UnixStream)> {
     let (own, other) = UnixStream::pair()?;
-    // A user worker that accepts no request for this long counts as dead.
-    own.set_write_timeout(Some(MAX_REPLY_TIME))?;
+    own.set_nonblocking(true)?;
     let mut command = Command::new(program);
     let _command = command.arg("user-worker").stdin(Stdio::from(OwnedFd::from(other)));
     let _command = command.stdout(Stdio::null());
+    if role == WorkerRole::Reader {
+        let _command = command.arg("--reader");
+    }
     if let Some(user) = user {
         // The environment of the daemon may hold secrets that other users must not see.
         let _command = command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");

@@ -1,8 +1,8 @@
 //! The user workers of this node, one per user that acts, and the requests that are pending at
 //! them.
 //!
-//! In: actions and thread plans of tools. Out: the events that the workers report. Only the start
-//! of a worker blocks. A tool is a number to a worker; whether it may act on a process was checked
+//! In: actions and thread plans of tools. Out: the events that the workers report. Nothing waits for
+//! a worker, which its user can stop. A tool is a number to a worker; whether it may act on a process was checked
 //! before, and the kernel checks again at the worker.
 
 mod action;
@@ -15,17 +15,19 @@ mod stop_policy;
 use crate::{PlatformEvent, status_map};
 use monitor_control as control;
 use monitor_control::{
-    ControlError, UserWorker as _, WorkerReply, WorkerRequest, user_worker::WorkerPool,
+    ControlError, UserWorker as _, WorkerReply, WorkerRequest,
+    user_worker::{WorkerPool, WorkerRole},
 };
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::{HeldThread, RunControlRequest, Ticket};
 use monitor_event::{node_event::EventKind, outcome::Refusal};
 use monitor_model::{Identity, Ns};
 use monitor_omis::Status;
+use monitor_sys::clock;
 use pending::{PendingAction, PendingReply};
 pub use pending::{PendingStop, StopMode, StopPolicy};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::{os::fd::BorrowedFd, path::PathBuf};
+use std::{os::fd::BorrowedFd, path::PathBuf, time::Instant};
 
 /// The sender of requests that belong to no tool.
 const NO_TOOL: control::ToolId = control::ToolId(0);
@@ -61,7 +63,7 @@ impl WorkerDispatch {
     /// Of this program, which dump processes to this folder.
     pub fn new(program: PathBuf, dump_folder: PathBuf) -> Self {
         Self {
-            workers: WorkerPool::with_program(program),
+            workers: WorkerPool::with_program(program, WorkerRole::Actor),
             tools: BTreeMap::new(),
             pending: HashMap::new(),
             actions: HashMap::new(),
@@ -100,9 +102,12 @@ impl WorkerDispatch {
         self.workers.wake_fd()
     }
 
-    /// Now, if something waits already.
+    /// Now, if something waits already; or when a worker that does not reply is replaced.
     pub fn next_poll(&self) -> Option<Ns> {
-        (!self.events.is_empty()).then_some(Ns(0))
+        match self.events.is_empty() {
+            true => self.workers.deadline().map(boot_time),
+            false => Some(Ns(0)),
+        }
     }
 
     /// The events that the workers have reported.
@@ -157,14 +162,17 @@ impl WorkerDispatch {
         if let Some(worker) = self.workers.get_mut(tool.uid) {
             let order = worker.send(number, act);
             let _none = self.pending.insert((tool.uid, order), what);
+            self.workers.watch(tool.uid);
         }
     }
 
     /// Sends a request to every worker; the replies are not used.
     fn send_to_all(&mut self, tool: control::ToolId, request: &WorkerRequest) {
         for uid in self.workers.uids() {
-            let worker = self.workers.get_mut(uid);
-            let _number = worker.map(|worker| worker.send(tool, request.clone()));
+            if let Some(worker) = self.workers.get_mut(uid) {
+                worker.send_unawaited(tool, request.clone());
+            }
+            self.workers.watch(uid);
         }
     }
 
@@ -187,7 +195,10 @@ impl WorkerDispatch {
     fn send_probes(&mut self, uid: u32) {
         let sites = WorkerRequest::SetProbes(self.probes.clone());
         // The reply is not needed: later requests are executed later.
-        let _number = self.workers.get_mut(uid).map(|worker| worker.send(NO_TOOL, sites));
+        if let Some(worker) = self.workers.get_mut(uid) {
+            worker.send_unawaited(NO_TOOL, sites);
+        }
+        self.workers.watch(uid);
     }
 
     /// Starts the worker of a user, if there is none.
@@ -206,4 +217,11 @@ impl WorkerDispatch {
             Refusal::new(Status::PERMISSION, text)
         })
     }
+}
+
+/// A time of the monotonic clock on `CLOCK_BOOTTIME`.
+fn boot_time(at: Instant) -> Ns {
+    let left = at.saturating_duration_since(Instant::now());
+    let left = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+    Ns(clock::boot().0.saturating_add(left))
 }
