@@ -231,7 +231,7 @@ pub fn report<T: Serialize>(
     is_json: bool,
     table: impl FnOnce(&T) -> String,
 ) -> Result<Exit, Failure> {
-    let text = if is_json { json(value)? } else { table(value) };
+    let text = if is_json { json(value)? } else { human::escaped_lines(&table(value)) };
     print(text.as_bytes())
 }
 

@@ -9,6 +9,7 @@ use super::exit::{Exit, Failure};
 use super::output;
 use monitor_client::tool::Tool;
 use monitor_event::right::Right;
+use monitor_format::human;
 use monitor_format::wrap::{COLUMNS, wrap};
 use monitor_model::name;
 use monitor_omis::param_type::{Param, listed};
@@ -29,7 +30,8 @@ pub fn services(args: &ServicesArgs) -> Result<Exit, Failure> {
         "json" => json(&wanted),
         "markdown" => markdown(&wanted),
         _ if args.name.is_some() => page(wanted[0]),
-        _ => overview(&external_services(args.daemon.socket.as_deref())),
+        // Users describe the services that their tools provide.
+        _ => human::escaped_lines(&overview(&external_services(args.daemon.socket.as_deref()))),
     };
     output::print(text.as_bytes())
 }

@@ -4,6 +4,7 @@ mod budget;
 mod config;
 mod hostile;
 mod limit;
+mod relayed;
 mod systemd;
 mod unit;
 mod visibility;

@@ -17,6 +17,7 @@ mod hidden;
 mod hotplug;
 mod inet_diag;
 mod lifecycle;
+mod named_files;
 mod preferred;
 pub mod privilege;
 mod proc_mount;

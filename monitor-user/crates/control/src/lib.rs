@@ -21,6 +21,7 @@ mod stop_reason;
 // Operations.
 mod checkpoint;
 mod executor;
+mod file_query;
 mod loaded_elf;
 mod loader;
 mod machine;
@@ -38,9 +39,9 @@ pub mod user_worker;
 pub use error::ControlError;
 pub use executor::Executor;
 pub use messages::{
-    CodePos, DumpLocation, FrameNames, LaunchSpec, LoadedImage, NumberedRequest, Patch,
-    ProbeLocation, RequestTag, StackFrame, StopMethod, ToolId, WorkerEvent, WorkerEventKind,
-    WorkerReply, WorkerRequest,
+    CodePos, DumpLocation, FileQuery, FoundInFiles, FrameNames, LaunchSpec, LoadedImage,
+    NumberedRequest, Patch, ProbeLocation, RequestTag, StackFrame, StopMethod, ToolId, WorkerEvent,
+    WorkerEventKind, WorkerReply, WorkerRequest,
 };
 pub use monitor_event::thread::{Argument, Target};
 pub use stopped_batch::{StoppedBatch, StoppedOperand, StoppedStep};

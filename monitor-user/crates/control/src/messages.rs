@@ -6,7 +6,8 @@
 
 use super::{ControlError, StoppedBatch};
 use monitor_event::{Argument, Target};
-use monitor_model::Identity;
+use monitor_model::{Identity, Pid};
+use monitor_symbols::{calls, diag_probes::DiagProbeSite, report::Report};
 use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, time::Duration};
 
@@ -105,6 +106,26 @@ pub enum WorkerRequest {
     ForgetTool,
     /// Undo what a user worker that died left in this process.
     Recover(Identity, Vec<Patch>),
+    /// Read the files that a process has mapped; for readers.
+    ReadFiles(Pid, FileQuery),
+}
+
+/// What is to be found in the files of a process.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub enum FileQuery {
+    /// A function.
+    Calls(calls::CallQuery),
+    /// The static probes.
+    DiagProbes,
+}
+
+/// What was found.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub enum FoundInFiles {
+    /// A function.
+    Calls(calls::FoundCalls),
+    /// The static probes.
+    DiagProbes(Vec<DiagProbeSite>),
 }
 
 /// The position in the program at which an event occurred.
@@ -205,6 +226,8 @@ pub enum WorkerReply {
     BreakpointSet(Option<Patch>),
     /// The version of CRIU, which works.
     CriuVersion(String),
+    /// What was found in files, or why not.
+    Files(Result<FoundInFiles, Report>),
 }
 
 /// One frame of a stack.

@@ -88,6 +88,17 @@ pub fn escaped(text: &str, out: &mut String) {
     }
 }
 
+/// A text of several lines, each as [`escaped`] appends it.
+pub fn escaped_lines(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let (content, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+        escaped(content, &mut out);
+        out.push_str(end);
+    }
+    out
+}
+
 /// A number as [`scaled`] appends it.
 pub fn scaled_text(number: f64, base: f64) -> String {
     let mut out = String::new();

@@ -2,6 +2,7 @@
 
 use monitor_event::{outcome::Refusal, tap::Tap};
 use monitor_model::Identity;
+use std::task::Poll;
 
 /// Where every message comes by that the library of PVM puts into its queue.
 pub const ARRIVAL: &str = "mesg_input";
@@ -12,5 +13,6 @@ pub const RECEIPT: &str = "pvm_setrbuf";
 pub trait LibraryCalls {
     /// Whether a call can be seen in a process: the function is there, and has a place for a probe;
     /// or the library that is named may be loaded later.
-    fn check_tap(&mut self, tap: &Tap, id: Identity) -> Result<(), Refusal>;
+    /// Pending while its files are read; `PlatformEvent::FilesRead` comes then.
+    fn check_tap(&mut self, tap: &Tap, id: Identity) -> Poll<Result<(), Refusal>>;
 }

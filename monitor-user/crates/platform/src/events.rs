@@ -41,6 +41,8 @@ pub enum PlatformEvent {
     ActionDone(Ticket, ProcessResults),
     /// Watching an event failed or timed out; it stays watched, unless it was a thread plan.
     EventFailed(EventKind, Refusal),
+    /// Files were read: what had to wait for that can be tried again.
+    FilesRead,
     /// This number of events was lost since the last report.
     EventsLost(u64),
 }

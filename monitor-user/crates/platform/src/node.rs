@@ -9,7 +9,7 @@ use monitor_event::{right::Tool, thread::Ticket};
 use monitor_model::{DiagOrigin, Identity, Ns, Pid, Process};
 use monitor_symbols::diag_probes::DiagProbe;
 use monitor_sys::extents::Extent;
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc, task::Poll};
 
 /// Reads processes.
 pub trait Processes {
@@ -132,9 +132,10 @@ pub trait DiagProbes {
         DiagOrigin::process(id.pid)
     }
 
-    /// Whether the static probes of a process can be counted here.
-    fn check_diag_probes(&mut self, _: Identity) -> Result<(), Refusal> {
-        Ok(())
+    /// Whether the static probes of a process can be counted here. Pending while its files are
+    /// read; `PlatformEvent::FilesRead` comes then.
+    fn check_diag_probes(&mut self, _: Identity) -> Poll<Result<(), Refusal>> {
+        Poll::Ready(Ok(()))
     }
 
     /// From now on the static probes of these are counted, and of no others.

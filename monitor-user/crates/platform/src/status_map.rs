@@ -6,7 +6,7 @@
 use monitor_control::{ControlError, LoadedImage, StackFrame, WorkerReply};
 use monitor_event::outcome::Refusal;
 use monitor_omis::{Status, Text, Value};
-use monitor_symbols::error::SymbolError;
+use monitor_symbols::{error::SymbolError, report::FailureClass};
 
 /// Error numbers of the system that clients know (errno(3)).
 const EPERM: i32 = 1;
@@ -19,7 +19,8 @@ pub fn reply_values(done: WorkerReply) -> Vec<Value> {
         WorkerReply::Done
         | WorkerReply::Stopped(_)
         | WorkerReply::Started(_)
-        | WorkerReply::BreakpointSet(_) => Vec::new(),
+        | WorkerReply::BreakpointSet(_)
+        | WorkerReply::Files(_) => Vec::new(),
         WorkerReply::CriuVersion(version) => vec![Value::from(version.as_str())],
         WorkerReply::Bytes(bytes) => vec![list(bytes)],
         WorkerReply::Integers(values) => vec![list(values)],
@@ -60,25 +61,19 @@ pub fn control_refusal(error: ControlError) -> Refusal {
 
 /// The refusal for an error of the search for code, symbols or message queues.
 pub fn symbol_refusal(error: &SymbolError) -> Refusal {
-    let status = match error {
-        SymbolError::Gone { .. } => Status::GONE,
-        SymbolError::BadSpec { .. } => Status::RANGE,
-        SymbolError::File { source, .. } => match source.kind() {
-            std::io::ErrorKind::PermissionDenied => Status::PERMISSION,
-            std::io::ErrorKind::NotFound => Status::NO_SUCH_OBJECT,
-            _ => Status::IO,
-        },
-        SymbolError::Malformed { .. } => Status::IO,
-        SymbolError::Unsupported { .. } | SymbolError::Unavailable { .. } => Status::UNSUPPORTED,
-        SymbolError::NotFound { .. } | SymbolError::NotLoaded { .. } => Status::NO_SUCH_OBJECT,
-        SymbolError::Unsafe { .. } => Status::UNSAFE_SITE,
-        SymbolError::Changing => Status::INTERRUPTED,
+    let status = match error.class() {
+        FailureClass::Gone => Status::GONE,
+        FailureClass::BadSpec => Status::RANGE,
+        FailureClass::Denied => Status::PERMISSION,
+        FailureClass::NoFile | FailureClass::NotFound | FailureClass::NotLoaded => {
+            Status::NO_SUCH_OBJECT
+        }
+        FailureClass::Unreadable => Status::IO,
+        FailureClass::Unsupported => Status::UNSUPPORTED,
+        FailureClass::Unsafe => Status::UNSAFE_SITE,
+        FailureClass::Changing => Status::INTERRUPTED,
     };
-    let errno = match error {
-        SymbolError::File { source, .. } => source.raw_os_error().unwrap_or(0),
-        _ => 0,
-    };
-    Refusal::new(status, error.to_string()).with_errno(errno)
+    Refusal::new(status, error.to_string()).with_errno(error.errno())
 }
 
 fn list<T: Into<Value>>(items: Vec<T>) -> Value {

@@ -39,6 +39,8 @@ pub struct CallContext<'c> {
     pub ticket: Ticket,
     /// The thread that is held for the event whose action this is.
     pub held: Option<Target>,
+    /// Whether files are read first: the result is not used, and the call is made again.
+    pub awaits_files: bool,
 }
 
 /// The processes that a parameter names: those to act on, and why the others are refused.

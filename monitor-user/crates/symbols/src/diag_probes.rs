@@ -3,15 +3,16 @@
 //! In: the notes of a file (`.note.stapsdt` as defined by SystemTap, and `.note.monitor` for the
 //! message). Out: the probes, each with name, thresholds and site. Attaches nothing.
 
-use super::{ProbeSite, SymbolError, elf::ElfImage, mapped_files, site};
+use super::{SymbolError, elf::ElfImage, held_file::FileRef, mapped_files, site};
 use monitor_model::Pid;
-use std::{path::Path, sync::Arc};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// The USDT provider of these probes; others are ignored.
 const PROVIDER: &str = "monitor_diag";
 
 /// A diagnostic probe.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct DiagProbe {
     /// Name of the event.
     pub name: String,
@@ -26,7 +27,7 @@ pub struct DiagProbe {
 }
 
 /// How many events one hit of a probe stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventsPerHit {
     /// One event.
     One,
@@ -34,8 +35,19 @@ pub enum EventsPerHit {
     Argument,
 }
 
+/// A probe and its site.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct DiagProbeSite {
+    /// The probe.
+    pub probe: DiagProbe,
+    /// Its file.
+    pub file: FileRef,
+    /// Offset in the file, in bytes.
+    pub offset: u64,
+}
+
 /// Probes with their sites, and errors for those without.
-pub type FoundProbes = (Vec<(Arc<DiagProbe>, ProbeSite)>, Vec<SymbolError>);
+pub type FoundProbes = (Vec<DiagProbeSite>, Vec<SymbolError>);
 
 /// The probes in all files that a process has mapped, and the errors of files that cannot be read.
 pub fn in_process(proc: &Path, pid: Pid) -> Result<FoundProbes, SymbolError> {
@@ -46,7 +58,10 @@ pub fn in_process(proc: &Path, pid: Pid) -> Result<FoundProbes, SymbolError> {
             Ok(probes) => {
                 for (probe, address) in probes {
                     match site::inside(&file.image, address) {
-                        Ok(site) => found.push((Arc::new(probe), site)),
+                        Ok(site) => {
+                            let (file, offset) = (FileRef::of(file), site.offset);
+                            found.push(DiagProbeSite { probe, file, offset });
+                        }
                         Err(error) => failed.push(error),
                     }
                 }

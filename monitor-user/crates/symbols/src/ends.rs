@@ -9,13 +9,14 @@ use super::elf::ElfImage;
 use super::function::Function;
 use super::instruction::{Effect, Flow, Instruction};
 use super::{ProbeSite, SymbolError};
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// Most parts of a function, and most ends.
 const MOST: usize = 64;
 
 /// The ends of a function, as offsets in its file, in bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct FunctionEnds {
     /// Return instructions.
     pub returns: Vec<u64>,

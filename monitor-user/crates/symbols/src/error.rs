@@ -78,6 +78,9 @@ pub enum SymbolError {
     /// It kept changing while it was read.
     #[error("the queue keeps changing while it is read; stop the process first")]
     Changing,
+    /// Another process could not read a file; what it reported.
+    #[error("{}", .0.text)]
+    Reported(super::report::Report),
     /// A probe there would damage the program or report nothing.
     #[error("no probe at {place}: {why}")]
     Unsafe {

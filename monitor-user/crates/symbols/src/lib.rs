@@ -11,16 +11,20 @@
 // Files and memory.
 pub mod elf;
 pub mod error;
+pub mod held_file;
 pub mod mapped_files;
 pub mod memory;
 pub mod object_file;
+pub mod report;
 // Code.
 pub mod ends;
 pub mod function;
 pub mod instruction;
 pub mod site;
 // From names to sites.
+pub mod calls;
 pub mod diag_probes;
+mod errno;
 pub mod function_spec;
 pub mod resolve;
 // Signatures of library functions.

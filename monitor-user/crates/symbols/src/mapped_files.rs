@@ -9,7 +9,8 @@ use monitor_proc::maps::{Mapping, mappings};
 use std::path::{Path, PathBuf};
 use std::{collections::HashSet, sync::Arc};
 
-const REPLACED: &str = "the file was replaced since it was mapped; opening the mapped one needs \
+/// Why a file of a process cannot be read without a privilege.
+pub(super) const REPLACED: &str = "the file was replaced since it was mapped; opening the mapped one needs \
                         CAP_CHECKPOINT_RESTORE";
 
 /// Most files of a process that are opened; a quarter of the descriptors, if that is less.
@@ -24,6 +25,8 @@ pub struct MappedFile {
     pub image: ElfImage,
     /// Load bias: memory address minus address in the file.
     pub bias: u64,
+    /// The addresses of the mapping.
+    pub range: (u64, u64),
 }
 
 /// All files with executable mappings, ordered by address, and the errors of unreadable ones.
@@ -73,7 +76,7 @@ fn mapped(proc: &Path, pid: Pid, mapping: &Mapping) -> Result<Option<MappedFile>
         Err(error) => return Err(error),
     };
     let bias = image.bias(mapping.start, mapping.offset);
-    Ok(bias.map(|bias| MappedFile { image, bias }))
+    Ok(bias.map(|bias| MappedFile { image, bias, range: (mapping.start, mapping.end) }))
 }
 
 /// Opens exactly the mapped file: through `map_files`, which also reaches deleted files but needs a

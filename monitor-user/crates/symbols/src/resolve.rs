@@ -5,8 +5,11 @@
 
 use super::elf::{ElfImage, Symbol, SymbolKind};
 use super::{
-    FunctionSpec, ProbeSite, SymbolError, function_spec::CodePlace, mapped_files,
-    object_file::ObjectFile, site,
+    FunctionSpec, ProbeSite, SymbolError,
+    function_spec::CodePlace,
+    mapped_files::{self, MappedFile},
+    object_file::ObjectFile,
+    site,
 };
 use monitor_model::Pid;
 use std::collections::{HashMap, HashSet};
@@ -21,11 +24,21 @@ pub fn in_process(
     pid: Pid,
     wanted: &FunctionSpec,
 ) -> Result<Vec<ProbeSite>, SymbolError> {
-    let (files, mut failed) = mapped_files::files(proc, pid)?;
+    let (files, failed) = mapped_files::files(proc, pid)?;
+    let sites = in_files(pid, (&files, failed), wanted)?;
+    Ok(sites.into_iter().map(|(site, _)| site).collect())
+}
+
+/// The sites in these files of a process, each with its file; and the errors of other files.
+pub(super) fn in_files<'f>(
+    pid: Pid,
+    (files, mut failed): (&'f [MappedFile], Vec<SymbolError>),
+    wanted: &FunctionSpec,
+) -> Result<Vec<(ProbeSite, &'f MappedFile)>, SymbolError> {
     let (mut sites, mut near) = (Vec::new(), Vec::new());
     for file in files.iter().filter(|it| wanted.matches_file(&it.image.file.path)) {
         match in_image(&file.image, wanted) {
-            Ok(found) => sites.extend(found),
+            Ok(found) => sites.extend(found.into_iter().map(|site| (site, file))),
             Err(SymbolError::NotFound { hint, .. }) => near.push(hint),
             Err(error) => failed.insert(0, error),
         }

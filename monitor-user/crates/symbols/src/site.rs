@@ -6,6 +6,7 @@
 use super::elf::{ElfImage, Symbol};
 use super::instruction::{Effect, Instruction};
 use super::{SymbolError, function::Function, object_file::ObjectFile};
+use serde::{Deserialize, Serialize};
 use std::{collections::HashSet, sync::Arc};
 
 /// A place where a probe is harmless.
@@ -26,7 +27,7 @@ pub struct ProbeSite {
 }
 
 /// How expensive a hit is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub enum ProbeCost {
     /// The instruction is emulated: about half a microsecond.
     Emulated,

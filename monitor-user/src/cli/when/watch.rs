@@ -34,6 +34,7 @@ use monitor_symbols::signatures::Signatures;
 use monitor_sys::{clock, readable};
 use std::path::Path;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 /// Interval for checking whether a process is left.
@@ -293,10 +294,12 @@ impl WhenSession {
         let mut n_found = 0;
         let mut refusal_seen = None;
         for id in &self.processes {
-            match self.taps.resolve_sites(last, id.pid) {
-                Ok(sites) => {
+            // Without user workers, files are read at once.
+            let Poll::Ready(found) = self.taps.find_calls(last, id.pid) else { continue };
+            match found {
+                Ok(found) => {
                     n_found += 1;
-                    for warning in sites.iter().filter_map(|site| site.cost.warning()) {
+                    for warning in found.sites.iter().filter_map(|site| site.cost.warning()) {
                         notice(&format!("{name}: {warning}"));
                     }
                 }

@@ -13,7 +13,7 @@ use super::trace::{BreakpointSite, PlanRequest, Tracer, TracerFate};
 use super::{
     CodePos, ControlError, LaunchSpec, NumberedRequest, ProbeLocation, RequestTag, StopMethod,
     StoppedBatch, ToolId, WorkerEvent, WorkerReply, WorkerRequest, deadline::DeadlineWait,
-    event_pos::EventPositions, loader, memory, process_ref::ProcessRef, signal, start,
+    event_pos::EventPositions, file_query, loader, memory, process_ref::ProcessRef, signal, start,
     stop_reason::StopReason, uprobe_patches,
 };
 use monitor_event::Target;
@@ -102,6 +102,9 @@ impl Executor {
                 let (tracer, mut deadline) =
                     (&mut self.tracer, request_deadline(self.peer.as_ref()));
                 done(tracer.recover(ProcessRef::open(*id)?, patches, &mut deadline))
+            }
+            WorkerRequest::ReadFiles(pid, query) => {
+                Ok(WorkerReply::Files(file_query::answer(*pid, query)))
             }
             WorkerRequest::SetProbes(probes) => {
                 self.probes.clone_from(probes);

@@ -21,29 +21,42 @@ pub fn frame(message: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 /// Received bytes that are not a whole message yet.
-#[derive(Default)]
-pub struct Inbox(Vec<u8>);
+pub struct Inbox {
+    bytes: Vec<u8>,
+    longest: usize,
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        Self::with_limit(LONGEST)
+    }
+}
 
 impl Inbox {
+    /// For frames of at most this number of bytes.
+    pub const fn with_limit(longest: usize) -> Self {
+        Self { bytes: Vec::new(), longest }
+    }
+
     /// Appends received bytes.
     pub fn add(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(bytes);
     }
 
     /// The next whole message; `None` until all its bytes are there.
     pub fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
-        let Some(head) = self.0.first_chunk::<HEAD>() else { return Ok(None) };
+        let Some(head) = self.bytes.first_chunk::<HEAD>() else { return Ok(None) };
         let length = usize::try_from(u32::from_le_bytes(*head)).unwrap_or(usize::MAX);
-        if length > LONGEST {
+        if length > self.longest {
             return Err(malformed("frame too long"));
         }
-        let Some(body) = self.0.get(HEAD..HEAD + length) else { return Ok(None) };
+        let Some(body) = self.bytes.get(HEAD..HEAD + length) else { return Ok(None) };
         let (message, rest) =
             postcard::take_from_bytes(body).map_err(|_| malformed("frame is not a message"))?;
         if !rest.is_empty() {
             return Err(malformed("frame has trailing bytes"));
         }
-        let _taken = self.0.drain(..HEAD + length);
+        let _taken = self.bytes.drain(..HEAD + length);
         Ok(Some(message))
     }
 }

@@ -33,6 +33,8 @@ pub fn run(socket: UnixStream, user: Option<&User>, role: WorkerRole) -> io::Res
     if role == WorkerRole::Reader {
         let most = Some(MAX_READER_MEMORY);
         setrlimit(Resource::As, Rlimit { current: most, maximum: most })?;
+        // Where memory does not suffice it aborts, which is no reason for a core dump.
+        setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     }
     if let Some(user) = user {
         become_user(user)?;

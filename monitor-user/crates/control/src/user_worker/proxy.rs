@@ -25,6 +25,10 @@ use std::time::{Duration, Instant};
 /// The longest request takes 5 s (the check of CRIU); a user worker that has not replied to
 /// anything for this long is replaced.
 const MAX_REPLY_TIME: Duration = Duration::from_secs(10);
+/// The same for one that reads files: less than a service has for its reply.
+const MAX_READ_TIME: Duration = Duration::from_secs(8);
+/// Most bytes of a message of one that reads files.
+const MAX_READER_FRAME: usize = 1 << 20;
 /// Time to undo everything and exit, once the socket is closed; for all user workers together.
 const EXIT_TIME: Duration = Duration::from_millis(400);
 /// The same for those that replace user workers which did not exit.
@@ -56,6 +60,22 @@ pub enum WorkerRole {
     Actor,
     /// It reads files that its user names, within limits, and holds nothing.
     Reader,
+}
+
+impl WorkerRole {
+    const fn reply_time(self) -> Duration {
+        match self {
+            Self::Actor => MAX_REPLY_TIME,
+            Self::Reader => MAX_READ_TIME,
+        }
+    }
+
+    fn inbox(self) -> Inbox {
+        match self {
+            Self::Actor => Inbox::default(),
+            Self::Reader => Inbox::with_limit(MAX_READER_FRAME),
+        }
+    }
 }
 
 /// A user worker in a process of its own.
@@ -102,7 +122,7 @@ impl WorkerProxy {
             role,
             process,
             socket,
-            inbox: Inbox::default(),
+            inbox: role.inbox(),
             outbox: VecDeque::new(),
             pending: BTreeMap::new(),
             unawaited: BTreeSet::new(),
@@ -160,7 +180,7 @@ impl WorkerProxy {
         if !self.replies.is_empty() {
             return Some(Instant::now());
         }
-        (!self.pending.is_empty()).then(|| self.waiting_since + MAX_REPLY_TIME)
+        (!self.pending.is_empty()).then(|| self.waiting_since + self.role.reply_time())
     }
 
     /// Sends a request; returns the number that its reply will carry.
@@ -196,7 +216,8 @@ impl WorkerProxy {
             }
             Ok(())
         });
-        let is_late = !self.pending.is_empty() && self.waiting_since.elapsed() >= MAX_REPLY_TIME;
+        let is_late =
+            !self.pending.is_empty() && self.waiting_since.elapsed() >= self.role.reply_time();
         if exchanged.is_err() || is_late {
             self.restart();
         }
@@ -288,7 +309,7 @@ impl WorkerProxy {
         self.is_lost = !self.has_replied;
         let error = self.kill();
         self.fail_pending(&error);
-        self.inbox = Inbox::default();
+        self.inbox = self.role.inbox();
         self.outbox.clear();
         let undo_log = std::mem::take(&mut self.undo_log);
         undo_log.undo_locally();
@@ -389,6 +410,11 @@ impl AsFd for WorkerProxy {
 impl WorkerProxy {
     /// Closes the socket: the user worker undoes everything and exits.
     fn begin_exit(&mut self) {
+        if self.role == WorkerRole::Reader {
+            // It holds nothing, and may be waiting for a file.
+            let _dead = self.process.kill();
+            return;
+        }
         // The rule programs are removed by now; the user worker need not wait for them.
         for (tool, unset) in self.undo_log.unset_requests() {
             let _number = self.enqueue(tool, unset);

@@ -27,7 +27,7 @@ use monitor_omis::{Status, Value};
 use monitor_symbols::SymbolError;
 use monitor_sys::extents::Extent;
 use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
+use std::{path::Path, task::Poll};
 
 /// Started processes get the numbers after this one.
 const FIRST_STARTED: u32 = 100;
@@ -271,8 +271,8 @@ impl MessageQueues for FakePlatform {
 }
 
 impl LibraryCalls for FakePlatform {
-    fn check_tap(&mut self, tap: &Tap, id: Identity) -> Result<(), Refusal> {
-        self.calls.check_tap(tap, id)
+    fn check_tap(&mut self, tap: &Tap, id: Identity) -> Poll<Result<(), Refusal>> {
+        Poll::Ready(self.calls.check_tap(tap, id))
     }
 }
 

@@ -4,7 +4,7 @@
 //! site, so nothing is reported for a hit. A process that executes or loads something is scanned
 //! again within a second.
 
-use crate::{node::DiagProbeCount, poller::backend_refusal};
+use crate::{node::DiagProbeCount, poller::backend_refusal, status_map::symbol_refusal};
 use monitor_backend::Opener;
 use monitor_backend::rule::insn::{Builtin, Cell, CellKind, Compare, Insn, Reg as Slot, Width};
 use monitor_backend::rule::{HookPoint, ProgramId, RuleProgram, RuleResource, Rules, Site};
@@ -13,22 +13,31 @@ use monitor_model::{DiagOrigin, Environ, Identity, Ns, Origin, Pid};
 use monitor_omis::Status;
 use monitor_proc::maps::mappings;
 use monitor_sampling::job::Membership;
-use monitor_symbols::diag_probes::{self, DiagProbe, EventsPerHit};
-use monitor_symbols::site::ProbeSite;
+use monitor_symbols::diag_probes::{DiagProbe, DiagProbeSite, EventsPerHit};
+use monitor_symbols::{SymbolError, held_file::HeldFile};
 use monitor_sys::clock;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::{SystemTime, UNIX_EPOCH};
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, task::Poll};
 
 /// The interval between two scans of a process.
 const SCAN_INTERVAL: Ns = Ns(1_000_000_000);
 const PROC: &str = "/proc";
+
+/// Most processes whose probes are remembered.
+const MAX_SEARCHED: usize = 4096;
+
+type FoundSites = Vec<DiagProbeSite>;
 
 /// The counted probes of all processes.
 pub(super) struct DiagProbeCounters {
     opener: Opener,
     rules: Option<Box<dyn Rules>>,
     processes: BTreeMap<Identity, ProcessProbes>,
+    /// Processes whose files are to be searched.
+    unsearched: Vec<Identity>,
+    /// What is known of others, and what they had mapped then; none while it is awaited.
+    searched: BTreeMap<Identity, (HashSet<u64>, Option<FoundSites>)>,
     last_scan: Ns,
 }
 
@@ -43,7 +52,8 @@ struct ProcessProbes {
 struct ProbeCounter {
     probe: Arc<DiagProbe>,
     /// Held open, so that the file stays what it is.
-    site: ProbeSite,
+    file: HeldFile,
+    offset: u64,
     program: ProgramId,
     cell: Cell,
     last: u64,
@@ -52,7 +62,8 @@ struct ProbeCounter {
 impl DiagProbeCounters {
     /// Without processes.
     pub(super) fn new(opener: Opener) -> Self {
-        Self { opener, rules: None, processes: BTreeMap::new(), last_scan: Ns(0) }
+        let (processes, unsearched, searched) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
+        Self { opener, rules: None, processes, unsearched, searched, last_scan: Ns(0) }
     }
 
     /// The rules that count, opened when first needed; or why there are none.
@@ -84,33 +95,81 @@ impl DiagProbeCounters {
     /// Looks for probes that are not counted yet, if anything was mapped since.
     fn scan(&mut self, id: Identity) {
         let mapped = mapped(id.pid);
-        let Some(probed) = self.processes.get_mut(&id).filter(|it| it.mapped != mapped) else {
+        if self.processes.get(&id).is_none_or(|it| it.mapped == mapped) {
             return;
-        };
-        probed.mapped = mapped;
-        // One that has ended has nothing more to be found.
-        let Ok((found, failed)) = diag_probes::in_process(Path::new(PROC), id.pid) else { return };
-        for error in failed {
-            tracing::debug!("static probes of process {}: {error}", id.pid.0);
         }
-        for (probe, site) in found {
-            if let Err(why) = self.add(id, probe, site) {
+        let Poll::Ready(found) = self.find(id, &mapped) else { return };
+        if let Some(probed) = self.processes.get_mut(&id) {
+            probed.mapped = mapped;
+        }
+        for site in found {
+            if let Err(why) = self.add(id, site) {
                 tracing::warn!("a static probe of process {} is not counted: {why}", id.pid.0);
             }
         }
     }
 
-    fn add(&mut self, id: Identity, probe: Arc<DiagProbe>, site: ProbeSite) -> Result<(), Refusal> {
+    /// Whether the probes of a process can be counted; pending while its files are searched.
+    pub(super) fn check(&mut self, id: Identity) -> Poll<Result<(), Refusal>> {
+        let _rules = self.rules()?;
+        self.find(id, &mapped(id.pid)).map(|_| Ok(()))
+    }
+
+    /// The probes in these files of a process; a search is begun if they are not known.
+    fn find(&mut self, id: Identity, mapped: &HashSet<u64>) -> Poll<FoundSites> {
+        match self.searched.get(&id) {
+            Some((_, None)) => return Poll::Pending,
+            Some((before, Some(found))) if before == mapped => return Poll::Ready(found.clone()),
+            _ => {}
+        }
+        if self.searched.len() >= MAX_SEARCHED {
+            self.searched.retain(|_, (_, found)| found.is_none());
+        }
+        let _before = self.searched.insert(id, (mapped.clone(), None));
+        self.unsearched.push(id);
+        Poll::Pending
+    }
+
+    /// The processes whose files are to be searched for probes.
+    pub(super) fn take_questions(&mut self) -> Vec<Identity> {
+        std::mem::take(&mut self.unsearched)
+    }
+
+    /// Whether there are any.
+    pub(super) const fn has_questions(&self) -> bool {
+        !self.unsearched.is_empty()
+    }
+
+    /// The files of a process were searched.
+    pub(super) fn probes_found(
+        &mut self,
+        id: Identity,
+        found: Result<Vec<DiagProbeSite>, SymbolError>,
+    ) {
+        // One that has ended has nothing more to be found.
+        let found = found.unwrap_or_else(|error| {
+            tracing::debug!("static probes of process {}: {error}", id.pid.0);
+            FoundSites::new()
+        });
+        if let Some((_, known)) = self.searched.get_mut(&id) {
+            *known = Some(found);
+        }
+        self.scan(id);
+    }
+
+    fn add(&mut self, id: Identity, site: DiagProbeSite) -> Result<(), Refusal> {
         let Some(probed) = self.processes.get(&id) else { return Ok(()) };
-        let is_it = |it: &ProbeCounter| {
-            (it.site.file.identity, it.site.offset) == (site.file.identity, site.offset)
-        };
+        let is_it =
+            |it: &ProbeCounter| (it.file.identity, it.offset) == (site.file.identity, site.offset);
         if probed.counted.iter().any(is_it) {
             return Ok(());
         }
+        let (probe, offset) = (Arc::new(site.probe), site.offset);
+        let file =
+            site.file.hold(Path::new(PROC), id.pid).map_err(|error| symbol_refusal(&error))?;
         let rules = self.rules()?;
         let cell = rules.make_cell(CellKind::Sum).map_err(backend_refusal)?;
-        let place = Site { path: site.file.attach_path(), offset: site.offset };
+        let place = Site { path: file.attach_path(), offset };
         let (slot, pid) = (Slot(0), i64::from(id.pid.0));
         // A child made by vfork(2) shares the memory, and with it the probe.
         let mut insns =
@@ -134,7 +193,7 @@ impl DiagProbeCounters {
             }
         };
         rules.enable(program);
-        let counted = ProbeCounter { probe, site, program, cell, last: 0 };
+        let counted = ProbeCounter { probe, file, offset, program, cell, last: 0 };
         if let Some(probed) = self.processes.get_mut(&id) {
             probed.counted.push(counted);
         }

@@ -4,6 +4,7 @@
 //! is opened when it is first needed: a client that reads no process costs nothing.
 
 mod diag_probe_counters;
+mod file_readers;
 mod node;
 pub mod recorder;
 mod rules;
@@ -14,6 +15,7 @@ use super::{
     ActionContext, EventSource, HasMonitors, LibraryCalls, MonitorCalls, Platform, PlatformEvent,
     ProcessAction, ProcessActions, Processes, Recorder, WatchedProcesses, monitors::NoMonitors,
 };
+use file_readers::{FileAnswer, FileQuestion, FileReaders};
 use monitor_backend::{Backend, Opener};
 use monitor_backends::procfs;
 use monitor_control::user_worker;
@@ -25,7 +27,7 @@ use monitor_model::{BackendKind, Capability, Identity, Ns, Pid, Process};
 use monitor_omis::Status;
 use recorder::{RecordingSaver, ServiceConfig};
 use rules::RuleEvents;
-use std::{collections::BTreeSet, os::fd::BorrowedFd, path::Path};
+use std::{collections::BTreeSet, os::fd::BorrowedFd, path::Path, task::Poll};
 use user_workers::WorkerDispatch;
 
 /// How much later a reading may be while a thread waits for actions.
@@ -38,6 +40,7 @@ pub struct Linux {
     /// Dropped before the workers: its rules stop processes that the workers resume.
     rule_events: Option<RuleEvents>,
     workers: WorkerDispatch,
+    readers: FileReaders,
     /// Why the kernel runs no rules, once it was tried.
     no_rules: Option<Refusal>,
     diag_counters: diag_probe_counters::DiagProbeCounters,
@@ -54,8 +57,19 @@ impl Linux {
         let (poller, rule_events, no_rules, saver) = (None, None, None, None);
         let workers =
             WorkerDispatch::new(user_worker::SELF_EXE.into(), recorder::DEFAULT_DUMP_FOLDER.into());
+        let readers = FileReaders::new(user_worker::SELF_EXE.into());
         let monitors = Box::new(NoMonitors);
-        Self { opener, poller, workers, rule_events, no_rules, diag_counters, saver, monitors }
+        Self {
+            opener,
+            poller,
+            workers,
+            readers,
+            rule_events,
+            no_rules,
+            diag_counters,
+            saver,
+            monitors,
+        }
     }
 
     /// With a way to the monitors of the node.
@@ -67,7 +81,8 @@ impl Linux {
     pub fn for_service(opener: Opener, service: ServiceConfig) -> Self {
         let workers =
             WorkerDispatch::new(service.worker_program.clone(), service.dump_folder.clone());
-        Self { workers, saver: Some(RecordingSaver::new(service)), ..Self::new(opener) }
+        let readers = FileReaders::new(service.worker_program.clone());
+        Self { workers, readers, saver: Some(RecordingSaver::new(service)), ..Self::new(opener) }
     }
 
     fn poller(&mut self) -> Result<&mut Poller<dyn Backend>, Refusal> {
@@ -108,6 +123,40 @@ impl Linux {
         if let Some(rule_events) = &self.rule_events {
             self.workers.set_probes(rule_events.probe_locations());
         }
+    }
+
+    /// Passes on what readers have found; whether they have found anything.
+    fn take_file_answers(&mut self) -> bool {
+        let answers = self.readers.poll();
+        let is_any = !answers.is_empty();
+        for answer in answers {
+            match answer {
+                FileAnswer::Calls(question, found) => {
+                    if let Some(rule_events) = &mut self.rule_events {
+                        rule_events.call_found(&question, found);
+                    }
+                }
+                FileAnswer::DiagProbes(id, found) => self.diag_counters.probes_found(id, found),
+            }
+        }
+        if is_any {
+            self.send_probe_locations();
+        }
+        is_any
+    }
+
+    /// Asks readers what is not known of files.
+    fn send_file_questions(&mut self) {
+        let calls = self.rule_events.as_mut().map(RuleEvents::take_questions).unwrap_or_default();
+        calls.into_iter().for_each(|it| self.readers.ask(FileQuestion::Calls(it)));
+        for id in self.diag_counters.take_questions() {
+            self.readers.ask(FileQuestion::DiagProbes(id));
+        }
+    }
+
+    fn has_file_questions(&self) -> bool {
+        self.diag_counters.has_questions()
+            || self.rule_events.as_ref().is_some_and(RuleEvents::has_questions)
     }
 
     /// While a thread is held, its actions come before a reading, which takes long from `/proc`.
@@ -188,7 +237,7 @@ impl ProcessActions for Linux {
 }
 
 impl LibraryCalls for Linux {
-    fn check_tap(&mut self, tap: &Tap, id: Identity) -> Result<(), Refusal> {
+    fn check_tap(&mut self, tap: &Tap, id: Identity) -> Poll<Result<(), Refusal>> {
         self.rule_events()?.check_tap(tap, id)
     }
 }
@@ -235,7 +284,8 @@ impl EventSource for Linux {
 
     fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
         let rules = self.rule_events.as_ref().and_then(RuleEvents::wake_fd);
-        [self.workers.wake_fd(), rules, self.monitors.wake_fd()].into_iter().flatten().collect()
+        let all = [self.workers.wake_fd(), rules, self.monitors.wake_fd()];
+        all.into_iter().flatten().chain(self.readers.wake_fds()).collect()
     }
 
     fn next_poll(&self) -> Option<Ns> {
@@ -245,7 +295,12 @@ impl EventSource for Linux {
         let held = self.workers.next_stop_timeout();
         let monitors = self.monitors.next_poll();
         let workers = self.workers.next_poll();
-        [read, workers, rule_events, saved, held, monitors].into_iter().flatten().min()
+        let readers = match self.has_file_questions() {
+            true => Some(Ns(0)),
+            false => self.readers.next_poll(),
+        };
+        let all = [read, workers, readers, rule_events, saved, held, monitors];
+        all.into_iter().flatten().min()
     }
 
     fn poll_events(&mut self, now: Ns) -> Vec<PlatformEvent> {
@@ -260,6 +315,8 @@ impl EventSource for Linux {
             all.extend(poller.poll_events(now));
         }
         all.extend(self.monitors.poll_events(now));
+        all.extend(self.take_file_answers().then_some(PlatformEvent::FilesRead));
+        self.send_file_questions();
         all
     }
 }

@@ -15,7 +15,7 @@ use monitor_symbols::error::SymbolError;
 use monitor_sys::extents::extents;
 use std::{
     collections::BTreeSet, fs::File, io, os::fd::AsFd as _, os::unix::ffi::OsStringExt as _,
-    os::unix::fs::MetadataExt as _, path::Path,
+    os::unix::fs::MetadataExt as _, path::Path, task::Poll,
 };
 
 impl Disks for Linux {
@@ -155,8 +155,8 @@ impl DiagProbes for Linux {
         diag_probe_counters::diag_origin(id)
     }
 
-    fn check_diag_probes(&mut self, _: Identity) -> Result<(), Refusal> {
-        self.diag_counters.rules().map(drop)
+    fn check_diag_probes(&mut self, id: Identity) -> Poll<Result<(), Refusal>> {
+        self.diag_counters.check(id)
     }
 
     fn count_diag_probes(&mut self, processes: &BTreeSet<Identity>) {

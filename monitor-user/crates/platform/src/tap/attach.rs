@@ -7,17 +7,28 @@
 use super::ends::EndSites;
 use super::plan::{CallPlan, ReturnInputs, TapOptions};
 use super::tap_program::{AttachedProgram, AttachedSite, TapProgram};
-use super::{TapError, Taps, errno};
+use super::{TapError, Taps};
 use monitor_backend::rule::insn::{Insn, ProcessSetId, TimerId, TimerScope};
 use monitor_backend::rule::{self, HookPoint, ProgramId, RuleProgram, RuleResource};
 use monitor_event::tap::{Edge, Tap};
 use monitor_model::{Credentials, Pid};
+use monitor_symbols::calls::CallSite;
+use monitor_symbols::report::FailureClass;
 use monitor_symbols::signatures::call::{Signature, ValueType};
-use monitor_symbols::{elf::ElfImage, error::SymbolError, site::ProbeSite};
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
+use std::{sync::Arc, task::Poll};
 
 /// Calls of one function in a second, beyond which its tap is switched off by the kernel.
 const MAX_CALL_RATE: u32 = 1_000_000;
+
+/// A function in a file of a process.
+#[derive(Clone, Copy)]
+struct FoundSite<'s> {
+    site: &'s CallSite,
+    pid: Pid,
+    /// Where the error number is.
+    errno: Option<i64>,
+}
 
 /// What is attached to a site.
 struct AttachSpec<'t> {
@@ -65,14 +76,16 @@ impl Taps {
         }
     }
 
-    /// Sets a tap wherever a process has the function.
+    /// Sets a tap wherever a process has the function; later, if that is not known yet.
     pub(super) fn attach(&mut self, tap: &Arc<Tap>, pid: Pid) -> Result<(), TapError> {
-        for site in self.resolve_sites(tap, pid)? {
+        let Poll::Ready(found) = self.find_calls(tap, pid) else { return Ok(()) };
+        let found = found?;
+        for site in &found.sites {
             let location = (site.file.identity, site.offset);
             if self.taps.get(tap).is_some_and(|places| places.contains_key(&location)) {
                 continue;
             }
-            let attached = self.add(tap, site, pid)?;
+            let attached = self.add(tap, FoundSite { site, pid, errno: found.errno })?;
             if let Some(places) = self.taps.get_mut(tap) {
                 _ = places.insert(location, attached);
             }
@@ -80,30 +93,29 @@ impl Taps {
         Ok(())
     }
 
-    fn add(&mut self, tap: &Arc<Tap>, site: ProbeSite, pid: Pid) -> Result<AttachedSite, TapError> {
+    fn add(&mut self, tap: &Arc<Tap>, found: FoundSite<'_>) -> Result<AttachedSite, TapError> {
         let options = self.options.get(tap).copied().unwrap_or_default();
-        let ends = EndSites::find(tap, &site, options)?;
-        let plans = self.plan(tap, &site, pid, options)?;
+        let ends = EndSites::of(tap, found.site, options);
+        let plans = self.plan(tap, found, options)?;
         let insns =
             [&plans.plan.entry, &plans.plan.exit, &plans.without_result.exit].map(Vec::clone);
         let (owner, set, max_rate) = (ProgramOwner::Tap, self.set, MAX_CALL_RATE);
         let spec = AttachSpec { tap, owner, plans, insns, ends, set, viewer: None, max_rate };
-        let attached = self.add_programs(site, spec)?;
+        let attached = self.add_programs(found, spec)?;
         attached.programs().for_each(|list| self.rules.enable(list));
         Ok(attached)
     }
 
     /// The programs of a tap program at a site.
-    pub(super) fn attach_program(
+    fn attach_program(
         &mut self,
         (tap, number): (&Arc<Tap>, u64),
         program: &TapProgram,
-        site: ProbeSite,
-        pid: Pid,
+        found: FoundSite<'_>,
     ) -> Result<AttachedSite, TapError> {
         let options = TapOptions::default();
-        let ends = EndSites::find(tap, &site, options)?;
-        let plans = self.plan(tap, &site, pid, options)?;
+        let ends = EndSites::of(tap, found.site, options);
+        let plans = self.plan(tap, found, options)?;
         let make = |plan: &CallPlan| (program.make_insns)(plan).map_err(unsupported);
         let made = make(&plans.plan).and_then(|own| match ends.has_tail_jumps() {
             true => Ok((own, make(&plans.without_result)?)),
@@ -119,26 +131,27 @@ impl Taps {
         let owner = ProgramOwner::Program(number, program.switch);
         let (set, viewer, max_rate) = (program.set, program.viewer, program.max_rate);
         let spec = AttachSpec { tap, owner, plans, insns, ends, set, viewer, max_rate };
-        self.add_programs(site, spec)
+        self.add_programs(found, spec)
     }
 
     /// Attaches programs at the entry and the ends of a function; or none, if one of them is
     /// refused.
     fn add_programs(
         &mut self,
-        site: ProbeSite,
+        FoundSite { site, pid, .. }: FoundSite<'_>,
         spec: AttachSpec<'_>,
     ) -> Result<AttachedSite, TapError> {
         let CallPlans { plan, without_result, timer } = spec.plans;
+        let file = site.file.hold(&self.proc, pid).inspect_err(|_| self.free(timer))?;
         let (plan, without_result) = (Arc::new(plan), Arc::new(without_result));
-        let path = site.file.attach_path();
+        let path = file.attach_path();
         let at = |offset| rule::Site { path: path.clone(), offset };
         let hooks = [
             Some(HookPoint::Entry(at(site.offset))),
             spec.ends.returns(at),
             spec.ends.tail_jumps(at),
         ];
-        let mut attached = AttachedSite { _site: site, entry: None, ends: Vec::new(), timer };
+        let mut attached = AttachedSite { _file: file, entry: None, ends: Vec::new(), timer };
         let (program, switch) = match spec.owner {
             ProgramOwner::Tap => (None, None),
             ProgramOwner::Program(number, switch) => (Some(number), Some(switch)),
@@ -171,11 +184,10 @@ impl Taps {
     fn plan(
         &mut self,
         tap: &Tap,
-        site: &ProbeSite,
-        pid: Pid,
+        FoundSite { site, errno, .. }: FoundSite<'_>,
         options: TapOptions,
     ) -> Result<CallPlans, TapError> {
-        let call = self.signature(site)?;
+        let call = self.signature(site);
         // Of a function without a signature, or one that is silent, only the call is reported.
         let blank = unknown_signature();
         let call = call.as_deref().filter(|_| !options.is_silent).unwrap_or(&blank);
@@ -187,8 +199,7 @@ impl Taps {
             true => Some(self.rules.make_timer(TimerScope::Thread)?),
             false => None,
         };
-        // Without it the error number is absent.
-        let errno = call.fails.and_then(|_| errno::offset(&self.proc, pid).ok().flatten());
+        let errno = errno.filter(|_| call.fails.is_some());
         let end = |has_result| {
             let inputs = ReturnInputs { has_result, timer, errno };
             CallPlan::end(call, inputs).with(tap.edge, options)
@@ -197,10 +208,9 @@ impl Taps {
     }
 
     /// What is known of the function at a site.
-    fn signature(&self, site: &ProbeSite) -> Result<Option<Arc<Signature>>, SymbolError> {
-        let image = ElfImage::read(Arc::clone(&site.file))?;
-        let defines = |name: &str| image.symbols(|it| it == name).is_ok_and(|it| !it.is_empty());
-        Ok(self.signatures.call(site.file.name(), &site.function, defines))
+    fn signature(&self, site: &CallSite) -> Option<Arc<Signature>> {
+        let defines = |name: &str| site.marks.iter().any(|mark| mark == name);
+        self.signatures.call(site.file.name(), &site.function, defines)
     }
 }
 
@@ -257,7 +267,9 @@ impl Taps {
 
     fn scan_for_program(&mut self, number: u64, pid: Pid) -> Result<(), TapError> {
         match self.attach_in_process(number, pid) {
-            Err(TapError::Symbol(SymbolError::NotFound { .. } | SymbolError::Gone { .. })) => {
+            Err(TapError::Symbol(error))
+                if matches!(error.class(), FailureClass::NotFound | FailureClass::Gone) =>
+            {
                 Ok(())
             }
             done => done,
@@ -267,13 +279,16 @@ impl Taps {
     fn attach_in_process(&mut self, number: u64, pid: Pid) -> Result<(), TapError> {
         let Some(attached_program) = self.programs.get(&number) else { return Ok(()) };
         let (tap, program) = (Arc::clone(&attached_program.tap), attached_program.program.clone());
-        for site in self.resolve_sites(&tap, pid)? {
+        let Poll::Ready(found) = self.find_calls(&tap, pid) else { return Ok(()) };
+        let found = found?;
+        for site in &found.sites {
             let location = (site.file.identity, site.offset);
             let is_there = |it: &AttachedProgram| it.sites.contains_key(&location);
             if self.programs.get(&number).is_some_and(is_there) {
                 continue;
             }
-            let attached = self.attach_program((&tap, number), &program, site, pid)?;
+            let site = FoundSite { site, pid, errno: found.errno };
+            let attached = self.attach_program((&tap, number), &program, site)?;
             if let Some(attached_program) = self.programs.get_mut(&number) {
                 let _none = attached_program.sites.insert(location, attached);
             }

@@ -9,9 +9,8 @@ use super::plan::TapOptions;
 use monitor_backend::rule::{self, HookPoint};
 use monitor_event::tap::{Edge, Tap};
 use monitor_model::Pid;
-use monitor_symbols::ends::{FunctionEnds, ends};
-use monitor_symbols::{elf::ElfImage, error::SymbolError, site::ProbeSite};
-use std::{path::Path, sync::Arc};
+use monitor_symbols::{calls::CallSite, ends::FunctionEnds, error::SymbolError};
+use std::path::Path;
 
 /// The hook points of a function's ends.
 pub(super) enum EndSites {
@@ -25,18 +24,12 @@ pub(super) enum EndSites {
 
 impl EndSites {
     /// Those that a tap watches.
-    pub(super) fn find(
-        tap: &Tap,
-        site: &ProbeSite,
-        options: TapOptions,
-    ) -> Result<Self, SymbolError> {
-        Ok(match (tap.edge, options.by_trampoline) {
+    pub(super) fn of(tap: &Tap, site: &CallSite, options: TapOptions) -> Self {
+        match (tap.edge, options.by_trampoline) {
             (Edge::Start, _) => Self::None,
             (Edge::End, true) => Self::Trampoline(site.offset),
-            (Edge::End, false) => {
-                Self::Instructions(ends(&ElfImage::read(Arc::clone(&site.file))?, site)?)
-            }
-        })
+            (Edge::End, false) => Self::Instructions(site.ends.clone()),
+        }
     }
 
     /// Where the result is known.

@@ -10,10 +10,10 @@
 //! which one of the processes has the function; processes that execute something else, or load a
 //! library, are scanned again.
 
+pub mod answers;
 mod attach;
 pub mod decode;
 mod ends;
-mod errno;
 pub mod exec_hold;
 mod fork_watch;
 mod image_watch;
@@ -21,6 +21,7 @@ pub mod plan;
 pub mod tap_program;
 
 use crate::{poller::backend_refusal, status_map::symbol_refusal};
+use answers::CallAnswers;
 use decode::CallValue;
 use fork_watch::ForkWatch;
 use monitor_backend as backend;
@@ -30,17 +31,14 @@ use monitor_backend::rule::{Children, ProgramId, RecordReader, Rules};
 use monitor_event::outcome::Refusal;
 use monitor_event::tap::{Edge, Tap};
 use monitor_model::{Credentials, Histogram, Ns, Pid};
-use monitor_symbols::ends::ends;
-use monitor_symbols::site::{ProbeCost, ProbeSite};
-use monitor_symbols::{
-    elf::ElfImage, error::SymbolError, function_spec::FunctionSpec, object_file::ObjectFile,
-    resolve, signatures::Signatures,
-};
+use monitor_symbols::calls::{self, CallQuery, FoundCalls};
+use monitor_symbols::report::FailureClass;
+use monitor_symbols::{error::SymbolError, object_file::ObjectFile, signatures::Signatures};
 use plan::CallPlan;
 pub use plan::TapOptions;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{sync::Arc, task::Poll};
 use tap_program::{AttachedProgram, AttachedSite, FileOffset};
 
 /// Why a tap cannot be set.
@@ -141,6 +139,9 @@ pub struct Taps {
     rules: Box<dyn Rules>,
     reader: Option<Box<dyn RecordReader>>,
     signatures: Arc<Signatures>,
+    marks: Vec<String>,
+    /// Who reads files; without it, this process does.
+    answers: Option<CallAnswers>,
     set: ProcessSetId,
     watched: BTreeSet<Pid>,
     taps: BTreeMap<Arc<Tap>, HashMap<FileOffset, AttachedSite>>,
@@ -166,7 +167,9 @@ impl Taps {
             proc: proc.to_owned(),
             rules,
             reader,
+            marks: signatures.marks().into_iter().collect(),
             signatures,
+            answers: None,
             set,
             watched: BTreeSet::new(),
             taps: BTreeMap::new(),
@@ -177,6 +180,17 @@ impl Taps {
             exec_watch: None,
             fork_watch: None,
         })
+    }
+
+    /// The same for a daemon: user workers read the files, and report what they found.
+    pub fn with_answers(self) -> Self {
+        let answers = Some(CallAnswers::new(&self.proc));
+        Self { answers, ..self }
+    }
+
+    /// What user workers are asked, and have answered.
+    pub fn answers(&mut self) -> Option<&mut CallAnswers> {
+        self.answers.as_mut()
     }
 
     /// The rules that the taps are among: records of others come as [`TapEvent::Other`].
@@ -193,6 +207,17 @@ impl Taps {
     pub fn probe_locations(&self) -> BTreeSet<FileOffset> {
         let taps = self.taps.values().flat_map(HashMap::keys);
         taps.chain(self.programs.values().flat_map(|it| it.sites.keys())).copied().collect()
+    }
+
+    /// Whether functions are to be looked for that are not known yet.
+    pub fn has_questions(&self) -> bool {
+        self.answers.as_ref().is_some_and(CallAnswers::has_unsent)
+    }
+
+    /// Whether taps or tap programs are for a process.
+    pub fn watches(&self, pid: Pid) -> bool {
+        self.watched.contains(&pid)
+            || self.programs.values().any(|it| it.program.pids.contains(&pid))
     }
 
     /// Whether any tap is wanted.
@@ -223,27 +248,27 @@ impl Taps {
         for tap in Vec::from_iter(self.taps.keys().cloned()) {
             match self.attach(&tap, pid) {
                 Ok(_) => {}
-                Err(TapError::Symbol(SymbolError::NotFound { .. })) => {}
-                Err(TapError::Symbol(SymbolError::Gone { .. })) => {}
-                Err(TapError::Symbol(SymbolError::NotLoaded { .. })) => {}
+                Err(TapError::Symbol(error)) if is_absent(&error) => {}
                 Err(error) => tracing::warn!("{} in process {}: {error}", tap.name, pid.0),
             }
         }
         self.scan_for_programs(pid);
     }
 
-    /// What setting a tap in this process would say, and how slow its places are.
-    pub fn resolve_sites(&self, tap: &Tap, pid: Pid) -> Result<Vec<ProbeSite>, TapError> {
-        let mut sites = resolve::in_process(&self.proc, pid, &FunctionSpec::from_text(&tap.name)?)?;
-        if tap.edge == Edge::End {
-            ends::refuse_shadow_stack(&self.proc, pid)?;
-            let by_trampoline = self.options.get(tap).is_some_and(|it| it.by_trampoline);
-            for site in sites.iter_mut().filter(|_| !by_trampoline) {
-                _ = ends(&ElfImage::read(Arc::clone(&site.file))?, site)?;
-                site.cost = ProbeCost::Stepped("ret".to_owned());
-            }
+    /// Where a process has the function of a tap, and how slow its places are.
+    pub fn find_calls(&mut self, tap: &Tap, pid: Pid) -> Poll<Result<Arc<FoundCalls>, TapError>> {
+        let by_trampoline = self.options.get(tap).is_some_and(|it| it.by_trampoline);
+        let returns = tap.edge == Edge::End;
+        if returns && let Err(error) = ends::refuse_shadow_stack(&self.proc, pid) {
+            return Poll::Ready(Err(error.into()));
         }
-        Ok(sites)
+        let (name, marks) = (tap.name.clone(), self.marks.clone());
+        let query = CallQuery { name, returns, ends: returns && !by_trampoline, marks };
+        let found = match &mut self.answers {
+            Some(answers) => answers.find(&(pid, query)),
+            None => Poll::Ready(calls::find(&self.proc, pid, &query).map(Arc::new)),
+        };
+        found.map_err(TapError::from)
     }
 
     /// Sets exactly these taps, in every process that matters.
@@ -341,4 +366,9 @@ impl Taps {
     pub fn n_lost(&self) -> u64 {
         self.meanings.keys().map(|list| self.rules.run_counts(*list).lost_records).sum()
     }
+}
+
+/// Whether a process does not have the function, or not yet.
+fn is_absent(error: &SymbolError) -> bool {
+    matches!(error.class(), FailureClass::NotFound | FailureClass::Gone | FailureClass::NotLoaded)
 }

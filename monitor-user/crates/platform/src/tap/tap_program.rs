@@ -9,7 +9,7 @@ use monitor_backend::rule::ProgramId;
 use monitor_backend::rule::insn::{Insn, ProcessSetId, TimerId};
 use monitor_event::tap::Tap;
 use monitor_model::{Credentials, Pid};
-use monitor_symbols::site::ProbeSite;
+use monitor_symbols::held_file::HeldFile;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ pub type FileOffset = ((u64, u64), u64);
 /// The programs of a tap at one site.
 pub(super) struct AttachedSite {
     /// Held open, so that the file stays what it is.
-    pub(super) _site: ProbeSite,
+    pub(super) _file: HeldFile,
     /// The program at the entry, if the end needs one; or that of a call's start.
     pub(super) entry: Option<ProgramId>,
     /// The programs at the ends: at return instructions, at jumps to other functions.

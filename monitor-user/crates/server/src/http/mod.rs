@@ -32,10 +32,11 @@ pub use playback::PlaybackClock;
 pub use state::ListenerState;
 pub use token::AccessToken;
 
-use admission::Admission;
+use admission::{Admission, HttpPeer};
 use feed::{FeedSource, PageFeed};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use monitor_backends::inet_diag::peer_user::peer_user;
 use std::{convert::Infallible, io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 use tls::Tls;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -108,8 +109,8 @@ impl HttpListener {
     /// Accepts connections, without end.
     pub async fn run(self) {
         loop {
-            let stream = match self.listener.accept().await {
-                Ok((stream, _)) => stream,
+            let (stream, peer) = match self.listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(why) => {
                     // Without a free descriptor, the connection stays in the backlog.
                     tracing::warn!("the HTTP listener cannot accept a connection: {why}");
@@ -117,15 +118,26 @@ impl HttpListener {
                     continue;
                 }
             };
-            let Some(slot) = self.shared.admission.admit() else { continue };
+            let peer = http_peer(&stream, peer);
+            let Some(slot) = self.shared.admission.admit(peer) else { continue };
             let (shared, tls) = (Arc::clone(&self.shared), self.tls.clone());
             let number = slot.number;
             let task = tokio::spawn(async move {
                 let _slot = slot;
                 serve_connection(shared, tls, (stream, number)).await;
             });
-            self.shared.admission.add_silent(number, task.abort_handle());
+            self.shared.admission.set_end(number, task.abort_handle());
         }
+    }
+}
+
+/// Whose connection it is: on this machine, that of the user of its other end.
+fn http_peer(stream: &TcpStream, peer: SocketAddr) -> HttpPeer {
+    let own =
+        stream.local_addr().ok().filter(|own| own.ip().is_loopback() || own.ip() == peer.ip());
+    match own.and_then(|own| peer_user(own, peer)) {
+        Some(uid) => HttpPeer::User(uid),
+        None => HttpPeer::Address(peer.ip()),
     }
 }
 

@@ -16,4 +16,10 @@ pub mod spec;
 pub mod throttle;
 
 pub use counters::{DiagCounters, DiagEvent, DiagSettings, ProbeSelection, ThresholdOverride};
+use monitor_event::{Edge, Tap};
 pub use throttle::Threshold;
+
+/// The call after which a process reports the rest of its events.
+pub fn finalize_tap() -> Tap {
+    Tap { name: "MPI_Finalize".to_owned(), edge: Edge::Start }
+}

@@ -1,13 +1,13 @@
 //! The services of `diag_`.
 
-use super::{DiagEvent, ProbeSelection, Threshold};
+use super::{DiagEvent, ProbeSelection, Threshold, finalize_tap};
 use crate::{CallContext, Handler, Outcome, ResultSpec, ServiceSpec, spec::param};
 use monitor_event::{CallResult, EventFilter, EventKind, Refusal, Right};
 use monitor_format::diagnosis::{DIAG_FORMATS, DiagFormat};
 use monitor_model::{Identity, Ns};
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Text, Value};
-use std::sync::Arc;
+use std::{sync::Arc, task::Poll};
 
 const BLANK: ServiceSpec = ServiceSpec { prefix: "diag_", ..ServiceSpec::BASE };
 const LIST: Param = param("tid_list", ParamType::Many(&ParamType::Process));
@@ -152,9 +152,14 @@ fn count_probes(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Re
     let mut n_served = 0;
     for it in &chosen.served {
         match ctx.platform.check_diag_probes(it.id) {
-            Ok(()) => n_served += 1,
-            Err(why) => failed.push((ctx.number(it.id), why)),
+            Poll::Ready(Ok(())) => n_served += 1,
+            Poll::Ready(Err(why)) => failed.push((ctx.number(it.id), why)),
+            Poll::Pending => ctx.awaits_files = true,
         }
+        ctx.awaits_files |= ctx.platform.check_tap(&finalize_tap(), it.id).is_pending();
+    }
+    if ctx.awaits_files {
+        return Ok(CallResult::ok().into());
     }
     let selection: &mut ProbeSelection =
         ctx.engine.diag_counters().probe_selections.entry(session).or_default();

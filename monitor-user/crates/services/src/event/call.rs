@@ -8,6 +8,7 @@ use crate::{CallContext, ExecutionLevel, Handler, ResultSpec, ServiceSpec};
 use monitor_event::{Edge, EventFilter, EventKind, Predicate, Refusal, Right, Tap};
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Value};
+use std::task::Poll;
 
 const TID: ResultSpec = ResultSpec::new("tid", "integer");
 const TAKES: &[Param] = &[
@@ -134,10 +135,11 @@ pub(crate) fn call_filter(
     let mut n_found = 0;
     for it in &chosen.served {
         match ctx.platform.check_tap(tap, it.id) {
-            Ok(()) => n_found += 1,
+            Poll::Ready(Ok(())) => n_found += 1,
             // Some of the processes may run other programs.
-            Err(why) if why.status == Status::NO_SUCH_OBJECT => refused = Some(why),
-            Err(why) => return Err(why),
+            Poll::Ready(Err(why)) if why.status == Status::NO_SUCH_OBJECT => refused = Some(why),
+            Poll::Ready(Err(why)) => return Err(why),
+            Poll::Pending => ctx.awaits_files = true,
         }
     }
     match refused {

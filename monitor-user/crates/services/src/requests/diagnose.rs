@@ -4,12 +4,12 @@
 //! process is reported when it calls MPI_Finalize, otherwise at its end.
 
 use super::{RequestEngine, Turn};
-use crate::diag::{DiagEvent, Threshold};
-use monitor_event::{Edge, EventKind, EventParam, NodeEvent, SessionId, Tap};
+use crate::diag::{DiagEvent, Threshold, finalize_tap};
+use monitor_event::{EventKind, EventParam, NodeEvent, SessionId};
 use monitor_format::diagnosis::{DIAG_FORMATS, DiagFormat};
 use monitor_model::{Diagnosis, Identity, Ns};
 use monitor_omis::{Text, Value};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, task::Poll};
 
 impl RequestEngine {
     /// Reports the diagnoses that are due.
@@ -88,11 +88,18 @@ impl RequestEngine {
         let new: BTreeSet<Identity> =
             known.difference(&self.finalize.checked).map(|(id, _)| *id).collect();
         self.finalize.processes.retain(|id| known.iter().any(|(other, _)| other == id));
-        self.finalize
-            .processes
-            .extend(new.into_iter().filter(|id| turn.platform.check_tap(tap, *id).is_ok()));
-        self.finalize.checked = known;
-        self.shared.is_stale = true;
+        let mut unknown = BTreeSet::new();
+        for id in new {
+            match turn.platform.check_tap(tap, id) {
+                Poll::Ready(Ok(())) => _ = self.finalize.processes.insert(id),
+                Poll::Ready(Err(_)) => {}
+                // Its files are read: it is checked again after that.
+                Poll::Pending => _ = unknown.insert(id),
+            }
+        }
+        let checked = known.into_iter().filter(|(id, _)| !unknown.contains(id)).collect();
+        self.shared.is_stale |= checked != self.finalize.checked;
+        self.finalize.checked = checked;
     }
 
     /// Adds the counts of static probes, for each session that selects them.
@@ -175,5 +182,5 @@ impl RequestEngine {
 }
 
 fn finalize_call() -> EventKind {
-    EventKind::Called(Tap { name: "MPI_Finalize".to_owned(), edge: Edge::Start })
+    EventKind::Called(finalize_tap())
 }

@@ -48,6 +48,7 @@ impl RequestEngine {
                 PlatformEvent::RuleStormed(rule, serial) => self.handle_storm(rule, serial, turn),
                 PlatformEvent::EventFailed(kind, why) => self.notify_failed(&kind, &why, turn),
                 PlatformEvent::ActionDone(ticket, each) => self.action_done(ticket, each, turn),
+                PlatformEvent::FilesRead => self.retry_parked(turn),
                 PlatformEvent::EventsLost(n_lost) => self.notify_lost(n_lost, turn),
             }
         }

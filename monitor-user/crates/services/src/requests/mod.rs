@@ -20,6 +20,7 @@ mod list_rules;
 mod membership;
 mod migrate;
 mod packet;
+mod parked;
 mod program;
 mod remote;
 mod run;
@@ -43,6 +44,7 @@ use monitor_omis::{Dialect, Node, parse, print};
 use monitor_platform::{Platform, PlatformEvent, WatchedProcesses};
 use monitor_protocol::Conn;
 use packet::ResultTarget;
+use parked::Parked;
 use session::SessionState;
 use shared_state::SharedState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -94,6 +96,8 @@ pub struct RequestEngine {
     executions: BTreeMap<u64, Execution>,
     /// Pending actions: where the result goes, the session, and the call.
     pending_actions: HashMap<Ticket, (ResultTarget, SessionId, PendingCall)>,
+    /// Requests that wait until files are read.
+    parked: Parked,
     migrations: Migrations,
     shared: SharedState,
     finalize: FinalizeWatch,
@@ -126,6 +130,8 @@ pub(in crate::requests) struct Turn<'t> {
     now: Ns,
     platform: &'t mut dyn Platform,
     out: Vec<EngineOutput>,
+    /// Whether the service that was called awaits files.
+    awaits_files: bool,
 }
 
 impl RequestEngine {
@@ -137,6 +143,7 @@ impl RequestEngine {
             sessions: BTreeMap::new(),
             executions: BTreeMap::new(),
             pending_actions: HashMap::new(),
+            parked: Parked::default(),
             migrations: Migrations::default(),
             finalize: FinalizeWatch::default(),
             requested: RequestedEvents::default(),
@@ -151,7 +158,7 @@ impl RequestEngine {
         input: EngineInput,
         platform: &mut dyn Platform,
     ) -> Vec<EngineOutput> {
-        let mut turn = Turn { now, platform, out: Vec::new() };
+        let mut turn = Turn { now, platform, out: Vec::new(), awaits_files: false };
         match input {
             EngineInput::Opened(tool, dialect) => {
                 self.sessions.insert(tool.session, SessionState::new(tool, dialect));
@@ -187,6 +194,9 @@ impl RequestEngine {
 
     /// Handles a line of a tool: executes the request, or replies with its fault.
     fn handle_line(&mut self, conn: Conn, line: &[u8], turn: &mut Turn<'_>) {
+        if self.park_line(conn, line) {
+            return;
+        }
         let id = self.session_id(conn);
         let Some(state) = self.sessions.get(&id) else { return };
         let dialect = state.session.dialect;
@@ -236,6 +246,8 @@ impl RequestEngine {
         self.log_rest(id, turn);
         self.shared.remove_session(id);
         self.executions.retain(|_, it| it.session != id);
+        self.parked.requests.retain(|it| it.session != id);
+        self.parked.lines.retain(|(conn, _)| self.shared.node.0 != id.entry || *conn != id.conn);
         // Another node waits for the result: a migrating process may be only here.
         let is_theirs = |target: &ResultTarget| matches!(target, ResultTarget::Remote(..));
         self.pending_actions.retain(|_, (target, session, _)| *session != id || is_theirs(target));
@@ -245,6 +257,7 @@ impl RequestEngine {
     fn finish_input(&mut self, turn: &mut Turn<'_>) {
         self.deliver_replies(turn);
         self.expire(turn);
+        self.handle_parked_lines(turn);
         self.advance_migrations(turn);
         self.run_raised(turn);
         self.report_diagnoses(turn);

@@ -5,7 +5,8 @@
 use super::packet::{ClientReply, PacketBody, PacketReply, ResultTarget};
 use super::{
     EngineOutput, RequestEngine, Turn, bind_vars::bound_values, check,
-    external_calls::MAX_PENDING_CALLS, session_api::SessionApi, stored::StoredRequest,
+    external_calls::MAX_PENDING_CALLS, parked::ParkedRequest, session_api::SessionApi,
+    stored::StoredRequest,
 };
 use crate::{CallContext, Handler, Outcome, ServiceSpec, external_service::EXTERNAL_SERVICE};
 use monitor_event::{ActionReport, CallResult, ProcessResults, Refusal, SessionId, Target, Ticket};
@@ -60,8 +61,16 @@ impl RequestEngine {
             .and_then(|execution| self.executions.get(&execution)?.held.map(|held| held.target));
         let call = ServiceCall { session, spec: row, execution: after, depth, ticket, held };
         match (row.handler, what) {
-            (Handler::Manipulation(run) | Handler::Synchronous(run), PacketBody::Execute(_)) => {
-                match self.call_service(call, turn, |ctx| run(ctx, &args))? {
+            (
+                Handler::Manipulation(run) | Handler::Synchronous(run),
+                body @ PacketBody::Execute(_),
+            ) => {
+                let outcome = self.call_service(call, turn, |ctx| run(ctx, &args))?;
+                if std::mem::take(&mut turn.awaits_files) {
+                    self.parked.requests.push(ParkedRequest { session, body, target, depth });
+                    return None;
+                }
+                match outcome {
                     Ok(Outcome::Done(done)) => Some(done),
                     Ok(Outcome::Pending(later)) => {
                         self.pending_actions.insert(ticket, (target, session, later));
@@ -76,6 +85,11 @@ impl RequestEngine {
             }
             (Handler::Event(run), PacketBody::Store(request)) => {
                 let watch = self.call_service(call, turn, |ctx| run(ctx, &args))?;
+                if std::mem::take(&mut turn.awaits_files) {
+                    let body = PacketBody::Store(request);
+                    self.parked.requests.push(ParkedRequest { session, body, target, depth });
+                    return None;
+                }
                 let stored = watch.and_then(|watch| {
                     turn.platform.check_event(&watch.kind)?;
                     self.store(session, request, watch)
@@ -210,8 +224,10 @@ impl RequestEngine {
             right: call.spec.right,
             ticket: call.ticket,
             held: call.held,
+            awaits_files: false,
         };
         let done = catch_unwind(AssertUnwindSafe(|| run(&mut ctx)));
+        turn.awaits_files = ctx.awaits_files;
         self.shared.is_stale |= state.session.scope.is_empty() != was_empty;
         Some(done.unwrap_or_else(|_| {
             tracing::error!(service = call.spec.name, "service panicked; see the message above");

@@ -17,7 +17,7 @@ pub mod value_names;
 use super::SymbolError;
 use call::Signature;
 use resolve::LibrarySignatures;
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 /// Extension of the files of descriptions.
 const ENDING: &str = "calls";
@@ -65,6 +65,11 @@ impl Signatures {
         let libraries = resolve::libraries(items).map_err(wrong)?;
         self.libraries.splice(0..0, libraries.into_iter().map(Arc::new));
         Ok(())
+    }
+
+    /// The names by which libraries are recognised that are linked into a program.
+    pub fn marks(&self) -> BTreeSet<String> {
+        self.libraries.iter().filter_map(|it| it.mark.clone()).collect()
     }
 
     /// The signature of a function of a file. Libraries linked into a program are recognised by

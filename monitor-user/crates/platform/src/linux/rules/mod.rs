@@ -16,8 +16,10 @@ use super::user_workers::PendingStop;
 use crate::call::{ARRIVAL, RECEIPT};
 use crate::rules::process_sets::{self, processes};
 use crate::rules::tracepoints::{self, Tracepoint};
+use crate::tap::answers::{CallAnswer, CallAnswers, CallQuestion};
 use crate::tap::{CallRecord, TapError, TapEvent, Taps};
-use crate::{PlatformEvent, RuleKey, WatchedProcesses, poller::backend_refusal, rules::Installer};
+use crate::{PlatformEvent, RuleKey, WatchedProcesses};
+use crate::{poller::backend_refusal, rules::Installer, status_map::symbol_refusal};
 use call::{call_event, call_start};
 use monitor_backend::rule::insn::ProcessSetId;
 use monitor_backend::rule::rule_record::{RecordReason, RuleRecord as Record, StopScope};
@@ -28,10 +30,10 @@ use monitor_event::node_event::{EventKind, FollowedActivity};
 use monitor_event::{outcome::Refusal, right::Tool, tap::Tap};
 use monitor_model::{Identity, Ns};
 use monitor_omis::Value;
-use monitor_symbols::SymbolError;
+use monitor_symbols::report::FailureClass;
 use monitor_sys::pidfd;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::{os::fd::BorrowedFd, path::Path, sync::Arc};
+use std::{os::fd::BorrowedFd, path::Path, sync::Arc, task::Poll};
 use tagged_messages::TaggedMessages;
 
 /// The interval of polls for records that do not wake the reader.
@@ -74,7 +76,7 @@ impl RuleEvents {
     pub(super) fn new(rules: Box<dyn Rules>) -> Result<Self, Refusal> {
         let descriptions = Arc::new(call::signatures()?);
         let taps = Taps::new(Path::new("/proc"), rules, descriptions);
-        let mut taps = taps.map_err(backend_refusal)?;
+        let mut taps = taps.map_err(backend_refusal)?.with_answers();
         let mut sets = BTreeMap::new();
         for sort in [FollowedActivity::Lifecycle, FollowedActivity::Scheduling] {
             let set = taps.rules().make_set(Children::Included).map_err(backend_refusal)?;
@@ -120,16 +122,40 @@ impl RuleEvents {
     }
 
     /// Whether a call can be seen in a process: the function may be loaded later.
-    pub(super) fn check_tap(&self, tap: &Tap, id: Identity) -> Result<(), Refusal> {
-        let sites = match self.taps.resolve_sites(tap, id.pid) {
-            Ok(sites) => sites,
-            Err(TapError::Symbol(SymbolError::NotLoaded { .. })) => return Ok(()),
-            Err(other) => return Err(other.into()),
-        };
-        for warning in sites.iter().filter_map(|site| site.cost.warning()) {
-            tracing::warn!("{}: {warning}", tap.name);
+    pub(super) fn check_tap(&mut self, tap: &Tap, id: Identity) -> Poll<Result<(), Refusal>> {
+        self.taps.find_calls(tap, id.pid).map(|found| match found {
+            Ok(found) => {
+                for site in &found.sites {
+                    let held = site.file.hold(Path::new("/proc"), id.pid);
+                    let _held = held.map_err(|error| symbol_refusal(&error))?;
+                }
+                for warning in found.sites.iter().filter_map(|site| site.cost.warning()) {
+                    tracing::warn!("{}: {warning}", tap.name);
+                }
+                Ok(())
+            }
+            Err(TapError::Symbol(error)) if error.class() == FailureClass::NotLoaded => Ok(()),
+            Err(other) => Err(other.into()),
+        })
+    }
+
+    /// A reader has looked for a function: it is probed where it was found.
+    pub(super) fn call_found(&mut self, question: &CallQuestion, found: CallAnswer) {
+        if let Some(answers) = self.taps.answers() {
+            answers.answered(question, found);
         }
-        Ok(())
+        if self.taps.watches(question.0) {
+            self.taps.scan_process(question.0);
+        }
+    }
+
+    /// The functions that readers are to look for.
+    pub(super) fn take_questions(&mut self) -> Vec<CallQuestion> {
+        self.taps.answers().map(CallAnswers::take_unsent).unwrap_or_default()
+    }
+
+    pub(super) fn has_questions(&self) -> bool {
+        self.taps.has_questions()
     }
 
     /// Watches these processes, and the children that they create.

@@ -220,7 +220,7 @@ impl WorkerDispatch {
 }
 
 /// A time of the monotonic clock on `CLOCK_BOOTTIME`.
-fn boot_time(at: Instant) -> Ns {
+pub(super) fn boot_time(at: Instant) -> Ns {
     let left = at.saturating_duration_since(Instant::now());
     let left = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
     Ns(clock::boot().0.saturating_add(left))

@@ -1,24 +1,24 @@
 //! Where the error number of a thread is.
 //!
-//! In: a process. Out: the distance from the thread pointer, which is the same for all its threads.
+//! In: a process and the files that it has mapped. Out: the distance from the thread pointer, which is the same for all its threads.
 //! It is in what the C library loads in `__errno_location`: a constant in a static program, a word
 //! that the dynamic linker wrote otherwise. Other C libraries do it otherwise, and then there is
 //! none.
 
+use super::mapped_files::MappedFile;
+use super::{SymbolError, function::Function, instruction::Load, memory::ProcessMemory};
 use monitor_model::Pid;
-use monitor_symbols::mapped_files::{self, MappedFile};
-use monitor_symbols::{
-    error::SymbolError, function::Function, instruction::Load, memory::ProcessMemory,
-};
 use std::path::Path;
 
 /// The function that gives its address.
 const FUNCTION: &str = "__errno_location";
 
 /// The distance.
-pub fn offset(proc: &Path, pid: Pid) -> Result<Option<i64>, SymbolError> {
-    let (files, _) = mapped_files::files(proc, pid)?;
-    for file in &files {
+pub(super) fn offset(
+    (proc, pid): (&Path, Pid),
+    files: &[MappedFile],
+) -> Result<Option<i64>, SymbolError> {
+    for file in files {
         if let Some(load) = load(file)? {
             return match load {
                 Load::Constant(offset) => Ok(Some(offset)),

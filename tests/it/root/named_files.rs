@@ -1,0 +1,247 @@
+//! Files that users name: they cost the service nothing, and a file system that never replies holds
+//! up its user alone.
+
+use super::privilege::granted;
+use super::workload::Guarded;
+use crate::deadline::until;
+use crate::served::{Folder, Served, monitor};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+/// A user that owns nothing else.
+const UID: u32 = 47_003;
+/// What a file may cost the service, in KiB.
+const BOUND_KIB: u64 = 64 << 10;
+/// Requests of another user meanwhile.
+const MEANWHILE: usize = 100;
+
+/// The service, where the user may control its own processes.
+fn service() -> Served {
+    Served::started(&format!("[policy]\ncontrol-own = [\"{UID}\"]\n"), monitor(), "ebpf")
+}
+
+/// A process of the user that has mapped a file as code.
+fn mapper(path: &Path) -> Guarded {
+    let program = "import mmap, os, sys\n\
+                   fd = os.open(sys.argv[1], os.O_RDONLY)\n\
+                   code = mmap.PROT_READ | mmap.PROT_EXEC\n\
+                   held = mmap.mmap(fd, 0, flags=mmap.MAP_PRIVATE, prot=code)\n\
+                   held[0]\n\
+                   print('ready', flush=True)\n\
+                   sys.stdin.readline()\n";
+    let mut command = Command::new("python3");
+    let mut it = Guarded::run(command.args(["-c", program]).arg(path).uid(UID).gid(UID));
+    assert_eq!(it.line(), "ready");
+    it
+}
+
+/// The user asks for calls of a function in its process.
+fn asks(served: &Served, target: &Guarded, function: &str) -> Child {
+    let pid = target.pid().0;
+    let mut command = served.command(&format!("ask --pid {pid}"));
+    let request = format!("1 [0] start_lib_call([{pid}],\"{function}\"): 2 [0] print(1)");
+    command.arg(request).uid(UID).gid(UID).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// Whether the service has a process of the user.
+fn has_reader(served: &Served) -> bool {
+    let children = format!("/proc/{0}/task", served.pid());
+    let tasks = fs::read_dir(children).unwrap().flatten();
+    let children = tasks.filter_map(|it| fs::read_to_string(it.path().join("children")).ok());
+    let uid = format!("Uid:\t{UID}\t");
+    children.collect::<String>().split_whitespace().any(|pid| {
+        fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|text| text.contains(&uid))
+    })
+}
+
+fn reply(asking: Child) -> String {
+    let output = asking.wait_with_output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A file system in user space with one file.
+struct UserFileSystem {
+    server: Guarded,
+    folder: PathBuf,
+}
+
+impl UserFileSystem {
+    /// None where the kernel mounts none.
+    fn mount(folder: &Folder) -> Option<Self> {
+        let library = fs::read_to_string("/proc/self/maps").unwrap();
+        let library = library.lines().find_map(|line| Some(&line[line.find("/")?..]));
+        let folder = folder.join("mounted");
+        fs::create_dir(&folder).unwrap();
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixture/fuse/one_file.py");
+        let mut command = Command::new("python3");
+        let mut server = Guarded::run(command.arg(script).arg(&folder).arg(library.unwrap()));
+        let is_mounted = server.line() == "ready";
+        if !is_mounted {
+            println!("skipped: FUSE cannot be mounted here");
+        }
+        is_mounted.then_some(Self { server, folder })
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join("lib.so")
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.server.pid().0).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+}
+
+impl Drop for UserFileSystem {
+    fn drop(&mut self) {
+        // Without its server, nothing waits for it any more.
+        let _ = self.server.0.kill();
+        let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
+    }
+}
+
+#[test]
+fn root_a_file_system_that_does_not_reply_holds_up_its_user_alone() {
+    if !granted("root_a_file_system_that_does_not_reply_holds_up_its_user_alone") {
+        return;
+    }
+    let folder = Folder::new();
+    let Some(mounted) = UserFileSystem::mount(&folder) else { return };
+    let target = mapper(&mounted.file());
+    let mut served = service();
+    let own = Guarded::sh("echo ready; read line");
+    let mut session = served.connect();
+    let pid = own.pid().0;
+    assert_eq!(session.request(&format!("1 [0] attach([{pid}])")), "1 [0] attach(0)");
+    mounted.signal(Signal::STOP);
+    let mut asking = asks(&served, &target, "nothing_here");
+    // Its reader waits for the file system.
+    until(|| has_reader(&served).then_some(()));
+    let begin = Instant::now();
+    for n in 0..MEANWHILE {
+        let event = format!("{} [0] start_lib_call", n + 10);
+        let line = session.request(&format!("{event}([{pid}],\"libc:getpid\"): 1 [0] print(1)"));
+        assert_eq!(line, format!("{event}(0)"));
+    }
+    println!("{MEANWHILE} requests of another user took {:?}", begin.elapsed());
+    assert_eq!(asking.try_wait().unwrap(), None, "the other requests did not wait for it");
+    let begin = Instant::now();
+    let refused = reply(asking);
+    println!("after {:?}: {refused}", begin.elapsed());
+    assert!(refused.contains("cannot be read") && refused.contains("8 s"), "{refused}");
+    // It ends at once also while a reader waits.
+    let asking = asks(&served, &target, "nothing_here");
+    until(|| has_reader(&served).then_some(()));
+    let begin = Instant::now();
+    served.signal(Signal::TERM);
+    served.ends();
+    println!("it ended after {:?}", begin.elapsed());
+    let lost = reply(asking);
+    assert!(!lost.contains("cannot be read"), "it did not wait for the reader: {lost}");
+}
+
+#[test]
+fn root_no_probe_is_set_where_the_kernel_would_wait_for_a_process_of_a_user() {
+    if !granted("root_no_probe_is_set_where_the_kernel_would_wait_for_a_process_of_a_user") {
+        return;
+    }
+    let folder = Folder::new();
+    let Some(mounted) = UserFileSystem::mount(&folder) else { return };
+    let target = mapper(&mounted.file());
+    let served = service();
+    let refused = reply(asks(&served, &target, "lib.so:main|cos"));
+    assert!(refused.contains("start_lib_call("), "{refused}");
+    assert!(!refused.contains("start_lib_call(0)"), "{refused}");
+}
+
+/// An ELF file with a segment of code, these strings, and functions all of which have the name at
+/// the beginning of the strings.
+fn crafted(path: &Path, strings: &[u8], n_symbols: usize) {
+    let words = |values: &[u64]| values.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<_>>();
+    let (strings_at, length) = (64 + 56_u64, strings.len() as u64);
+    let symbols_at = strings_at + length;
+    let sections_at = symbols_at + 24 * n_symbols as u64;
+    let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
+    bytes.resize(16, 0);
+    // A shared library for x86-64, version 1; its headers.
+    bytes.extend([3, 0, 62, 0, 1, 0, 0, 0]);
+    bytes.extend(words(&[0, 64, sections_at]));
+    bytes.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 64, 0, 2, 0, 0, 0]);
+    // PT_LOAD, readable and executable: the whole file.
+    bytes.extend([1, 0, 0, 0, 5, 0, 0, 0]);
+    bytes.extend(words(&[0, 0, 0, sections_at, sections_at, 4096]));
+    bytes.extend(strings);
+    for _ in 0..n_symbols {
+        // A global function.
+        bytes.extend([0, 0, 0, 0, 0x12, 0, 1, 0]);
+        bytes.extend(words(&[120, 16]));
+    }
+    // SHT_STRTAB, and SHT_DYNSYM that refers to it as section 0.
+    bytes.extend(words(&[3 << 32, 0, 0, strings_at, length, 0, 1, 0]));
+    bytes.extend(words(&[11 << 32, 0, 0, symbols_at, 24 * n_symbols as u64, 0, 8, 24]));
+    fs::write(path, bytes).unwrap();
+}
+
+/// The most that was resident, in KiB.
+fn peak_kib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn root_crafted_files_are_refused_and_cost_the_service_nothing() {
+    if !granted("root_crafted_files_are_refused_and_cost_the_service_nothing") {
+        return;
+    }
+    let folder = Folder::new();
+    let served = service();
+    let mut shared = vec![b'x'; 8 << 20];
+    shared.push(0);
+    let endless = vec![b'x'; 12 << 20];
+    let files = [("shared.so", &shared, 2_000), ("endless.so", &endless, 400_000)];
+    // The first request opens the kernel's rules, which costs memory once.
+    let plain = folder.join("plain.so");
+    crafted(&plain, b"plain\0", 1);
+    let target = mapper(&plain);
+    let _refused = reply(asks(&served, &target, "plain.so:absent"));
+    let idle = peak_kib(served.pid());
+    for (name, strings, n_symbols) in files {
+        let path = folder.join(name);
+        crafted(&path, strings, n_symbols);
+        let target = mapper(&path);
+        for function in ["absent", &"x".repeat(64)] {
+            let begin = Instant::now();
+            let refused = reply(asks(&served, &target, &format!("{name}:{function}")));
+            let took = begin.elapsed();
+            let more = peak_kib(served.pid()) - idle;
+            println!("{name}: {more} KiB more after {took:?}: {}", refused.trim());
+            assert!(refused.contains("start_lib_call("), "{refused}");
+            assert!(!refused.contains("start_lib_call(0)"), "{refused}");
+            assert!(!refused.contains("no reply within"), "{refused}");
+            assert!(more <= BOUND_KIB, "{more} KiB");
+        }
+    }
+}
+
+#[test]
+fn root_a_library_that_is_a_pipe_by_now_is_not_waited_for() {
+    if !granted("root_a_library_that_is_a_pipe_by_now_is_not_waited_for") {
+        return;
+    }
+    let folder = Folder::new();
+    let path = folder.join("piped.so");
+    crafted(&path, b"plain\0", 1);
+    let target = mapper(&path);
+    fs::remove_file(&path).unwrap();
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let served = service();
+    let refused = reply(asks(&served, &target, "piped.so:absent"));
+    assert!(refused.contains("start_lib_call("), "{refused}");
+    assert!(!refused.contains("no reply within"), "{refused}");
+}
