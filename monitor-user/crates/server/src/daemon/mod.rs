@@ -5,6 +5,7 @@
 //! removed. On SIGHUP it reads its configuration again.
 
 mod awaited_exit_records;
+mod client_outbox;
 mod clients;
 pub mod config;
 mod daemon_status;
