@@ -15,7 +15,7 @@ use std::process::Command;
 const UID: u32 = 54_321;
 
 pub fn remote(user: Option<User>) -> WorkerProxy {
-    WorkerProxy::start(Path::new(env!("CARGO_BIN_EXE_monitor")), user).unwrap()
+    WorkerProxy::start(Path::new(env!("CARGO_BIN_EXE_monitor")), user, None).unwrap()
 }
 
 fn user() -> User {

@@ -48,6 +48,8 @@ fn command(spec: &LaunchSpec) -> Result<Command, ControlError> {
     fd_limit::restore_in(&mut command);
     spawn::unblock_signals(&mut command);
     if spec.stopped {
+        // Its pid is not known before: no log of the service can resume it.
+        spawn::resume_with_parent(&mut command);
         spawn::trace_me(&mut command);
     }
     Ok(command)

@@ -20,6 +20,16 @@ pub fn trace_me(command: &mut Command) {
     let _command = unsafe { command.pre_exec(ptrace::trace_me) };
 }
 
+/// Resumes the program when the starting thread ends, if it is stopped then (`PR_SET_PDEATHSIG`).
+pub fn resume_with_parent(command: &mut Command) {
+    let set = || {
+        let signal = Some(rustix::process::Signal::CONT);
+        Ok(rustix::process::set_parent_process_death_signal(signal)?)
+    };
+    // SAFETY: as above, one system call.
+    let _command = unsafe { command.pre_exec(set) };
+}
+
 /// Passes a descriptor to the program as descriptor 3. The parent's descriptor 3 is not affected.
 pub fn with_fd3(command: &mut Command, fd: OwnedFd) {
     let dup = move || {

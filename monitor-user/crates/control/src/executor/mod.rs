@@ -103,6 +103,7 @@ impl Executor {
                     (&mut self.tracer, request_deadline(self.peer.as_ref()));
                 done(tracer.recover(ProcessRef::open(*id)?, patches, &mut deadline))
             }
+            WorkerRequest::Resume(id, cgroup) => done(stop::resume_left(*id, cgroup.as_deref())),
             WorkerRequest::SetProbes(probes) => {
                 self.probes.clone_from(probes);
                 Ok(WorkerReply::Done)

@@ -43,6 +43,8 @@ pub fn run(socket: UnixStream, user: Option<&User>) -> io::Result<()> {
     };
     let ended = main_loop.run_loop();
     main_loop.executor.undo();
+    // The mark of the undo file: nothing is left to undo. Not a file, there is none.
+    let _no_mark = rustix::fs::ftruncate(io::stdout(), 0);
     match ended {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),

@@ -3,11 +3,11 @@
 //! In: a user. Out: the proxy of that user's worker, and one descriptor that is readable when any
 //! worker has sent something.
 
-use super::{User, UserWorker as _, WorkerProxy};
+use super::{UndoFolder, User, UserWorker as _, WorkerProxy};
 use crate::{ToolId, WorkerRequest};
 use rustix::event::epoll;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::{collections::BTreeMap, io, path::PathBuf};
+use std::{collections::BTreeMap, io, path::Path, path::PathBuf, sync::Arc};
 
 /// This program, even if its file was replaced since it started.
 pub const SELF_EXE: &str = "/proc/self/exe";
@@ -16,6 +16,8 @@ pub const SELF_EXE: &str = "/proc/self/exe";
 pub struct WorkerPool {
     /// The executable that runs as user worker.
     program: PathBuf,
+    /// Where undo logs are written, if they are.
+    undo_folder: Option<PathBuf>,
     workers: BTreeMap<u32, WorkerProxy>,
     /// The worker pid that is registered with epoll for each uid.
     watched_pids: BTreeMap<u32, u32>,
@@ -23,9 +25,11 @@ pub struct WorkerPool {
 }
 
 impl WorkerPool {
-    /// A pool that starts workers from this executable.
-    pub fn with_program(program: PathBuf) -> Self {
-        Self { program, workers: BTreeMap::new(), watched_pids: BTreeMap::new(), epoll_fd: None }
+    /// A pool that starts workers from this executable. With a folder, what is to be undone is
+    /// written there before it is done.
+    pub fn new(program: PathBuf, undo_folder: Option<PathBuf>) -> Self {
+        let (workers, watched_pids) = (BTreeMap::new(), BTreeMap::new());
+        Self { program, undo_folder, workers, watched_pids, epoll_fd: None }
     }
 
     /// Starts the worker of a user, unless it runs already.
@@ -36,7 +40,8 @@ impl WorkerPool {
         let groups = || monitor_sys::users::groups(uid, gid);
         let own = monitor_sys::fsuid::effective_uid();
         let user = (uid != own).then(|| User { uid, gid, groups: groups() });
-        let mut worker = WorkerProxy::start(&self.program, user)?;
+        let folder = self.undo_folder.as_deref().map(UndoFolder::create).transpose()?;
+        let mut worker = WorkerProxy::start(&self.program, user, folder.map(Arc::new))?;
         // A worker that cannot change to its user exits before it replies.
         let first_reply = worker.request(ToolId(0), WorkerRequest::ForgetTool);
         let need = "the service needs CAP_SETUID and CAP_SETGID to act as other users";
@@ -76,4 +81,30 @@ impl WorkerPool {
             let _deaf = epoll::add(epoll_fd, worker, data, epoll::EventFlags::IN);
         }
     }
+}
+
+/// Undoes what a former service and its user workers have left when they were killed at once, with
+/// a user worker of each user; before a new service accepts requests.
+///
+/// # Errors
+///
+/// If the folder cannot be read, or another user can write to it. What cannot be undone is logged.
+pub fn undo_left(program: &Path, folder: &Path) -> io::Result<()> {
+    let folder = match UndoFolder::open(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    };
+    for mut left in folder.left()? {
+        left.log.end_rules();
+        match WorkerProxy::start(program, left.user.clone(), None) {
+            Ok(mut worker) => worker.undo_left(&left.log),
+            Err(error) => {
+                tracing::error!("cannot start a user worker for what is to be undone: {error}");
+                left.log.undo_locally(left.user.as_ref().map(|it| it.uid));
+                left.log.undo_dumps_locally();
+            }
+        }
+        folder.remove_left(&left);
+    }
+    Ok(())
 }

@@ -4,6 +4,8 @@
 //! is started, which resumes everything that the first had stopped and removes its breakpoints.
 
 use super::frame::{CHUNK, Inbox, frame};
+use super::undo_file::{UndoFile, UndoFolder};
+use super::user::User;
 use super::{UserWorker, undo_log::UndoLog};
 use crate::{
     ControlError, NumberedRequest, ToolId, WorkerEvent, WorkerReply, WorkerRequest,
@@ -17,7 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use std::{collections::BTreeMap, os::unix::net::UnixStream};
+use std::{collections::BTreeMap, fs::File, os::unix::net::UnixStream, sync::Arc};
 
 /// The longest request takes 5 s (the check of CRIU), and others may be queued before it.
 const MAX_REPLY_TIME: Duration = Duration::from_secs(10);
@@ -28,17 +30,6 @@ const UNDO_TIME: Duration = Duration::from_secs(1);
 const EXIT_TIME: Duration = Duration::from_millis(500);
 /// Most events that wait to be fetched; later ones are dropped and counted.
 const MAX_EVENTS: usize = 65_536;
-
-/// The user whose rights a user worker has.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct User {
-    /// User id.
-    pub uid: u32,
-    /// Primary group id.
-    pub gid: u32,
-    /// Supplementary group ids.
-    pub groups: Vec<u32>,
-}
 
 /// A user worker in a process of its own.
 pub struct WorkerProxy {
@@ -54,13 +45,24 @@ pub struct WorkerProxy {
     dropped_events: u64,
     last_number: u64,
     undo_log: UndoLog,
+    /// Where undo logs are written, and the file of this one.
+    undo_folder: Option<Arc<UndoFolder>>,
+    undo_file: Option<UndoFile>,
 }
 
 impl WorkerProxy {
-    /// Starts a user worker for a user; without one, with the rights of this process.
-    pub fn start(program: &Path, user: Option<User>) -> io::Result<Self> {
-        let (process, socket) = spawn(program, user.as_ref())?;
+    /// Starts a user worker for a user; without one, with the rights of this process. With a
+    /// folder, what is to be undone is written there before it is done.
+    pub fn start(
+        program: &Path,
+        user: Option<User>,
+        undo_folder: Option<Arc<UndoFolder>>,
+    ) -> io::Result<Self> {
+        let (undo_file, mark) = undo_file(undo_folder.as_deref(), user.as_ref())?;
+        let (process, socket) = spawn(program, user.as_ref(), mark)?;
         Ok(Self {
+            undo_folder,
+            undo_file,
             program: program.to_owned(),
             user,
             process,
@@ -90,6 +92,13 @@ impl WorkerProxy {
         self.last_number += 1;
         let number = self.last_number;
         self.undo_log.record_request(tool, &request);
+        if let Err(error) = self.write_undo() {
+            let call = "writing the undo file".to_owned();
+            let refusal = Err(ControlError::Failed { call, why: error.to_string() });
+            self.undo_log.record_reply(tool, &request, &refusal);
+            let _none = self.replies.insert(number, refusal);
+            return number;
+        }
         let numbered = NumberedRequest { number, tool, request };
         let sent = frame(&numbered).and_then(|bytes| self.socket.write_all(&bytes));
         let _none = self.pending.insert(number, (tool, numbered.request));
@@ -147,10 +156,12 @@ impl WorkerProxy {
                 // A reply to an unknown request is ignored.
                 let Some((tool, request)) = self.pending.remove(&number) else { return };
                 self.undo_log.record_reply(tool, &request, &answer);
+                self.write_changes();
                 let _none = self.replies.insert(number, answer);
             }
             WorkerMessage::Event(event) => {
                 self.undo_log.record_event(&event);
+                self.write_changes();
                 if self.events.len() < MAX_EVENTS {
                     self.events.push(event);
                 } else {
@@ -158,6 +169,22 @@ impl WorkerProxy {
                 }
             }
         }
+    }
+
+    fn write_undo(&mut self) -> io::Result<()> {
+        self.undo_file.as_mut().map_or(Ok(()), |file| file.write(&mut self.undo_log))
+    }
+
+    /// Writes what has changed after an act; the acts themselves are written already.
+    fn write_changes(&mut self) {
+        if let Err(error) = self.write_undo() {
+            tracing::error!("writing the undo file: {error}");
+        }
+    }
+
+    /// Undoes what a user worker of a former service has left.
+    pub fn undo_left(&mut self, undo_log: &UndoLog) {
+        self.recover(undo_log);
     }
 
     /// Replaces a user worker that died; the new one undoes what the old one did.
@@ -169,15 +196,20 @@ impl WorkerProxy {
         }
         self.inbox = Inbox::default();
         let undo_log = std::mem::take(&mut self.undo_log);
-        match spawn(&self.program, self.user.as_ref()) {
-            Ok((process, socket)) => {
-                (self.process, self.socket) = (process, socket);
+        // Kept until everything is undone.
+        let _old_file = self.undo_file.take();
+        let started = undo_file(self.undo_folder.as_deref(), self.user.as_ref());
+        let started = started
+            .and_then(|(file, mark)| Ok((file, spawn(&self.program, self.user.as_ref(), mark)?)));
+        match started {
+            Ok((file, (process, socket))) => {
+                (self.undo_file, self.process, self.socket) = (file, process, socket);
                 self.recover(&undo_log);
             }
             // Only the daemon's own rights are left.
             Err(error) => {
                 tracing::error!("cannot start another user worker: {error}");
-                undo_log.undo_locally();
+                undo_log.undo_locally(self.uid());
                 undo_log.undo_dumps_locally();
             }
         }
@@ -185,7 +217,7 @@ impl WorkerProxy {
     }
 
     fn recover(&mut self, undo_log: &UndoLog) {
-        undo_log.undo_locally();
+        undo_log.undo_locally(self.uid());
         let until = Instant::now() + UNDO_TIME;
         for request in undo_log.undo_requests() {
             let number = self.send_without_restart(request);
@@ -193,6 +225,11 @@ impl WorkerProxy {
             let _answer = self.wait_reply(number, until);
             let _answer = self.take_reply(number);
         }
+    }
+
+    /// The user whose processes it may resume; absent, that of the service, which may resume all.
+    fn uid(&self) -> Option<u32> {
+        self.user.as_ref().map(|user| user.uid)
     }
 
     /// Sends without a second restart, should this user worker die too.
@@ -288,14 +325,28 @@ fn exits_within(process: &mut Child, time: Duration) -> bool {
     !matches!(process.try_wait(), Ok(None))
 }
 
-/// Starts the process with the socket as standard input, which no other process inherits.
-fn spawn(program: &Path, user: Option<&User>) -> io::Result<(Child, UnixStream)> {
+/// The undo file of a new user worker and its mark, if there is a folder for them.
+fn undo_file(
+    folder: Option<&UndoFolder>,
+    user: Option<&User>,
+) -> io::Result<(Option<UndoFile>, Option<File>)> {
+    let Some(folder) = folder else { return Ok((None, None)) };
+    folder.new_file(user).map(|(file, mark)| (Some(file), Some(mark)))
+}
+
+/// Starts the process with the socket as standard input, which no other process inherits, and the
+/// mark of its undo file as standard output.
+fn spawn(
+    program: &Path,
+    user: Option<&User>,
+    mark: Option<File>,
+) -> io::Result<(Child, UnixStream)> {
     let (own, other) = UnixStream::pair()?;
     // A user worker that accepts no request for this long counts as dead.
     own.set_write_timeout(Some(MAX_REPLY_TIME))?;
     let mut command = Command::new(program);
     let _command = command.arg("user-worker").stdin(Stdio::from(OwnedFd::from(other)));
-    let _command = command.stdout(Stdio::null());
+    let _command = command.stdout(mark.map_or_else(Stdio::null, Stdio::from));
     if let Some(user) = user {
         // The environment of the daemon may hold secrets that other users must not see.
         let _command = command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");

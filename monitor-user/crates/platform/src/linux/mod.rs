@@ -52,8 +52,11 @@ impl Linux {
     pub fn new(opener: Opener) -> Self {
         let diag_counters = diag_probe_counters::DiagProbeCounters::new(opener);
         let (poller, rule_events, no_rules, saver) = (None, None, None, None);
-        let workers =
-            WorkerDispatch::new(user_worker::SELF_EXE.into(), recorder::DEFAULT_DUMP_FOLDER.into());
+        let workers = WorkerDispatch::new(
+            user_worker::SELF_EXE.into(),
+            recorder::DEFAULT_DUMP_FOLDER.into(),
+            None,
+        );
         let monitors = Box::new(NoMonitors);
         Self { opener, poller, workers, rule_events, no_rules, diag_counters, saver, monitors }
     }
@@ -65,8 +68,8 @@ impl Linux {
 
     /// The same for the tools of a service.
     pub fn for_service(opener: Opener, service: ServiceConfig) -> Self {
-        let workers =
-            WorkerDispatch::new(service.worker_program.clone(), service.dump_folder.clone());
+        let ServiceConfig { worker_program, dump_folder, undo_folder, .. } = service.clone();
+        let workers = WorkerDispatch::new(worker_program, dump_folder, undo_folder);
         Self { workers, saver: Some(RecordingSaver::new(service)), ..Self::new(opener) }
     }
 

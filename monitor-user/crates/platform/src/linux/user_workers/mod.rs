@@ -58,10 +58,11 @@ pub struct WorkerDispatch {
 }
 
 impl WorkerDispatch {
-    /// Of this program, which dump processes to this folder.
-    pub fn new(program: PathBuf, dump_folder: PathBuf) -> Self {
+    /// Of this program, which dump processes to the first folder, and write what is to be undone to
+    /// the second.
+    pub fn new(program: PathBuf, dump_folder: PathBuf, undo_folder: Option<PathBuf>) -> Self {
         Self {
-            workers: WorkerPool::with_program(program),
+            workers: WorkerPool::new(program, undo_folder),
             tools: BTreeMap::new(),
             pending: HashMap::new(),
             actions: HashMap::new(),
