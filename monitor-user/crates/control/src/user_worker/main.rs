@@ -8,7 +8,7 @@ use super::User;
 use super::frame::{CHUNK, Inbox, frame};
 use crate::{ControlError, Executor, NumberedRequest, messages::WorkerMessage};
 use monitor_model::Pid;
-use monitor_sys::pidfd::PidFd;
+use monitor_sys::{pidfd::PidFd, service_settings};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -28,6 +28,7 @@ const EXIT_SIGNALS: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGH
 
 /// Serves requests until the socket closes, then undoes everything.
 pub fn run(socket: UnixStream, user: Option<&User>) -> io::Result<()> {
+    service_settings::give_up()?;
     if let Some(user) = user {
         become_user(user)?;
     }

@@ -11,6 +11,7 @@ use crate::{
     ControlError, NumberedRequest, ToolId, WorkerEvent, WorkerReply, WorkerRequest,
     messages::WorkerMessage,
 };
+use monitor_sys::fd_limit;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -347,6 +348,11 @@ fn spawn(
     let mut command = Command::new(program);
     let _command = command.arg("user-worker").stdin(Stdio::from(OwnedFd::from(other)));
     let _command = command.stdout(mark.map_or_else(Stdio::null, Stdio::from));
+    fd_limit::restore_in(&mut command);
+    // Those of systemd are for the service alone.
+    for variable in ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS"] {
+        let _command = command.env_remove(variable);
+    }
     if let Some(user) = user {
         // The environment of the daemon may hold secrets that other users must not see.
         let _command = command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
