@@ -156,19 +156,23 @@ impl KernelRules {
 impl Rules for KernelRules {
     fn make_cell(&mut self, kind: CellKind) -> Result<Cell, Error> {
         let index = self.ids.cells.take()?;
-        per_cpu::reset_cell(&mut self.object, Cell { index, kind })?;
+        per_cpu::reset_cell(&mut self.object, Cell { index, kind })
+            .inspect_err(|_| self.ids.cells.give_back(index))?;
         Ok(Cell { index, kind })
     }
 
     fn make_latency_histogram(&mut self) -> Result<LatencyHistogramId, Error> {
         let id = LatencyHistogramId(self.ids.latency_histograms.take()?);
-        map::set_all(&mut self.object, abi::LATENCY_HISTS, id.0, histogram::Histogram::EMPTY)?;
+        map::set_all(&mut self.object, abi::LATENCY_HISTS, id.0, histogram::Histogram::EMPTY)
+            .inspect_err(|_| self.ids.latency_histograms.give_back(id.0))?;
         Ok(id)
     }
 
     fn make_gauge(&mut self, first: i64) -> Result<GaugeId, Error> {
         let id = GaugeId(self.ids.gauges.take()?);
-        self.mapped.reset_gauge(&mut self.object, id, first)?;
+        self.mapped
+            .reset_gauge(&mut self.object, id, first)
+            .inspect_err(|_| self.ids.gauges.give_back(id.0))?;
         Ok(id)
     }
 
@@ -178,7 +182,11 @@ impl Rules for KernelRules {
         let index =
             index.inspect_err(|_| self.ids.cells.give_back_range(cells, value_histogram::CELLS))?;
         let id = ValueHistogramId { index, cells };
-        self.mapped.reset_value_histogram(&mut self.object, id)?;
+        let reset = self.mapped.reset_value_histogram(&mut self.object, id);
+        if let Err(error) = reset {
+            self.free(RuleResource::ValueHistogram(id));
+            return Err(error);
+        }
         Ok(id)
     }
 
@@ -198,10 +206,11 @@ impl Rules for KernelRules {
         let set = ProcessSetId(self.ids.sets.take()? + 1);
         if children == Children::Included {
             self.inherited |= process_sets::bit(set);
-            map::set(&mut self.object, abi::INHERITED_SETS, 0, &self.inherited)?;
         }
         self.hooks.n_sets += 1;
-        self.hooks.attach_needed(&mut self.object)?;
+        let written = map::set(&mut self.object, abi::INHERITED_SETS, 0, &self.inherited);
+        let attached = written.and_then(|()| self.hooks.attach_needed(&mut self.object));
+        attached.inspect_err(|_| self.free_set(set))?;
         Ok(set)
     }
 

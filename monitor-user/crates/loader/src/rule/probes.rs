@@ -11,16 +11,22 @@ use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink,
 use aya::programs::{ProgramError, UProbe};
 use monitor_backend::rule::{ProgramId, Site};
 use monitor_backend::{Error, rule::insn::ProcessSetId};
-use monitor_model::Pid;
-use monitor_sys::pidfd::PidFd;
+use monitor_model::{Ns, Pid, user_budget::UserBudget};
+use monitor_sys::{clock, pidfd::PidFd};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, atomic::AtomicUsize, atomic::Ordering};
 
 /// Most probes, each with two descriptors. To set one takes the kernel about 12 ms, to remove it
 /// 230 ms (docs/journal/2026-11-23-probes.md).
 const MAX_PROBES: usize = 2048;
+
+/// Probes in processes of one user that join a set, at once; then one after each interval. While
+/// the kernel sets one, all forks of the node wait (`dup_mmap_sem` in kernel/events/uprobes.c).
+const BURST: u64 = 256;
+const INTERVAL: Ns = Ns(1_000_000_000);
 
 /// Probes that a caller waits for until they are closed.
 const CLOSED_AT_ONCE: usize = 4;
@@ -45,12 +51,13 @@ pub enum ProbeTargets {
 }
 
 /// All probes.
-#[derive(Default)]
 pub struct Probes {
     programs: BTreeMap<ProgramId, ProbeProgram>,
     processes: BTreeMap<Pid, ProbedProcess>,
     /// Those that are not closed yet, too.
     n_probes: Arc<AtomicUsize>,
+    /// For processes that join a set: children of a member may be many.
+    budget: UserBudget,
 }
 
 /// A process with probes.
@@ -59,6 +66,13 @@ struct ProbedProcess {
     /// Distinguishes it from a later process with its pid; none if it could not be opened.
     pidfd: Option<PidFd>,
     links: BTreeMap<ProgramId, Vec<UProbeLink>>,
+}
+
+impl Default for Probes {
+    fn default() -> Self {
+        let (programs, processes, n_probes) = Default::default();
+        Self { programs, processes, n_probes, budget: UserBudget::new(BURST, INTERVAL) }
+    }
 }
 
 impl Probes {
@@ -74,13 +88,11 @@ impl Probes {
             ProbeTargets::Process(pid) => vec![pid],
         };
         let _none = self.programs.insert(id, program);
-        for pid in processes {
-            if let Err(error) = self.attach(object, id, pid) {
-                self.remove(id);
-                return Err(error);
-            }
-        }
-        Ok(())
+        // Before the first one is set, all are counted.
+        let room = self.check_room(id, processes.len());
+        let set = room
+            .and_then(|()| processes.into_iter().try_for_each(|pid| self.attach(object, id, pid)));
+        set.inspect_err(|_| self.remove(id))
     }
 
     /// Removes a program and its probes.
@@ -101,9 +113,45 @@ impl Probes {
         };
         let wanted = self.programs.iter().filter(|(_, program)| is_for(program));
         for id in Vec::from_iter(wanted.map(|(id, _)| *id)) {
+            if self.is_probed(pid, id) {
+                continue;
+            }
+            self.check_room(id, 1)?;
+            self.check_budget(id, pid)?;
             self.attach(object, id, pid)?;
         }
         Ok(())
+    }
+
+    /// Refuses the probes of a program in this number of processes beyond the limit.
+    fn check_room(&mut self, id: ProgramId, n_processes: usize) -> Result<(), Error> {
+        self.close_ended();
+        let Some(program) = self.programs.get(&id) else { return Ok(()) };
+        let n_probes = program.sites.len() * n_processes;
+        if self.n_probes.load(Ordering::Relaxed) + n_probes > MAX_PROBES {
+            let why = format!("at most {MAX_PROBES} probes can be set");
+            return Err(unsupported(why, "watch fewer functions, or fewer processes"));
+        }
+        Ok(())
+    }
+
+    /// Counts the probes of a program in a process that joins its set; refuses them if those of the
+    /// processes of its user are too many.
+    fn check_budget(&mut self, id: ProgramId, pid: Pid) -> Result<(), Error> {
+        let Some(program) = self.programs.get(&id) else { return Ok(()) };
+        // A process that has ended gets no probes.
+        let Ok(process) = std::fs::metadata(format!("/proc/{}", pid.0)) else { return Ok(()) };
+        if self.budget.take(process.uid(), program.sites.len(), clock::boot()) {
+            return Ok(());
+        }
+        let why = format!("new processes of user {} got {BURST} probes already", process.uid());
+        Err(unsupported(why, "watch fewer functions, or detach a parent of many processes"))
+    }
+
+    /// Whether the probes of a program are set in a process.
+    fn is_probed(&self, pid: Pid, id: ProgramId) -> bool {
+        let has_ended = |it: &ProbedProcess| it.pidfd.as_ref().is_some_and(PidFd::has_ended);
+        self.processes.get(&pid).is_some_and(|it| it.links.contains_key(&id) && !has_ended(it))
     }
 
     /// Removes the probes of a set from a process that leaves it.
@@ -151,18 +199,10 @@ impl Probes {
     /// Sets the probes of a program in a process, unless they are set; a process that has ended
     /// gets none.
     fn attach(&mut self, object: &mut Object, id: ProgramId, pid: Pid) -> Result<(), Error> {
-        let is_known = |process: &ProbedProcess| {
-            process.links.contains_key(&id) && !process.pidfd.as_ref().is_some_and(PidFd::has_ended)
-        };
-        if self.processes.get(&pid).is_some_and(is_known) {
+        if self.is_probed(pid, id) {
             return Ok(());
         }
-        self.close_ended();
         let Some(program) = self.programs.get(&id) else { return Ok(()) };
-        if self.n_probes.load(Ordering::Relaxed) + program.sites.len() > MAX_PROBES {
-            let why = format!("{MAX_PROBES} probes are set already");
-            return Err(unsupported(why, "watch fewer functions, or fewer processes"));
-        }
         let pidfd = PidFd::open(pid).ok();
         let mut links = Vec::with_capacity(program.sites.len());
         for site in &program.sites {

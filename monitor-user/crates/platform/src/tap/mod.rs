@@ -151,6 +151,8 @@ pub struct Taps {
     /// Reports that a process has executed a program; while taps are set.
     exec_watch: Option<ProgramId>,
     fork_watch: Option<ForkWatch>,
+    /// Why the last process got no probes, if it got none.
+    last_refusal: Option<String>,
 }
 
 impl Taps {
@@ -176,6 +178,7 @@ impl Taps {
             exec_hold: None,
             exec_watch: None,
             fork_watch: None,
+            last_refusal: None,
         })
     }
 
