@@ -61,8 +61,8 @@ pub(super) struct RuleEvents {
     pending: Vec<PlatformEvent>,
     /// Processes that ended before the kernel watched them.
     gone: Vec<Identity>,
-    lost: HashMap<ProgramId, u64>,
-    n_lost_calls: u64,
+    /// Records that were lost so far, by user.
+    lost: BTreeMap<Option<u32>, u64>,
     /// Present while a rule waits for the receipt of marked messages.
     tagged_messages: Option<TaggedMessages>,
     last_poll: Ns,
@@ -92,8 +92,7 @@ impl RuleEvents {
             strays: Vec::new(),
             pending: Vec::new(),
             gone: Vec::new(),
-            lost: HashMap::new(),
-            n_lost_calls: 0,
+            lost: BTreeMap::new(),
             tagged_messages: None,
             last_poll: Ns(0),
             last_loss_check: Ns(0),
@@ -163,7 +162,6 @@ impl RuleEvents {
         for unwanted in known.iter().filter(|tracepoint| !wanted.contains(tracepoint)) {
             if let Some(program) = self.tracepoints.remove(unwanted) {
                 self.taps.rules().remove(program);
-                let _lost = self.lost.remove(&program);
             }
         }
         for tracepoint in wanted {
@@ -218,8 +216,8 @@ impl RuleEvents {
         self.report_gone(now, &mut happened);
         if now.since(self.last_loss_check) >= LOSS_CHECK_INTERVAL {
             self.last_loss_check = now;
-            let n_lost = self.newly_lost();
-            happened.extend((n_lost > 0).then_some(PlatformEvent::EventsLost(n_lost)));
+            let lost = self.newly_lost().into_iter().filter(|(_, n)| *n > 0);
+            happened.extend(lost.map(|(user, n)| PlatformEvent::EventsLost(user, n)));
         }
         happened
     }
@@ -274,7 +272,8 @@ impl RuleEvents {
         let mut all = vec![PlatformEvent::Event(event)];
         let Some(tagged) = &mut self.tagged_messages else { return all };
         if *call.tap == call_start(ARRIVAL) {
-            all.extend(tagged.arrived(call).then_some(PlatformEvent::EventsLost(1)));
+            let user = call.viewer.map(|it| it.uid);
+            all.extend(tagged.arrived(call).then_some(PlatformEvent::EventsLost(user, 1)));
         } else if *call.tap == call_start(RECEIPT)
             && let Some(message) = tagged.received(call)
         {
@@ -340,17 +339,17 @@ impl RuleEvents {
         }
     }
 
-    fn newly_lost(&mut self) -> u64 {
-        let calls = self.taps.n_lost();
-        let mut n_lost = calls.saturating_sub(self.n_lost_calls);
-        self.n_lost_calls = calls;
-        n_lost += self.installer.newly_lost(&mut self.taps);
-        for program in self.tracepoints.values() {
-            let records = self.taps.program_counts(*program).lost_records;
-            let before = self.lost.insert(*program, records).unwrap_or(0);
-            n_lost += records.saturating_sub(before);
+    /// What each user has lost since the last call.
+    fn newly_lost(&mut self) -> BTreeMap<Option<u32>, u64> {
+        let records = self.taps.rules().lost_records();
+        let mut lost = self.installer.newly_lost(&mut self.taps);
+        for (user, n) in &records {
+            let before = self.lost.get(user).copied().unwrap_or(0);
+            // Fewer: it had no share in between, and counts from zero again.
+            *lost.entry(*user).or_default() += n.checked_sub(before).unwrap_or(*n);
         }
-        n_lost
+        self.lost = records;
+        lost
     }
 }
 
