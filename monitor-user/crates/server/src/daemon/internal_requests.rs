@@ -133,7 +133,7 @@ impl DaemonLoop {
         let peer = Peer { uid, gid, pid, groups: Vec::new() };
         let (conn, opened) = self.clients.admit(&peer, (visibility, Arc::clone(&outbox)))?;
         self.input(opened);
-        self.loopback.add(session, conn, outbox);
+        self.loopback.add((session, uid), conn, outbox);
         Ok(conn)
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! In: calls of request sessions. Out: lines as a socket client gets them, and platform events made
 //! from them. A session has one loopback connection, with its own user, rights and limits. The
-//! mailbox is bounded; beyond that, samples wait in the outbox, which drops and counts.
+//! mailbox is bounded for each user; beyond that, its samples wait in the outbox, which drops and
+//! counts.
 
 use crate::{lock::lock, outbox::Outbox};
 use monitor_event::outcome::{ProcessResults, Refusal};
@@ -22,8 +23,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// Bytes of samples that may wait in the outbox of one session.
 pub const OUTBOX_BYTES: usize = 4 << 20;
-/// Bytes of all sessions that may wait in the mailbox.
-const MAILBOX_BYTES: usize = 8 << 20;
+/// Bytes of the sessions of one user that may wait in the mailbox.
+const MAILBOX_BYTES: usize = 1 << 20;
 
 /// A request of the request thread to the loop.
 pub enum LoopbackRequest {
@@ -43,7 +44,8 @@ pub struct Mailbox {
 #[derive(Default)]
 struct Queue {
     lines: VecDeque<(SessionId, Vec<u8>)>,
-    bytes: usize,
+    /// Bytes of the lines, by user.
+    bytes: HashMap<u32, usize>,
     refused: Vec<(Ticket, Refusal)>,
 }
 
@@ -76,20 +78,20 @@ impl Mailbox {
         let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
     }
 
-    fn put(&self, session: SessionId, lines: Vec<u8>) {
+    fn put(&self, (session, uid): (SessionId, u32), lines: Vec<u8>) {
         let mut queue = lock(&self.queue);
-        queue.bytes += lines.len();
+        *queue.bytes.entry(uid).or_default() += lines.len();
         queue.lines.push_back((session, lines));
         drop(queue);
         self.wake();
     }
 
-    /// Waits until there is room.
-    async fn wait_for_room(&self) {
+    /// Waits until there is room for a user.
+    async fn wait_for_room(&self, uid: u32) {
         loop {
             // Created before the check, so that no notification in between is missed.
             let emptied = self.emptied.notified();
-            if lock(&self.queue).bytes < MAILBOX_BYTES {
+            if lock(&self.queue).bytes.get(&uid).is_none_or(|bytes| *bytes < MAILBOX_BYTES) {
                 return;
             }
             emptied.await;
@@ -146,14 +148,14 @@ impl LoopbackSessions {
         self.sessions.get(&session).map(|it| it.0)
     }
 
-    /// Adds the connection of a session, and forwards the lines of its outbox.
-    pub fn add(&mut self, session: SessionId, conn: Conn, outbox: Arc<Outbox>) {
+    /// Adds the connection of a session of a user, and forwards the lines of its outbox.
+    pub fn add(&mut self, (session, uid): (SessionId, u32), conn: Conn, outbox: Arc<Outbox>) {
         self.sessions.insert(session, (conn, Arc::clone(&outbox)));
         let mailbox = Arc::clone(&self.mailbox);
         drop(tokio::spawn(async move {
             while let Some(lines) = outbox.next().await {
-                mailbox.put(session, lines.to_vec());
-                mailbox.wait_for_room().await;
+                mailbox.put((session, uid), lines.to_vec());
+                mailbox.wait_for_room(uid).await;
             }
         }));
     }
@@ -170,5 +172,41 @@ impl LoopbackSessions {
         let why = events::refusal(Status::OutOfResource.number(), why);
         lock(&self.mailbox.queue).refused.push((ticket, why));
         self.mailbox.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets all tasks run until each of them waits.
+    async fn settle() {
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_full_mailbox_of_one_user_stops_no_other() {
+        let (_monitors, mut sessions) = pair().expect("an eventfd");
+        let mut add = |conn, uid, lines: usize| {
+            let outbox = Arc::new(Outbox::new(OUTBOX_BYTES));
+            (0..lines).for_each(|_| outbox.reply(vec![b'x'; 64 << 10]));
+            sessions.add((SessionId { entry: 0, conn }, uid), conn, Arc::clone(&outbox));
+            outbox
+        };
+        // Two sessions of one user, with 8 MiB.
+        let _flooding = [add(1, 7, 64), add(2, 7, 64)];
+        settle().await;
+        let _quiet = add(3, 8, 1);
+        settle().await;
+        let mailbox = Arc::clone(&sessions.mailbox);
+        let bytes = lock(&mailbox.queue).bytes.clone();
+        assert!(bytes[&7] <= MAILBOX_BYTES + (2 * 64 << 10), "{bytes:?}");
+        assert_eq!(bytes[&8], 64 << 10, "{bytes:?}");
+        // Taken, the rest follows.
+        let _taken = mailbox.take();
+        settle().await;
+        assert!(lock(&mailbox.queue).bytes[&7] >= MAILBOX_BYTES);
     }
 }

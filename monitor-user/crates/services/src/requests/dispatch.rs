@@ -13,7 +13,7 @@ use super::{
     shared_state::RaisedEvent,
     stored::{ActionIndex, StoredRequest},
 };
-use monitor_event::{Tool, EventKind, EventParam, NodeEvent, Refusal, SessionId};
+use monitor_event::{EventKind, EventParam, NodeEvent, Refusal, SessionId, Tool};
 use monitor_model::{Identity, Ns, Process};
 use monitor_omis::{Answer, Reply, RequestId, Status, Value};
 use monitor_platform::{PlatformEvent, RuleKey};

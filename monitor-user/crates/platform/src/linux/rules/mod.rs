@@ -29,7 +29,7 @@ use monitor_event::{outcome::Refusal, right::Tool, tap::Tap};
 use monitor_model::{Identity, Ns};
 use monitor_omis::Value;
 use monitor_symbols::SymbolError;
-use monitor_sys::pidfd;
+use monitor_sys::{clock, pidfd};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::{os::fd::BorrowedFd, path::Path, sync::Arc};
 use tagged_messages::TaggedMessages;
@@ -38,10 +38,8 @@ use tagged_messages::TaggedMessages;
 const POLL_INTERVAL: Ns = Ns(5_000_000);
 /// How soon is looked for records that were lost.
 const LOSS_CHECK_INTERVAL: Ns = Ns(100_000_000);
-/// Most records that are taken at once; the rest is taken at once after it.
-const MAX_RECORDS: usize = 4096;
-/// Reads in a row: an endless stream of records must not starve other work.
-const MAX_ROUNDS: usize = 64;
+/// Most records that are taken at once; what other tools asked meanwhile is done before the rest.
+const MAX_RECORDS: usize = 1024;
 
 /// The rules of a node, for the events of its tools.
 pub(super) struct RuleEvents {
@@ -65,6 +63,8 @@ pub(super) struct RuleEvents {
     lost: BTreeMap<Option<u32>, u64>,
     /// Present while a rule waits for the receipt of marked messages.
     tagged_messages: Option<TaggedMessages>,
+    /// Whether the last read took as many records as it may.
+    has_more: bool,
     last_poll: Ns,
     last_loss_check: Ns,
 }
@@ -94,6 +94,7 @@ impl RuleEvents {
             gone: Vec::new(),
             lost: BTreeMap::new(),
             tagged_messages: None,
+            has_more: false,
             last_poll: Ns(0),
             last_loss_check: Ns(0),
         })
@@ -195,7 +196,7 @@ impl RuleEvents {
 
     pub(super) fn next_poll(&self) -> Option<Ns> {
         let after = |at: Ns, interval: Ns| Ns(at.0.saturating_add(interval.0));
-        if !self.pending.is_empty() {
+        if !self.pending.is_empty() || self.has_more {
             return Some(Ns(0));
         }
         if !self.gone.is_empty()
@@ -211,7 +212,9 @@ impl RuleEvents {
     /// What happened since.
     pub(super) fn poll_events(&mut self, now: Ns) -> Vec<PlatformEvent> {
         self.last_poll = now;
-        self.drain();
+        let events = self.taps.read_events(MAX_RECORDS);
+        self.has_more = events.len() >= MAX_RECORDS;
+        self.handle_all(events);
         let mut happened = std::mem::take(&mut self.pending);
         self.report_gone(now, &mut happened);
         if now.since(self.last_loss_check) >= LOSS_CHECK_INTERVAL {
@@ -222,14 +225,16 @@ impl RuleEvents {
         happened
     }
 
-    /// Handles all records that are pending.
+    /// Handles all records of events until now: of a storm there are always further ones.
     fn drain(&mut self) {
-        for _ in 0..MAX_ROUNDS {
+        let now = clock::boot();
+        loop {
             let events = self.taps.read_events(MAX_RECORDS);
-            if events.is_empty() {
+            let is_last = events.last().is_none_or(|it| it.at().is_some_and(|at| at >= now));
+            self.handle_all(events);
+            if is_last {
                 return;
             }
-            self.handle_all(events);
         }
     }
 
