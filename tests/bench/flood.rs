@@ -73,7 +73,8 @@ fn measure(daemon: &Daemon, (name, connections, lines): Flood) {
     line("  after it, within 10 s", left(), "MiB", Bar::AtMost(4.0));
 }
 
-/// The 99th percentile of round trips of root in milliseconds, beside a busy loop for each processor.
+/// The 99th percentile of round trips of root in milliseconds, beside a busy loop for each
+/// processor.
 fn round_trips(daemon: &Daemon, mut between: impl FnMut()) -> f64 {
     let (mut writer, mut reader) = daemon.connect();
     let (over, request) = (AtomicBool::new(false), call(1, r#""fields":["pid"],"top":1"#));

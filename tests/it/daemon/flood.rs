@@ -127,7 +127,6 @@ fn flood(connections: usize, lines: impl Fn() -> Lines + Sync) -> (String, serde
 }
 
 /// The same, once the first connection was answered a text.
-
 #[track_caller]
 fn flood_of(
     to: Listener,

@@ -6,11 +6,9 @@
 
 use super::clock;
 use super::frame::{Frame, copy};
-use super::record_share;
+use super::record_share::{self, RULE_RECORDS};
 use aya_ebpf::bindings::{BPF_F_USER_STACK, BPF_RB_FORCE_WAKEUP};
 use aya_ebpf::helpers::generated::{bpf_get_stack, bpf_probe_read_user_str};
-use aya_ebpf::macros::map;
-use aya_ebpf::maps::RingBuf;
 use aya_ebpf::maps::ring_buf::RingBufEntry;
 use monitor_ebpf::abi::rule::opcode::{EncodedInsn, record_flags};
 use monitor_ebpf::abi::rule::record::{
@@ -18,10 +16,6 @@ use monitor_ebpf::abi::rule::record::{
 };
 use monitor_ebpf::abi::rule::record_share::{OF_PROCESS, ring_bytes};
 use monitor_ebpf::kernel::ring;
-
-/// The loader sets the size.
-#[map]
-pub(super) static RULE_RECORDS: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
 
 const UNREADABLE: u32 = u32::MAX;
 

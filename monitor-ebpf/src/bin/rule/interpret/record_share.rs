@@ -1,16 +1,18 @@
-//! The share of the ring that a record is counted in, and whether it has room.
+//! The ring of records, the share of it that a record is counted in, and whether that has room.
 
 use super::frame::Frame;
-use super::record::RULE_RECORDS;
 use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_RING_SIZE};
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{Array, HashMap};
+use aya_ebpf::maps::{Array, HashMap, RingBuf};
 use monitor_ebpf::abi::rule::MMAPABLE;
 use monitor_ebpf::abi::rule::record_share::{
     FREE_FACTOR, MAX_SHARES, OF_PROCESS, OTHERS, RecordShare,
 };
 use monitor_ebpf::kernel::atomic;
 
+/// The loader sets the size.
+#[map]
+pub static RULE_RECORDS: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
 #[map]
 static RECORD_SHARES: Array<RecordShare> = Array::with_max_entries(MAX_SHARES, MMAPABLE);
 /// By user id.

@@ -63,7 +63,7 @@ impl RecordShares {
         }
         if self.users.len() >= usize::from(u8::MAX - FIRST_OF_USER) {
             for (uid, _) in self.users.extract_if(.., |_, user| !used.contains(&user.share)) {
-                _ = users(object).and_then(|mut table| Some(table.remove(&uid)));
+                _ = users(object).map(|mut table| table.remove(&uid));
             }
         }
         let taken: BTreeSet<u8> = self.users.values().map(|user| user.share).collect();
@@ -71,7 +71,7 @@ impl RecordShares {
             return OTHERS;
         };
         // Fails only without memory: then its processes are among those of others.
-        _ = users(object).and_then(|mut table| Some(table.insert(uid, u32::from(share), 0)));
+        _ = users(object).map(|mut table| table.insert(uid, u32::from(share), 0));
         let lost_before = self.counts.lost(share);
         _ = self.users.insert(uid, UserShare { share, lost_before });
         share

@@ -202,7 +202,7 @@ mod tests {
         settle().await;
         let mailbox = Arc::clone(&sessions.mailbox);
         let bytes = lock(&mailbox.queue).bytes.clone();
-        assert!(bytes[&7] <= MAILBOX_BYTES + (2 * 64 << 10), "{bytes:?}");
+        assert!(bytes[&7] <= MAILBOX_BYTES + (128 << 10), "{bytes:?}");
         assert_eq!(bytes[&8], 64 << 10, "{bytes:?}");
         // Taken, the rest follows.
         let _taken = mailbox.take();
