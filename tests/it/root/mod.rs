@@ -8,6 +8,7 @@ pub mod conservation;
 mod container;
 mod cpu_clock;
 mod doctor;
+mod eavesdropping;
 mod equal;
 mod exact_cpu;
 mod first;

@@ -8,6 +8,7 @@
 pub mod gauge;
 pub mod opcode;
 pub mod record;
+pub mod record_share;
 pub mod trace;
 pub mod value_histogram;
 
@@ -88,6 +89,10 @@ pub const DEPARTURES: &str = "DEPARTURES";
 pub const BY_EXIT: u32 = 0;
 /// Index of removals by user space.
 pub const BY_USER_SPACE: u32 = 1;
+/// Array of [`record_share::RecordShare`]. Mapped by user space.
+pub const RECORD_SHARES: &str = "RECORD_SHARES";
+/// Table of shares by user id, for programs that belong to no user.
+pub const USER_SHARES: &str = "USER_SHARES";
 /// Array of one `u64`: bit mask of the sets that a child inherits from its parent.
 pub const INHERITED_SETS: &str = "INHERITED_SETS";
 /// Ring of [`record::ShortRecord`] and [`record::LongRecord`].
@@ -162,7 +167,7 @@ pub struct HookPrograms {
 pub struct RunCounts {
     /// Runs for a process of its set.
     pub runs: u64,
-    /// Records that found the ring full.
+    /// Records that found the ring full, or the share of its user used up.
     pub lost_records: u64,
     /// Timer stops without a start, and timers without memory.
     pub lost_times: u64,

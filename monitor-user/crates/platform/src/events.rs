@@ -41,8 +41,9 @@ pub enum PlatformEvent {
     ActionDone(Ticket, ProcessResults),
     /// Watching an event failed or timed out; it stays watched, unless it was a thread plan.
     EventFailed(EventKind, Refusal),
-    /// This number of events was lost since the last report.
-    EventsLost(u64),
+    /// This number of events of a user was lost since the last report; no user: of those that only
+    /// root may observe.
+    EventsLost(Option<u32>, u64),
 }
 
 /// The processes whose events are watched.

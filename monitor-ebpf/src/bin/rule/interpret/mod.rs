@@ -12,6 +12,7 @@ mod gauge;
 mod memory;
 pub mod process_sets;
 mod record;
+mod record_share;
 pub mod register;
 mod select;
 mod stop;

@@ -18,7 +18,7 @@ const STOP: u32 = 19;
 impl Frame {
     /// Stops the current thread or process; returns the kind of the record.
     #[inline(always)]
-    pub fn stop(&self, insn: &EncodedInsn) -> u32 {
+    pub fn stop(&self, insn: &EncodedInsn) -> u16 {
         if self.may_stop == 0 {
             return KIND_RECORD;
         }

@@ -11,6 +11,7 @@ mod mmapped_arrays;
 mod per_cpu;
 mod probes;
 mod process_sets;
+mod record_shares;
 mod ring;
 pub mod uprobe_selftest;
 
@@ -28,14 +29,17 @@ use monitor_backend::rule::insn::{
 use monitor_backend::rule::rule_record::{self, RunCounts};
 use monitor_backend::rule::{Children, ProgramId, RecordReader, RuleProgram, RuleResource, Rules};
 use monitor_ebpf::abi::histogram;
+use monitor_ebpf::abi::rule::record_share::OF_PROCESS;
 use monitor_ebpf::abi::rule::{
     self as abi, MAX_CELLS, MAX_GAUGES, MAX_LATENCY_HISTOGRAMS, MAX_PROGRAMS, MAX_SETS, MAX_TIMERS,
     MAX_TRACES, MAX_VALUE_HISTOGRAMS, hook, value_histogram,
 };
 use monitor_model::{Histogram, Pid};
 use monitor_sys::membarrier;
+use record_shares::RecordShares;
 use ring::Ring;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt as _;
 
 /// Size of the ring relative to other objects: a rule may record each call of a function.
 const RING_FACTOR: u32 = 4;
@@ -44,6 +48,7 @@ const RING_FACTOR: u32 = 4;
 pub struct KernelRules {
     object: Object,
     mapped: MmappedArrays,
+    shares: RecordShares,
     hooks: Hooks,
     programs: BTreeMap<ProgramId, InstalledProgram>,
     ids: IdPools,
@@ -60,6 +65,11 @@ struct InstalledProgram {
     version: u32,
     /// Whether the other version was ever active, and may still be running.
     was_replaced: bool,
+}
+
+/// The user of a process, unless it has ended.
+fn owner(process: Pid) -> Option<u32> {
+    Some(std::fs::metadata(format!("/proc/{}", process.0)).ok()?.uid())
 }
 
 /// Allocators of ids.
@@ -85,7 +95,8 @@ impl KernelRules {
         let mut object = Object::load("rule", &kernel, &[], &sizes)?;
         drop(kernel);
         monitor_sys::memory::trim_heap();
-        let reader = Some(Ring(object.ring(abi::RING)?));
+        let shares = RecordShares::from_object(&object)?;
+        let reader = Some(Ring { records: object.ring(abi::RING)?, shares: shares.counts() });
         let timers = u32::try_from(MAX_TIMERS).unwrap_or(0);
         let ids = IdPools {
             programs: IdPool::new("programs", MAX_PROGRAMS),
@@ -100,6 +111,7 @@ impl KernelRules {
         };
         Ok(Self {
             mapped: MmappedArrays::from_object(&object)?,
+            shares,
             object,
             hooks: Hooks::default(),
             programs: BTreeMap::new(),
@@ -132,6 +144,12 @@ impl KernelRules {
         let installed = InstalledProgram { link, options, version: 0, was_replaced: false };
         let _ = self.programs.insert(id, installed);
         id
+    }
+
+    /// The share of a user in the ring.
+    fn share(&mut self, uid: u32) -> u8 {
+        let used: BTreeSet<u8> = self.programs.values().map(|it| it.options.share).collect();
+        self.shares.share(&mut self.object, uid, &used)
     }
 
     fn free_set(&mut self, set: ProcessSetId) {
@@ -235,6 +253,9 @@ impl Rules for KernelRules {
     }
 
     fn include(&mut self, set: ProcessSetId, process: Pid) -> Result<(), Error> {
+        if let Some(uid) = owner(process) {
+            _ = self.share(uid);
+        }
         process_sets::include(&mut self.object, set, process)?;
         self.set_probes(process)
     }
@@ -250,7 +271,7 @@ impl Rules for KernelRules {
 
     fn make_switch(&mut self) -> Result<ProgramId, Error> {
         let id = ProgramId(self.ids.programs.take()?);
-        let options = ProgramOptions { set: 0, limit: 0, switch: id.0, credentials: None };
+        let options = ProgramOptions { switch: id.0, ..ProgramOptions::default() };
         let nothing = encode::encode(&[], options)?;
         self.prepare(id, &nothing).inspect_err(|_| self.ids.programs.give_back(id.0))?;
         Ok(self.install(id, Link::None, options))
@@ -263,6 +284,7 @@ impl Rules for KernelRules {
             set,
             limit,
             switch: program.switch.unwrap_or(id).0,
+            share: program.user.map_or(OF_PROCESS, |uid| self.share(uid)),
             credentials: program.credentials,
         };
         let encoded = encode::encode(&program.insns, options);
@@ -339,6 +361,10 @@ impl Rules for KernelRules {
 
     fn run_counts(&self, id: ProgramId) -> RunCounts {
         rule_record::sum_counts(map::get_all(&self.object, abi::RUN_COUNTS, id.0))
+    }
+
+    fn lost_records(&self) -> BTreeMap<Option<u32>, u64> {
+        self.shares.lost()
     }
 
     fn take_reader(&mut self) -> Option<Box<dyn RecordReader>> {

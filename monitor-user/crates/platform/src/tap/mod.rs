@@ -104,6 +104,15 @@ pub enum TapEvent {
 }
 
 impl TapEvent {
+    /// When it happened, unless a program was switched off.
+    pub const fn at(&self) -> Option<Ns> {
+        match self {
+            Self::Call(call) => Some(call.at),
+            Self::Other(record) => Some(record.at),
+            Self::Storm(..) => None,
+        }
+    }
+
     fn from_record((tap, plan, program): &ProgramMeaning, record: &Record) -> Self {
         if record.reason == RecordReason::Storm {
             return Self::Storm(Arc::clone(tap), *program);
