@@ -140,7 +140,7 @@ fn check(test: &str, rule: &[&str]) -> Option<(u64, String)> {
 
 /// The count in the last row of a table.
 #[track_caller]
-fn counted(table: &str, row: &str) -> u64 {
+pub fn counted(table: &str, row: &str) -> u64 {
     let line = table.lines().find_map(|line| line.strip_prefix(row));
     let line = line.unwrap_or_else(|| panic!("no {row:?} in {table}"));
     line.split_whitespace().next().unwrap().parse().unwrap()

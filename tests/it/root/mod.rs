@@ -12,6 +12,7 @@ mod eavesdropping;
 mod equal;
 mod exact_cpu;
 mod first;
+mod first_thread;
 mod grouped;
 mod harmless;
 mod hidden;

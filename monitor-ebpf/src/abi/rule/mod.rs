@@ -121,10 +121,12 @@ pub mod hook {
     pub const SWITCH: u32 = 6;
     /// A thread is made runnable.
     pub const WAKEUP: u32 = 7;
+    /// A thread ends whose process continues without its first thread.
+    pub const LEADERLESS_EXIT: u32 = 8;
     /// The first user event.
-    pub const FIRST_USER_EVENT: u32 = 8;
+    pub const FIRST_USER_EVENT: u32 = 9;
     /// Maximum number of user events.
-    pub const MAX_USER_EVENTS: u32 = 248;
+    pub const MAX_USER_EVENTS: u32 = 247;
     /// Number of rows.
     pub const ROWS: u32 = FIRST_USER_EVENT + MAX_USER_EVENTS;
 }
@@ -204,6 +206,9 @@ pub struct RateWindow {
 pub struct SetMembership {
     /// Bit n - 1 for set n.
     pub sets: u64,
+    /// When the process started, on `CLOCK_BOOTTIME`: a later one with its pid is no member. 0
+    /// until its first event.
+    pub start_ns: u64,
 }
 
 /// Timer starts of one thread, process or the node: a ring of the last [`MAX_NESTED`].

@@ -46,6 +46,8 @@ pub enum HookPoint {
     Exec,
     /// The last thread of a process ends: pid, code of wait(2).
     Exit,
+    /// A thread ends whose process continues without its first thread: pid, thread.
+    LeaderlessExit,
     /// A signal was generated: target, number, sender, `TRACE_SIGNAL_*`.
     SignalGenerate,
     /// A signal was delivered: pid, number.

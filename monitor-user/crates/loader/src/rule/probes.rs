@@ -3,6 +3,7 @@
 //! A perf event with a process puts the breakpoint into that process's memory alone
 //! (`uprobe_perf_filter` in kernel/trace/trace_uprobe.c); a child that it forks has a copy until
 //! it hits it, executes a program or ends. So a probe never slows or endangers another process.
+//! The event belongs to one thread: when that has ended, the kernel drops the breakpoint.
 //! The program's id is the cookie of each link (5.15).
 
 use super::{encode::unsupported, process_sets};
@@ -12,6 +13,7 @@ use aya::programs::{ProgramError, UProbe};
 use monitor_backend::rule::{ProgramId, Site};
 use monitor_backend::{Error, rule::insn::ProcessSetId};
 use monitor_model::{Ns, Pid, user_budget::UserBudget};
+use monitor_proc::stat;
 use monitor_sys::{clock, pidfd::PidFd};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -61,10 +63,11 @@ pub struct Probes {
 }
 
 /// A process with probes.
-#[derive(Default)]
 struct ProbedProcess {
     /// Distinguishes it from a later process with its pid; none if it could not be opened.
     pidfd: Option<PidFd>,
+    /// The thread that its probes belong to.
+    thread: Pid,
     links: BTreeMap<ProgramId, Vec<UProbeLink>>,
 }
 
@@ -104,12 +107,18 @@ impl Probes {
         self.processes.retain(|_, process| !process.links.is_empty());
     }
 
-    /// Sets the probes of the sets that a process belongs to.
+    /// Sets the probes of the sets that a process belongs to, and those that the kernel has dropped
+    /// because their thread has ended.
     pub fn attach_in(&mut self, object: &mut Object, pid: Pid) -> Result<(), Error> {
+        if self.processes.get(&pid).is_some_and(|it| !is_alive(pid, it.thread))
+            && let Some(process) = self.processes.remove(&pid)
+        {
+            self.close_behind(process.links.into_values().flatten().collect());
+        }
         let sets = process_sets::sets_of(object, pid);
         let is_for = |program: &ProbeProgram| match program.targets {
             ProbeTargets::Set(set) => sets & process_sets::bit(set) != 0,
-            ProbeTargets::Process(_) => false,
+            ProbeTargets::Process(process) => process == pid,
         };
         let wanted = self.programs.iter().filter(|(_, program)| is_for(program));
         for id in Vec::from_iter(wanted.map(|(id, _)| *id)) {
@@ -181,19 +190,16 @@ impl Probes {
     /// the kernel waits for grace periods with each, one after the other (`perf_trace_event_unreg`
     /// in kernel/trace/trace_event_perf.c).
     fn close(&self, links: Vec<UProbeLink>) {
-        let n_probes = Arc::clone(&self.n_probes);
-        let many = links.len() > CLOSED_AT_ONCE;
-        let close = move || {
-            for link in links {
-                drop(link);
-                let _before = n_probes.fetch_sub(1, Ordering::Relaxed);
-            }
-        };
-        if many {
-            let _closer = std::thread::spawn(close);
+        if links.len() > CLOSED_AT_ONCE {
+            self.close_behind(links);
         } else {
-            close();
+            close(links, &self.n_probes);
         }
+    }
+
+    fn close_behind(&self, links: Vec<UProbeLink>) {
+        let n_probes = Arc::clone(&self.n_probes);
+        let _closer = std::thread::spawn(move || close(links, &n_probes));
     }
 
     /// Sets the probes of a program in a process, unless they are set; a process that has ended
@@ -204,9 +210,11 @@ impl Probes {
         }
         let Some(program) = self.programs.get(&id) else { return Ok(()) };
         let pidfd = PidFd::open(pid).ok();
+        let known = self.processes.get(&pid).map(|it| it.thread);
+        let thread = known.filter(|thread| is_alive(pid, *thread)).unwrap_or_else(|| living(pid));
         let mut links = Vec::with_capacity(program.sites.len());
         for site in &program.sites {
-            match attach_at(object, program.bpf, site, (id, pid))? {
+            match attach_at(object, program.bpf, site, (id, thread))? {
                 Some(link) => links.push(link),
                 None => break,
             }
@@ -216,10 +224,36 @@ impl Probes {
             return Ok(());
         }
         let _before = self.n_probes.fetch_add(links.len(), Ordering::Relaxed);
-        let new = || ProbedProcess { pidfd, links: BTreeMap::new() };
+        let new = || ProbedProcess { pidfd, thread, links: BTreeMap::new() };
         let process = self.processes.entry(pid).or_insert_with(new);
         let _none = process.links.insert(id, links);
         Ok(())
+    }
+}
+
+/// The first thread of a process, or another one if that has ended.
+fn living(pid: Pid) -> Pid {
+    let is_alive = |thread: &Pid| is_alive(pid, *thread);
+    if is_alive(&pid) {
+        return pid;
+    }
+    let threads = std::fs::read_dir(format!("/proc/{}/task", pid.0)).into_iter().flatten();
+    let threads = threads.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
+    threads.map(Pid).find(is_alive).unwrap_or(pid)
+}
+
+/// Whether a thread has not ended: the first one of a process stays as long as there are others.
+fn is_alive(pid: Pid, thread: Pid) -> bool {
+    let text = std::fs::read(format!("/proc/{}/task/{}/stat", pid.0, thread.0));
+    let stat = text.ok().and_then(|text| stat::parse(&text).ok());
+    stat.is_some_and(|stat| !matches!(stat.state, b'Z' | b'X'))
+}
+
+/// Removes probes, one after the other.
+fn close(links: Vec<UProbeLink>, n_probes: &AtomicUsize) {
+    for link in links {
+        drop(link);
+        let _before = n_probes.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -234,9 +268,9 @@ fn attach_at(
     object: &mut Object,
     bpf: &'static str,
     site: &Site,
-    (id, pid): (ProgramId, Pid),
+    (id, thread): (ProgramId, Pid),
 ) -> Result<Option<UProbeLink>, Error> {
-    let Some(process) = NonZeroU32::new(pid.0) else { return Ok(None) };
+    let Some(thread) = NonZeroU32::new(thread.0) else { return Ok(None) };
     let what = format!("a probe on {} at {:#x}", site.path.display(), site.offset);
     let refused = |error: ProgramError| refused_program(&what, error);
     let program: &mut UProbe = object.program(bpf)?;
@@ -245,7 +279,7 @@ fn attach_at(
     }
     let location = UProbeAttachLocation::AbsoluteOffset(site.offset);
     let point = UProbeAttachPoint { location, cookie: Some(id.0.into()) };
-    match program.attach(point, &site.path, UProbeScope::OneProcess(process)) {
+    match program.attach(point, &site.path, UProbeScope::OneProcess(thread)) {
         Ok(link) => Ok(Some(program.take_link(link).map_err(refused)?)),
         Err(error) if has_ended(&error) => Ok(None),
         Err(error) => Err(refused(error)),

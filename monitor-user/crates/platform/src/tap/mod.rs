@@ -332,10 +332,10 @@ impl Taps {
         for record in records {
             if self.is_image_change(&record) {
                 _ = changed.insert(record.process.pid);
-            } else if let Some(child) =
-                self.fork_watch.as_ref().and_then(|it| it.new_child(&record))
+            } else if let Some(process) =
+                self.fork_watch.as_ref().and_then(|it| it.process(&record))
             {
-                self.set_probes(child);
+                self.set_probes(process);
             } else if let Some(meaning) = self.meanings.get(&record.program) {
                 events.push(TapEvent::from_record(meaning, &record));
             } else if !self.handle_exec(&record) {
