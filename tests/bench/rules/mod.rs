@@ -6,6 +6,7 @@ mod guardian;
 mod latency;
 mod ptrace;
 mod storm;
+mod strangers;
 mod target;
 
 pub use target::serve_as_target;
@@ -19,6 +20,7 @@ pub fn run() {
     let hit_ns = cost::run();
     ptrace::run(hit_ns);
     storm::run();
+    strangers::run();
     latency::run();
     guardian::run();
 }

@@ -9,6 +9,8 @@ mod id_pool;
 mod map;
 mod mmapped_arrays;
 mod per_cpu;
+mod probe_closer;
+mod probed_thread;
 mod probes;
 mod process_sets;
 mod record_shares;
@@ -51,6 +53,8 @@ pub struct KernelRules {
     shares: RecordShares,
     hooks: Hooks,
     programs: BTreeMap<ProgramId, InstalledProgram>,
+    /// Ids of removed programs that may still have probes.
+    removed: Vec<ProgramId>,
     ids: IdPools,
     reader: Option<Ring>,
     n_timers: u32,
@@ -115,6 +119,7 @@ impl KernelRules {
             object,
             hooks: Hooks::default(),
             programs: BTreeMap::new(),
+            removed: Vec::new(),
             ids,
             reader,
             n_timers: 0,
@@ -138,6 +143,14 @@ impl KernelRules {
         map::set(&mut self.object, abi::RATE_WINDOWS, id.0, &abi::RateWindow::default())?;
         map::set_all(&mut self.object, abi::RUN_COUNTS, id.0, abi::RunCounts::default())?;
         self.write(id, 0, program)
+    }
+
+    /// The id of a new program. Those of removed ones are free when their probes are gone.
+    fn take_program(&mut self) -> Result<ProgramId, Error> {
+        for id in self.removed.extract_if(.., |id| !self.hooks.probes.has_probes(*id)) {
+            self.ids.programs.give_back(id.0);
+        }
+        self.ids.programs.take().map(ProgramId)
     }
 
     fn install(&mut self, id: ProgramId, link: Link, options: ProgramOptions) -> ProgramId {
@@ -270,7 +283,7 @@ impl Rules for KernelRules {
     }
 
     fn make_switch(&mut self) -> Result<ProgramId, Error> {
-        let id = ProgramId(self.ids.programs.take()?);
+        let id = self.take_program()?;
         let options = ProgramOptions { switch: id.0, ..ProgramOptions::default() };
         let nothing = encode::encode(&[], options)?;
         self.prepare(id, &nothing).inspect_err(|_| self.ids.programs.give_back(id.0))?;
@@ -279,7 +292,7 @@ impl Rules for KernelRules {
 
     fn add(&mut self, program: &RuleProgram) -> Result<ProgramId, Error> {
         let (set, limit) = (program.set.map_or(0, |set| set.0), program.limit.unwrap_or(0));
-        let id = ProgramId(self.ids.programs.take()?);
+        let id = self.take_program()?;
         let options = ProgramOptions {
             set,
             limit,
@@ -331,7 +344,7 @@ impl Rules for KernelRules {
         self.hooks.unlink(&mut self.object, installed.link, id);
         // If running programs cannot be waited for, the id stays allocated.
         if membarrier::global().is_ok() {
-            self.ids.programs.give_back(id.0);
+            self.removed.push(id);
         }
     }
 

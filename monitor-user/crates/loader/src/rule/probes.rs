@@ -6,32 +6,30 @@
 //! The event belongs to one thread: when that has ended, the kernel drops the breakpoint.
 //! The program's id is the cookie of each link (5.15).
 
-use super::{encode::unsupported, process_sets};
+use super::{
+    encode::unsupported, probe_closer::ProbeCloser, probed_thread::ProbedThread, process_sets,
+};
 use crate::object::{Object, refused_program};
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeScope};
 use aya::programs::{ProgramError, UProbe};
 use monitor_backend::rule::{ProgramId, Site};
 use monitor_backend::{Error, rule::insn::ProcessSetId};
 use monitor_model::{Ns, Pid, user_budget::UserBudget};
-use monitor_proc::stat;
-use monitor_sys::{clock, pidfd::PidFd};
+use monitor_sys::clock;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::{Arc, atomic::AtomicUsize, atomic::Ordering};
+use std::sync::Arc;
 
-/// Most probes, each with two descriptors. To set one takes the kernel about 12 ms, to remove it
-/// 230 ms (docs/journal/2026-11-23-probes.md).
+/// Most probes, each with two descriptors. To set one takes the kernel about 12 ms
+/// (docs/journal/2026-11-23-probes.md).
 const MAX_PROBES: usize = 2048;
 
-/// Probes in processes of one user that join a set, at once; then one after each interval. While
-/// the kernel sets one, all forks of the node wait (`dup_mmap_sem` in kernel/events/uprobes.c).
+/// Probes in processes of one user that join a set, at once; then one after each interval: other
+/// requests wait while they are set.
 const BURST: u64 = 256;
 const INTERVAL: Ns = Ns(1_000_000_000);
-
-/// Probes that a caller waits for until they are closed.
-const CLOSED_AT_ONCE: usize = 4;
 
 /// Where a program is to be probed.
 pub struct ProbeProgram {
@@ -56,25 +54,23 @@ pub enum ProbeTargets {
 pub struct Probes {
     programs: BTreeMap<ProgramId, ProbeProgram>,
     processes: BTreeMap<Pid, ProbedProcess>,
-    /// Those that are not closed yet, too.
-    n_probes: Arc<AtomicUsize>,
+    /// Probes of the processes.
+    n_set: usize,
+    closer: ProbeCloser,
     /// For processes that join a set: children of a member may be many.
     budget: UserBudget,
 }
 
 /// A process with probes.
 struct ProbedProcess {
-    /// Distinguishes it from a later process with its pid; none if it could not be opened.
-    pidfd: Option<PidFd>,
-    /// The thread that its probes belong to.
-    thread: Pid,
+    thread: Arc<ProbedThread>,
     links: BTreeMap<ProgramId, Vec<UProbeLink>>,
 }
 
 impl Default for Probes {
     fn default() -> Self {
-        let (programs, processes, n_probes) = Default::default();
-        Self { programs, processes, n_probes, budget: UserBudget::new(BURST, INTERVAL) }
+        let (programs, processes, n_set, closer) = Default::default();
+        Self { programs, processes, n_set, closer, budget: UserBudget::new(BURST, INTERVAL) }
     }
 }
 
@@ -101,19 +97,22 @@ impl Probes {
     /// Removes a program and its probes.
     pub fn remove(&mut self, id: ProgramId) {
         let _program = self.programs.remove(&id);
-        let processes = self.processes.values_mut();
-        let links = processes.filter_map(|it| it.links.remove(&id)).flatten().collect();
-        self.close(links);
+        let processes = self.processes.iter_mut();
+        let links =
+            processes.filter_map(|(_, it)| Some((Arc::clone(&it.thread), it.links.remove(&id)?)));
+        for (thread, links) in Vec::from_iter(links) {
+            self.close(&thread, [(id, links)]);
+        }
         self.processes.retain(|_, process| !process.links.is_empty());
     }
 
     /// Sets the probes of the sets that a process belongs to, and those that the kernel has dropped
     /// because their thread has ended.
     pub fn attach_in(&mut self, object: &mut Object, pid: Pid) -> Result<(), Error> {
-        if self.processes.get(&pid).is_some_and(|it| !is_alive(pid, it.thread))
+        if self.processes.get(&pid).is_some_and(|it| !it.thread.is_alive())
             && let Some(process) = self.processes.remove(&pid)
         {
-            self.close_behind(process.links.into_values().flatten().collect());
+            self.close(&process.thread, process.links);
         }
         let sets = process_sets::sets_of(object, pid);
         let is_for = |program: &ProbeProgram| match program.targets {
@@ -137,7 +136,7 @@ impl Probes {
         self.close_ended();
         let Some(program) = self.programs.get(&id) else { return Ok(()) };
         let n_probes = program.sites.len() * n_processes;
-        if self.n_probes.load(Ordering::Relaxed) + n_probes > MAX_PROBES {
+        if self.n_set + self.closer.n_waiting() + n_probes > MAX_PROBES {
             let why = format!("at most {MAX_PROBES} probes can be set");
             return Err(unsupported(why, "watch fewer functions, or fewer processes"));
         }
@@ -159,8 +158,9 @@ impl Probes {
 
     /// Whether the probes of a program are set in a process.
     fn is_probed(&self, pid: Pid, id: ProgramId) -> bool {
-        let has_ended = |it: &ProbedProcess| it.pidfd.as_ref().is_some_and(PidFd::has_ended);
-        self.processes.get(&pid).is_some_and(|it| it.links.contains_key(&id) && !has_ended(it))
+        let has_probes =
+            |it: &ProbedProcess| it.links.contains_key(&id) && !it.thread.process_has_ended();
+        self.processes.get(&pid).is_some_and(has_probes)
     }
 
     /// Removes the probes of a set from a process that leaves it.
@@ -169,37 +169,37 @@ impl Probes {
         let of_set = |id: &ProgramId| {
             self.programs.get(id).is_some_and(|it| it.targets == ProbeTargets::Set(set))
         };
-        let links = process.links.extract_if(.., |id, _| of_set(id)).flat_map(|(_, it)| it);
-        let links = links.collect();
+        let links = Vec::from_iter(process.links.extract_if(.., |id, _| of_set(id)));
+        let thread = Arc::clone(&process.thread);
         if process.links.is_empty() {
             let _process = self.processes.remove(&pid);
         }
-        self.close(links);
+        self.close(&thread, links);
     }
 
     /// Closes the probes of processes that have ended.
     fn close_ended(&mut self) {
-        let has_ended =
-            |process: &ProbedProcess| process.pidfd.as_ref().is_some_and(PidFd::has_ended);
-        let ended = self.processes.extract_if(.., |_, process| has_ended(process));
-        let links = ended.flat_map(|(_, process)| process.links.into_values().flatten()).collect();
-        self.close(links);
-    }
-
-    /// Closes probes; many of them behind the caller's back, with their program disabled already:
-    /// the kernel waits for grace periods with each, one after the other (`perf_trace_event_unreg`
-    /// in kernel/trace/trace_event_perf.c).
-    fn close(&self, links: Vec<UProbeLink>) {
-        if links.len() > CLOSED_AT_ONCE {
-            self.close_behind(links);
-        } else {
-            close(links, &self.n_probes);
+        let ended = self.processes.extract_if(.., |_, it| it.thread.process_has_ended());
+        for (_, process) in Vec::from_iter(ended) {
+            self.close(&process.thread, process.links);
         }
     }
 
-    fn close_behind(&self, links: Vec<UProbeLink>) {
-        let n_probes = Arc::clone(&self.n_probes);
-        let _closer = std::thread::spawn(move || close(links, &n_probes));
+    /// Removes probes of a thread.
+    fn close(
+        &mut self,
+        thread: &Arc<ProbedThread>,
+        links: impl IntoIterator<Item = (ProgramId, Vec<UProbeLink>)>,
+    ) {
+        for (id, links) in links {
+            self.n_set -= links.len();
+            self.closer.close(id, thread, links);
+        }
+    }
+
+    /// Whether probes of a program that was removed are still set: its id is in use.
+    pub fn has_probes(&self, id: ProgramId) -> bool {
+        self.closer.has_probes(id)
     }
 
     /// Sets the probes of a program in a process, unless they are set; a process that has ended
@@ -209,51 +209,30 @@ impl Probes {
             return Ok(());
         }
         let Some(program) = self.programs.get(&id) else { return Ok(()) };
-        let pidfd = PidFd::open(pid).ok();
-        let known = self.processes.get(&pid).map(|it| it.thread);
-        let thread = known.filter(|thread| is_alive(pid, *thread)).unwrap_or_else(|| living(pid));
-        let mut links = Vec::with_capacity(program.sites.len());
-        for site in &program.sites {
-            match attach_at(object, program.bpf, site, (id, thread))? {
+        let known = self.processes.get(&pid).map(|it| &it.thread);
+        let thread = match known.filter(|thread| thread.is_alive()) {
+            Some(known) => Arc::clone(known),
+            None => Arc::new(ProbedThread::of_process(pid)),
+        };
+        let mut links = self.closer.take_back(id, thread.tid);
+        if links.len() < program.sites.len() {
+            links.clear();
+        }
+        for site in program.sites.iter().skip(links.len()) {
+            match attach_at(object, program.bpf, site, (id, thread.tid))? {
                 Some(link) => links.push(link),
                 None => break,
             }
         }
         // It may have ended meanwhile, and its pid may belong to a process of another user.
-        if pidfd.as_ref().is_some_and(PidFd::has_ended) {
+        if thread.process_has_ended() {
             return Ok(());
         }
-        let _before = self.n_probes.fetch_add(links.len(), Ordering::Relaxed);
-        let new = || ProbedProcess { pidfd, thread, links: BTreeMap::new() };
+        self.n_set += links.len();
+        let new = || ProbedProcess { thread, links: BTreeMap::new() };
         let process = self.processes.entry(pid).or_insert_with(new);
         let _none = process.links.insert(id, links);
         Ok(())
-    }
-}
-
-/// The first thread of a process, or another one if that has ended.
-fn living(pid: Pid) -> Pid {
-    let is_alive = |thread: &Pid| is_alive(pid, *thread);
-    if is_alive(&pid) {
-        return pid;
-    }
-    let threads = std::fs::read_dir(format!("/proc/{}/task", pid.0)).into_iter().flatten();
-    let threads = threads.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
-    threads.map(Pid).find(is_alive).unwrap_or(pid)
-}
-
-/// Whether a thread has not ended: the first one of a process stays as long as there are others.
-fn is_alive(pid: Pid, thread: Pid) -> bool {
-    let text = std::fs::read(format!("/proc/{}/task/{}/stat", pid.0, thread.0));
-    let stat = text.ok().and_then(|text| stat::parse(&text).ok());
-    stat.is_some_and(|stat| !matches!(stat.state, b'Z' | b'X'))
-}
-
-/// Removes probes, one after the other.
-fn close(links: Vec<UProbeLink>, n_probes: &AtomicUsize) {
-    for link in links {
-        drop(link);
-        let _before = n_probes.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -268,9 +247,9 @@ fn attach_at(
     object: &mut Object,
     bpf: &'static str,
     site: &Site,
-    (id, thread): (ProgramId, Pid),
+    (id, tid): (ProgramId, Pid),
 ) -> Result<Option<UProbeLink>, Error> {
-    let Some(thread) = NonZeroU32::new(thread.0) else { return Ok(None) };
+    let Some(thread) = NonZeroU32::new(tid.0) else { return Ok(None) };
     let what = format!("a probe on {} at {:#x}", site.path.display(), site.offset);
     let refused = |error: ProgramError| refused_program(&what, error);
     let program: &mut UProbe = object.program(bpf)?;

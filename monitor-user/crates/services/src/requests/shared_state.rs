@@ -27,7 +27,7 @@ impl Default for RequestLimits {
 }
 
 /// Watched calls that a user may enable at once; then one after each interval. While the kernel
-/// sets a probe, no process of the node can fork.
+/// sets a probe, about 12 ms, other requests wait.
 pub const PROBES: u64 = 256;
 const PROBE_INTERVAL: Ns = Ns(1_000_000_000);
 
