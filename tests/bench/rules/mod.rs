@@ -6,8 +6,8 @@ mod guardian;
 mod latency;
 mod ptrace;
 mod storm;
-mod strangers;
 mod target;
+mod unwatched;
 
 pub use target::serve_as_target;
 
@@ -20,7 +20,7 @@ pub fn run() {
     let hit_ns = cost::run();
     ptrace::run(hit_ns);
     storm::run();
-    strangers::run();
+    unwatched::run();
     latency::run();
     guardian::run();
 }
