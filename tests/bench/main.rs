@@ -4,6 +4,7 @@
 //! These are not tests: a busy machine changes every number, but ratios within one run are stable.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench that cannot run panics")]
 
+mod flood;
 mod language;
 mod load;
 mod measure;
@@ -31,6 +32,7 @@ const BENCHES: &[(&str, fn())] = &[
     ("top", top::run),
     ("language", language::run),
     ("service", service::run),
+    ("flood", flood::run),
     ("rules", rules::run),
     ("record", record::run),
     ("scrape", web::run),

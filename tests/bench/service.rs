@@ -66,13 +66,13 @@ fn killed_client(daemon: &Daemon) {
 }
 
 /// A daemon with its own socket.
-struct Daemon {
+pub struct Daemon {
     program: Program,
     socket: PathBuf,
 }
 
 impl Daemon {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let socket =
             std::env::temp_dir().join(format!("monitor-bench-{}.sock", std::process::id()));
         let mut command = Command::new(MONITOR);
@@ -86,9 +86,13 @@ impl Daemon {
         daemon
     }
 
-    fn connect(&self) -> (UnixStream, BufReader<UnixStream>) {
+    pub fn connect(&self) -> (UnixStream, BufReader<UnixStream>) {
         let stream = UnixStream::connect(&self.socket).unwrap();
         (stream.try_clone().unwrap(), BufReader::new(stream))
+    }
+
+    pub fn resident_bytes(&self) -> f64 {
+        self.program.bytes("VmRSS:")
     }
 
     /// CPU in percent of a core during a wait.
@@ -164,11 +168,11 @@ fn round_trip(daemon: &Daemon) {
     );
 }
 
-fn call(tag: usize, params: &str) -> String {
+pub fn call(tag: usize, params: &str) -> String {
     format!("{{\"id\":{tag},\"method\":\"monitor\",\"params\":{{{params}}}}}\n")
 }
 
-fn quantile(values: &mut [f64], part: f64) -> f64 {
+pub fn quantile(values: &mut [f64], part: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     values[((values.len() - 1) as f64 * part) as usize]
 }

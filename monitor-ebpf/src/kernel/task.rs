@@ -16,6 +16,8 @@ static TASK: TaskOffsets = TaskOffsets::ABSENT;
 
 /// In `task_struct.flags`: a kernel thread.
 const PF_KTHREAD: u32 = 0x0020_0000;
+/// In `task_struct.flags`: it is ending.
+const PF_EXITING: u32 = 4;
 
 /// A kernel task, as the verifier's typed pointer.
 #[derive(Clone, Copy)]
@@ -94,6 +96,12 @@ impl Task {
     #[inline(always)]
     pub fn is_leader(self) -> bool {
         self.tid() == self.tgid()
+    }
+
+    /// Whether it is ending, or has ended.
+    #[inline(always)]
+    pub fn is_exiting(self) -> bool {
+        self.flags() & PF_EXITING != 0
     }
 
     /// The process it belongs to.

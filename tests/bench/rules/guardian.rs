@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// Prints the time until the last of them is resumed.
 pub fn run() {
-    let mut worker = WorkerProxy::start(Path::new(MONITOR), None).unwrap();
+    let mut worker = WorkerProxy::start(Path::new(MONITOR), None, None).unwrap();
     let mut targets: Vec<Child> = (0..HELD).map(|n| held(&mut worker, n)).collect();
     // As the kernel closes the socket of a killed daemon.
     let socket = UnixStream::from(worker.as_fd().try_clone_to_owned().unwrap());

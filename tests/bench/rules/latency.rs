@@ -4,7 +4,7 @@
 use crate::rules::target::{self, probed};
 use crate::verdict::{Bar, line};
 use monitor_backend::rule::insn::{Insn, RecordOptions};
-use monitor_backend::rule::{HookPoint, RecordReader, RuleProgram, Rules as _};
+use monitor_backend::rule::{HookPoint, RecordReader, Rules as _};
 use monitor_loader::rule::KernelRules;
 use monitor_sys::{clock, priority};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -34,7 +34,7 @@ fn percentiles(wants_fifo: bool) -> (f64, f64, bool) {
     let mut reader = rules.take_reader().unwrap();
     let urgent = RecordOptions { urgent: true, ..RecordOptions::default() };
     let hook = HookPoint::Entry(target::site(probed));
-    let rule_program = RuleProgram::new(hook, None, vec![Insn::Record(urgent)]);
+    let rule_program = target::own_program(hook, vec![Insn::Record(urgent)]);
     let id = rules.add(&rule_program).unwrap();
     rules.enable(id);
     let is_over = AtomicBool::new(false);

@@ -7,6 +7,7 @@ mod latency;
 mod ptrace;
 mod storm;
 mod target;
+mod unwatched;
 
 pub use target::serve_as_target;
 
@@ -19,6 +20,7 @@ pub fn run() {
     let hit_ns = cost::run();
     ptrace::run(hit_ns);
     storm::run();
+    unwatched::run();
     latency::run();
     guardian::run();
 }

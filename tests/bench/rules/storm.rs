@@ -4,7 +4,7 @@ use crate::measure::thread_ns;
 use crate::rules::cost::record;
 use crate::rules::target::{self, probed};
 use crate::verdict::{Bar, line};
-use monitor_backend::rule::{HookPoint, RecordReader, RuleProgram, Rules as _};
+use monitor_backend::rule::{HookPoint, RecordReader, Rules as _};
 use monitor_loader::rule::KernelRules;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ pub fn run() {
     let mut rules = KernelRules::open().unwrap();
     let mut reader = rules.take_reader().unwrap();
     let hook = HookPoint::Entry(target::site(probed));
-    let rule_program = RuleProgram::new(hook, None, record().to_vec());
+    let rule_program = target::own_program(hook, record().to_vec());
     let id = rules.add(&rule_program).unwrap();
     rules.enable(id);
     let (is_over, memory) = (AtomicBool::new(false), resident());

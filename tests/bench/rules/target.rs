@@ -2,7 +2,9 @@
 //! kernel emulates; the bench checks this.
 
 use crate::measure::thread_ns;
-use monitor_backend::rule::Site;
+use monitor_backend::rule::insn::Insn;
+use monitor_backend::rule::{HookPoint, RuleProgram, Site};
+use monitor_model::Pid;
 use std::hint::black_box;
 use std::io::{BufRead as _, Write as _};
 
@@ -57,6 +59,12 @@ pub fn site(function: Function) -> Site {
         })
     });
     found.unwrap()
+}
+
+/// A rule program at a probe in this process.
+pub fn own_program(hook: HookPoint, insns: Vec<Insn>) -> RuleProgram {
+    let process = Some(Pid(std::process::id()));
+    RuleProgram { process, ..RuleProgram::new(hook, None, insns) }
 }
 
 /// Whether it begins with `push` of one of the first eight registers.

@@ -1,5 +1,6 @@
 //! Stopping and continuing: each holder's stop, which no other holder releases.
 
+use super::group::Group;
 use super::target::{ONE, OTHER, Target, does, meanwhile, refuses, worker};
 use crate::deadline;
 use crate::root::privilege::{granted, skip};
@@ -7,7 +8,6 @@ use monitor_control::{
     CodePos, ControlError, RequestTag, StopMethod, UserWorker as _, WorkerEventKind, WorkerReply,
     WorkerRequest,
 };
-use std::path::PathBuf;
 
 #[test]
 fn a_stopped_process_is_stopped_in_all_its_threads() {
@@ -143,26 +143,6 @@ fn the_end_of_a_stopped_process_is_reported() {
             .then_some(())
     });
     assert_eq!(refuses(&mut worker, WorkerRequest::Stop(whole)), ControlError::Gone);
-}
-
-/// A control group of our own, where groups of version 2 are and we may make one.
-struct Group(PathBuf);
-
-impl Group {
-    fn new(name: &str) -> Option<Self> {
-        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
-        let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some("cgroup2"))?;
-        let folder =
-            PathBuf::from(line.split(' ').nth(1)?).join(format!("{name}-{}", std::process::id()));
-        std::fs::create_dir(&folder).ok()?;
-        folder.join("cgroup.freeze").exists().then_some(Self(folder))
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        deadline::until(|| std::fs::remove_dir(&self.0).ok());
-    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use monitor_control::{
     ControlError, LaunchSpec, RequestTag, StopMethod, UserWorker as _, WorkerEventKind,
     WorkerReply, WorkerRequest,
 };
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +16,7 @@ use std::process::Command;
 const UID: u32 = 54_321;
 
 pub fn remote(user: Option<User>) -> WorkerProxy {
-    WorkerProxy::start(Path::new(env!("CARGO_BIN_EXE_monitor")), user).unwrap()
+    WorkerProxy::start(Path::new(env!("CARGO_BIN_EXE_monitor")), user, None).unwrap()
 }
 
 fn user() -> User {
@@ -140,4 +141,45 @@ fn a_user_worker_that_is_started_by_hand_prints_its_purpose() {
     assert_eq!(got.status.code(), Some(2));
     let said = String::from_utf8_lossy(&got.stderr).into_owned();
     assert!(said.starts_with("monitor: `user-worker` is started by the daemon"), "{said}");
+}
+
+#[test]
+fn root_a_started_program_inherits_nothing_of_the_service() {
+    if !granted("root_a_started_program_inherits_nothing_of_the_service") {
+        return;
+    }
+    let folder = crate::served::Folder::new();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    // A service as its unit starts it.
+    let service = folder.join("service");
+    let script = format!(
+        "#!/bin/sh\ntrap '' HUP USR1 PIPE\necho -500 > /proc/self/oom_score_adj\n\
+         ulimit -l unlimited\n\
+         exec nice -n -5 {} \"$@\"\n",
+        env!("CARGO_BIN_EXE_monitor")
+    );
+    std::fs::write(&service, script).unwrap();
+    std::fs::set_permissions(&service, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for (name, user) in [("user", Some(user())), ("root", None)] {
+        let mut worker = WorkerProxy::start(&service, user, None).unwrap();
+        let output = folder.join(name);
+        let shown = "cat /proc/self/oom_score_adj; cut -d' ' -f19,41 /proc/self/stat; \
+                     awk '/SigBlk|SigIgn/ {print substr($2,10)}' /proc/self/status; \
+                     ulimit -l; umask; echo over";
+        let wanted = LaunchSpec {
+            path: "/bin/sh".into(),
+            arguments: vec![b"-c".to_vec(), shown.into()],
+            environment: None,
+            folder: None,
+            streams: [None, Some(output.clone()), None],
+            stopped: false,
+        };
+        let _started = does(&mut worker, WorkerRequest::Start(wanted));
+        let text = deadline::until(|| {
+            std::fs::read_to_string(&output).ok().filter(|it| it.ends_with("over\n"))
+        });
+        // The low 28 bits of the sets: signals 32 and 33 belong to libc.
+        let want = "0\n0 0\n0000000\n0000000\n8192\n0022\nover\n";
+        assert_eq!(text, want, "{name}");
+    }
 }

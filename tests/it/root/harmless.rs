@@ -4,11 +4,11 @@
 //! `unwinds.cc` ends its function in every way that C++ and the C library have. `monitor when`
 //! watches one process of it; those of two other users run beside it.
 
-use super::privilege::granted;
+use super::privilege::{USER, able, as_user, granted};
 use super::workload::Guarded;
 use crate::probe::fixture::Build;
 use crate::probe::when::{wait_until_watching, watch};
-use crate::served::Folder;
+use crate::served::{Folder, Served};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
@@ -140,7 +140,7 @@ fn check(test: &str, rule: &[&str]) -> Option<(u64, String)> {
 
 /// The count in the last row of a table.
 #[track_caller]
-fn counted(table: &str, row: &str) -> u64 {
+pub fn counted(table: &str, row: &str) -> u64 {
     let line = table.lines().find_map(|line| line.strip_prefix(row));
     let line = line.unwrap_or_else(|| panic!("no {row:?} in {table}"));
     line.split_whitespace().next().unwrap().parse().unwrap()
@@ -168,4 +168,39 @@ fn root_calls_of_a_thrower_in_a_shared_library_are_watched_and_no_process_is_har
         "root_calls_of_a_thrower_in_a_shared_library_are_watched_and_no_process_is_harmed";
     let Some((_, table)) = check(TEST, &["call libstdc++:__cxa_throw", "count"]) else { return };
     assert!(counted(&table, "call libstdc++:__cxa_throw") > 0, "{table}");
+}
+
+#[test]
+fn root_a_user_that_sets_too_many_probes_is_refused_before_the_first() {
+    if !able("root_a_user_that_sets_too_many_probes_is_refused_before_the_first") {
+        return;
+    }
+    let config = format!("[policy]\ncontrol-own = [\"{USER}\"]\n");
+    let service = Served::started(&config, crate::served::monitor(), "ebpf");
+    let mut command = Command::new("python3");
+    let script = "import os,sys\n\
+                  all=[]\n\
+                  for _ in range(260):\n  \
+                    pid=os.fork()\n  \
+                    if pid==0: os.read(0,1); os._exit(0)\n  \
+                    all.append(pid)\n\
+                  print(','.join(map(str,all)),flush=True)\n\
+                  os.read(0,1)";
+    let mut parent = Guarded::run(command.args(["-c", script]).uid(USER).gid(USER));
+    let pids = parent.line();
+    let mut session = as_user(&[], || service.connect());
+    assert_eq!(session.request(&format!("1 [] attach([{pids}])")), "1 [0] attach(0)");
+    let rule = format!("2 [0] start_lib_call([{pids}],\"libc:getppid\"): 3 [0] print($proc)");
+    assert_eq!(session.request(&rule), "2 [0] start_lib_call(0)");
+    let refused = session.request("4 [0] enable(2)");
+    let why = format!("user {USER} may watch 256 calls");
+    assert!(refused.starts_with("4 [0] enable(") && refused.contains(&why), "{refused}");
+    for pid in pids.split(',').take(7) {
+        assert_eq!(changed_code(pid.parse().unwrap()), [], "nothing is set");
+    }
+    // Fewer are set, and all are seen.
+    let few = pids.split(',').take(3).collect::<Vec<_>>().join(",");
+    let rule = format!("5 [0] start_lib_call([{few}],\"libc:getppid\"): 6 [0] print($proc)");
+    assert_eq!(session.request(&rule), "5 [0] start_lib_call(0)");
+    assert_eq!(session.request("7 [0] enable(5)"), "7 [0] enable(0)");
 }

@@ -8,6 +8,7 @@
 pub mod gauge;
 pub mod opcode;
 pub mod record;
+pub mod record_share;
 pub mod trace;
 pub mod value_histogram;
 
@@ -88,6 +89,10 @@ pub const DEPARTURES: &str = "DEPARTURES";
 pub const BY_EXIT: u32 = 0;
 /// Index of removals by user space.
 pub const BY_USER_SPACE: u32 = 1;
+/// Array of [`record_share::RecordShare`]. Mapped by user space.
+pub const RECORD_SHARES: &str = "RECORD_SHARES";
+/// Table of shares by user id, for programs that belong to no user.
+pub const USER_SHARES: &str = "USER_SHARES";
 /// Array of one `u64`: bit mask of the sets that a child inherits from its parent.
 pub const INHERITED_SETS: &str = "INHERITED_SETS";
 /// Ring of [`record::ShortRecord`] and [`record::LongRecord`].
@@ -116,10 +121,12 @@ pub mod hook {
     pub const SWITCH: u32 = 6;
     /// A thread is made runnable.
     pub const WAKEUP: u32 = 7;
+    /// A thread ends whose process continues without its first thread.
+    pub const LEADERLESS_EXIT: u32 = 8;
     /// The first user event.
-    pub const FIRST_USER_EVENT: u32 = 8;
+    pub const FIRST_USER_EVENT: u32 = 9;
     /// Maximum number of user events.
-    pub const MAX_USER_EVENTS: u32 = 248;
+    pub const MAX_USER_EVENTS: u32 = 247;
     /// Number of rows.
     pub const ROWS: u32 = FIRST_USER_EVENT + MAX_USER_EVENTS;
 }
@@ -162,7 +169,7 @@ pub struct HookPrograms {
 pub struct RunCounts {
     /// Runs for a process of its set.
     pub runs: u64,
-    /// Records that found the ring full.
+    /// Records that found the ring full, or the share of its user used up.
     pub lost_records: u64,
     /// Timer stops without a start, and timers without memory.
     pub lost_times: u64,
@@ -199,6 +206,9 @@ pub struct RateWindow {
 pub struct SetMembership {
     /// Bit n - 1 for set n.
     pub sets: u64,
+    /// When the process started, on `CLOCK_BOOTTIME`: a later one with its pid is no member. 0
+    /// until its first event.
+    pub start_ns: u64,
 }
 
 /// Timer starts of one thread, process or the node: a ring of the last [`MAX_NESTED`].

@@ -1,7 +1,7 @@
 //! Records of rule programs: one for each run that reaches its `RECORD` instruction.
 //!
-//! Written by `bin/rule` into the ring, read by `loader/rule/ring.rs`. A record that finds
-//! the ring full is counted in the program's run counts.
+//! Written by `bin/rule` into the ring, read by `loader/rule/ring.rs`. A record that finds no
+//! room is counted in the program's run counts, and in its share.
 
 use super::MAX_REGS;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -14,20 +14,22 @@ pub const MAX_TEXTS: usize = 2;
 pub const FRAMES: usize = 32;
 
 /// `kind` of a record that the program requested.
-pub const KIND_RECORD: u32 = 1;
+pub const KIND_RECORD: u16 = 1;
 /// `kind` of a record that its program exceeded the rate limit and was disabled.
-pub const KIND_STORM: u32 = 2;
+pub const KIND_STORM: u16 = 2;
 /// As [`KIND_RECORD`]; the thread stops for its tracer before its next instruction.
-pub const KIND_THREAD_STOP: u32 = 3;
+pub const KIND_THREAD_STOP: u16 = 3;
 /// As [`KIND_RECORD`]; the whole process stops, as by `SIGSTOP`, before its next instruction.
-pub const KIND_PROCESS_STOP: u32 = 4;
+pub const KIND_PROCESS_STOP: u16 = 4;
 
 /// A record without texts and stack.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ShortRecord {
     /// Why it was sent, and what was stopped: one of the constants above.
-    pub kind: u32,
+    pub kind: u16,
+    /// Index of its [`RecordShare`](super::record_share::RecordShare).
+    pub share: u16,
     /// Id of the program.
     pub program: u32,
     /// Thread group id of the process of the event.

@@ -87,11 +87,11 @@ mod program {
             return 0; // A new thread, not a new process.
         }
         let (parent_id, child_id) = (parent.tgid(), child.tgid());
-        process_sets::inherit(parent_id, child_id);
         let start = parent.leader().start_boottime_ns();
+        process_sets::inherit((parent_id, start), (child_id, child.start_boottime_ns()));
         let ids = [u64::from(parent_id), u64::from(child_id), u64::from(child.tid()), start, 0, 0];
         let mut frame = Frame::new(context(arguments), child, ids);
-        frame.other = parent_id;
+        (frame.other, frame.other_start_ns) = (parent_id, start);
         frame.run_hook(hook::FORK);
         0
     }
@@ -107,15 +107,20 @@ mod program {
         0
     }
 
-    /// `(task, …)`: the pid and the exit code as encoded by wait(2), when its last thread ends.
+    /// `(task, …)`: the pid and the exit code as encoded by wait(2), when its last thread ends; pid
+    /// and thread, when the first thread or one after it ends.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_exit")]
     fn exit(arguments: &[u64; 1]) -> i32 {
         let Some(task) = Task::from_argument(arguments[0]) else { return 0 };
+        let pid = task.tgid();
         if !task.group_is_dead() {
+            if task.leader().is_exiting() {
+                let ids = [u64::from(pid), u64::from(task.tid()), 0, 0, 0, 0];
+                Frame::new(context(arguments), task, ids).run_hook(hook::LEADERLESS_EXIT);
+            }
             return 0;
         }
-        let pid = task.tgid();
         let values = [u64::from(pid), u64::from(task.exit_code()), 0, 0, 0, 0];
         Frame::new(context(arguments), task, values).run_hook(hook::EXIT);
         process_sets::remove(pid);
@@ -174,7 +179,8 @@ mod program {
         ];
         let mut frame = Frame::new(context(arguments), prev, values);
         frame.other = next.tgid();
-        frame.arguments[6] = next.leader().start_boottime_ns();
+        frame.other_start_ns = next.leader().start_boottime_ns();
+        frame.arguments[6] = frame.other_start_ns;
         frame.may_allocate = 0;
         frame.run_hook(hook::SWITCH);
         0

@@ -106,6 +106,9 @@ pub enum WorkerRequest {
     ForgetTool,
     /// Undo what a user worker that died left in this process.
     Recover(Identity, Vec<Patch>),
+    /// Resume this process if it is stopped, and thaw this cgroup; a user worker that died had
+    /// stopped it.
+    Resume(Identity, Option<PathBuf>),
     /// Read the files that a process has mapped; for readers.
     ReadFiles(Pid, FileQuery),
 }

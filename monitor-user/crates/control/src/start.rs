@@ -46,8 +46,10 @@ fn command(spec: &LaunchSpec) -> Result<Command, ControlError> {
     let _command = command.stdout(stream(output.as_deref(), write)?);
     let _command = command.stderr(stream(error.as_deref(), write)?);
     fd_limit::restore_in(&mut command);
-    spawn::unblock_signals(&mut command);
+    spawn::default_signals(&mut command);
     if spec.stopped {
+        // Its pid is not known before: no log of the service can resume it.
+        spawn::resume_with_parent(&mut command);
         spawn::trace_me(&mut command);
     }
     Ok(command)

@@ -26,6 +26,7 @@ pub mod request;
 pub mod sample;
 pub mod scope;
 pub mod status;
+pub mod user_budget;
 
 pub use credentials::{Credentials, ProcessFilter};
 pub use diagnosis::{DiagOrigin, DiagReason, Diagnosis};

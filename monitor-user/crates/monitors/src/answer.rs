@@ -92,6 +92,15 @@ fn by_name<S: serde::Serializer>(status: &Status, serializer: S) -> Result<S::Ok
 }
 
 impl Answer {
+    /// Its memory in bytes, nearly.
+    pub fn memory(&self) -> usize {
+        match self {
+            Self::Sample { event, .. } => event.memory(),
+            Self::List(monitors) => size_of_val(&**monitors) + size_of::<Self>(),
+            _ => size_of::<Self>(),
+        }
+    }
+
     /// The service and the node.
     pub fn hello(node: &Arc<str>, caller: &Caller) -> Self {
         Self::Hello(Hello {

@@ -14,8 +14,8 @@ use monitor_event::thread::Ticket;
 use monitor_model::{Instant, Ns, status::Refusal as Refused};
 use monitor_omis::Status;
 use monitor_platform::{PlatformEvent, monitors::MonitorCalls};
+use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Tag};
-use monitor_protocol::{Conn, reply};
 use monitor_sampling::file_watch::{FileStat, StatFailure};
 use monitor_sampling::{job_index::RankClaim, shared_read::SharedReader};
 use monitor_services::monitor::events;
@@ -76,7 +76,7 @@ impl EmbeddedMonitors {
     }
 
     fn output(&mut self, output: MonitorOutput) -> Option<MonitorInput> {
-        let (to, line) = match output {
+        match output {
             MonitorOutput::Read(looks) => return Some(MonitorInput::ReadingDone(self.read(looks))),
             MonitorOutput::StatFile(at) => {
                 return Some(MonitorInput::FileStat(at.key, (self.stat_file)(&at.path)));
@@ -84,18 +84,17 @@ impl EmbeddedMonitors {
             MonitorOutput::CheckClaims(claims) => {
                 return Some(MonitorInput::ClaimsSettled(self.settle_claims(claims)));
             }
-            MonitorOutput::Reply { to, tag, answer: Ok(answer) } => {
-                (to, reply::result_line(&tag, answer))
+            MonitorOutput::Reply { tag: Tag::Number(ticket), answer, .. } => {
+                let ticket = ticket.cast_unsigned();
+                self.events.push(events::completed(ticket, answer));
             }
-            MonitorOutput::Reply { to, tag, answer: Err(why) } => {
-                (to, reply::refusal_line(&tag, &why))
+            MonitorOutput::Event { to, event } => {
+                let session = self.sessions.get(&to)?;
+                self.events.extend(events::monitor_events(*session, &event));
             }
-            MonitorOutput::Event { to, event } => (to, event.to_line()),
-            // No OMIS service makes a call with this output.
-            MonitorOutput::Query { .. } => return None,
-        };
-        let session = self.sessions.get(&to)?;
-        self.events.extend(events::platform_events(*session, &line));
+            // The calls of a session have the number of a ticket, and are not about the service.
+            MonitorOutput::Reply { .. } | MonitorOutput::Query { .. } => {}
+        }
         None
     }
 
@@ -129,7 +128,7 @@ impl MonitorCalls for EmbeddedMonitors {
             self.reader = Some((self.open)().map_err(refused)?);
         }
         let from = self.conn(tool);
-        let tag = i64::try_from(ticket).ok().map(Tag::Number);
+        let tag = Some(Tag::Number(ticket.cast_signed()));
         self.input(MonitorInput::Called { from, tag, call });
         let is_it =
             |it: &PlatformEvent| matches!(it, PlatformEvent::ActionDone(of, _) if *of == ticket);

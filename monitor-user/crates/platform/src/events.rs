@@ -43,8 +43,9 @@ pub enum PlatformEvent {
     EventFailed(EventKind, Refusal),
     /// Files were read: what had to wait for that can be tried again.
     FilesRead,
-    /// This number of events was lost since the last report.
-    EventsLost(u64),
+    /// This number of events of a user was lost since the last report; no user: of those that only
+    /// root may observe.
+    EventsLost(Option<u32>, u64),
 }
 
 /// The processes whose events are watched.

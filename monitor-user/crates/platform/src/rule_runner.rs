@@ -27,6 +27,8 @@ pub struct CompiledRule {
     pub event: EventKind,
     /// Whose.
     pub targets: RuleTargets,
+    /// The user of its tool.
+    pub user: u32,
     /// Only in processes that its user may look into as they meet the event.
     pub viewer: Option<Credentials>,
     /// Only if this holds.

@@ -15,9 +15,28 @@ use tokio::sync::Notify;
 /// Most bytes that are written to the socket at once.
 const CHUNK: usize = 64 << 10;
 
+/// What an outbox holds: lines of a socket, or messages to a session inside the daemon.
+pub trait OutboxItem {
+    /// An event as an item.
+    fn from_event(event: Event) -> Self;
+
+    /// Its memory in bytes.
+    fn size(&self) -> usize;
+}
+
+impl OutboxItem for Bytes {
+    fn from_event(event: Event) -> Self {
+        event.to_line().into()
+    }
+
+    fn size(&self) -> usize {
+        self.len()
+    }
+}
+
 /// The send queue of a connection.
-pub struct Outbox {
-    queue: Mutex<Queue>,
+pub struct Outbox<T: OutboxItem = Bytes> {
+    queue: Mutex<Queue<T>>,
     filled: Notify,
     emptied: Notify,
     limit: usize,
@@ -25,9 +44,8 @@ pub struct Outbox {
     share: OnceLock<Arc<UserShare>>,
 }
 
-#[derive(Default)]
-struct Queue {
-    lines: VecDeque<Bytes>,
+struct Queue<T> {
+    items: VecDeque<T>,
     bytes: usize,
     dropped: HashMap<String, u64>,
     /// Samples dropped since the start.
@@ -39,7 +57,21 @@ struct Queue {
     closed: bool,
 }
 
-impl Outbox {
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self {
+            items: VecDeque::new(),
+            bytes: 0,
+            dropped: HashMap::new(),
+            dropped_total: 0,
+            pending_replies: 0,
+            input_ended: false,
+            closed: false,
+        }
+    }
+}
+
+impl<T: OutboxItem> Outbox<T> {
     /// An empty queue for `limit` bytes of samples.
     pub fn new(limit: usize) -> Self {
         let (filled, emptied) = (Notify::new(), Notify::new());
@@ -62,7 +94,7 @@ impl Outbox {
     }
 
     /// Whether there is no room for a further sample: of the connection, or of its user.
-    fn is_full(&self, queue: &Queue) -> bool {
+    fn is_full(&self, queue: &Queue<T>) -> bool {
         queue.bytes >= self.limit || self.share.get().is_some_and(|it| it.is_over())
     }
 
@@ -77,13 +109,13 @@ impl Outbox {
     }
 
     /// Queues a reply.
-    pub fn reply(&self, line: Vec<u8>) {
+    pub fn reply(&self, reply: impl Into<T>) {
         let mut queue = lock(&self.queue);
-        self.put(&mut queue, line);
+        self.put(&mut queue, reply.into());
         self.reply_sent(&mut queue);
     }
 
-    fn reply_sent(&self, queue: &mut Queue) {
+    fn reply_sent(&self, queue: &mut Queue<T>) {
         queue.pending_replies = queue.pending_replies.saturating_sub(1);
         if queue.input_ended && queue.pending_replies == 0 {
             queue.closed = true;
@@ -108,28 +140,16 @@ impl Outbox {
             return;
         }
         event.dropped += queue.dropped.remove(&event.id).unwrap_or(0);
-        self.put(&mut queue, event.to_line());
+        self.put(&mut queue, T::from_event(event));
     }
 
-    /// Queues a line that is not a reply, and returns whether there was room.
-    pub fn try_push(&self, line: Vec<u8>) -> bool {
-        let mut queue = lock(&self.queue);
-        let has_room = !self.is_full(&queue);
-        if has_room {
-            self.put(&mut queue, line);
-        } else {
-            queue.dropped_total += 1;
-        }
-        has_room
-    }
-
-    fn put(&self, queue: &mut Queue, line: Vec<u8>) {
+    fn put(&self, queue: &mut Queue<T>, item: T) {
         if !queue.closed {
-            queue.bytes += line.len();
+            queue.bytes += item.size();
             if let Some(share) = self.share.get() {
-                share.add(line.len());
+                share.add(item.size());
             }
-            queue.lines.push_back(line.into());
+            queue.items.push_back(item);
             self.filled.notify_one();
         }
     }
@@ -139,6 +159,40 @@ impl Outbox {
         lock(&self.queue).closed = true;
         self.filled.notify_one();
         self.emptied.notify_one();
+    }
+
+    /// Takes all items.
+    pub fn take_all(&self) -> VecDeque<T> {
+        let mut queue = lock(&self.queue);
+        let bytes = std::mem::take(&mut queue.bytes);
+        if let Some(share) = self.share.get() {
+            share.remove(bytes);
+        }
+        std::mem::take(&mut queue.items)
+    }
+
+    /// Bytes in the queue.
+    pub fn bytes(&self) -> usize {
+        lock(&self.queue).bytes
+    }
+
+    /// Samples dropped since the start.
+    pub fn dropped(&self) -> u64 {
+        lock(&self.queue).dropped_total
+    }
+}
+
+impl Outbox {
+    /// Queues a line that is not a reply, and returns whether there was room.
+    pub fn try_push(&self, line: Vec<u8>) -> bool {
+        let mut queue = lock(&self.queue);
+        let has_room = !self.is_full(&queue);
+        if has_room {
+            self.put(&mut queue, line.into());
+        } else {
+            queue.dropped_total += 1;
+        }
+        has_room
     }
 
     /// Waits for lines, and returns as many as are written at once; `None` when the queue is
@@ -174,19 +228,9 @@ impl Outbox {
             self.emptied.notified().await;
         }
     }
-
-    /// Bytes in the queue.
-    pub fn bytes(&self) -> usize {
-        lock(&self.queue).bytes
-    }
-
-    /// Samples dropped since the start.
-    pub fn dropped(&self) -> u64 {
-        lock(&self.queue).dropped_total
-    }
 }
 
-impl Drop for Outbox {
+impl<T: OutboxItem> Drop for Outbox<T> {
     fn drop(&mut self) {
         if let Some(share) = self.share.get() {
             share.remove(lock(&self.queue).bytes);
@@ -194,16 +238,16 @@ impl Drop for Outbox {
     }
 }
 
-impl Queue {
+impl Queue<Bytes> {
     fn take(&mut self) -> Option<Bytes> {
-        let first = self.lines.pop_front()?;
+        let first = self.items.pop_front()?;
         self.bytes -= first.len();
-        if self.lines.is_empty() || first.len() >= CHUNK {
+        if self.items.is_empty() || first.len() >= CHUNK {
             return Some(first);
         }
         let mut chunk = BytesMut::with_capacity(CHUNK);
         chunk.put(first);
-        while let Some(line) = self.lines.pop_front_if(|it| chunk.len() + it.len() <= CHUNK) {
+        while let Some(line) = self.items.pop_front_if(|it| chunk.len() + it.len() <= CHUNK) {
             self.bytes -= line.len();
             chunk.put(line);
         }
@@ -238,7 +282,7 @@ mod tests {
     #[test]
     fn dropped_samples_are_counted_in_the_next_event() {
         wait(async {
-            let outbox = Outbox::new(1);
+            let outbox = Outbox::<Bytes>::new(1);
             (0..5).for_each(|seq| outbox.event(event("a", seq)));
             outbox.event(event("b", 0));
             assert_eq!(sent(&outbox).await, [("a".into(), 0, 0)]);
@@ -252,7 +296,7 @@ mod tests {
     #[test]
     fn the_last_event_of_a_monitor_is_always_queued() {
         wait(async {
-            let outbox = Outbox::new(1);
+            let outbox = Outbox::<Bytes>::new(1);
             outbox.event(event("a", 0));
             outbox.event(event("a", 1));
             outbox.event(Event { ended: Some(EndReason::Count), ..event("a", 2) });
@@ -263,7 +307,7 @@ mod tests {
     #[test]
     fn pending_replies_are_sent_after_the_last_call() {
         wait(async {
-            let outbox = Outbox::new(1);
+            let outbox = Outbox::<Bytes>::new(1);
             outbox.reserve_reply();
             outbox.reserve_reply();
             outbox.finish_input();
@@ -277,7 +321,7 @@ mod tests {
     #[test]
     fn a_closed_queue_sends_what_it_has_and_ends() {
         wait(async {
-            let outbox = Outbox::new(1);
+            let outbox = Outbox::<Bytes>::new(1);
             outbox.reply(b"x\n".to_vec());
             outbox.close();
             outbox.reply(b"y\n".to_vec());

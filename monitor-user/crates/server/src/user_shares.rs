@@ -15,11 +15,11 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 
-/// Lines of one user that wait to be handled, together: others wait for these at most.
-const LINES: usize = 4;
+/// Lines of one user that wait to be handled: others wait for these at most.
+const LINES: usize = 1;
 
 /// Processor time that a user may save up for its lines.
-const SAVED: Ns = Ns(1_000_000_000);
+const SAVED: Ns = Ns(200_000_000);
 
 /// How often a line that waits looks whether its client has left.
 const LOOK: Duration = Duration::from_secs(1);

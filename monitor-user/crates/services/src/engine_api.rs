@@ -3,7 +3,8 @@
 //! The request engine implements it (`requests/session_api.rs`); services name objects by number.
 
 use super::{counter::InstrumentRegistry, diag::DiagCounters};
-use monitor_event::{CallResult, ExecutionPlace, Refusal, SessionId, Ticket};
+use monitor_event::{CallResult, ExecutionPlace, Refusal, SessionId, Ticket, Tool};
+use monitor_model::Ns;
 use monitor_omis::{RequestId, Value};
 
 /// An external service.
@@ -19,8 +20,9 @@ pub struct ExternalService {
 
 /// The stored requests and the user events of one session on one node.
 pub trait EngineApi {
-    /// Enables a stored request: it runs when its event occurs.
-    fn enable(&mut self, id: RequestId) -> Result<(), Refusal>;
+    /// Enables a stored request for a tool that has attached this number of processes: it runs when
+    /// its event occurs.
+    fn enable(&mut self, id: RequestId, by: (&Tool, usize), now: Ns) -> Result<(), Refusal>;
     /// Disables a stored request; actions that run already are finished.
     fn disable(&mut self, id: RequestId) -> Result<(), Refusal>;
     /// Deletes a stored request.

@@ -128,7 +128,9 @@ pub const SERVICES: &[ServiceSpec] = &[
 ];
 
 fn enable(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
-    with_request(ctx, args, |api, id| api.enable(id))
+    let (tool, now) = (ctx.session.tool, ctx.now);
+    let n_attached = ctx.session.scope.members().count();
+    with_request(ctx, args, |api, id| api.enable(id, (&tool, n_attached), now))
 }
 
 fn disable(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {

@@ -76,7 +76,7 @@ fn attach(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal>
         let it = seen.iter().find(|it| name.integer() == Some(it.id.pid.0));
         match it.filter(|it| ctx.session.tool.visibility.shows(it)) {
             Some(it) => {
-                ctx.session.attach(it.id);
+                ctx.session.attach_by_pid(it.id);
                 ctx.session.note_visibility(it);
                 n_served += 1;
             }

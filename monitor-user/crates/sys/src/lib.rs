@@ -20,6 +20,7 @@ pub mod pidfd;
 pub mod priority;
 pub mod ptrace;
 pub mod readable;
+pub mod service_settings;
 pub mod spawn;
 pub mod timer;
 pub mod trim_text;

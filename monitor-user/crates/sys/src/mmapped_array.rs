@@ -15,6 +15,8 @@ pub struct MmappedArray {
 
 // SAFETY: it holds an address of words that are only accessed atomically.
 unsafe impl Send for MmappedArray {}
+// SAFETY: as above.
+unsafe impl Sync for MmappedArray {}
 
 impl MmappedArray {
     /// Maps the first `n` words of an array.

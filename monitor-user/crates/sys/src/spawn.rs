@@ -6,18 +6,34 @@ use super::ptrace;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::{io, os::unix::process::CommandExt as _, process::Command};
 
-/// Starts the program with no signal blocked, whatever the calling thread blocks.
-pub fn unblock_signals(command: &mut Command) {
+/// Starts the program with no signal blocked and none ignored, whatever this process does.
+pub fn default_signals(command: &mut Command) {
+    let set = || {
+        for number in 1..=libc::SIGRTMAX() {
+            // SAFETY: no handler is set. SIGKILL, SIGSTOP and those of libc are refused.
+            let _refused = unsafe { libc::signal(number, libc::SIG_DFL) };
+        }
+        Ok(nix::sys::signal::SigSet::empty().thread_set_mask()?)
+    };
     // SAFETY: between fork and exec the closure makes system calls only and uses no lock and no
     // heap.
-    let _command =
-        unsafe { command.pre_exec(|| Ok(nix::sys::signal::SigSet::empty().thread_set_mask()?)) };
+    let _command = unsafe { command.pre_exec(set) };
 }
 
 /// Makes the starting thread the tracer, so that the program stops before its first instruction.
 pub fn trace_me(command: &mut Command) {
     // SAFETY: as above, one system call.
     let _command = unsafe { command.pre_exec(ptrace::trace_me) };
+}
+
+/// Resumes the program when the starting thread ends, if it is stopped then (`PR_SET_PDEATHSIG`).
+pub fn resume_with_parent(command: &mut Command) {
+    let set = || {
+        let signal = Some(rustix::process::Signal::CONT);
+        Ok(rustix::process::set_parent_process_death_signal(signal)?)
+    };
+    // SAFETY: as above, one system call.
+    let _command = unsafe { command.pre_exec(set) };
 }
 
 /// Passes a descriptor to the program as descriptor 3. The parent's descriptor 3 is not affected.

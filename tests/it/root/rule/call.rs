@@ -160,3 +160,38 @@ fn root_detached_probes_leave_the_code_as_it_was() {
     deadline::until(|| (code() == untouched && programs().is_disjoint(&ours)).then_some(()));
     let _ = fixture.target.run("it = l.labs(-3)");
 }
+
+/// The kernel removes probes later than the rules that they ran.
+#[test]
+fn root_probes_of_a_removed_program_run_no_other() {
+    if !granted("root_probes_of_a_removed_program_run_no_other") {
+        return;
+    }
+    let mut fixture = RuleFixture::new();
+    let functions = ["labs", "getppid"].map(|name| HookPoint::Entry(fixture.function(name)));
+    for _ in 0..4 {
+        let removed = fixture.list(functions[0].clone(), &[RECORD]);
+        fixture.rules.remove(removed);
+        let other = fixture.list(functions[1].clone(), &[RECORD]);
+        let _ = fixture.target.run("it = sum(l.labs(n) for n in range(23))");
+        let _ = fixture.target.run("it = l.getppid()");
+        assert_eq!(fixture.runs(other), 1);
+        fixture.rules.remove(other);
+    }
+}
+
+#[test]
+fn root_a_process_that_leaves_a_set_and_joins_it_again_has_each_probe_once() {
+    if !granted("root_a_process_that_leaves_a_set_and_joins_it_again_has_each_probe_once") {
+        return;
+    }
+    let mut fixture = RuleFixture::new();
+    let labs = fixture.function("labs");
+    let id = fixture.list(HookPoint::Entry(labs), &[RECORD]);
+    for round in 1..=4 {
+        fixture.rules.exclude(fixture.set, fixture.target.pid());
+        fixture.rules.include(fixture.set, fixture.target.pid()).unwrap();
+        let _ = fixture.target.run("it = sum(l.labs(n) for n in range(23))");
+        assert_eq!(fixture.runs(id), 23 * round);
+    }
+}

@@ -8,6 +8,7 @@ mod event;
 mod limit;
 mod request;
 mod set;
+mod share;
 mod timer;
 
 use super::actor::Actor;

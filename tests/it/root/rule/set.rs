@@ -4,6 +4,7 @@ use super::{LIBRARY, RuleFixture};
 use crate::deadline;
 use crate::root::actor::Actor;
 use crate::root::privilege::granted;
+use aya::maps::{HashMap as MembershipTable, Map, MapData};
 use monitor_backend::rule::insn::{CellKind, Insn};
 use monitor_backend::rule::{Children, HookPoint, RuleProgram, RuleResource, Rules as _};
 use monitor_model::Pid;
@@ -117,4 +118,38 @@ fn root_a_process_with_the_pid_of_an_ended_member_is_not_in_the_set() {
         (unrelated.run(&in_child_with(pid)) == pid).then_some(before + 1)
     });
     assert_eq!(fixture.runs(id), n_children);
+}
+
+/// Writes the row of an earlier process with this pid, whose end the kernel has not seen, in the
+/// sets of `member`.
+fn insert_ended_member(member: Pid, pid: Pid) {
+    let maps = aya::maps::loaded_maps().flatten();
+    let tables = maps.filter(|map| map.name_as_str() == Some("MEMBERS")).filter_map(|map| {
+        let data = Map::HashMap(MapData::from_id(map.id()).ok()?);
+        MembershipTable::<_, u32, [u64; 2]>::try_from(data).ok()
+    });
+    let with_row = |table: MembershipTable<_, u32, [u64; 2]>| {
+        let sets = table.get(&member.0, 0).ok()?[0];
+        Some((table, sets))
+    };
+    let (mut table, sets) = tables.filter_map(with_row).next().unwrap();
+    table.insert(pid.0, [sets, 1], 0).unwrap();
+}
+
+#[test]
+fn root_a_member_whose_end_was_missed_leaves_no_membership_to_its_pid() {
+    if !granted("root_a_member_whose_end_was_missed_leaves_no_membership_to_its_pid") {
+        return;
+    }
+    let mut fixture = RuleFixture::new();
+    let id = fixture.list(HookPoint::Exit, &[super::RECORD]);
+    let mut unrelated = Actor::new();
+    let _ = unrelated.run(LIBRARY);
+    let before = fixture.runs(id);
+    insert_ended_member(fixture.target.pid(), unrelated.pid());
+    // Its children do not join the sets either.
+    let _ = unrelated.run(&in_child_with(0));
+    unrelated.leave();
+    let _ = fixture.target.run(&in_child_with(0));
+    assert_eq!(fixture.runs(id), before + 1, "only the child of the member");
 }

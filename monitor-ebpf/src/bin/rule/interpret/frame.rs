@@ -35,6 +35,8 @@ pub struct Frame {
     /// Whether the thread is the current one and next executes an instruction in user mode.
     pub may_stop: u32,
     pad: u32,
+    /// When that second process started; 0 if there is none.
+    pub other_start_ns: u64,
     /// Address of the probed instruction, or 0.
     pub ip: u64,
     /// Stack pointer, or 0.
@@ -126,6 +128,7 @@ impl Frame {
             may_allocate: 1,
             may_stop: zero as u32,
             pad: zero as u32,
+            other_start_ns: zero,
             ip: ip | zero,
             sp: sp | zero,
             at_ns: zero,

@@ -12,6 +12,7 @@ mod gauge;
 mod memory;
 pub mod process_sets;
 mod record;
+mod record_share;
 pub mod register;
 mod select;
 mod stop;
@@ -118,7 +119,7 @@ impl Frame {
             opcode::SIGNAL => self.signal(insn),
             opcode::IF_MEMBER => {
                 let process = self.reg(insn.src);
-                let is_member = process_sets::is_in(process as u32, insn.index);
+                let is_member = self.is_in(process as u32, insn.index);
                 self.set_reg(insn.dst, if is_member { process } else { u64::MAX });
             }
             _ => return Flow::End,

@@ -1,13 +1,12 @@
 //! Process sets: they restrict a rule on a library to some of the processes that use it.
 //!
 //! User space adds processes; a child joins the inherited sets of its parent; a process that ends
-//! is removed.
+//! is removed. Should that be missed, a later process with its pid is no member: it started later.
 //!
 //! A membership found in the table is cached, so that the next call of the same process reads one
 //! word instead. Any removal from a set invalidates earlier cache entries.
 
-use super::register::is_x86;
-use aya_ebpf::bindings::BPF_NOEXIST;
+use super::{frame::Frame, register::is_x86};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap};
 use monitor_ebpf::abi::rule::{BY_EXIT, BY_USER_SPACE, MAX_SETS, SetMembership};
@@ -23,8 +22,9 @@ static DEPARTURES: Array<u64> = Array::with_max_entries(2, 0);
 
 /// Entries of the cache; a process and set maps to one, which others may share.
 const CACHE_ENTRIES: u32 = 1024;
+/// Each with the start of the process.
 #[map]
-static MEMBER_CACHE: Array<u64> = Array::with_max_entries(CACHE_ENTRIES, 0);
+static MEMBER_CACHE: Array<[u64; 2]> = Array::with_max_entries(CACHE_ENTRIES, 0);
 
 /// Bits of a process id: `PID_MAX_LIMIT` of include/linux/threads.h.
 const PID_BITS: u32 = 22;
@@ -32,28 +32,51 @@ const PID_BITS: u32 = 22;
 const SET_BITS: u32 = 7;
 const _: () = assert!(MAX_SETS < 1 << SET_BITS);
 
-/// Whether a process is in a set; every process is in set 0.
-#[inline(always)]
-pub fn is_in(process: u32, set: u32) -> bool {
-    if set == 0 {
-        return true;
+impl Frame {
+    /// Whether a process is in a set; every process is in set 0. Of one that is neither of the
+    /// event's processes, the pid alone is known.
+    #[inline(always)]
+    pub fn is_in(&self, process: u32, set: u32) -> bool {
+        if set == 0 {
+            return true;
+        }
+        let start_ns = match process {
+            own if own == self.pid => self.task.leader().start_boottime_ns(),
+            other if other == self.other => self.other_start_ns,
+            _ => 0,
+        };
+        is_in((process, start_ns), set)
     }
+}
+
+#[inline(always)]
+fn is_in((process, start_ns): (u32, u64), set: u32) -> bool {
     // On other architectures later loads may return older values.
     if !is_x86() || process >> PID_BITS != 0 {
-        return is_member(process, set);
+        return is_member((process, start_ns), set);
     }
     let Some(slot) = MEMBER_CACHE.get_ptr_mut((process ^ set) % CACHE_ENTRIES) else {
         return false;
     };
     let Some(entry) = cache_entry(process, set) else { return false };
-    // SAFETY: elements of an array live as long as the map; an entry is one word.
-    if unsafe { core::ptr::read_volatile(slot) } == entry {
+    // SAFETY: elements of an array live as long as the map. Words of two entries may be read
+    // together; then no start is that of the process, because each was written with its pid.
+    let cached = unsafe {
+        [
+            core::ptr::read_volatile(&raw const (*slot)[0]),
+            core::ptr::read_volatile(&raw const (*slot)[1]),
+        ]
+    };
+    if cached == [entry, start_ns] {
         return true;
     }
-    let is_member = is_member(process, set);
+    let is_member = is_member((process, start_ns), set);
     if is_member {
         // SAFETY: as above.
-        unsafe { core::ptr::write_volatile(slot, entry) };
+        unsafe {
+            core::ptr::write_volatile(&raw mut (*slot)[1], start_ns);
+            core::ptr::write_volatile(&raw mut (*slot)[0], entry);
+        }
     }
     is_member
 }
@@ -70,24 +93,37 @@ fn cache_entry(process: u32, set: u32) -> Option<u64> {
 }
 
 #[inline(always)]
-fn is_member(process: u32, set: u32) -> bool {
-    let Some(member) = MEMBERS.get_ptr(&process) else { return false };
-    // SAFETY: a row is one integer; one that is being removed may be read once more.
-    let sets = unsafe { (*member).sets };
-    set <= MAX_SETS && sets >> ((set - 1) & 63) & 1 == 1
+fn is_member(process: (u32, u64), set: u32) -> bool {
+    set <= MAX_SETS && sets_of(process) >> ((set - 1) & 63) & 1 == 1
 }
 
-/// Adds a new child to the inherited sets of its parent, before it first runs.
+/// The sets of a process; none, if the row is that of an earlier process with its pid.
 #[inline(always)]
-pub fn inherit(parent: u32, child: u32) {
-    let Some(member) = MEMBERS.get_ptr(&parent) else { return };
+fn sets_of((process, start_ns): (u32, u64)) -> u64 {
+    let Some(member) = MEMBERS.get_ptr_mut(&process) else { return 0 };
+    // SAFETY: a row has whole words; one that is being removed may be read once more.
+    let SetMembership { sets, start_ns: known_ns } = unsafe { *member };
+    if known_ns == 0 {
+        // SAFETY: as above; all events of the process write the same.
+        unsafe { core::ptr::write_volatile(&raw mut (*member).start_ns, start_ns) };
+        return sets;
+    }
+    if start_ns == 0 || start_ns == known_ns { sets } else { 0 }
+}
+
+/// Adds a new child to the inherited sets of its parent, before it first runs. Each is a pid and
+/// when the process started.
+#[inline(always)]
+pub fn inherit(parent: (u32, u64), (child, start_ns): (u32, u64)) {
     let Some(inherited) = INHERITED_SETS.get_ptr(0) else { return };
-    // SAFETY: a row is one integer.
-    let own = unsafe { (*member).sets };
-    // SAFETY: so is this.
-    let sets = own & unsafe { *inherited };
-    if sets != 0 && MEMBERS.insert(&child, &SetMembership { sets }, u64::from(BPF_NOEXIST)).is_err()
-    {
+    // SAFETY: an element is one integer.
+    let inherited = sets_of(parent) & unsafe { *inherited };
+    if inherited == 0 {
+        return;
+    }
+    // User space may have added the child already.
+    let sets = inherited | sets_of((child, start_ns));
+    if MEMBERS.insert(&child, &SetMembership { sets, start_ns }, 0).is_err() {
         loss::table_full();
     }
 }

@@ -1,23 +1,21 @@
 //! Sends records of rule programs to user space.
 //!
 //! A record is short, or long if texts or a stack are requested. The reader is woken immediately if
-//! the program requests it, otherwise when a quarter of the ring is used.
+//! the program requests it, otherwise when a quarter of the ring is used. A record that its user
+//! has no room for is lost.
 
 use super::clock;
 use super::frame::{Frame, copy};
+use super::record_share::{self, RULE_RECORDS};
 use aya_ebpf::bindings::{BPF_F_USER_STACK, BPF_RB_FORCE_WAKEUP};
 use aya_ebpf::helpers::generated::{bpf_get_stack, bpf_probe_read_user_str};
-use aya_ebpf::macros::map;
-use aya_ebpf::maps::RingBuf;
+use aya_ebpf::maps::ring_buf::RingBufEntry;
 use monitor_ebpf::abi::rule::opcode::{EncodedInsn, record_flags};
 use monitor_ebpf::abi::rule::record::{
     FRAMES, KIND_RECORD, KIND_STORM, LongRecord, MAX_TEXTS, ShortRecord, TEXT_BYTES,
 };
+use monitor_ebpf::abi::rule::record_share::{OF_PROCESS, ring_bytes};
 use monitor_ebpf::kernel::ring;
-
-/// The loader sets the size.
-#[map]
-static RULE_RECORDS: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
 
 const UNREADABLE: u32 = u32::MAX;
 
@@ -25,22 +23,19 @@ impl Frame {
     /// Sends a record of this run.
     #[inline(always)]
     pub fn record(&mut self, insn: &EncodedInsn) {
+        let share = self.share(insn.dst);
         if insn.src == 0 && insn.mode & record_flags::STACK == 0 {
-            let Some(mut slot) = RULE_RECORDS.reserve::<ShortRecord>(0) else {
-                return self.lost_record();
-            };
+            let Some(mut slot) = self.reserve::<ShortRecord>(share) else { return };
             // SAFETY: `fill` writes every member.
             let record = unsafe { &mut *slot.as_mut_ptr() };
-            self.fill(record, KIND_RECORD);
+            self.fill(record, KIND_RECORD, share);
             record.kind = self.stop_kind(insn);
             return slot.submit(wake_flags(insn.mode));
         }
-        let Some(mut slot) = RULE_RECORDS.reserve::<LongRecord>(0) else {
-            return self.lost_record();
-        };
+        let Some(mut slot) = self.reserve::<LongRecord>(share) else { return };
         // SAFETY: every member is written below.
         let long = unsafe { &mut *slot.as_mut_ptr() };
-        self.fill(&mut long.head, KIND_RECORD);
+        self.fill(&mut long.head, KIND_RECORD, share);
         self.read_texts(long, insn.src);
         self.read_stack(long, insn.mode);
         long.head.kind = self.stop_kind(insn);
@@ -49,18 +44,38 @@ impl Frame {
 
     /// Stops the thread if requested; only after the record has its slot in the ring.
     #[inline(always)]
-    fn stop_kind(&self, insn: &EncodedInsn) -> u32 {
+    fn stop_kind(&self, insn: &EncodedInsn) -> u16 {
         if insn.mode & record_flags::STOP_THREAD != 0 { self.stop(insn) } else { KIND_RECORD }
     }
 
     #[inline(always)]
-    fn lost_record(&self) {
+    fn reserve<T>(&self, share: u32) -> Option<RingBufEntry<T>> {
+        if record_share::has_room(share, ring_bytes::<T>()) {
+            return self.reserve_over_share(share);
+        }
+        self.lost_record(share);
+        None
+    }
+
+    #[inline(always)]
+    fn reserve_over_share<T>(&self, share: u32) -> Option<RingBufEntry<T>> {
+        let slot = RULE_RECORDS.reserve::<T>(0);
+        match slot {
+            Some(_) => record_share::add(share, ring_bytes::<T>()),
+            None => self.lost_record(share),
+        }
+        slot
+    }
+
+    #[inline(always)]
+    fn lost_record(&self, share: u32) {
+        record_share::lose(share);
         self.count(|counts| &mut counts.lost_records);
     }
 
     #[inline(always)]
-    fn fill(&mut self, record: &mut ShortRecord, kind: u32) {
-        record.kind = kind;
+    fn fill(&mut self, record: &mut ShortRecord, kind: u16, share: u32) {
+        (record.kind, record.share) = (kind, share as u16);
         record.program = self.run.number;
         (record.pid, record.tid) = (self.pid, self.tid);
         record.cpu = clock::processor();
@@ -106,12 +121,14 @@ impl Frame {
     }
 }
 
-/// Reports that the current program was disabled. The run counts report it too if the ring is full.
+/// Reports that the current program was disabled, also if its share is used up. The run counts
+/// report it too if the ring is full.
 #[inline(always)]
 pub fn storm(frame: &mut Frame) {
-    let Some(mut slot) = RULE_RECORDS.reserve::<ShortRecord>(0) else { return frame.lost_record() };
+    let share = frame.share(OF_PROCESS);
+    let Some(mut slot) = frame.reserve_over_share::<ShortRecord>(share) else { return };
     // SAFETY: `fill` writes every member.
-    frame.fill(unsafe { &mut *slot.as_mut_ptr() }, KIND_STORM);
+    frame.fill(unsafe { &mut *slot.as_mut_ptr() }, KIND_STORM, share);
     slot.submit(u64::from(BPF_RB_FORCE_WAKEUP));
 }
 

@@ -3,7 +3,7 @@
 //! A program runs if it is enabled, the process is in its set, and it is within its rate limit.
 
 use super::frame::{Frame, Raised, copy, unknown_zero};
-use super::{process_sets, record};
+use super::record;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, PerCpuArray};
 use monitor_ebpf::abi::rule::opcode::EncodedInsn;
@@ -45,8 +45,8 @@ impl Frame {
         if unsafe { *enabled } == 0 {
             return false;
         }
-        let is_member = process_sets::is_in(self.pid, set)
-            || (self.other != self.pid && process_sets::is_in(self.other, set));
+        let is_member =
+            self.is_in(self.pid, set) || (self.other != self.pid && self.is_in(self.other, set));
         if !is_member || *n_insns == 0 || !self.may_be_read_by(*credentials) {
             return false;
         }

@@ -5,7 +5,7 @@
 //! thread itself, so they are delivered before its next instruction in user mode.
 
 use super::frame::Frame;
-use super::{process_sets, register};
+use super::register;
 use aya_ebpf::helpers::generated::bpf_send_signal_thread;
 use monitor_ebpf::abi::rule::opcode::EncodedInsn;
 use monitor_ebpf::abi::rule::record::{KIND_PROCESS_STOP, KIND_RECORD, KIND_THREAD_STOP};
@@ -18,16 +18,16 @@ const STOP: u32 = 19;
 impl Frame {
     /// Stops the current thread or process; returns the kind of the record.
     #[inline(always)]
-    pub fn stop(&self, insn: &EncodedInsn) -> u32 {
+    pub fn stop(&self, insn: &EncodedInsn) -> u16 {
         if self.may_stop == 0 {
             return KIND_RECORD;
         }
         // Its user worker may just have died: then the thread is not traced.
-        let is_traced = process_sets::is_in(self.pid, insn.index) && register::is_traced(self.task);
+        let is_traced = self.is_in(self.pid, insn.index) && register::is_traced(self.task);
         let (signal, kind) = if is_traced {
             let is_blocked = register::blocks(self.task, URGENT);
             (if is_blocked { STOP } else { URGENT }, KIND_THREAD_STOP)
-        } else if process_sets::is_in(self.pid, insn.imm as u32) {
+        } else if self.is_in(self.pid, insn.imm as u32) {
             (STOP, KIND_PROCESS_STOP)
         } else {
             return KIND_RECORD;

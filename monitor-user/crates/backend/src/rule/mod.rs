@@ -18,7 +18,7 @@ use insn::{
 };
 use monitor_model::{credentials::Credentials, histogram::Histogram, id::Pid};
 use rule_record::{RuleRecord, RunCounts};
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// A probe site: an offset in a file. Whether it can be probed safely is checked elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,6 +46,8 @@ pub enum HookPoint {
     Exec,
     /// The last thread of a process ends: pid, code of wait(2).
     Exit,
+    /// A thread ends whose process continues without its first thread: pid, thread.
+    LeaderlessExit,
     /// A signal was generated: target, number, sender, `TRACE_SIGNAL_*`.
     SignalGenerate,
     /// A signal was delivered: pid, number.
@@ -75,6 +77,8 @@ pub struct RuleProgram {
     pub switch: Option<ProgramId>,
     /// Runs only in processes that these credentials may read; in all of the set, if absent.
     pub credentials: Option<Credentials>,
+    /// The user in whose share of the ring its records are; that of the process, if absent.
+    pub user: Option<u32>,
     /// Instructions, in order; at most [`insn::MAX_INSNS`].
     pub insns: Vec<Insn>,
 }
@@ -82,7 +86,8 @@ pub struct RuleProgram {
 impl RuleProgram {
     /// A program without a rate limit, with a switch of its own.
     pub const fn new(hook: HookPoint, set: Option<ProcessSetId>, insns: Vec<Insn>) -> Self {
-        Self { hook, set, process: None, limit: None, switch: None, credentials: None, insns }
+        let (process, limit, switch) = (None, None, None);
+        Self { hook, set, process, limit, switch, credentials: None, user: None, insns }
     }
 }
 
@@ -198,6 +203,9 @@ pub trait Rules: Send {
     fn trace_records(&self, id: TraceId, after: u64) -> TraceRecords;
     /// Counts of a program's runs.
     fn run_counts(&self, id: ProgramId) -> RunCounts;
+    /// Records that were lost, by the user in whose share of the ring they were; none: of users
+    /// without a share, and of processes that only root may read.
+    fn lost_records(&self) -> BTreeMap<Option<u32>, u64>;
     /// Takes the reader of records; there is one.
     fn take_reader(&mut self) -> Option<Box<dyn RecordReader>>;
 }

@@ -23,7 +23,7 @@ pub fn command() -> Command {
     let mut command = Command::new(PROGRAM);
     let _command = command.stdin(Stdio::null());
     fd_limit::restore_in(&mut command);
-    spawn::unblock_signals(&mut command);
+    spawn::default_signals(&mut command);
     command
 }
 

@@ -106,6 +106,7 @@ impl Executor {
             WorkerRequest::ReadFiles(pid, query) => {
                 Ok(WorkerReply::Files(file_query::answer(*pid, query)))
             }
+            WorkerRequest::Resume(id, cgroup) => done(stop::resume_left(*id, cgroup.as_deref())),
             WorkerRequest::SetProbes(probes) => {
                 self.probes.clone_from(probes);
                 Ok(WorkerReply::Done)

@@ -20,13 +20,14 @@ impl Freezer {
         (is_thawed && freezer.holds_only(process)).then_some(freezer)
     }
 
-    /// The freezer of a process's cgroup, if a user worker has reported this folder.
-    /// The path comes from the kernel, so a reported path is never written.
-    pub fn reported(process: &ProcessRef, folder: &Path) -> Option<Self> {
-        let own = group_folder(process)?;
-        // The pid may have been reused before its cgroup was read.
-        let _same = ProcessRef::open(process.id).ok()?;
-        (own == folder).then_some(Self(own))
+    /// Thaws a cgroup if it is frozen, also if no process is in it any more.
+    pub fn thaw_frozen(folder: &Path) {
+        let freezer = Self(folder.to_owned());
+        let events = freezer.read("cgroup.events").unwrap_or_default();
+        let is_frozen = events.lines().any(|line| line == "frozen 1");
+        if is_frozen || freezer.read("cgroup.freeze").is_some_and(|it| it.trim() == "1") {
+            let _thawed = freezer.set("0");
+        }
     }
 
     /// The directory of the cgroup.

@@ -18,6 +18,7 @@ use monitor_event::thread::Target;
 use monitor_model::Identity;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 const STOP: u32 = Signal::STOP.as_raw().cast_unsigned();
@@ -320,6 +321,12 @@ impl StoppedProcess {
     }
 }
 
+/// Resumes what a user worker that died had stopped, and thaws its cgroup.
+pub fn resume_left(id: Identity, cgroup: Option<&Path>) -> Result<(), ControlError> {
+    cgroup.into_iter().for_each(Freezer::thaw_frozen);
+    ProcessRef::open(id).map(|process| process.resume())
+}
+
 fn stopped_by(tool: ToolId) -> BTreeMap<(ToolId, StopReason), Option<Instant>> {
     BTreeMap::from([((tool, StopReason::Requested), None)])
 }
@@ -331,7 +338,7 @@ fn is_still(process: &ProcessRef) -> bool {
 
 /// Whether a signal has stopped all threads. A thread in a ptrace stop does not count: it continues
 /// when its event is over.
-fn was_stopped(process: &ProcessRef) -> bool {
+pub fn was_stopped(process: &ProcessRef) -> bool {
     all_in_state(process, &['T', 'Z', 'X'])
 }
 

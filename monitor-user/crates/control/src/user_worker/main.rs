@@ -8,7 +8,7 @@ use super::frame::{CHUNK, Inbox, frame};
 use super::{User, WorkerRole};
 use crate::{ControlError, Executor, NumberedRequest, messages::WorkerMessage};
 use monitor_model::Pid;
-use monitor_sys::pidfd::PidFd;
+use monitor_sys::{pidfd::PidFd, service_settings};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -30,6 +30,7 @@ const EXIT_SIGNALS: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGH
 
 /// Serves requests until the socket closes, then undoes everything.
 pub fn run(socket: UnixStream, user: Option<&User>, role: WorkerRole) -> io::Result<()> {
+    service_settings::give_up()?;
     if role == WorkerRole::Reader {
         let most = Some(MAX_READER_MEMORY);
         setrlimit(Resource::As, Rlimit { current: most, maximum: most })?;
@@ -51,6 +52,8 @@ pub fn run(socket: UnixStream, user: Option<&User>, role: WorkerRole) -> io::Res
     };
     let ended = main_loop.run_loop();
     main_loop.executor.undo();
+    // The mark of the undo file: nothing is left to undo. Not a file, there is none.
+    let _no_mark = rustix::fs::ftruncate(io::stdout(), 0);
     match ended {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),

@@ -11,13 +11,17 @@ mod frame;
 pub mod main;
 mod pool;
 mod proxy;
+mod undo_file;
 mod undo_log;
+mod user;
 
 use super::{
     ControlError, Executor, NumberedRequest, ToolId, WorkerEvent, WorkerReply, WorkerRequest,
 };
-pub use pool::{SELF_EXE, WorkerPool};
-pub use proxy::{User, WorkerProxy, WorkerRole};
+pub use pool::{SELF_EXE, WorkerPool, undo_left};
+pub use proxy::{WorkerProxy, WorkerRole};
+pub use undo_file::UndoFolder;
+pub use user::User;
 
 /// Carries out requests on processes.
 pub trait UserWorker {

@@ -4,10 +4,10 @@
 //! worker has sent something.
 
 use super::proxy::{WorkerRole, end_all};
-use super::{User, WorkerProxy};
+use super::{UndoFolder, User, WorkerProxy};
 use rustix::event::epoll;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::{collections::BTreeMap, io, path::PathBuf, time::Instant};
+use std::{collections::BTreeMap, io, path::Path, path::PathBuf, sync::Arc, time::Instant};
 
 /// This program, even if its file was replaced since it started.
 pub const SELF_EXE: &str = "/proc/self/exe";
@@ -17,6 +17,8 @@ pub struct WorkerPool {
     /// The executable that runs as user worker.
     program: PathBuf,
     role: WorkerRole,
+    /// Where undo logs are written, if they are.
+    undo_folder: Option<PathBuf>,
     workers: BTreeMap<u32, WorkerProxy>,
     /// What is registered with epoll for each uid.
     watched: BTreeMap<u32, Watched>,
@@ -32,10 +34,20 @@ struct Watched {
 }
 
 impl WorkerPool {
-    /// A pool that starts workers for a purpose from this executable.
-    pub fn with_program(program: PathBuf, role: WorkerRole) -> Self {
+    /// A pool that starts workers from this executable. With a folder, what is to be undone is
+    /// written there before it is done.
+    pub fn new(program: PathBuf, undo_folder: Option<PathBuf>) -> Self {
+        Self::with_role(program, WorkerRole::Actor, undo_folder)
+    }
+
+    /// A pool of workers that read files.
+    pub fn readers(program: PathBuf) -> Self {
+        Self::with_role(program, WorkerRole::Reader, None)
+    }
+
+    fn with_role(program: PathBuf, role: WorkerRole, undo_folder: Option<PathBuf>) -> Self {
         let (workers, watched) = (BTreeMap::new(), BTreeMap::new());
-        Self { program, role, workers, watched, epoll_fd: None }
+        Self { program, role, undo_folder, workers, watched, epoll_fd: None }
     }
 
     /// Starts the worker of a user, unless it runs already. A worker that cannot change to its user
@@ -49,7 +61,11 @@ impl WorkerPool {
         let groups = || monitor_sys::users::groups(uid, gid);
         let own = monitor_sys::fsuid::effective_uid();
         let user = (uid != own).then(|| User { uid, gid, groups: groups() });
-        let worker = WorkerProxy::with_role(&self.program, user, self.role)?;
+        let folder = self.undo_folder.as_deref().map(UndoFolder::create).transpose()?;
+        let worker = match self.role {
+            WorkerRole::Actor => WorkerProxy::start(&self.program, user, folder.map(Arc::new))?,
+            WorkerRole::Reader => WorkerProxy::start_reader(&self.program, user)?,
+        };
         let _none = self.workers.insert(uid, worker);
         self.watch(uid);
         Ok(())
@@ -108,4 +124,30 @@ impl Drop for WorkerPool {
     fn drop(&mut self) {
         end_all(&mut Vec::from_iter(self.workers.values_mut()));
     }
+}
+
+/// Undoes what a former service and its user workers have left when they were killed at once, with
+/// a user worker of each user; before a new service accepts requests.
+///
+/// # Errors
+///
+/// If the folder cannot be read, or another user can write to it. What cannot be undone is logged.
+pub fn undo_left(program: &Path, folder: &Path) -> io::Result<()> {
+    let folder = match UndoFolder::open(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    };
+    for mut left in folder.left()? {
+        left.log.end_rules();
+        match WorkerProxy::start(program, left.user.clone(), None) {
+            Ok(mut worker) => worker.undo_left(&left.log),
+            Err(error) => {
+                tracing::error!("cannot start a user worker for what is to be undone: {error}");
+                left.log.undo_locally(left.user.as_ref().map(|it| it.uid));
+                left.log.undo_dumps_locally();
+            }
+        }
+        folder.remove_left(&left);
+    }
+    Ok(())
 }

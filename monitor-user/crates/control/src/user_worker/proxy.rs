@@ -6,11 +6,14 @@
 //! which resumes everything that the first had stopped and removes its breakpoints.
 
 use super::frame::{CHUNK, Inbox, frame};
+use super::undo_file::{UndoFile, UndoFolder};
+use super::user::User;
 use super::{UserWorker, undo_log::UndoLog};
 use crate::{
     ControlError, NumberedRequest, ToolId, WorkerEvent, WorkerReply, WorkerRequest,
     messages::WorkerMessage,
 };
+use monitor_sys::fd_limit;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -21,6 +24,7 @@ use std::os::unix::{net::UnixStream, process::ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use std::{fs::File, sync::Arc};
 
 /// The longest request takes 5 s (the check of CRIU); a user worker that has not replied to
 /// anything for this long is replaced.
@@ -42,16 +46,9 @@ const MAX_OUTBOX: usize = 8 << 20;
 /// Most chunks received at a time, so that no user worker can keep the daemon busy.
 const MAX_CHUNKS: usize = 64;
 
-/// The user whose rights a user worker has.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct User {
-    /// User id.
-    pub uid: u32,
-    /// Primary group id.
-    pub gid: u32,
-    /// Supplementary group ids.
-    pub groups: Vec<u32>,
-}
+/// Time for everything that a former service has left in the processes of one user; the rest is
+/// undone while the service runs.
+const UNDO_TIME: Duration = Duration::from_secs(1);
 
 /// What a user worker is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +96,11 @@ pub struct WorkerProxy {
     dropped_events: u64,
     last_number: u64,
     undo_log: UndoLog,
+    /// Where undo logs are written, and the file of this one.
+    undo_folder: Option<Arc<UndoFolder>>,
+    undo_file: Option<UndoFile>,
+    /// The files of earlier processes, until this one has undone what they did.
+    earlier_files: Vec<UndoFile>,
     /// Whether this process has replied to anything.
     has_replied: bool,
     /// Whether there is no process any more, and none is started.
@@ -108,15 +110,33 @@ pub struct WorkerProxy {
 }
 
 impl WorkerProxy {
-    /// Starts a user worker for a user; without one, with the rights of this process.
-    pub fn start(program: &Path, user: Option<User>) -> io::Result<Self> {
-        Self::with_role(program, user, WorkerRole::Actor)
+    /// Starts a user worker for a user; without one, with the rights of this process. With a
+    /// folder, what is to be undone is written there before it is done.
+    pub fn start(
+        program: &Path,
+        user: Option<User>,
+        undo_folder: Option<Arc<UndoFolder>>,
+    ) -> io::Result<Self> {
+        Self::with_role(program, user, WorkerRole::Actor, undo_folder)
     }
 
-    /// The same for a purpose.
-    pub fn with_role(program: &Path, user: Option<User>, role: WorkerRole) -> io::Result<Self> {
-        let (process, socket) = spawn(program, user.as_ref(), role)?;
+    /// Starts one that reads files.
+    pub fn start_reader(program: &Path, user: Option<User>) -> io::Result<Self> {
+        Self::with_role(program, user, WorkerRole::Reader, None)
+    }
+
+    fn with_role(
+        program: &Path,
+        user: Option<User>,
+        role: WorkerRole,
+        undo_folder: Option<Arc<UndoFolder>>,
+    ) -> io::Result<Self> {
+        let (undo_file, mark) = undo_file(undo_folder.as_deref(), user.as_ref())?;
+        let (process, socket) = spawn(program, user.as_ref(), role, mark)?;
         Ok(Self {
+            undo_folder,
+            undo_file,
+            earlier_files: Vec::new(),
             program: program.to_owned(),
             user,
             role,
@@ -158,7 +178,9 @@ impl WorkerProxy {
     }
 
     fn spawn(&mut self) -> io::Result<()> {
-        let (process, socket) = spawn(&self.program, self.user.as_ref(), self.role)?;
+        let (undo_file, mark) = undo_file(self.undo_folder.as_deref(), self.user.as_ref())?;
+        let (process, socket) = spawn(&self.program, self.user.as_ref(), self.role, mark)?;
+        self.undo_file = undo_file;
         self.killed.push(std::mem::replace(&mut self.process, process));
         (self.socket, self.has_replied) = (socket, false);
         Ok(())
@@ -186,6 +208,14 @@ impl WorkerProxy {
     /// Sends a request; returns the number that its reply will carry.
     pub fn send(&mut self, tool: ToolId, request: WorkerRequest) -> u64 {
         self.undo_log.record_request(tool, &request);
+        if let Err(error) = self.write_undo() {
+            let call = "writing the undo file".to_owned();
+            let refusal = Err(ControlError::Failed { call, why: error.to_string() });
+            self.undo_log.record_reply(tool, &request, &refusal);
+            self.last_number += 1;
+            let _none = self.replies.insert(self.last_number, refusal);
+            return self.last_number;
+        }
         let number = self.enqueue(tool, request);
         if self.is_lost {
             self.fail_pending(&ControlError::WorkerLost);
@@ -288,18 +318,45 @@ impl WorkerProxy {
                 self.has_replied = true;
                 self.waiting_since = Instant::now();
                 self.undo_log.record_reply(tool, &request, &answer);
+                self.write_changes();
                 if !self.unawaited.remove(&number) {
                     let _none = self.replies.insert(number, answer);
+                } else if self.unawaited.is_empty() {
+                    self.earlier_files.clear();
                 }
             }
             WorkerMessage::Event(event) => {
                 self.undo_log.record_event(&event);
+                self.write_changes();
                 if self.events.len() < MAX_EVENTS {
                     self.events.push(event);
                 } else {
                     self.dropped_events += 1;
                 }
             }
+        }
+    }
+
+    fn write_undo(&mut self) -> io::Result<()> {
+        self.undo_file.as_mut().map_or(Ok(()), |file| file.write(&mut self.undo_log))
+    }
+
+    /// Writes what has changed after an act; the acts themselves are written already.
+    fn write_changes(&mut self) {
+        if let Err(error) = self.write_undo() {
+            tracing::error!("writing the undo file: {error}");
+        }
+    }
+
+    /// Undoes what a user worker of a former service has left.
+    pub fn undo_left(&mut self, undo_log: &UndoLog) {
+        undo_log.undo_locally(self.uid());
+        let until = Instant::now() + UNDO_TIME;
+        for request in undo_log.undo_requests() {
+            let number = self.enqueue(ToolId(0), request);
+            // A refusal is final: the kernel would refuse the daemon's user as well.
+            let _answer = self.wait_reply(number, until);
+            let _answer = self.take_reply(number);
         }
     }
 
@@ -312,7 +369,8 @@ impl WorkerProxy {
         self.inbox = self.role.inbox();
         self.outbox.clear();
         let undo_log = std::mem::take(&mut self.undo_log);
-        undo_log.undo_locally();
+        undo_log.undo_locally(self.uid());
+        self.earlier_files.extend(self.undo_file.take());
         if self.is_lost {
             return;
         }
@@ -322,6 +380,9 @@ impl WorkerProxy {
                     // A refusal is final: the kernel would refuse the daemon's user as well.
                     let number = self.enqueue(ToolId(0), request);
                     let _new = self.unawaited.insert(number);
+                }
+                if self.unawaited.is_empty() {
+                    self.earlier_files.clear();
                 }
                 // If it has died already, the next poll finds out.
                 let _gone = self.flush();
@@ -359,6 +420,11 @@ impl WorkerProxy {
                 let _none = self.replies.insert(number, Err(error.clone()));
             }
         }
+    }
+
+    /// The user whose processes it may resume; absent, that of the service, which may resume all.
+    fn uid(&self) -> Option<u32> {
+        self.user.as_ref().map(|user| user.uid)
     }
 
     /// Waits until the reply has arrived.
@@ -473,15 +539,35 @@ fn exits_within(process: &mut Child, time: Duration) -> bool {
     !matches!(process.try_wait(), Ok(None))
 }
 
-/// Starts the process with the socket as standard input, which no other process inherits.
-fn spawn(program: &Path, user: Option<&User>, role: WorkerRole) -> io::Result<(Child, UnixStream)> {
+/// The undo file of a new user worker and its mark, if there is a folder for them.
+fn undo_file(
+    folder: Option<&UndoFolder>,
+    user: Option<&User>,
+) -> io::Result<(Option<UndoFile>, Option<File>)> {
+    let Some(folder) = folder else { return Ok((None, None)) };
+    folder.new_file(user).map(|(file, mark)| (Some(file), Some(mark)))
+}
+
+/// Starts the process with the socket as standard input, which no other process inherits, and the
+/// mark of its undo file as standard output.
+fn spawn(
+    program: &Path,
+    user: Option<&User>,
+    role: WorkerRole,
+    mark: Option<File>,
+) -> io::Result<(Child, UnixStream)> {
     let (own, other) = UnixStream::pair()?;
     own.set_nonblocking(true)?;
     let mut command = Command::new(program);
     let _command = command.arg("user-worker").stdin(Stdio::from(OwnedFd::from(other)));
-    let _command = command.stdout(Stdio::null());
+    let _command = command.stdout(mark.map_or_else(Stdio::null, Stdio::from));
     if role == WorkerRole::Reader {
         let _command = command.arg("--reader");
+    }
+    fd_limit::restore_in(&mut command);
+    // Those of systemd are for the service alone.
+    for variable in ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS"] {
+        let _command = command.env_remove(variable);
     }
     if let Some(user) = user {
         // The environment of the daemon may hold secrets that other users must not see.

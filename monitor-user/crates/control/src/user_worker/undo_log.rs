@@ -6,28 +6,53 @@ use crate::{
     ControlError, DumpLocation, Patch, RequestTag, StopMethod, ToolId, WorkerEvent,
     WorkerEventKind, WorkerReply, WorkerRequest,
     process_ref::{ProcessRef, tick_identity},
-    stop::freezer::Freezer,
+    stop::{self, freezer::Freezer},
 };
 use monitor_event::Target;
 use monitor_model::Identity;
-use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// A dump or restore: the tool, and the tag of its request.
+type CheckpointKey = (ToolId, RequestTag);
 
 /// Everything that would have to be undone.
 #[derive(Default)]
 pub struct UndoLog {
     entries: BTreeMap<Identity, ProcessUndo>,
     /// Dumps and restores in progress: CRIU continues without the tool and the user worker.
-    checkpoints: BTreeMap<(ToolId, RequestTag), CheckpointUndo>,
+    checkpoints: BTreeMap<CheckpointKey, CheckpointUndo>,
+    /// What has changed since the last call of `take_changes`.
+    changed: BTreeSet<Identity>,
+    changed_checkpoints: BTreeSet<CheckpointKey>,
 }
 
-enum CheckpointUndo {
+/// A change of the log, which replaces what the log had about the same process or checkpoint.
+#[derive(Serialize, Deserialize)]
+pub enum UndoChange {
+    /// What is to be undone in a process; empty if nothing is.
+    Process(Identity, ProcessUndo),
+    /// A dump or restore; absent if it is over.
+    Checkpoint(CheckpointKey, Option<CheckpointUndo>),
+}
+
+/// A dump or restore in progress.
+#[derive(Clone, Serialize, Deserialize)]
+pub enum CheckpointUndo {
+    /// A dump of a process, and where its files are.
     Dump(Identity, DumpLocation),
+    /// A restore.
     Restore,
 }
 
-#[derive(Default)]
-struct ProcessUndo {
+/// What is to be undone in a process.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub struct ProcessUndo {
+    /// Tools that have requested a stop, and have no reply yet.
+    requested: BTreeSet<ToolId>,
+    /// Its cgroup before the first stop, if a stop may freeze that.
+    cgroup: Option<PathBuf>,
     /// By tool and, if an event holds it, the event and its thread.
     stopped: BTreeMap<(ToolId, Option<(RequestTag, Target)>), StopMethod>,
     /// Rule programs may have stopped it.
@@ -41,13 +66,33 @@ impl UndoLog {
     /// Records a request that takes effect even if its reply is lost.
     pub fn record_request(&mut self, tool: ToolId, request: &WorkerRequest) {
         let (tag, begun) = match request {
+            WorkerRequest::Stop(Target { process, thread: None }) => {
+                return self.record_stop(tool, *process);
+            }
+            WorkerRequest::WatchRules(target, tag) => {
+                let _again = self.entry(target.process).watched.insert((tool, *tag));
+                return;
+            }
             WorkerRequest::Dump(target, tag, dump) => {
                 (*tag, CheckpointUndo::Dump(target.process, dump.clone()))
             }
             WorkerRequest::Restore(tag, _) => (*tag, CheckpointUndo::Restore),
             _ => return,
         };
+        let _new = self.changed_checkpoints.insert((tool, tag));
         let _none = self.checkpoints.insert((tool, tag), begun);
+    }
+
+    /// Records a stop before it is made. A process that is stopped already is not ours to resume.
+    fn record_stop(&mut self, tool: ToolId, id: Identity) {
+        let Ok(process) = ProcessRef::open(id) else { return };
+        if stop::was_stopped(&process) && !self.entries.contains_key(&tick_identity(id)) {
+            return;
+        }
+        let cgroup = Freezer::for_process(&process).map(|it| it.folder().to_owned());
+        let entry = self.entry(id);
+        let _again = entry.requested.insert(tool);
+        entry.cgroup = entry.cgroup.take().or(cgroup);
     }
 
     /// Records a request with its reply.
@@ -58,11 +103,12 @@ impl UndoLog {
         reply: &Result<WorkerReply, ControlError>,
     ) {
         match (request, reply) {
-            (
-                WorkerRequest::Stop(Target { process, thread: None }),
-                Ok(WorkerReply::Stopped(method)),
-            ) => {
-                let _again = self.entry(*process).stopped.insert((tool, None), method.clone());
+            (WorkerRequest::Stop(Target { process, thread: None }), answer) => {
+                let entry = self.entry(*process);
+                let _requested = entry.requested.remove(&tool);
+                if let Ok(WorkerReply::Stopped(method)) = answer {
+                    let _again = entry.stopped.insert((tool, None), method.clone());
+                }
             }
             (WorkerRequest::Start(program), Ok(WorkerReply::Started(id))) if program.stopped => {
                 let _none = self.entry(*id).stopped.insert((tool, None), StopMethod::Signal);
@@ -77,9 +123,6 @@ impl UndoLog {
             (WorkerRequest::ReleaseEvent(target, tag), _) => {
                 let _held =
                     self.entry(target.process).stopped.remove(&(tool, Some((*tag, *target))));
-            }
-            (WorkerRequest::WatchRules(target, tag), _) => {
-                let _again = self.entry(target.process).watched.insert((tool, *tag));
             }
             (WorkerRequest::Unset(target, tag), _) => {
                 let _found = self.entry(target.process).watched.remove(&(tool, *tag));
@@ -98,7 +141,7 @@ impl UndoLog {
                 let _again = self.entry(target.process).traced.insert(tool);
             }
             (WorkerRequest::Dump(_, tag, _) | WorkerRequest::Restore(tag, _), Err(_)) => {
-                let _asked = self.checkpoints.remove(&(tool, *tag));
+                self.end_checkpoint((tool, *tag));
             }
             (WorkerRequest::ForgetTool, _) => self.forget_tool(tool),
             _ => {}
@@ -113,7 +156,10 @@ impl UndoLog {
             event.kind,
             WorkerEventKind::Dumped | WorkerEventKind::Restored | WorkerEventKind::Failed(_)
         ) {
-            let _over = event.requester.and_then(|requester| self.checkpoints.remove(&requester));
+            event.requester.iter().for_each(|requester| self.end_checkpoint(*requester));
+        }
+        if self.entries.contains_key(&id) {
+            let _new = self.changed.insert(id);
         }
         match (&event.kind, event.requester, self.entries.get_mut(&id)) {
             (WorkerEventKind::Ended | WorkerEventKind::Dumped, ..) => _ = self.entries.remove(&id),
@@ -129,20 +175,24 @@ impl UndoLog {
         self.entries.retain(|_, entry| !entry.is_empty());
     }
 
-    /// Resumes what the daemon's own rights can reach; doing so twice is harmless. A process that
-    /// has ended is skipped, also if its pid is reused.
-    pub fn undo_locally(&self) {
+    /// Resumes what the daemon's own rights can reach, of the processes of `owner` (of all, if
+    /// absent); doing so twice is harmless. A process that has ended is skipped, also if its pid is
+    /// reused; its cgroup is thawed.
+    pub fn undo_locally(&self, owner: Option<u32>) {
         for (id, entry) in &self.entries {
-            let Ok(process) = ProcessRef::open(*id) else { continue };
-            for method in entry.stopped.values() {
-                let _refused = match method {
-                    StopMethod::Freezer(folder) => {
-                        Freezer::reported(&process, folder).map_or(Ok(()), |it| it.thaw())
-                    }
-                    StopMethod::AlreadyStopped | StopMethod::Ptrace => Ok(()),
-                    StopMethod::Signal => process.continue_stopped(),
-                };
+            if entry.may_be_stopped() {
+                entry.cgroup.iter().for_each(|it| Freezer::thaw_frozen(it));
+                resume_own(*id, owner);
             }
+        }
+    }
+
+    /// Counts what rules watch as stopped: no rule program runs any more, and no worker reads what
+    /// they have stopped.
+    pub fn end_rules(&mut self) {
+        for entry in self.entries.values_mut() {
+            let watched = std::mem::take(&mut entry.watched);
+            entry.requested.extend(watched.into_iter().map(|(tool, _)| tool));
         }
     }
 
@@ -169,8 +219,8 @@ impl UndoLog {
             if !entry.traced.is_empty() {
                 requests.push(WorkerRequest::Recover(*id, entry.patches.clone()));
             }
-            if entry.stopped.values().any(|it| *it == StopMethod::Signal) {
-                requests.push(WorkerRequest::Signal(Target::from(*id), Signal::CONT.as_raw()));
+            if entry.may_be_stopped() {
+                requests.push(WorkerRequest::Resume(*id, entry.cgroup.clone()));
             }
         }
         requests
@@ -203,14 +253,55 @@ impl UndoLog {
         held.chain(checkpoints).collect()
     }
 
+    /// Whether nothing is to be undone.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.checkpoints.is_empty()
+    }
+
+    /// What has changed since the last call.
+    pub fn take_changes(&mut self) -> Vec<UndoChange> {
+        let (changed, checkpoints) =
+            (std::mem::take(&mut self.changed), std::mem::take(&mut self.changed_checkpoints));
+        let of = |id| UndoChange::Process(id, self.entries.get(&id).cloned().unwrap_or_default());
+        let checkpoint = |key| UndoChange::Checkpoint(key, self.checkpoints.get(&key).cloned());
+        changed.into_iter().map(of).chain(checkpoints.into_iter().map(checkpoint)).collect()
+    }
+
+    /// The changes that make this log of an empty one.
+    pub fn all_changes(&mut self) -> Vec<UndoChange> {
+        self.changed.extend(self.entries.keys());
+        self.changed_checkpoints.extend(self.checkpoints.keys());
+        self.take_changes()
+    }
+
+    /// Makes a change that `take_changes` has returned.
+    pub fn apply(&mut self, change: UndoChange) {
+        match change {
+            UndoChange::Process(id, entry) if entry.is_empty() => _ = self.entries.remove(&id),
+            UndoChange::Process(id, entry) => _ = self.entries.insert(id, entry),
+            UndoChange::Checkpoint(key, None) => _ = self.checkpoints.remove(&key),
+            UndoChange::Checkpoint(key, Some(it)) => _ = self.checkpoints.insert(key, it),
+        }
+    }
+
+    fn end_checkpoint(&mut self, key: CheckpointKey) {
+        if self.checkpoints.remove(&key).is_some() {
+            let _new = self.changed_checkpoints.insert(key);
+        }
+    }
+
     fn entry(&mut self, id: Identity) -> &mut ProcessUndo {
-        self.entries.entry(tick_identity(id)).or_default()
+        let id = tick_identity(id);
+        let _new = self.changed.insert(id);
+        self.entries.entry(id).or_default()
     }
 
     /// Patches stay recorded, because restoring a byte twice changes nothing. So do dumps, which
     /// continue without the tool.
     fn forget_tool(&mut self, tool: ToolId) {
-        for entry in self.entries.values_mut() {
+        for (id, entry) in &mut self.entries {
+            let _new = self.changed.insert(*id);
+            let _requested = entry.requested.remove(&tool);
             entry.stopped.retain(|(own, _), _| *own != tool);
             entry.watched.retain(|(own, _)| *own != tool);
             let _traced = entry.traced.remove(&tool);
@@ -220,7 +311,26 @@ impl UndoLog {
 
 impl ProcessUndo {
     fn is_empty(&self) -> bool {
-        self.stopped.is_empty() && self.traced.is_empty() && self.watched.is_empty()
+        self.requested.is_empty()
+            && self.stopped.is_empty()
+            && self.traced.is_empty()
+            && self.watched.is_empty()
+    }
+
+    /// Whether it may be stopped by a signal or frozen. Its cgroup is the one that the kernel named
+    /// before the stop: a folder that a user worker reports is not written.
+    fn may_be_stopped(&self) -> bool {
+        let is_ours = |it: &StopMethod| matches!(it, StopMethod::Signal | StopMethod::Freezer(_));
+        !self.requested.is_empty() || self.stopped.values().any(is_ours)
+    }
+}
+
+/// Resumes a process if it is stopped, and belongs to `owner` (to any user, if absent).
+fn resume_own(id: Identity, owner: Option<u32>) {
+    let Ok(process) = ProcessRef::open(id) else { return };
+    let uid = process.procfs().ok().and_then(|it| it.status().ok()).map(|it| it.ruid);
+    if owner.is_none() || uid == owner {
+        process.resume();
     }
 }
 
@@ -228,6 +338,7 @@ impl ProcessUndo {
 mod tests {
     use super::*;
     use monitor_model::id::{Ns, Pid};
+    use rustix::process::Signal;
     use std::time::{Duration, Instant};
 
     const ID: Identity = Identity { pid: Pid(7), start: Ns(10_000_000) };
@@ -242,7 +353,7 @@ mod tests {
         log.record_reply(ONE, &stop, &stopped);
         log.record_reply(OTHER, &stop, &stopped);
         log.record_reply(ONE, &go, &Ok(WorkerReply::Done));
-        assert_eq!(log.undo_requests(), [WorkerRequest::Signal(ID.into(), 18)]);
+        assert_eq!(log.undo_requests(), [WorkerRequest::Resume(ID, None)]);
         log.record_reply(OTHER, &go, &Err(ControlError::Gone));
         assert_eq!(log.undo_requests().len(), 1, "it was not released");
         log.record_reply(OTHER, &go, &Ok(WorkerReply::Done));
@@ -266,7 +377,7 @@ mod tests {
         log.record_reply(ONE, &release, &Ok(WorkerReply::Done));
         assert_eq!(
             log.undo_requests(),
-            [WorkerRequest::Signal(ID.into(), 18)],
+            [WorkerRequest::Resume(ID, None)],
             "the tool itself stopped it"
         );
         log.record_reply(ONE, &WorkerRequest::Continue(ID.into()), &Ok(WorkerReply::Done));
@@ -276,12 +387,14 @@ mod tests {
         log.record_event(&WorkerEvent { target, requester, kind });
         assert!(log.entries.is_empty());
         // A watched process is recorded even if the request failed: a rule may stop it anyway.
-        log.record_reply(
-            ONE,
-            &WorkerRequest::WatchRules(ID.into(), tag),
-            &Err(ControlError::AlreadyTraced { tracer: 1 }),
-        );
-        assert_eq!(log.lost_events().len(), 1);
+        let watch = WorkerRequest::WatchRules(ID.into(), tag);
+        log.record_request(ONE, &watch);
+        log.record_reply(ONE, &watch, &Err(ControlError::AlreadyTraced { tracer: 1 }));
+        assert_eq!((log.lost_events().len(), log.undo_requests().len()), (1, 0));
+        let mut left = UndoLog::default();
+        log.all_changes().into_iter().for_each(|it| left.apply(it));
+        left.end_rules();
+        assert_eq!(left.undo_requests(), [WorkerRequest::Resume(ID, None)]);
         log.record_reply(ONE, &WorkerRequest::Unset(ID.into(), tag), &Ok(WorkerReply::Done));
         assert!(log.entries.is_empty());
     }
@@ -341,7 +454,7 @@ mod tests {
             let mut log = UndoLog::default();
             let stopped = Ok(WorkerReply::Stopped(StopMethod::Signal));
             log.record_reply(ONE, &WorkerRequest::Stop(id.into()), &stopped);
-            log.undo_locally();
+            log.undo_locally(None);
         };
         undo(earlier);
         assert_eq!(process.stat().unwrap().state, 'T', "a signal would have resumed it at once");
@@ -360,7 +473,7 @@ mod tests {
         let mut log = UndoLog::default();
         let frozen = Ok(WorkerReply::Stopped(StopMethod::Freezer(folder.clone())));
         log.record_reply(ONE, &WorkerRequest::Stop(own.into()), &frozen);
-        log.undo_locally();
+        log.undo_locally(None);
         let text = std::fs::read_to_string(folder.join("cgroup.freeze")).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(text, "1");

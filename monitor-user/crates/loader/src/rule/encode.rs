@@ -12,7 +12,7 @@ use monitor_ebpf::abi::rule::{EncodedProgram, NO_CREDENTIALS};
 use monitor_model::Credentials;
 
 /// Options of a program besides its instructions, as the kernel stores them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct ProgramOptions {
     /// Process set; 0 is all processes.
     pub set: u32,
@@ -20,6 +20,8 @@ pub struct ProgramOptions {
     pub limit: u32,
     /// Index of its switch.
     pub switch: u32,
+    /// Share of the ring that its records use.
+    pub share: u8,
     /// Run only in processes that these credentials may read.
     pub credentials: Option<Credentials>,
 }
@@ -30,12 +32,15 @@ pub fn encode(insns: &[Insn], options: ProgramOptions) -> Result<EncodedProgram,
     let mut encoded = [EncodedInsn::default(); MAX_INSNS];
     for (slot, insn) in encoded.iter_mut().zip(insns) {
         *slot = encode_insn(insn);
+        if slot.code == opcode::RECORD {
+            slot.dst = options.share;
+        }
         if usize::from(slot.dst.max(slot.src)) >= MAX_REGS && slot.code != opcode::RECORD {
             let why = format!("{insn:?} uses a register above {}", MAX_REGS - 1);
             return Err(unsupported(why, "use one that no later instruction reads"));
         }
     }
-    let ProgramOptions { set, limit, switch, credentials } = options;
+    let ProgramOptions { set, limit, switch, credentials, .. } = options;
     let credentials = credentials.map_or([NO_CREDENTIALS; 2], |it| [it.uid, it.gid]);
     let n_insns = u8::try_from(insns.len()).unwrap_or(u8::MAX);
     // Larger values name no set and no switch, so the program would never run.
@@ -144,7 +149,8 @@ mod tests {
     use monitor_backend::rule::insn::Compare;
     use monitor_ebpf::abi::rule::opcode::compare;
 
-    const PLAIN: ProgramOptions = ProgramOptions { set: 0, limit: 0, switch: 0, credentials: None };
+    const PLAIN: ProgramOptions =
+        ProgramOptions { set: 0, limit: 0, switch: 0, share: 2, credentials: None };
 
     #[test]
     fn a_program_that_is_too_long_is_refused_with_a_fix() {

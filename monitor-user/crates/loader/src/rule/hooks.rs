@@ -154,6 +154,7 @@ const fn row(hook: &HookPoint) -> u32 {
         HookPoint::Fork => hook::FORK,
         HookPoint::Exec => hook::EXEC,
         HookPoint::Exit => hook::EXIT,
+        HookPoint::LeaderlessExit => hook::LEADERLESS_EXIT,
         HookPoint::SignalGenerate => hook::SIGNAL_GENERATE,
         HookPoint::SignalDeliver => hook::SIGNAL_DELIVER,
         HookPoint::Switch => hook::SWITCH,

@@ -1,8 +1,10 @@
 //! Access to elements of the rule object's arrays, by map name.
 
 use crate::object::{Object, Plain, Record};
-use aya::maps::{Array, MapError, PerCpuArray, PerCpuValues};
+use aya::maps::{Array, Map, MapError, PerCpuArray, PerCpuValues};
 use monitor_backend::Error;
+use monitor_sys::mmapped_array::MmappedArray;
+use std::os::fd::AsFd as _;
 
 /// An element of an array.
 pub fn get<T: Plain>(object: &Object, name: &str, index: u32) -> Option<T> {
@@ -39,6 +41,13 @@ pub fn set_all<T: Plain>(
     let values =
         values.map_err(|source| Error::kernel("read", "the number of processors", source))?;
     map.ok_or(error)?.set(index, values, 0).map_err(|error| refused(name, &error))
+}
+
+/// The first words of a mappable array.
+pub fn mmapped(object: &Object, name: &str, n: usize) -> Result<MmappedArray, Error> {
+    let Some(Map::Array(data)) = object.ebpf.map(name) else { return Err(object.no_map(name)) };
+    MmappedArray::map(data.fd().as_fd(), n)
+        .map_err(|source| Error::kernel("mmap", format!("the map {name} of rules"), source))
 }
 
 fn refused(name: &str, error: &MapError) -> Error {

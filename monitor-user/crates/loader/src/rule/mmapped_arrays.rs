@@ -4,7 +4,6 @@
 
 use super::{map, per_cpu};
 use crate::object::Object;
-use aya::maps::Map;
 use monitor_backend::Error;
 use monitor_backend::rule::aggregates::{GaugeIntegral, TraceRecord, TraceRecords, ValueHistogram};
 use monitor_backend::rule::insn::{
@@ -16,7 +15,6 @@ use monitor_ebpf::abi::rule::value_histogram::{self, BUCKETS};
 use monitor_ebpf::abi::rule::{self as abi, MAX_GAUGES, MAX_TRACES, MAX_VALUE_HISTOGRAMS};
 use monitor_model::Ns;
 use monitor_sys::mmapped_array::MmappedArray;
-use std::os::fd::AsFd as _;
 use std::sync::atomic::Ordering::{Acquire, SeqCst};
 
 /// Attempts to read sums without a concurrent change.
@@ -33,7 +31,7 @@ pub struct MmappedArrays {
 impl MmappedArrays {
     /// Maps the arrays of an object.
     pub fn from_object(object: &Object) -> Result<Self, Error> {
-        let words = |name: &str, n: u32| words(object, name, n as usize);
+        let words = |name: &str, n: u32| map::mmapped(object, name, n as usize);
         Ok(Self {
             gauges: words(abi::GAUGES, MAX_GAUGES)?,
             buckets: words(abi::VALUE_HISTS, MAX_VALUE_HISTOGRAMS * BUCKETS)?,
@@ -180,10 +178,4 @@ fn bucket_range(id: ValueHistogramId) -> std::ops::Range<usize> {
 fn row(id: TraceId, before: u64) -> usize {
     let slot = usize::try_from(before % u64::from(ROWS)).unwrap_or(0);
     (id.0 as usize * ROWS as usize + slot) * WORDS
-}
-
-fn words(object: &Object, name: &str, n: usize) -> Result<MmappedArray, Error> {
-    let Some(Map::Array(data)) = object.ebpf.map(name) else { return Err(object.no_map(name)) };
-    MmappedArray::map(data.fd().as_fd(), n)
-        .map_err(|source| Error::kernel("mmap", format!("the map {name} of rules"), source))
 }

@@ -9,8 +9,11 @@ mod id_pool;
 mod map;
 mod mmapped_arrays;
 mod per_cpu;
+mod probe_closer;
+mod probed_thread;
 mod probes;
 mod process_sets;
+mod record_shares;
 mod ring;
 pub mod uprobe_selftest;
 
@@ -28,14 +31,17 @@ use monitor_backend::rule::insn::{
 use monitor_backend::rule::rule_record::{self, RunCounts};
 use monitor_backend::rule::{Children, ProgramId, RecordReader, RuleProgram, RuleResource, Rules};
 use monitor_ebpf::abi::histogram;
+use monitor_ebpf::abi::rule::record_share::OF_PROCESS;
 use monitor_ebpf::abi::rule::{
     self as abi, MAX_CELLS, MAX_GAUGES, MAX_LATENCY_HISTOGRAMS, MAX_PROGRAMS, MAX_SETS, MAX_TIMERS,
     MAX_TRACES, MAX_VALUE_HISTOGRAMS, hook, value_histogram,
 };
 use monitor_model::{Histogram, Pid};
 use monitor_sys::membarrier;
+use record_shares::RecordShares;
 use ring::Ring;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt as _;
 
 /// Size of the ring relative to other objects: a rule may record each call of a function.
 const RING_FACTOR: u32 = 4;
@@ -44,8 +50,11 @@ const RING_FACTOR: u32 = 4;
 pub struct KernelRules {
     object: Object,
     mapped: MmappedArrays,
+    shares: RecordShares,
     hooks: Hooks,
     programs: BTreeMap<ProgramId, InstalledProgram>,
+    /// Ids of removed programs that may still have probes.
+    removed: Vec<ProgramId>,
     ids: IdPools,
     reader: Option<Ring>,
     n_timers: u32,
@@ -60,6 +69,11 @@ struct InstalledProgram {
     version: u32,
     /// Whether the other version was ever active, and may still be running.
     was_replaced: bool,
+}
+
+/// The user of a process, unless it has ended.
+fn owner(process: Pid) -> Option<u32> {
+    Some(std::fs::metadata(format!("/proc/{}", process.0)).ok()?.uid())
 }
 
 /// Allocators of ids.
@@ -85,7 +99,8 @@ impl KernelRules {
         let mut object = Object::load("rule", &kernel, &[], &sizes)?;
         drop(kernel);
         monitor_sys::memory::trim_heap();
-        let reader = Some(Ring(object.ring(abi::RING)?));
+        let shares = RecordShares::from_object(&object)?;
+        let reader = Some(Ring { records: object.ring(abi::RING)?, shares: shares.counts() });
         let timers = u32::try_from(MAX_TIMERS).unwrap_or(0);
         let ids = IdPools {
             programs: IdPool::new("programs", MAX_PROGRAMS),
@@ -100,9 +115,11 @@ impl KernelRules {
         };
         Ok(Self {
             mapped: MmappedArrays::from_object(&object)?,
+            shares,
             object,
             hooks: Hooks::default(),
             programs: BTreeMap::new(),
+            removed: Vec::new(),
             ids,
             reader,
             n_timers: 0,
@@ -128,10 +145,24 @@ impl KernelRules {
         self.write(id, 0, program)
     }
 
+    /// The id of a new program. Those of removed ones are free when their probes are gone.
+    fn take_program(&mut self) -> Result<ProgramId, Error> {
+        for id in self.removed.extract_if(.., |id| !self.hooks.probes.has_probes(*id)) {
+            self.ids.programs.give_back(id.0);
+        }
+        self.ids.programs.take().map(ProgramId)
+    }
+
     fn install(&mut self, id: ProgramId, link: Link, options: ProgramOptions) -> ProgramId {
         let installed = InstalledProgram { link, options, version: 0, was_replaced: false };
         let _ = self.programs.insert(id, installed);
         id
+    }
+
+    /// The share of a user in the ring.
+    fn share(&mut self, uid: u32) -> u8 {
+        let used: BTreeSet<u8> = self.programs.values().map(|it| it.options.share).collect();
+        self.shares.share(&mut self.object, uid, &used)
     }
 
     fn free_set(&mut self, set: ProcessSetId) {
@@ -156,19 +187,23 @@ impl KernelRules {
 impl Rules for KernelRules {
     fn make_cell(&mut self, kind: CellKind) -> Result<Cell, Error> {
         let index = self.ids.cells.take()?;
-        per_cpu::reset_cell(&mut self.object, Cell { index, kind })?;
+        per_cpu::reset_cell(&mut self.object, Cell { index, kind })
+            .inspect_err(|_| self.ids.cells.give_back(index))?;
         Ok(Cell { index, kind })
     }
 
     fn make_latency_histogram(&mut self) -> Result<LatencyHistogramId, Error> {
         let id = LatencyHistogramId(self.ids.latency_histograms.take()?);
-        map::set_all(&mut self.object, abi::LATENCY_HISTS, id.0, histogram::Histogram::EMPTY)?;
+        map::set_all(&mut self.object, abi::LATENCY_HISTS, id.0, histogram::Histogram::EMPTY)
+            .inspect_err(|_| self.ids.latency_histograms.give_back(id.0))?;
         Ok(id)
     }
 
     fn make_gauge(&mut self, first: i64) -> Result<GaugeId, Error> {
         let id = GaugeId(self.ids.gauges.take()?);
-        self.mapped.reset_gauge(&mut self.object, id, first)?;
+        self.mapped
+            .reset_gauge(&mut self.object, id, first)
+            .inspect_err(|_| self.ids.gauges.give_back(id.0))?;
         Ok(id)
     }
 
@@ -178,7 +213,11 @@ impl Rules for KernelRules {
         let index =
             index.inspect_err(|_| self.ids.cells.give_back_range(cells, value_histogram::CELLS))?;
         let id = ValueHistogramId { index, cells };
-        self.mapped.reset_value_histogram(&mut self.object, id)?;
+        let reset = self.mapped.reset_value_histogram(&mut self.object, id);
+        if let Err(error) = reset {
+            self.free(RuleResource::ValueHistogram(id));
+            return Err(error);
+        }
         Ok(id)
     }
 
@@ -198,10 +237,11 @@ impl Rules for KernelRules {
         let set = ProcessSetId(self.ids.sets.take()? + 1);
         if children == Children::Included {
             self.inherited |= process_sets::bit(set);
-            map::set(&mut self.object, abi::INHERITED_SETS, 0, &self.inherited)?;
         }
         self.hooks.n_sets += 1;
-        self.hooks.attach_needed(&mut self.object)?;
+        let written = map::set(&mut self.object, abi::INHERITED_SETS, 0, &self.inherited);
+        let attached = written.and_then(|()| self.hooks.attach_needed(&mut self.object));
+        attached.inspect_err(|_| self.free_set(set))?;
         Ok(set)
     }
 
@@ -226,6 +266,9 @@ impl Rules for KernelRules {
     }
 
     fn include(&mut self, set: ProcessSetId, process: Pid) -> Result<(), Error> {
+        if let Some(uid) = owner(process) {
+            _ = self.share(uid);
+        }
         process_sets::include(&mut self.object, set, process)?;
         self.set_probes(process)
     }
@@ -240,8 +283,8 @@ impl Rules for KernelRules {
     }
 
     fn make_switch(&mut self) -> Result<ProgramId, Error> {
-        let id = ProgramId(self.ids.programs.take()?);
-        let options = ProgramOptions { set: 0, limit: 0, switch: id.0, credentials: None };
+        let id = self.take_program()?;
+        let options = ProgramOptions { switch: id.0, ..ProgramOptions::default() };
         let nothing = encode::encode(&[], options)?;
         self.prepare(id, &nothing).inspect_err(|_| self.ids.programs.give_back(id.0))?;
         Ok(self.install(id, Link::None, options))
@@ -249,11 +292,12 @@ impl Rules for KernelRules {
 
     fn add(&mut self, program: &RuleProgram) -> Result<ProgramId, Error> {
         let (set, limit) = (program.set.map_or(0, |set| set.0), program.limit.unwrap_or(0));
-        let id = ProgramId(self.ids.programs.take()?);
+        let id = self.take_program()?;
         let options = ProgramOptions {
             set,
             limit,
             switch: program.switch.unwrap_or(id).0,
+            share: program.user.map_or(OF_PROCESS, |uid| self.share(uid)),
             credentials: program.credentials,
         };
         let encoded = encode::encode(&program.insns, options);
@@ -300,7 +344,7 @@ impl Rules for KernelRules {
         self.hooks.unlink(&mut self.object, installed.link, id);
         // If running programs cannot be waited for, the id stays allocated.
         if membarrier::global().is_ok() {
-            self.ids.programs.give_back(id.0);
+            self.removed.push(id);
         }
     }
 
@@ -330,6 +374,10 @@ impl Rules for KernelRules {
 
     fn run_counts(&self, id: ProgramId) -> RunCounts {
         rule_record::sum_counts(map::get_all(&self.object, abi::RUN_COUNTS, id.0))
+    }
+
+    fn lost_records(&self) -> BTreeMap<Option<u32>, u64> {
+        self.shares.lost()
     }
 
     fn take_reader(&mut self) -> Option<Box<dyn RecordReader>> {

@@ -3,27 +3,33 @@
 //! A perf event with a process puts the breakpoint into that process's memory alone
 //! (`uprobe_perf_filter` in kernel/trace/trace_uprobe.c); a child that it forks has a copy until
 //! it hits it, executes a program or ends. So a probe never slows or endangers another process.
+//! The event belongs to one thread: when that has ended, the kernel drops the breakpoint.
 //! The program's id is the cookie of each link (5.15).
 
-use super::{encode::unsupported, process_sets};
+use super::{
+    encode::unsupported, probe_closer::ProbeCloser, probed_thread::ProbedThread, process_sets,
+};
 use crate::object::{Object, refused_program};
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeScope};
 use aya::programs::{ProgramError, UProbe};
 use monitor_backend::rule::{ProgramId, Site};
 use monitor_backend::{Error, rule::insn::ProcessSetId};
-use monitor_model::Pid;
-use monitor_sys::pidfd::PidFd;
+use monitor_model::{Ns, Pid, user_budget::UserBudget};
+use monitor_sys::clock;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
-use std::sync::{Arc, atomic::AtomicUsize, atomic::Ordering};
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
 
-/// Most probes, each with two descriptors. To set one takes the kernel about 12 ms, to remove it
-/// 230 ms (docs/journal/2026-11-23-probes.md).
+/// Most probes, each with two descriptors. To set one takes the kernel about 12 ms
+/// (docs/journal/2026-11-23-probes.md).
 const MAX_PROBES: usize = 2048;
 
-/// Probes that a caller waits for until they are closed.
-const CLOSED_AT_ONCE: usize = 4;
+/// Probes in processes of one user that join a set, at once; then one after each interval: other
+/// requests wait while they are set.
+const BURST: u64 = 256;
+const INTERVAL: Ns = Ns(1_000_000_000);
 
 /// Where a program is to be probed.
 pub struct ProbeProgram {
@@ -45,20 +51,27 @@ pub enum ProbeTargets {
 }
 
 /// All probes.
-#[derive(Default)]
 pub struct Probes {
     programs: BTreeMap<ProgramId, ProbeProgram>,
     processes: BTreeMap<Pid, ProbedProcess>,
-    /// Those that are not closed yet, too.
-    n_probes: Arc<AtomicUsize>,
+    /// Probes of the processes.
+    n_set: usize,
+    closer: ProbeCloser,
+    /// For processes that join a set: children of a member may be many.
+    budget: UserBudget,
 }
 
 /// A process with probes.
-#[derive(Default)]
 struct ProbedProcess {
-    /// Distinguishes it from a later process with its pid; none if it could not be opened.
-    pidfd: Option<PidFd>,
+    thread: Arc<ProbedThread>,
     links: BTreeMap<ProgramId, Vec<UProbeLink>>,
+}
+
+impl Default for Probes {
+    fn default() -> Self {
+        let (programs, processes, n_set, closer) = Default::default();
+        Self { programs, processes, n_set, closer, budget: UserBudget::new(BURST, INTERVAL) }
+    }
 }
 
 impl Probes {
@@ -74,36 +87,80 @@ impl Probes {
             ProbeTargets::Process(pid) => vec![pid],
         };
         let _none = self.programs.insert(id, program);
-        for pid in processes {
-            if let Err(error) = self.attach(object, id, pid) {
-                self.remove(id);
-                return Err(error);
-            }
-        }
-        Ok(())
+        // Before the first one is set, all are counted.
+        let room = self.check_room(id, processes.len());
+        let set = room
+            .and_then(|()| processes.into_iter().try_for_each(|pid| self.attach(object, id, pid)));
+        set.inspect_err(|_| self.remove(id))
     }
 
     /// Removes a program and its probes.
     pub fn remove(&mut self, id: ProgramId) {
         let _program = self.programs.remove(&id);
-        let processes = self.processes.values_mut();
-        let links = processes.filter_map(|it| it.links.remove(&id)).flatten().collect();
-        self.close(links);
+        let processes = self.processes.iter_mut();
+        let links =
+            processes.filter_map(|(_, it)| Some((Arc::clone(&it.thread), it.links.remove(&id)?)));
+        for (thread, links) in Vec::from_iter(links) {
+            self.close(&thread, [(id, links)]);
+        }
         self.processes.retain(|_, process| !process.links.is_empty());
     }
 
-    /// Sets the probes of the sets that a process belongs to.
+    /// Sets the probes of the sets that a process belongs to, and those that the kernel has dropped
+    /// because their thread has ended.
     pub fn attach_in(&mut self, object: &mut Object, pid: Pid) -> Result<(), Error> {
+        if self.processes.get(&pid).is_some_and(|it| !it.thread.is_alive())
+            && let Some(process) = self.processes.remove(&pid)
+        {
+            self.close(&process.thread, process.links);
+        }
         let sets = process_sets::sets_of(object, pid);
         let is_for = |program: &ProbeProgram| match program.targets {
             ProbeTargets::Set(set) => sets & process_sets::bit(set) != 0,
-            ProbeTargets::Process(_) => false,
+            ProbeTargets::Process(process) => process == pid,
         };
         let wanted = self.programs.iter().filter(|(_, program)| is_for(program));
         for id in Vec::from_iter(wanted.map(|(id, _)| *id)) {
+            if self.is_probed(pid, id) {
+                continue;
+            }
+            self.check_room(id, 1)?;
+            self.check_budget(id, pid)?;
             self.attach(object, id, pid)?;
         }
         Ok(())
+    }
+
+    /// Refuses the probes of a program in this number of processes beyond the limit.
+    fn check_room(&mut self, id: ProgramId, n_processes: usize) -> Result<(), Error> {
+        self.close_ended();
+        let Some(program) = self.programs.get(&id) else { return Ok(()) };
+        let n_probes = program.sites.len() * n_processes;
+        if self.n_set + self.closer.n_waiting() + n_probes > MAX_PROBES {
+            let why = format!("at most {MAX_PROBES} probes can be set");
+            return Err(unsupported(why, "watch fewer functions, or fewer processes"));
+        }
+        Ok(())
+    }
+
+    /// Counts the probes of a program in a process that joins its set; refuses them if those of the
+    /// processes of its user are too many.
+    fn check_budget(&mut self, id: ProgramId, pid: Pid) -> Result<(), Error> {
+        let Some(program) = self.programs.get(&id) else { return Ok(()) };
+        // A process that has ended gets no probes.
+        let Ok(process) = std::fs::metadata(format!("/proc/{}", pid.0)) else { return Ok(()) };
+        if self.budget.take(process.uid(), program.sites.len(), clock::boot()) {
+            return Ok(());
+        }
+        let why = format!("new processes of user {} got {BURST} probes already", process.uid());
+        Err(unsupported(why, "watch fewer functions, or detach a parent of many processes"))
+    }
+
+    /// Whether the probes of a program are set in a process.
+    fn is_probed(&self, pid: Pid, id: ProgramId) -> bool {
+        let has_probes =
+            |it: &ProbedProcess| it.links.contains_key(&id) && !it.thread.process_has_ended();
+        self.processes.get(&pid).is_some_and(has_probes)
     }
 
     /// Removes the probes of a set from a process that leaves it.
@@ -112,71 +169,67 @@ impl Probes {
         let of_set = |id: &ProgramId| {
             self.programs.get(id).is_some_and(|it| it.targets == ProbeTargets::Set(set))
         };
-        let links = process.links.extract_if(.., |id, _| of_set(id)).flat_map(|(_, it)| it);
-        let links = links.collect();
+        let links = Vec::from_iter(process.links.extract_if(.., |id, _| of_set(id)));
+        let thread = Arc::clone(&process.thread);
         if process.links.is_empty() {
             let _process = self.processes.remove(&pid);
         }
-        self.close(links);
+        self.close(&thread, links);
     }
 
     /// Closes the probes of processes that have ended.
     fn close_ended(&mut self) {
-        let has_ended =
-            |process: &ProbedProcess| process.pidfd.as_ref().is_some_and(PidFd::has_ended);
-        let ended = self.processes.extract_if(.., |_, process| has_ended(process));
-        let links = ended.flat_map(|(_, process)| process.links.into_values().flatten()).collect();
-        self.close(links);
+        let ended = self.processes.extract_if(.., |_, it| it.thread.process_has_ended());
+        for (_, process) in Vec::from_iter(ended) {
+            self.close(&process.thread, process.links);
+        }
     }
 
-    /// Closes probes; many of them behind the caller's back, with their program disabled already:
-    /// the kernel waits for grace periods with each, one after the other (`perf_trace_event_unreg`
-    /// in kernel/trace/trace_event_perf.c).
-    fn close(&self, links: Vec<UProbeLink>) {
-        let n_probes = Arc::clone(&self.n_probes);
-        let many = links.len() > CLOSED_AT_ONCE;
-        let close = move || {
-            for link in links {
-                drop(link);
-                let _before = n_probes.fetch_sub(1, Ordering::Relaxed);
-            }
-        };
-        if many {
-            let _closer = std::thread::spawn(close);
-        } else {
-            close();
+    /// Removes probes of a thread.
+    fn close(
+        &mut self,
+        thread: &Arc<ProbedThread>,
+        links: impl IntoIterator<Item = (ProgramId, Vec<UProbeLink>)>,
+    ) {
+        for (id, links) in links {
+            self.n_set -= links.len();
+            self.closer.close(id, thread, links);
         }
+    }
+
+    /// Whether probes of a program that was removed are still set: its id is in use.
+    pub fn has_probes(&self, id: ProgramId) -> bool {
+        self.closer.has_probes(id)
     }
 
     /// Sets the probes of a program in a process, unless they are set; a process that has ended
     /// gets none.
     fn attach(&mut self, object: &mut Object, id: ProgramId, pid: Pid) -> Result<(), Error> {
-        let is_known = |process: &ProbedProcess| {
-            process.links.contains_key(&id) && !process.pidfd.as_ref().is_some_and(PidFd::has_ended)
-        };
-        if self.processes.get(&pid).is_some_and(is_known) {
+        if self.is_probed(pid, id) {
             return Ok(());
         }
-        self.close_ended();
         let Some(program) = self.programs.get(&id) else { return Ok(()) };
-        if self.n_probes.load(Ordering::Relaxed) + program.sites.len() > MAX_PROBES {
-            let why = format!("{MAX_PROBES} probes are set already");
-            return Err(unsupported(why, "watch fewer functions, or fewer processes"));
+        let known = self.processes.get(&pid).map(|it| &it.thread);
+        let thread = match known.filter(|thread| thread.is_alive()) {
+            Some(known) => Arc::clone(known),
+            None => Arc::new(ProbedThread::of_process(pid)),
+        };
+        let mut links = self.closer.take_back(id, thread.tid);
+        if links.len() < program.sites.len() {
+            links.clear();
         }
-        let pidfd = PidFd::open(pid).ok();
-        let mut links = Vec::with_capacity(program.sites.len());
-        for site in &program.sites {
-            match attach_at(object, program.bpf, site, (id, pid))? {
+        for site in program.sites.iter().skip(links.len()) {
+            match attach_at(object, program.bpf, site, (id, thread.tid))? {
                 Some(link) => links.push(link),
                 None => break,
             }
         }
         // It may have ended meanwhile, and its pid may belong to a process of another user.
-        if pidfd.as_ref().is_some_and(PidFd::has_ended) {
+        if thread.process_has_ended() {
             return Ok(());
         }
-        let _before = self.n_probes.fetch_add(links.len(), Ordering::Relaxed);
-        let new = || ProbedProcess { pidfd, links: BTreeMap::new() };
+        self.n_set += links.len();
+        let new = || ProbedProcess { thread, links: BTreeMap::new() };
         let process = self.processes.entry(pid).or_insert_with(new);
         let _none = process.links.insert(id, links);
         Ok(())
@@ -194,9 +247,9 @@ fn attach_at(
     object: &mut Object,
     bpf: &'static str,
     site: &Site,
-    (id, pid): (ProgramId, Pid),
+    (id, tid): (ProgramId, Pid),
 ) -> Result<Option<UProbeLink>, Error> {
-    let Some(process) = NonZeroU32::new(pid.0) else { return Ok(None) };
+    let Some(thread) = NonZeroU32::new(tid.0) else { return Ok(None) };
     let what = format!("a probe on {} at {:#x}", site.path.display(), site.offset);
     let refused = |error: ProgramError| refused_program(&what, error);
     let program: &mut UProbe = object.program(bpf)?;
@@ -205,7 +258,7 @@ fn attach_at(
     }
     let location = UProbeAttachLocation::AbsoluteOffset(site.offset);
     let point = UProbeAttachPoint { location, cookie: Some(id.0.into()) };
-    match program.attach(point, &site.path, UProbeScope::OneProcess(process)) {
+    match program.attach(point, &site.path, UProbeScope::OneProcess(thread)) {
         Ok(link) => Ok(Some(program.take_link(link).map_err(refused)?)),
         Err(error) if has_ended(&error) => Ok(None),
         Err(error) => Err(refused(error)),

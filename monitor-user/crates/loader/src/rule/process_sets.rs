@@ -27,7 +27,7 @@ pub fn include(object: &mut Object, set: ProcessSetId, process: Pid) -> Result<(
     }
     let mut members = members(object)?;
     let sets = members.get(&process.0, 0).map_or(0, |Record(member)| member.sets) | bit(set);
-    if members.insert(process.0, Record(SetMembership { sets }), 0).is_err() {
+    if members.insert(process.0, Record(SetMembership { sets, start_ns: 0 }), 0).is_err() {
         let why = "the table of processes is full".to_owned();
         return Err(unsupported(why, "watch fewer processes"));
     }
@@ -82,7 +82,7 @@ fn change(members: &mut Members<'_>, process: u32, keep: u64) {
     let _ = match member.sets & keep {
         0 => members.remove(&process),
         // `BPF_EXIST`: not inserted again if it has just been removed.
-        sets => members.insert(process, Record(SetMembership { sets }), 2),
+        sets => members.insert(process, Record(SetMembership { sets, ..member }), 2),
     };
 }
 

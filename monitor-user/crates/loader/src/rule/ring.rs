@@ -3,6 +3,7 @@
 //! In: ring records. Out: [`RuleRecord`]s, in the order of the ring. A truncated record, or one of
 //! an unknown kind from a newer object, is skipped.
 
+use super::record_shares::ShareCounts;
 use aya::maps::{MapData, RingBuf};
 use monitor_backend::rule::rule_record::{RecordReason, RuleRecord, StopScope};
 use monitor_backend::rule::{ProgramId, RecordReader};
@@ -10,30 +11,51 @@ use monitor_ebpf::abi::rule::NO_CREDENTIALS;
 use monitor_ebpf::abi::rule::record::{
     FRAMES, KIND_PROCESS_STOP, KIND_RECORD, KIND_STORM, KIND_THREAD_STOP, LongRecord, ShortRecord,
 };
+use monitor_ebpf::abi::rule::record_share::ring_bytes;
 use monitor_model::{Credentials, Identity, Ns, Pid};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use zerocopy::FromBytes;
 
 /// The consumer of the ring.
-pub struct Ring(pub RingBuf<MapData>);
+pub struct Ring {
+    /// The ring.
+    pub records: RingBuf<MapData>,
+    /// The shares that what is read is credited to.
+    pub shares: Arc<ShareCounts>,
+}
 
 impl RecordReader for Ring {
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.0.as_fd())
+        Some(self.records.as_fd())
     }
 
     fn read(&mut self, max: usize, take: &mut dyn FnMut(RuleRecord)) -> usize {
         let mut n_read = 0;
         while n_read < max
-            && let Some(item) = self.0.next()
+            && let Some(item) = self.records.next()
         {
             n_read += 1;
-            if let Some(record) = decode(&item) {
+            let record = decode(&item);
+            let freed = share_and_bytes(&item);
+            drop(item);
+            if let Some((share, bytes)) = freed {
+                self.shares.add_read(share, bytes);
+            }
+            if let Some(record) = record {
                 take(record);
             }
         }
         n_read
     }
+}
+
+/// The share that a record is counted in, and its bytes in the ring.
+fn share_and_bytes(bytes: &[u8]) -> Option<(u16, u64)> {
+    let (record, _) = ShortRecord::read_from_prefix(bytes).ok()?;
+    let is_long = bytes.len() > size_of::<ShortRecord>();
+    let in_ring = if is_long { ring_bytes::<LongRecord>() } else { ring_bytes::<ShortRecord>() };
+    Some((record.share, in_ring))
 }
 
 fn decode(bytes: &[u8]) -> Option<RuleRecord> {

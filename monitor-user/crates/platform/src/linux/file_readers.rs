@@ -7,7 +7,7 @@
 //! in a reader for this owner alone.
 
 use crate::tap::answers::CallQuestion;
-use monitor_control::user_worker::{WorkerPool, WorkerRole};
+use monitor_control::user_worker::WorkerPool;
 use monitor_control::{
     ControlError, FileQuery, FoundInFiles, ToolId, UserWorker as _, WorkerReply, WorkerRequest,
 };
@@ -87,7 +87,7 @@ impl FileReaders {
             return self.answers.push(question.answer(refuse(text)));
         }
         let program = &self.program;
-        let new = || WorkerPool::with_program(program.clone(), WorkerRole::Reader);
+        let new = || WorkerPool::readers(program.clone());
         let pool = self.pools.entry(owner).or_insert_with(new);
         if let Err(error) = pool.ensure(uid, gid) {
             let text = format!("no process can be started that reads files: {error}");

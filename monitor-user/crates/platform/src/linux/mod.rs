@@ -55,8 +55,11 @@ impl Linux {
     pub fn new(opener: Opener) -> Self {
         let diag_counters = diag_probe_counters::DiagProbeCounters::new(opener);
         let (poller, rule_events, no_rules, saver) = (None, None, None, None);
-        let workers =
-            WorkerDispatch::new(user_worker::SELF_EXE.into(), recorder::DEFAULT_DUMP_FOLDER.into());
+        let workers = WorkerDispatch::new(
+            user_worker::SELF_EXE.into(),
+            recorder::DEFAULT_DUMP_FOLDER.into(),
+            None,
+        );
         let readers = FileReaders::new(user_worker::SELF_EXE.into());
         let monitors = Box::new(NoMonitors);
         Self {
@@ -79,9 +82,9 @@ impl Linux {
 
     /// The same for the tools of a service.
     pub fn for_service(opener: Opener, service: ServiceConfig) -> Self {
-        let workers =
-            WorkerDispatch::new(service.worker_program.clone(), service.dump_folder.clone());
-        let readers = FileReaders::new(service.worker_program.clone());
+        let ServiceConfig { worker_program, dump_folder, undo_folder, .. } = service.clone();
+        let readers = FileReaders::new(worker_program.clone());
+        let workers = WorkerDispatch::new(worker_program, dump_folder, undo_folder);
         Self { workers, readers, saver: Some(RecordingSaver::new(service)), ..Self::new(opener) }
     }
 

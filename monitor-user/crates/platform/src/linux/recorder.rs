@@ -34,6 +34,8 @@ pub struct ServiceConfig {
     pub is_recording: Arc<AtomicBool>,
     /// Where processes are dumped to that go to another node.
     pub dump_folder: PathBuf,
+    /// Where what is to be undone is written, for the next service if this one is killed.
+    pub undo_folder: Option<PathBuf>,
     /// The program that acts for users.
     pub worker_program: PathBuf,
 }

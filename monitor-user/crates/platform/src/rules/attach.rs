@@ -83,7 +83,8 @@ impl Installer {
             }
             let list = RuleProgram::new(place.clone(), set, acts);
             let (limit, switch) = (Some(program.max_rate), Some(installed.switch));
-            let list = RuleProgram { limit, switch, credentials: program.viewer, ..list };
+            let (credentials, user) = (program.viewer, Some(program.user));
+            let list = RuleProgram { limit, switch, credentials, user, ..list };
             let id = taps.rules().add(&list).map_err(backend_refusal)?;
             installed.programs.push(id);
             let _none = self.owners.insert(id, key);
@@ -123,6 +124,7 @@ impl Installer {
             switch,
             max_rate: program.max_rate,
             viewer: program.viewer,
+            user: program.user,
             pids,
             reports,
             make_insns: Arc::new(make),

@@ -194,19 +194,20 @@ impl Installer {
         self.tap_programs.get(&number).copied()
     }
 
-    /// Records, events and signals that were lost since the last call, except those of calls. It is
-    /// called often, and so traces are read too, before they are overwritten.
-    pub fn newly_lost(&mut self, taps: &mut Taps) -> u64 {
+    /// Events and signals of rules that were lost since the last call, by user. It is called often,
+    /// and so traces are read too, before they are overwritten.
+    pub fn newly_lost(&mut self, taps: &mut Taps) -> BTreeMap<Option<u32>, u64> {
         self.counters.read_traces(taps.rules());
-        let mut n_new = 0;
+        let mut new = BTreeMap::new();
         for installed in self.installed.values_mut() {
             let counts = installed.programs.iter().map(|list| taps.rules().run_counts(*list));
-            let lost = |it: RunCounts| it.lost_records + it.lost_raises + it.unsent;
+            let lost = |it: RunCounts| it.lost_raises + it.unsent;
             let n_lost = counts.map(lost).sum::<u64>();
-            n_new += n_lost.saturating_sub(installed.n_lost);
+            let n_new = n_lost.saturating_sub(installed.n_lost);
+            *new.entry(Some(installed.rule.user)).or_default() += n_new;
             installed.n_lost = n_lost;
         }
-        n_new
+        new
     }
 
     /// Resets the counters of a number: programs that name them get others, at once.

@@ -55,8 +55,8 @@ struct CallPlans {
 enum ProgramOwner {
     /// The tap's own.
     Tap,
-    /// A tap program, by its switch.
-    Program(u64, ProgramId),
+    /// A tap program, by its switch, and its user.
+    Program(u64, ProgramId, u32),
 }
 
 impl Taps {
@@ -128,7 +128,7 @@ impl Taps {
             Edge::End if program.reports => [plans.plan.entry.clone(), own, without_result],
             Edge::End => [Vec::new(), own, without_result],
         };
-        let owner = ProgramOwner::Program(number, program.switch);
+        let owner = ProgramOwner::Program(number, program.switch, program.user);
         let (set, viewer, max_rate) = (program.set, program.viewer, program.max_rate);
         let spec = AttachSpec { tap, owner, plans, insns, ends, set, viewer, max_rate };
         self.add_programs(found, spec)
@@ -152,9 +152,9 @@ impl Taps {
             spec.ends.tail_jumps(at),
         ];
         let mut attached = AttachedSite { _file: file, entry: None, ends: Vec::new(), timer };
-        let (program, switch) = match spec.owner {
-            ProgramOwner::Tap => (None, None),
-            ProgramOwner::Program(number, switch) => (Some(number), Some(switch)),
+        let (program, switch, user) = match spec.owner {
+            ProgramOwner::Tap => (None, None, None),
+            ProgramOwner::Program(number, switch, user) => (Some(number), Some(switch), Some(user)),
         };
         let plans = [&plan, &plan, &without_result];
         for ((insns, hook), plan) in spec.insns.into_iter().zip(hooks).zip(plans) {
@@ -162,7 +162,7 @@ impl Taps {
             let is_entry = matches!(hook, HookPoint::Entry(_));
             let (limit, credentials) = (Some(spec.max_rate), spec.viewer);
             let list = RuleProgram::new(hook, Some(spec.set), insns);
-            match self.rules.add(&RuleProgram { limit, switch, credentials, ..list }) {
+            match self.rules.add(&RuleProgram { limit, switch, credentials, user, ..list }) {
                 Ok(id) if is_entry => attached.entry = Some(id),
                 Ok(id) => attached.ends.push(id),
                 Err(error) => {

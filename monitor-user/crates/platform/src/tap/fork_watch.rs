@@ -1,8 +1,11 @@
-//! Children of processes with taps: they get probes of their own.
+//! Processes that need probes, besides those that are named: children, and those whose probes the
+//! kernel has dropped.
 //!
-//! In: the parents. Out: a record of each fork. A child has copies of its parent's breakpoints,
-//! which the kernel removes without a record: its calls between the fork and the moment at which it
-//! has probes of its own are not seen.
+//! In: the processes with taps. Out: a record of each fork, and of each end of a thread in a
+//! process that continues without its first thread. A child has copies of its parent's
+//! breakpoints, which the kernel removes without a record. A probe belongs to a thread; when that
+//! has ended, the kernel runs no program for it (`uprobe_perf_filter` in
+//! kernel/trace/trace_uprobe.c). Calls between that and new probes are not seen.
 
 use monitor_backend::rule::insn::{Insn, ProcessSetId, RecordOptions, Reg, Width};
 use monitor_backend::rule::rule_record::RuleRecord as Record;
@@ -11,13 +14,13 @@ use monitor_backend::{Error, rule::Rules};
 use monitor_model::Pid;
 use std::collections::BTreeSet;
 
-/// Where a record has the child, and which argument of a fork that is.
-const CHILD: Reg = Reg(0);
-const CHILD_ARGUMENT: u8 = 1;
+/// Where a record has the process, and which argument of each hook that is.
+const PROCESS: Reg = Reg(0);
+const HOOKS: [(HookPoint, u8); 2] = [(HookPoint::Fork, 1), (HookPoint::LeaderlessExit, 0)];
 
-/// Reports the children of processes with taps.
+/// Reports the processes that need probes.
 pub(super) struct ForkWatch {
-    program: ProgramId,
+    programs: Vec<ProgramId>,
     set: ProcessSetId,
     parents: BTreeSet<Pid>,
 }
@@ -26,15 +29,23 @@ impl ForkWatch {
     /// Of no process so far.
     pub(super) fn new(rules: &mut dyn Rules) -> Result<Self, Error> {
         let set = rules.make_set(Children::Included)?;
-        let record = Insn::Record(RecordOptions { urgent: true, ..RecordOptions::default() });
-        let insns = vec![Insn::Argument(CHILD, CHILD_ARGUMENT, Width::U32), record];
-        let added = rules.add(&RuleProgram::new(HookPoint::Fork, Some(set), insns));
-        let program = added.inspect_err(|_| rules.free(RuleResource::Set(set)))?;
-        rules.enable(program);
-        Ok(Self { program, set, parents: BTreeSet::new() })
+        let mut watch = Self { programs: Vec::new(), set, parents: BTreeSet::new() };
+        for (hook, argument) in HOOKS {
+            let record = Insn::Record(RecordOptions { urgent: true, ..RecordOptions::default() });
+            let insns = vec![Insn::Argument(PROCESS, argument, Width::U32), record];
+            match rules.add(&RuleProgram::new(hook, Some(set), insns)) {
+                Ok(program) => watch.programs.push(program),
+                Err(error) => {
+                    watch.remove(rules);
+                    return Err(error);
+                }
+            }
+        }
+        watch.programs.iter().for_each(|program| rules.enable(*program));
+        Ok(watch)
     }
 
-    /// Watches the forks of exactly these processes, and of their children.
+    /// Watches exactly these processes, and their children.
     pub(super) fn set_parents(
         &mut self,
         rules: &mut dyn Rules,
@@ -50,15 +61,16 @@ impl ForkWatch {
         Ok(())
     }
 
-    /// The child that a record reports.
-    pub(super) fn new_child(&self, record: &Record) -> Option<Pid> {
-        let child = record.regs[usize::from(CHILD.0)];
-        (record.program == self.program).then(|| Pid(u32::try_from(child).unwrap_or(0)))
+    /// The process that needs probes by a record.
+    pub(super) fn process(&self, record: &Record) -> Option<Pid> {
+        let process = record.regs[usize::from(PROCESS.0)];
+        let is_own = self.programs.contains(&record.program);
+        is_own.then(|| Pid(u32::try_from(process).unwrap_or(0)))
     }
 
-    /// Watches no fork.
+    /// Watches no process.
     pub(super) fn remove(self, rules: &mut dyn Rules) {
-        rules.remove(self.program);
+        self.programs.iter().for_each(|program| rules.remove(*program));
         rules.free(RuleResource::Set(self.set));
     }
 }

@@ -79,8 +79,11 @@ impl Taps {
 
     /// Sets the probes of a process that the kernel has added to a set.
     pub(super) fn set_probes(&mut self, pid: Pid) {
-        if let Err(error) = self.rules.set_probes(pid) {
-            tracing::warn!("calls of process {} are not seen: {error}", pid.0);
+        let refused = self.rules.set_probes(pid).err().map(|error| error.to_string());
+        // A fork storm has one cause for thousands of children.
+        if let Some(why) = refused.as_ref().filter(|_| refused != self.last_refusal) {
+            tracing::warn!("calls of process {} and others are not seen: {why}", pid.0);
         }
+        self.last_refusal = refused;
     }
 }

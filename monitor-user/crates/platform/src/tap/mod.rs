@@ -102,6 +102,15 @@ pub enum TapEvent {
 }
 
 impl TapEvent {
+    /// When it happened, unless a program was switched off.
+    pub const fn at(&self) -> Option<Ns> {
+        match self {
+            Self::Call(call) => Some(call.at),
+            Self::Other(record) => Some(record.at),
+            Self::Storm(..) => None,
+        }
+    }
+
     fn from_record((tap, plan, program): &ProgramMeaning, record: &Record) -> Self {
         if record.reason == RecordReason::Storm {
             return Self::Storm(Arc::clone(tap), *program);
@@ -152,6 +161,8 @@ pub struct Taps {
     /// Reports that a process has executed a program; while taps are set.
     exec_watch: Option<ProgramId>,
     fork_watch: Option<ForkWatch>,
+    /// Why the last process got no probes, if it got none.
+    last_refusal: Option<String>,
 }
 
 impl Taps {
@@ -179,6 +190,7 @@ impl Taps {
             exec_hold: None,
             exec_watch: None,
             fork_watch: None,
+            last_refusal: None,
         })
     }
 
@@ -345,10 +357,10 @@ impl Taps {
         for record in records {
             if self.is_image_change(&record) {
                 _ = changed.insert(record.process.pid);
-            } else if let Some(child) =
-                self.fork_watch.as_ref().and_then(|it| it.new_child(&record))
+            } else if let Some(process) =
+                self.fork_watch.as_ref().and_then(|it| it.process(&record))
             {
-                self.set_probes(child);
+                self.set_probes(process);
             } else if let Some(meaning) = self.meanings.get(&record.program) {
                 events.push(TapEvent::from_record(meaning, &record));
             } else if !self.handle_exec(&record) {

@@ -29,6 +29,8 @@ pub struct TapProgram {
     pub max_rate: u32,
     /// Whose processes they are for alone.
     pub viewer: Option<Credentials>,
+    /// Whose they are.
+    pub user: u32,
     /// The processes in which the function is looked for.
     pub pids: BTreeSet<Pid>,
     /// Whether they report the call.

@@ -25,7 +25,11 @@ impl View {
             node: reading.sample.node.clone(),
             node_number: reading.sample.node_number,
             notes: reading.sample.notes.clone(),
-            lost: reading.sample.lost.clone(),
+            // Of the whole node, and `/proc` shows no user what others do that often.
+            lost: match self.visibility.credentials() {
+                None => reading.sample.lost.clone(),
+                Some(_) => Vec::new(),
+            },
             ..Sample::default()
         };
         if let Some((node, notes)) = reading.node {

@@ -2,13 +2,13 @@
 //!
 //! In: streams and lines. Out: inputs for the engines; lines into outboxes. Knows no monitors.
 
-use super::request_thread::Viewer;
+use super::{client_outbox::ClientOutbox, request_thread::Viewer};
 use crate::line::{Arrival, Line, LineConn, is_request, serve_lines};
 use crate::policy::{Class, Peer, Policy};
 use crate::{limits::ConnectionLimits, outbox::Outbox, user_shares::UserShares};
 use monitor_event::right::{ControlGrant, SessionId, Tool};
 use monitor_model::{Ns, Refusal, Status};
-use monitor_monitors::{Caller, MonitorInput};
+use monitor_monitors::{Answer, Caller, MonitorInput};
 use monitor_protocol::call::{Call, Fault, Tag};
 use monitor_protocol::{Conn, event::Event, reply};
 use monitor_sampling::visibility::Visibility;
@@ -49,7 +49,7 @@ pub struct Clients {
 }
 
 struct Client {
-    outbox: Arc<Outbox>,
+    outbox: ClientOutbox,
     /// Its session in the request engine.
     tool: Tool,
     /// Whether it has sent a request.
@@ -125,14 +125,14 @@ impl Clients {
         self.tasks.spawn(serve_lines(end, stream.into_split(), self.arrivals.clone()));
         let visibility = self.policy.visibility(&peer);
         let control = self.policy.control_grant(&peer);
-        Some(self.insert(conn, &peer, (visibility, control), outbox))
+        Some(self.insert(conn, &peer, (visibility, control), ClientOutbox::Lines(outbox)))
     }
 
-    /// Accepts a loopback connection, whose lines go into this outbox.
+    /// Accepts a loopback connection with this outbox.
     pub fn admit(
         &mut self,
         peer: &Peer,
-        (visibility, outbox): (Visibility, Arc<Outbox>),
+        (visibility, outbox): (Visibility, ClientOutbox),
     ) -> Result<(Conn, MonitorInput), String> {
         let (uid, conn) = (peer.uid, self.next);
         // The caller has checked the right to observe when it chose the visibility.
@@ -148,7 +148,7 @@ impl Clients {
         conn: Conn,
         peer: &Peer,
         (visibility, control): (Visibility, ControlGrant),
-        outbox: Arc<Outbox>,
+        outbox: ClientOutbox,
     ) -> MonitorInput {
         let &Peer { uid, gid, pid, .. } = peer;
         outbox.count_for(self.shares.share(uid));
@@ -180,7 +180,9 @@ impl Clients {
 
     /// Charges the user of a connection the processor time of a line.
     pub fn charge(&self, conn: Conn, cost: Ns) {
-        self.with_outbox(conn, |outbox| outbox.charge(cost));
+        if let Some(client) = self.all.get(&conn) {
+            client.outbox.charge(cost);
+        }
     }
 
     /// Forgets the tasks of closed connections.
@@ -205,7 +207,8 @@ impl Clients {
             Arrival::Line(conn, line) if is_request(&line) => {
                 let Some(client) = self.all.get_mut(&conn) else { return Vec::new() };
                 let is_first = !std::mem::replace(&mut client.sends_requests, true);
-                let first = is_first.then(|| (client.tool, Arc::clone(&client.outbox)));
+                let first = client.outbox.lines().filter(|_| is_first);
+                let first = first.map(|lines| (client.tool, Arc::clone(lines)));
                 vec![ClientInput::Request(conn, line, first)]
             }
             Arrival::Line(conn, line) => self.parse_call(conn, &line).into_iter().collect(),
@@ -216,7 +219,7 @@ impl Clients {
         match Call::from_line(line) {
             Ok((tag, call)) => {
                 if tag.is_none() {
-                    self.with_outbox(conn, Outbox::cancel_reply);
+                    self.with_lines(conn, Outbox::cancel_reply);
                 }
                 if let Some(client) = self.all.get_mut(&conn) {
                     client.makes_calls = true;
@@ -227,7 +230,7 @@ impl Clients {
                 let kind = Status::from_number(fault.code).map_or("malformed call", Status::name);
                 *self.refused.entry(kind).or_default() += 1;
                 self.log_fault(conn, &fault);
-                self.with_outbox(conn, |outbox| outbox.reply(reply::fault_line(&fault)));
+                self.with_lines(conn, |lines| lines.reply(reply::fault_line(&fault)));
                 None
             }
         }
@@ -256,30 +259,38 @@ impl Clients {
     /// Answers a request when the request thread has ended.
     pub fn reply_unavailable(&self, conn: Conn) {
         let line = "0 [] error(900,0,\"the request thread has ended; restart the daemon\")\n";
-        self.with_outbox(conn, |outbox| outbox.reply(line.into()));
+        self.with_lines(conn, |lines| lines.reply(line.as_bytes().to_vec()));
     }
 
-    /// Answers a call.
+    /// Answers a call about monitors.
+    pub fn answer(&self, to: Conn, tag: &Tag, answer: Result<Answer, Refusal>) {
+        if let Some(client) = self.all.get(&to) {
+            client.outbox.answer(tag, answer);
+        }
+    }
+
+    /// Answers a call about the service.
     pub fn reply(&self, to: Conn, tag: &Tag, answer: Result<impl Serialize, Refusal>) {
         let line = match answer {
             Ok(answer) => reply::result_line(tag, answer),
             Err(refusal) => reply::refusal_line(tag, &refusal),
         };
-        self.with_outbox(to, |outbox| outbox.reply(line));
+        self.with_lines(to, |lines| lines.reply(line));
     }
 
     /// The client of a connection, for an answer from another thread.
     pub fn viewer(&self, conn: Conn) -> Option<Viewer> {
         let client = self.all.get(&conn)?;
         let Tool { uid, visibility, .. } = client.tool;
-        Some(Viewer { outbox: Arc::clone(&client.outbox), uid, visibility })
+        Some(Viewer { outbox: Arc::clone(client.outbox.lines()?), uid, visibility })
     }
 
     /// Sends an event. A client that sends only requests gets none between its replies: events for
     /// all clients of its user reach it through its loopback connection.
     pub fn event(&self, to: Conn, event: Event) {
-        if self.all.get(&to).is_some_and(|it| it.makes_calls || !it.sends_requests) {
-            self.with_outbox(to, |outbox| outbox.event(event));
+        let client = self.all.get(&to).filter(|it| it.makes_calls || !it.sends_requests);
+        if let Some(client) = client {
+            client.outbox.event(event);
         }
     }
 
@@ -303,9 +314,9 @@ impl Clients {
         &self.refused
     }
 
-    fn with_outbox(&self, to: Conn, put: impl FnOnce(&Outbox)) {
-        if let Some(client) = self.all.get(&to) {
-            put(&client.outbox);
+    fn with_lines(&self, to: Conn, put: impl FnOnce(&Outbox)) {
+        if let Some(lines) = self.all.get(&to).and_then(|it| it.outbox.lines()) {
+            put(lines);
         }
     }
 

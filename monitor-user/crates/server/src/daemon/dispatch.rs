@@ -118,7 +118,7 @@ impl DaemonLoop {
                 if let Ok(Answer::Sample { event, .. }) = &answer {
                     self.usage.count_sample(Ns(event.late_ns));
                 }
-                self.clients.reply(to, &tag, answer);
+                self.clients.answer(to, &tag, answer);
             }
             MonitorOutput::Event { to, event } => {
                 if event.sample.is_some() {

@@ -3,7 +3,8 @@
 //! In: scrapes, and calls on loopback connections. Out: jobs for the sampler thread, inputs for the
 //! monitor engine. A reading is made only for a scrape.
 
-use super::loopback::{LoopbackRequest, OUTBOX_BYTES};
+use super::client_outbox::ClientOutbox;
+use super::loopback::LoopbackRequest;
 use super::sampler::{SamplerJob, ScrapeJob};
 use super::{DaemonLoop, http_bridge::MetricsReply};
 use crate::http::{AccessLevel, DaemonRequest};
@@ -56,7 +57,8 @@ impl DaemonLoop {
             AccessLevel::Open => OVERFLOW_UID,
         };
         let peer = Peer { uid, gid: uid, pid: std::process::id(), groups: Vec::new() };
-        let (conn, opened) = self.clients.admit(&peer, (visibility, outbox))?;
+        let (conn, opened) =
+            self.clients.admit(&peer, (visibility, ClientOutbox::Lines(outbox)))?;
         self.input(opened);
         Ok(conn)
     }
@@ -108,7 +110,7 @@ impl DaemonLoop {
         match request {
             LoopbackRequest::Call(ticket, tool, call) => match self.loopback_connection(&tool) {
                 Ok(from) => {
-                    let tag = i64::try_from(ticket).ok().map(Tag::Number);
+                    let tag = Some(Tag::Number(ticket.cast_signed()));
                     Some(MonitorInput::Called { from, tag, call })
                 }
                 Err(why) => {
@@ -129,9 +131,10 @@ impl DaemonLoop {
         if let Some(conn) = self.loopback.conn(session) {
             return Ok(conn);
         }
-        let outbox = Arc::new(Outbox::new(OUTBOX_BYTES));
+        let outbox = self.loopback.outbox();
         let peer = Peer { uid, gid, pid, groups: Vec::new() };
-        let (conn, opened) = self.clients.admit(&peer, (visibility, Arc::clone(&outbox)))?;
+        let opened = (visibility, ClientOutbox::Session(Arc::clone(&outbox)));
+        let (conn, opened) = self.clients.admit(&peer, opened)?;
         self.input(opened);
         self.loopback.add(session, conn, outbox);
         Ok(conn)

@@ -1,29 +1,24 @@
 //! Loopback connections from the request thread to the monitors, which belong to the loop.
 //!
-//! In: calls of request sessions. Out: lines as a socket client gets them, and platform events made
-//! from them. A session has one loopback connection, with its own user, rights and limits. The
-//! mailbox is bounded; beyond that, samples wait in the outbox, which drops and counts.
+//! In: calls of request sessions. Out: answers and events of the monitors, as platform events. A
+//! session has one loopback connection, with its own user, rights and limits: its outbox counts for
+//! the user, drops samples and counts them.
 
-use crate::{lock::lock, outbox::Outbox};
+use super::client_outbox::{SessionMessage, SessionOutbox};
+use crate::lock::lock;
 use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::Ticket;
-use monitor_model::{Ns, Status};
+use monitor_model::{Ns, status::Refusal as Refused};
 use monitor_platform::{PlatformEvent, monitors::MonitorCalls};
 use monitor_protocol::{Conn, call::Call};
 use monitor_services::monitor::events;
 use rustix::event::{EventfdFlags, eventfd};
-use std::collections::{HashMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
-use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-
-/// Bytes of samples that may wait in the outbox of one session.
-pub const OUTBOX_BYTES: usize = 4 << 20;
-/// Bytes of all sessions that may wait in the mailbox.
-const MAILBOX_BYTES: usize = 8 << 20;
 
 /// A request of the request thread to the loop.
 pub enum LoopbackRequest {
@@ -33,75 +28,39 @@ pub enum LoopbackRequest {
     Close(SessionId),
 }
 
-/// Lines and refusals that wait for the request thread.
-pub struct Mailbox {
-    queue: Mutex<Queue>,
-    emptied: Notify,
-    waker: OwnedFd,
-}
-
+/// The open connections, and refusals that wait for the request thread.
 #[derive(Default)]
-struct Queue {
-    lines: VecDeque<(SessionId, Vec<u8>)>,
-    bytes: usize,
-    refused: Vec<(Ticket, Refusal)>,
+struct Sessions {
+    open: BTreeMap<SessionId, (Conn, Arc<SessionOutbox>)>,
+    refused: Vec<(Ticket, Refused)>,
 }
 
 /// The request thread's end.
 #[derive(Clone)]
 pub struct LoopbackMonitors {
     requests: UnboundedSender<LoopbackRequest>,
-    mailbox: Arc<Mailbox>,
+    sessions: Arc<Mutex<Sessions>>,
+    waker: Arc<OwnedFd>,
 }
 
 /// The loop's end.
 pub struct LoopbackSessions {
     requests: UnboundedReceiver<LoopbackRequest>,
-    mailbox: Arc<Mailbox>,
-    sessions: HashMap<SessionId, (Conn, Arc<Outbox>)>,
+    sessions: Arc<Mutex<Sessions>>,
+    waker: Arc<OwnedFd>,
 }
 
 /// The two ends.
 pub fn pair() -> io::Result<(LoopbackMonitors, LoopbackSessions)> {
-    let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-    let mailbox = Arc::new(Mailbox { queue: Mutex::default(), emptied: Notify::new(), waker });
+    let waker = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+    let sessions = Arc::default();
     let (sender, requests) = unbounded_channel();
-    let monitors = LoopbackMonitors { requests: sender, mailbox: Arc::clone(&mailbox) };
-    Ok((monitors, LoopbackSessions { requests, mailbox, sessions: HashMap::new() }))
-}
-
-impl Mailbox {
-    fn wake(&self) {
-        // The counter cannot overflow: the thread reads and resets it at each wakeup.
-        let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
-    }
-
-    fn put(&self, session: SessionId, lines: Vec<u8>) {
-        let mut queue = lock(&self.queue);
-        queue.bytes += lines.len();
-        queue.lines.push_back((session, lines));
-        drop(queue);
-        self.wake();
-    }
-
-    /// Waits until there is room.
-    async fn wait_for_room(&self) {
-        loop {
-            // Created before the check, so that no notification in between is missed.
-            let emptied = self.emptied.notified();
-            if lock(&self.queue).bytes < MAILBOX_BYTES {
-                return;
-            }
-            emptied.await;
-        }
-    }
-
-    fn take(&self) -> Queue {
-        let _ = rustix::io::read(&self.waker, &mut [0_u8; 8]);
-        let queue = std::mem::take(&mut *lock(&self.queue));
-        self.emptied.notify_waiters();
-        queue
-    }
+    let monitors = LoopbackMonitors {
+        requests: sender,
+        sessions: Arc::clone(&sessions),
+        waker: Arc::clone(&waker),
+    };
+    Ok((monitors, LoopbackSessions { requests, sessions, waker }))
 }
 
 impl MonitorCalls for LoopbackMonitors {
@@ -121,14 +80,31 @@ impl MonitorCalls for LoopbackMonitors {
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.mailbox.waker.as_fd())
+        Some(self.waker.as_fd())
     }
 
     fn poll_events(&mut self, _: Ns) -> Vec<PlatformEvent> {
-        let Queue { lines, refused, .. } = self.mailbox.take();
-        let refused = refused.into_iter().map(|(ticket, why)| events::completed(ticket, Err(why)));
-        let lines = lines.into_iter().flat_map(|(of, lines)| events::platform_events(of, &lines));
-        refused.chain(lines).collect()
+        let _ = rustix::io::read(&self.waker, &mut [0_u8; 8]);
+        let mut sessions = lock(&self.sessions);
+        let refused = std::mem::take(&mut sessions.refused).into_iter();
+        let mut all: Vec<_> =
+            refused.map(|(ticket, why)| events::completed(ticket, Err::<(), _>(why))).collect();
+        let queued = sessions.open.iter().map(|(session, (_, outbox))| (*session, outbox.take()));
+        let queued: Vec<_> = queued.collect();
+        drop(sessions);
+        for (session, messages) in queued {
+            for message in messages {
+                match message {
+                    SessionMessage::Reply(ticket, answer) => {
+                        all.push(events::completed(ticket, answer));
+                    }
+                    SessionMessage::Event(event) => {
+                        all.extend(events::monitor_events(session, &event));
+                    }
+                }
+            }
+        }
+        all
     }
 }
 
@@ -143,32 +119,28 @@ impl LoopbackSessions {
 
     /// The connection of a session, if it is open.
     pub fn conn(&self, session: SessionId) -> Option<Conn> {
-        self.sessions.get(&session).map(|it| it.0)
+        lock(&self.sessions).open.get(&session).map(|it| it.0)
     }
 
-    /// Adds the connection of a session, and forwards the lines of its outbox.
-    pub fn add(&mut self, session: SessionId, conn: Conn, outbox: Arc<Outbox>) {
-        self.sessions.insert(session, (conn, Arc::clone(&outbox)));
-        let mailbox = Arc::clone(&self.mailbox);
-        drop(tokio::spawn(async move {
-            while let Some(lines) = outbox.next().await {
-                mailbox.put(session, lines.to_vec());
-                mailbox.wait_for_room().await;
-            }
-        }));
+    /// An outbox that wakes the request thread.
+    pub fn outbox(&self) -> Arc<SessionOutbox> {
+        Arc::new(SessionOutbox::new(Arc::clone(&self.waker)))
     }
 
-    /// Closes the outbox of a session, and returns its connection.
-    pub fn remove(&mut self, session: SessionId) -> Option<Conn> {
-        let (conn, outbox) = self.sessions.remove(&session)?;
-        outbox.close();
-        Some(conn)
+    /// Adds the connection of a session.
+    pub fn add(&self, session: SessionId, conn: Conn, outbox: Arc<SessionOutbox>) {
+        lock(&self.sessions).open.insert(session, (conn, outbox));
+    }
+
+    /// Removes a session, and returns its connection.
+    pub fn remove(&self, session: SessionId) -> Option<Conn> {
+        lock(&self.sessions).open.remove(&session).map(|it| it.0)
     }
 
     /// Refuses a call that could not be made.
     pub fn refuse(&self, ticket: Ticket, why: String) {
-        let why = events::refusal(Status::OutOfResource.number(), why);
-        lock(&self.mailbox.queue).refused.push((ticket, why));
-        self.mailbox.wake();
+        lock(&self.sessions).refused.push((ticket, Refused::limit(why)));
+        // The counter cannot overflow: the thread reads and resets it at each wakeup.
+        let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
     }
 }

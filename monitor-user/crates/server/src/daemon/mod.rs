@@ -5,6 +5,7 @@
 //! removed. On SIGHUP it reads its configuration again.
 
 mod awaited_exit_records;
+mod client_outbox;
 mod clients;
 pub mod config;
 mod daemon_status;
@@ -34,6 +35,7 @@ use loopback::LoopbackSessions;
 use monitor_backend::Backend;
 use monitor_cluster::bus::{Bus, BusMessage};
 use monitor_cluster::{Cluster, scope::Node};
+use monitor_control::user_worker;
 use monitor_model::{Capability, Note, Ns};
 use monitor_monitors::{MonitorEngine, MonitorInput, UserLimits};
 use monitor_platform::linux::recorder::ServiceConfig;
@@ -44,7 +46,8 @@ use monitor_sys::{clock, fsuid};
 use request_thread::{Outgoing, PlatformLinks, RequestThread};
 use sampler::{Sampler, SamplerResult};
 use self_usage::{HeapTrim, SelfUsage};
-use std::{path::Path, sync::Arc, sync::atomic::AtomicBool, time::Duration};
+use std::path::{Path, PathBuf};
+use std::{sync::Arc, sync::atomic::AtomicBool, time::Duration};
 use systemd::{Watchdog, WatchdogTick};
 use timer::{Timer, sleep_until};
 use tokio::net::UnixStream;
@@ -146,8 +149,11 @@ impl DaemonLoop {
         backend: Box<dyn Backend>,
         startup_notes: Vec<Note>,
     ) -> std::io::Result<Self> {
+        let undo_folder = settings.endpoint.socket().map(undo_folder);
+        let program = &settings.worker_program;
+        let undo = || undo_folder.iter().try_for_each(|it| user_worker::undo_left(program, it));
         let socket = match settings.endpoint.socket() {
-            Some(path) => Some(SocketListener::bind(path).await?),
+            Some(path) => Some(SocketListener::bind(path, undo).await?),
             None => None,
         };
         let Config { limits, connections, grants, budget, .. } = settings.loaded.config.clone();
@@ -165,6 +171,7 @@ impl DaemonLoop {
             socket: path,
             is_recording: Arc::clone(&flight_enabled),
             dump_folder: dumps,
+            undo_folder,
             worker_program,
         };
         let (monitors, loopback) = loopback::pair()?;
@@ -210,6 +217,10 @@ impl DaemonLoop {
         self.http.close().await;
         self.clients.finish().await;
         self.sampler.stop();
+        if let Some(socket) = self.settings.endpoint.socket() {
+            // Only an empty folder is removed: what is there is still to be undone.
+            let _left = std::fs::remove_dir(undo_folder(socket));
+        }
     }
 
     async fn run(&mut self) {
@@ -305,6 +316,13 @@ impl DaemonLoop {
     fn charge(&self, conn: Conn, began: Ns) {
         self.clients.charge(conn, Ns(clock::thread_cpu().since(began).0 * 2));
     }
+}
+
+/// Where a service at this socket writes what is to be undone.
+fn undo_folder(socket: &Path) -> PathBuf {
+    let mut name = socket.as_os_str().to_owned();
+    name.push(".undo");
+    name.into()
 }
 
 /// Waits for the next connection; forever, if there is no socket.

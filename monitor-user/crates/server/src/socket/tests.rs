@@ -34,7 +34,10 @@ impl Drop for TestFolder {
 
 fn listen(path: &Path) -> Result<SocketListener, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(SocketListener::bind(path)).map_err(|why| why.to_string())
+    runtime
+        .expect("a runtime")
+        .block_on(SocketListener::bind(path, || Ok(())))
+        .map_err(|why| why.to_string())
 }
 
 #[track_caller]

@@ -13,7 +13,7 @@ use super::{
     shared_state::RaisedEvent,
     stored::{ActionIndex, StoredRequest},
 };
-use monitor_event::{EventKind, EventParam, NodeEvent, Refusal, SessionId};
+use monitor_event::{EventKind, EventParam, NodeEvent, Refusal, SessionId, Tool};
 use monitor_model::{Identity, Ns, Process};
 use monitor_omis::{Answer, Reply, RequestId, Status, Value};
 use monitor_platform::{PlatformEvent, RuleKey};
@@ -49,7 +49,7 @@ impl RequestEngine {
                 PlatformEvent::EventFailed(kind, why) => self.notify_failed(&kind, &why, turn),
                 PlatformEvent::ActionDone(ticket, each) => self.action_done(ticket, each, turn),
                 PlatformEvent::FilesRead => self.retry_parked(turn),
-                PlatformEvent::EventsLost(n_lost) => self.notify_lost(n_lost, turn),
+                PlatformEvent::EventsLost(user, n_lost) => self.notify_lost((user, n_lost), turn),
             }
         }
     }
@@ -269,10 +269,14 @@ impl RequestEngine {
         }
     }
 
-    /// Notifies the tools of enabled requests that events were lost.
-    fn notify_lost(&mut self, n_lost: u64, turn: &mut Turn<'_>) {
+    /// Notifies the tools of enabled requests that events of their user were lost; those that
+    /// observe everything, of every user.
+    fn notify_lost(&mut self, (user, n_lost): (Option<u32>, u64), turn: &mut Turn<'_>) {
         let mut waiting = Vec::new();
-        for (session, state) in &self.sessions {
+        let concerns =
+            |tool: &Tool| tool.visibility.credentials().is_none() || user == Some(tool.uid);
+        let sessions = self.sessions.iter().filter(|(_, it)| concerns(&it.session.tool));
+        for (session, state) in sessions {
             let rules = state.stored.requests.iter().filter(|(_, it)| it.is_enabled);
             waiting.extend(rules.map(|(id, _)| (*session, *id)));
         }

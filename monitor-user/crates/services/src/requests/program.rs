@@ -143,6 +143,7 @@ impl RequestEngine {
         let observer = tool.visibility.credentials().filter(|_| rule.filter.kind.is_of_process());
         Some(CompiledRule {
             serial: rule.serial,
+            user: tool.uid,
             viewer: viewer.or(observer),
             event: rule.filter.kind.clone(),
             targets: whose,

@@ -3,14 +3,15 @@
 //! In: calls of a service's function. Out: changes to the session and to shared state of the
 //! engine.
 
-use super::shared_state::{RaisedEvent, SharedState};
+use super::shared_state::{PROBES, RaisedEvent, SharedState};
 use super::stored::{SessionStore, StoredRequest};
 use crate::{
     EngineApi, counter::InstrumentRegistry, diag::DiagCounters, engine_api::ExternalService,
 };
 use monitor_event::{
-    CallResult, ExecutionPlace, Refusal, SessionId, Ticket, node_event::is_shared,
+    CallResult, ExecutionPlace, Refusal, SessionId, Ticket, Tool, node_event::is_shared,
 };
+use monitor_model::Ns;
 use monitor_omis::define::{Definition, Definitions};
 use monitor_omis::{RequestId, Status, Value};
 use std::collections::BTreeSet;
@@ -60,7 +61,22 @@ impl SessionApi<'_> {
 }
 
 impl EngineApi for SessionApi<'_> {
-    fn enable(&mut self, id: RequestId) -> Result<(), Refusal> {
+    fn enable(
+        &mut self,
+        id: RequestId,
+        (tool, n_attached): (&Tool, usize),
+        now: Ns,
+    ) -> Result<(), Refusal> {
+        let rule = self.rule_mut(id)?;
+        let n_probes = if rule.is_enabled { 0 } else { rule.n_probes(n_attached) };
+        if !self.shared.probe_budget.take(tool.uid, n_probes, now) {
+            let text = format!(
+                "user {} may watch {PROBES} calls, each of one function in one process, in \
+                 {PROBES} s: name fewer, or wait",
+                tool.uid
+            );
+            return Err(Refusal::new(Status::RESOURCE, text));
+        }
         self.rule_mut(id).map(|rule| rule.set_enabled(true))
     }
 

@@ -3,6 +3,7 @@
 use super::external_calls::ExternalCalls;
 use crate::{Registry, counter::InstrumentRegistry, diag::DiagCounters};
 use monitor_event::SessionId;
+use monitor_model::{Ns, user_budget::UserBudget};
 use monitor_omis::{Node, Value};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -25,6 +26,11 @@ impl Default for RequestLimits {
     }
 }
 
+/// Watched calls that a user may enable at once; then one after each interval. While the kernel
+/// sets a probe, about 12 ms, other requests wait.
+pub const PROBES: u64 = 256;
+const PROBE_INTERVAL: Ns = Ns(1_000_000_000);
+
 /// The state that all sessions of a node share.
 pub struct SharedState {
     /// This node.
@@ -41,6 +47,8 @@ pub struct SharedState {
     pub instruments: InstrumentRegistry,
     /// The counts of unusual events.
     pub diag_counters: DiagCounters,
+    /// The watched calls that users have enabled.
+    pub probe_budget: UserBudget,
     /// Pending calls of external services.
     pub external_calls: ExternalCalls,
     /// Whether the events to watch and the rule programs may have to change.
@@ -73,6 +81,7 @@ impl SharedState {
             raised: VecDeque::new(),
             instruments: InstrumentRegistry::default(),
             diag_counters: DiagCounters::default(),
+            probe_budget: UserBudget::new(PROBES, PROBE_INTERVAL),
             external_calls: ExternalCalls::default(),
             is_stale: false,
         }

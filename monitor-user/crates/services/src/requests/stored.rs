@@ -1,7 +1,9 @@
 //! Stored requests and user events of a session.
 
 use crate::{ExecutionLevel, Registry};
-use monitor_event::{EventFilter, EventKind, ExecutionPlace, NodeEvent, action::Step};
+use monitor_event::{
+    EventFilter, EventKind, ExecutionPlace, NodeEvent, ProcessSelector, action::Step,
+};
 use monitor_model::Ns;
 use monitor_omis::{Basic, Name, Request, RequestId, Stage};
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,6 +71,17 @@ impl SessionStore {
 }
 
 impl StoredRequest {
+    /// The calls that it watches, each of one function in one process, for a tool that has attached
+    /// this number of processes.
+    pub fn n_probes(&self, n_attached: usize) -> usize {
+        let EventKind::Called(tap) = &self.filter.kind else { return 0 };
+        let n_processes = match &self.filter.processes {
+            ProcessSelector::Any | ProcessSelector::Attached => n_attached,
+            ProcessSelector::Listed(these) => these.len(),
+        };
+        n_processes * tap.name.split('|').count()
+    }
+
     /// A disabled request.
     pub fn new(request: Request, filter: EventFilter, serial: u64) -> Self {
         Self {

@@ -59,6 +59,12 @@ impl Session {
         self.scope.attach(id);
     }
 
+    /// Adds a process that the tool has named by its pid.
+    pub fn attach_by_pid(&mut self, id: Identity) {
+        self.numbers.assign_pid(id);
+        self.scope.attach(id);
+    }
+
     /// The process as it is now.
     ///
     /// # Errors

@@ -1,10 +1,11 @@
 //! The numbers of processes in a session: `tid` in OMIS 1.0, the serial of a token.
 //!
 //! The number of a process is its pid. If another process had this pid in the session before, the
-//! number is one above all pids, so that an old number never names another process.
+//! number is one above all pids, so that an old number never names another process, unless the tool
+//! attaches the process that has the pid now.
 
 use monitor_event::EventParam;
-use monitor_model::Identity;
+use monitor_model::{Identity, id::is_same};
 use monitor_omis::Value;
 use std::collections::{HashMap, VecDeque};
 
@@ -48,6 +49,23 @@ impl ProcessNumbers {
             self.drop_oldest();
         }
         number
+    }
+
+    /// Makes its pid the number of a process, which a tool has named by it: an earlier process with
+    /// this pid has ended, and gets a number above all pids.
+    pub fn assign_pid(&mut self, id: Identity) {
+        let pid = u64::from(id.pid.0);
+        let earlier = self.by_number.get(&pid).copied().filter(|it| !is_same(*it, id));
+        if let Some(earlier) = earlier {
+            let number = self.next_unused();
+            self.by_process.insert(earlier, number);
+            self.by_number.insert(number, earlier);
+            self.by_number.remove(&pid);
+            if let Some(own) = self.by_process.remove(&id) {
+                self.by_number.remove(&own);
+            }
+        }
+        let _number = self.assign(id);
     }
 
     /// Makes the number of a process name its new identity.
@@ -95,6 +113,19 @@ mod tests {
 
     fn process(pid: u32, start: u64) -> Identity {
         Identity { pid: Pid(pid), start: Ns(start) }
+    }
+
+    #[test]
+    fn a_process_that_a_tool_names_by_its_pid_has_it_as_its_number() {
+        let mut numbers = ProcessNumbers::default();
+        let [earlier, now] = [process(7, 1), process(7, 1_000_000_000)];
+        assert_eq!((numbers.assign(earlier), numbers.assign(now)), (7, 4_194_304));
+        numbers.assign_pid(now);
+        assert_eq!((numbers.find(7), numbers.assign(now)), (Some(now), 7));
+        assert_eq!((numbers.assign(earlier), numbers.find(4_194_305)), (4_194_305, Some(earlier)));
+        assert_eq!(numbers.find(4_194_304), None);
+        numbers.assign_pid(now);
+        assert_eq!(numbers.find(7), Some(now));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod instrument;
 mod kernel;
+mod loss;
 mod visibility;
 
 use super::LIBRARY;

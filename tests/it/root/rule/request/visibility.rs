@@ -12,12 +12,12 @@ use monitor_services::requests::EngineInput;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
-const USER: u32 = 61_234;
-const CREDENTIALS: Credentials = Credentials { uid: USER, gid: USER };
+pub(super) const USER: u32 = 61_234;
+pub(super) const CREDENTIALS: Credentials = Credentials { uid: USER, gid: USER };
 
 impl Tooled {
     /// Beside root, a user with the right to control their own processes.
-    fn with_user(sees: Visibility) -> Self {
+    pub(super) fn with_user(sees: Visibility) -> Self {
         let mut it = Self::new();
         let session = SessionId { entry: 0, conn: 2 };
         let acts = ControlGrant::Own;
@@ -34,7 +34,7 @@ impl Tooled {
     }
 
     #[track_caller]
-    fn user_says(&mut self, line: &str, want: &str) {
+    pub(super) fn user_says(&mut self, line: &str, want: &str) {
         self.others.clear();
         self.input(EngineInput::ClientLine(2, line.as_bytes().to_vec()));
         assert_eq!(self.others, [want]);

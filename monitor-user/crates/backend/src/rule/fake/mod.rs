@@ -251,6 +251,10 @@ impl Rules for FakeRules {
         self.programs.get(&id).map(|added| added.counts).unwrap_or_default()
     }
 
+    fn lost_records(&self) -> BTreeMap<Option<u32>, u64> {
+        BTreeMap::new()
+    }
+
     fn take_reader(&mut self) -> Option<Box<dyn RecordReader>> {
         Some(Box::new(FakeReader(Arc::clone(&self.records))))
     }

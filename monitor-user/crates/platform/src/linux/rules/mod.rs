@@ -31,7 +31,7 @@ use monitor_event::{outcome::Refusal, right::Tool, tap::Tap};
 use monitor_model::{Identity, Ns};
 use monitor_omis::Value;
 use monitor_symbols::report::FailureClass;
-use monitor_sys::pidfd;
+use monitor_sys::{clock, pidfd};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::{os::fd::BorrowedFd, path::Path, sync::Arc, task::Poll};
 use tagged_messages::TaggedMessages;
@@ -40,10 +40,8 @@ use tagged_messages::TaggedMessages;
 const POLL_INTERVAL: Ns = Ns(5_000_000);
 /// How soon is looked for records that were lost.
 const LOSS_CHECK_INTERVAL: Ns = Ns(100_000_000);
-/// Most records that are taken at once; the rest is taken at once after it.
-const MAX_RECORDS: usize = 4096;
-/// Reads in a row: an endless stream of records must not starve other work.
-const MAX_ROUNDS: usize = 64;
+/// Most records that are taken at once; what other tools asked meanwhile is done before the rest.
+const MAX_RECORDS: usize = 1024;
 
 /// The rules of a node, for the events of its tools.
 pub(super) struct RuleEvents {
@@ -63,10 +61,12 @@ pub(super) struct RuleEvents {
     pending: Vec<PlatformEvent>,
     /// Processes that ended before the kernel watched them.
     gone: Vec<Identity>,
-    lost: HashMap<ProgramId, u64>,
-    n_lost_calls: u64,
+    /// Records that were lost so far, by user.
+    lost: BTreeMap<Option<u32>, u64>,
     /// Present while a rule waits for the receipt of marked messages.
     tagged_messages: Option<TaggedMessages>,
+    /// Whether the last read took as many records as it may.
+    has_more: bool,
     last_poll: Ns,
     last_loss_check: Ns,
 }
@@ -94,9 +94,9 @@ impl RuleEvents {
             strays: Vec::new(),
             pending: Vec::new(),
             gone: Vec::new(),
-            lost: HashMap::new(),
-            n_lost_calls: 0,
+            lost: BTreeMap::new(),
             tagged_messages: None,
+            has_more: false,
             last_poll: Ns(0),
             last_loss_check: Ns(0),
         })
@@ -189,7 +189,6 @@ impl RuleEvents {
         for unwanted in known.iter().filter(|tracepoint| !wanted.contains(tracepoint)) {
             if let Some(program) = self.tracepoints.remove(unwanted) {
                 self.taps.rules().remove(program);
-                let _lost = self.lost.remove(&program);
             }
         }
         for tracepoint in wanted {
@@ -223,7 +222,7 @@ impl RuleEvents {
 
     pub(super) fn next_poll(&self) -> Option<Ns> {
         let after = |at: Ns, interval: Ns| Ns(at.0.saturating_add(interval.0));
-        if !self.pending.is_empty() {
+        if !self.pending.is_empty() || self.has_more {
             return Some(Ns(0));
         }
         if !self.gone.is_empty()
@@ -239,25 +238,29 @@ impl RuleEvents {
     /// What happened since.
     pub(super) fn poll_events(&mut self, now: Ns) -> Vec<PlatformEvent> {
         self.last_poll = now;
-        self.drain();
+        let events = self.taps.read_events(MAX_RECORDS);
+        self.has_more = events.len() >= MAX_RECORDS;
+        self.handle_all(events);
         let mut happened = std::mem::take(&mut self.pending);
         self.report_gone(now, &mut happened);
         if now.since(self.last_loss_check) >= LOSS_CHECK_INTERVAL {
             self.last_loss_check = now;
-            let n_lost = self.newly_lost();
-            happened.extend((n_lost > 0).then_some(PlatformEvent::EventsLost(n_lost)));
+            let lost = self.newly_lost().into_iter().filter(|(_, n)| *n > 0);
+            happened.extend(lost.map(|(user, n)| PlatformEvent::EventsLost(user, n)));
         }
         happened
     }
 
-    /// Handles all records that are pending.
+    /// Handles all records of events until now: of a storm there are always further ones.
     fn drain(&mut self) {
-        for _ in 0..MAX_ROUNDS {
+        let now = clock::boot();
+        loop {
             let events = self.taps.read_events(MAX_RECORDS);
-            if events.is_empty() {
+            let is_last = events.last().is_none_or(|it| it.at().is_some_and(|at| at >= now));
+            self.handle_all(events);
+            if is_last {
                 return;
             }
-            self.handle_all(events);
         }
     }
 
@@ -300,7 +303,8 @@ impl RuleEvents {
         let mut all = vec![PlatformEvent::Event(event)];
         let Some(tagged) = &mut self.tagged_messages else { return all };
         if *call.tap == call_start(ARRIVAL) {
-            all.extend(tagged.arrived(call).then_some(PlatformEvent::EventsLost(1)));
+            let user = call.viewer.map(|it| it.uid);
+            all.extend(tagged.arrived(call).then_some(PlatformEvent::EventsLost(user, 1)));
         } else if *call.tap == call_start(RECEIPT)
             && let Some(message) = tagged.received(call)
         {
@@ -366,17 +370,17 @@ impl RuleEvents {
         }
     }
 
-    fn newly_lost(&mut self) -> u64 {
-        let calls = self.taps.n_lost();
-        let mut n_lost = calls.saturating_sub(self.n_lost_calls);
-        self.n_lost_calls = calls;
-        n_lost += self.installer.newly_lost(&mut self.taps);
-        for program in self.tracepoints.values() {
-            let records = self.taps.program_counts(*program).lost_records;
-            let before = self.lost.insert(*program, records).unwrap_or(0);
-            n_lost += records.saturating_sub(before);
+    /// What each user has lost since the last call.
+    fn newly_lost(&mut self) -> BTreeMap<Option<u32>, u64> {
+        let records = self.taps.rules().lost_records();
+        let mut lost = self.installer.newly_lost(&mut self.taps);
+        for (user, n) in &records {
+            let before = self.lost.get(user).copied().unwrap_or(0);
+            // Fewer: it had no share in between, and counts from zero again.
+            *lost.entry(*user).or_default() += n.checked_sub(before).unwrap_or(*n);
         }
-        n_lost
+        self.lost = records;
+        lost
     }
 }
 

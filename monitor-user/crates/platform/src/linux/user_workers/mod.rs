@@ -15,8 +15,7 @@ mod stop_policy;
 use crate::{PlatformEvent, status_map};
 use monitor_control as control;
 use monitor_control::{
-    ControlError, UserWorker as _, WorkerReply, WorkerRequest,
-    user_worker::{WorkerPool, WorkerRole},
+    ControlError, UserWorker as _, WorkerReply, WorkerRequest, user_worker::WorkerPool,
 };
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::{HeldThread, RunControlRequest, Ticket};
@@ -60,10 +59,11 @@ pub struct WorkerDispatch {
 }
 
 impl WorkerDispatch {
-    /// Of this program, which dump processes to this folder.
-    pub fn new(program: PathBuf, dump_folder: PathBuf) -> Self {
+    /// Of this program, which dump processes to the first folder, and write what is to be undone to
+    /// the second.
+    pub fn new(program: PathBuf, dump_folder: PathBuf, undo_folder: Option<PathBuf>) -> Self {
         Self {
-            workers: WorkerPool::with_program(program, WorkerRole::Actor),
+            workers: WorkerPool::new(program, undo_folder),
             tools: BTreeMap::new(),
             pending: HashMap::new(),
             actions: HashMap::new(),

@@ -18,7 +18,10 @@ use monitor_monitors::UserLimits;
 use monitor_platform::linux::recorder::DEFAULT_DUMP_FOLDER;
 use monitor_sampling::{budget, scrape::ScrapeConfig};
 use monitor_services::diag::DiagSettings;
+use std::fs::{File, Metadata};
+use std::io::{self, Read as _};
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
@@ -154,16 +157,44 @@ impl LoadedConfig {
         let error = |faults| ConfigError { path: path.clone(), faults };
         let unreadable =
             |message| error(vec![ConfigFault { line: 0, key: String::new(), message }]);
-        let bytes = std::fs::metadata(&path).map_err(|why| unreadable(why.to_string()))?.len();
-        if bytes > FILE_BYTES {
-            return Err(unreadable(format!(
-                "the file has {bytes} bytes; the limit is {FILE_BYTES}"
-            )));
-        }
-        let text = std::fs::read_to_string(&path).map_err(|why| unreadable(why.to_string()))?;
+        let text = read_own(&path).map_err(|why| unreadable(why.to_string()))?;
         let (config, lines) = from_text(&text).map_err(error)?;
         Ok(Self { config, path: Some(path), lines })
     }
+}
+
+/// The text of a file that root and this user alone may change: it says what users may do.
+fn read_own(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let metadata = file.metadata()?;
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    check_owner(&metadata, "the file")?;
+    check_owner(&std::fs::metadata(folder)?, "its folder")?;
+    if metadata.len() > FILE_BYTES {
+        let bytes = metadata.len();
+        return Err(invalid(format!("the file has {bytes} bytes; the limit is {FILE_BYTES}")));
+    }
+    let mut text = String::new();
+    let _bytes = file.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Refuses what another user may change. In a folder with the sticky bit, others cannot replace the
+/// file.
+fn check_owner(it: &Metadata, what: &str) -> io::Result<()> {
+    let is_sticky = it.is_dir() && it.mode() & 0o1000 != 0;
+    let (owner, own) = (it.uid(), rustix::process::geteuid().as_raw());
+    if !is_sticky && owner != 0 && owner != own {
+        return Err(invalid(format!("{what} belongs to user {owner}: chown it to root")));
+    }
+    if !is_sticky && it.mode() & 0o022 != 0 {
+        return Err(invalid(format!("other users may write to {what}: chmod go-w it")));
+    }
+    Ok(())
+}
+
+fn invalid(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
 /// The user's file or the administrator's, if one exists. Root uses only the administrator's.

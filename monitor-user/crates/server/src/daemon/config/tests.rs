@@ -94,3 +94,27 @@ fn random_text_never_panics() {
         let _ = from_text(&text);
     }
 }
+
+#[test]
+fn a_file_that_others_may_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = std::env::temp_dir().join(format!("monitor-config-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("monitor.toml");
+    std::fs::write(&file, "").unwrap();
+    let allow = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        LoadedConfig::read(Some(&file)).map_err(|why| why.lines().collect::<Vec<_>>().join("\n"))
+    };
+    assert!(allow(&file, 0o644).is_ok());
+    let refused = |what| {
+        let why = format!("other users may write to {what}: chmod go-w it");
+        Err(format!("{}: {why}", file.display()))
+    };
+    assert_eq!(allow(&file, 0o646).map(drop), refused("the file"));
+    assert_eq!(allow(&file, 0o664).map(drop), refused("the file"));
+    assert!(allow(&file, 0o640).is_ok());
+    assert_eq!(allow(&folder, 0o777).map(drop), refused("its folder"));
+    assert!(allow(&folder, 0o755).is_ok());
+    std::fs::remove_dir_all(folder).unwrap();
+}
