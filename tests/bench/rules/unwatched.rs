@@ -1,5 +1,5 @@
-//! What the probes in one process cost another: its calls of the function that is watched there, and
-//! its forks while probes are set and removed there.
+//! What the probes in one process cost another: its calls of the function that is watched there,
+//! and its forks while probes are set and removed there.
 
 use crate::measure::{median, thread_ns};
 use crate::rules::target;
