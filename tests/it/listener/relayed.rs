@@ -4,7 +4,7 @@ use crate::served::{Served, monitor};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-/// A title, a bell, and a C1 character that begins an escape sequence, as JSON has them.
+/// A title, BEL, and a C1 character that begins an escape sequence, as JSON has them.
 const ACTIVE: &str = r"\u001b]0;x\u0007\u009b2J";
 
 /// Copies bytes to the end, with another beginning for the strings of these keys.

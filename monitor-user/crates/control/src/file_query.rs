@@ -31,7 +31,7 @@ pub fn answer(pid: Pid, query: &FileQuery) -> Result<FoundInFiles, Report> {
 }
 
 impl FoundInFiles {
-    /// The same, if it is within bounds: a process in the hands of its user may report anything.
+    /// The same, if it is within bounds: the user controls what the process reports.
     ///
     /// # Errors
     ///

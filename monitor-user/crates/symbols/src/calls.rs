@@ -76,7 +76,7 @@ pub fn find(proc: &Path, pid: Pid, query: &CallQuery) -> Result<FoundCalls, Symb
         // Each end is stepped, whatever the entry costs.
         let cost = if query.ends { ProbeCost::Stepped("ret".to_owned()) } else { site.cost };
         sites.push(CallSite {
-            file: FileRef::of(file),
+            file: FileRef::from_mapped(file),
             offset: site.offset,
             function: site.function,
             cost,
@@ -119,7 +119,7 @@ impl FoundCalls {
 
 impl FileRef {
     /// The file of a mapping.
-    pub(super) fn of(file: &MappedFile) -> Self {
+    pub(super) fn from_mapped(file: &MappedFile) -> Self {
         let (path, identity) = (file.image.file.path.clone(), file.image.file.identity);
         Self { path, range: file.range, identity }
     }

@@ -59,7 +59,7 @@ pub fn in_process(proc: &Path, pid: Pid) -> Result<FoundProbes, SymbolError> {
                 for (probe, address) in probes {
                     match site::inside(&file.image, address) {
                         Ok(site) => {
-                            let (file, offset) = (FileRef::of(file), site.offset);
+                            let (file, offset) = (FileRef::from_mapped(file), site.offset);
                             found.push(DiagProbeSite { probe, file, offset });
                         }
                         Err(error) => failed.push(error),

@@ -1,9 +1,9 @@
 //! Where the error number of a thread is.
 //!
-//! In: a process and the files that it has mapped. Out: the distance from the thread pointer, which is the same for all its threads.
-//! It is in what the C library loads in `__errno_location`: a constant in a static program, a word
-//! that the dynamic linker wrote otherwise. Other C libraries do it otherwise, and then there is
-//! none.
+//! In: a process and the files that it has mapped. Out: the distance from the thread pointer, which
+//! is the same for all its threads. It is in what the C library loads in `__errno_location`: a
+//! constant in a static program, a word that the dynamic linker wrote otherwise. Other C libraries
+//! do it otherwise, and then there is none.
 
 use super::mapped_files::MappedFile;
 use super::{SymbolError, function::Function, instruction::Load, memory::ProcessMemory};

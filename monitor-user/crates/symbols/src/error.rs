@@ -2,7 +2,14 @@
 //!
 //! Each message is one line: what failed, why, and what to do.
 
+use super::report::{FailureClass, Report};
 use std::path::PathBuf;
+
+/// Most bytes of a reported message.
+const LONGEST_TEXT: usize = 4096;
+/// Why a file of a process cannot be read without a privilege.
+pub(super) const REPLACED: &str = "the file was replaced since it was mapped; opening the mapped \
+                                   one needs CAP_CHECKPOINT_RESTORE";
 
 /// Why a function was not found, or must not be probed.
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +87,7 @@ pub enum SymbolError {
     Changing,
     /// Another process could not read a file; what it reported.
     #[error("{}", .0.text)]
-    Reported(super::report::Report),
+    Reported(Report),
     /// A probe there would damage the program or report nothing.
     #[error("no probe at {place}: {why}")]
     Unsafe {
@@ -96,5 +103,53 @@ fn advice(source: &std::io::Error) -> &'static str {
     match source.kind() {
         std::io::ErrorKind::PermissionDenied => "; needs the same permissions as ptrace",
         _ => "",
+    }
+}
+
+impl SymbolError {
+    /// What a caller can do about it.
+    pub fn class(&self) -> FailureClass {
+        match self {
+            Self::Gone { .. } => FailureClass::Gone,
+            Self::BadSpec { .. } => FailureClass::BadSpec,
+            Self::File { source, .. } => match source.kind() {
+                std::io::ErrorKind::PermissionDenied => FailureClass::Denied,
+                std::io::ErrorKind::NotFound => FailureClass::NoFile,
+                _ => FailureClass::Unreadable,
+            },
+            Self::Malformed { .. } => FailureClass::Unreadable,
+            Self::Unsupported { why, .. } if *why == REPLACED => FailureClass::Denied,
+            Self::Unsupported { .. } | Self::Unavailable { .. } => FailureClass::Unsupported,
+            Self::NotFound { .. } => FailureClass::NotFound,
+            Self::NotLoaded { .. } => FailureClass::NotLoaded,
+            Self::Changing => FailureClass::Changing,
+            Self::Reported(report) => report.class,
+            Self::Unsafe { .. } => FailureClass::Unsafe,
+        }
+    }
+
+    /// The error number of the kernel; 0 if it has none.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Self::File { source, .. } => source.raw_os_error().unwrap_or(0),
+            Self::Reported(report) => report.errno,
+            _ => 0,
+        }
+    }
+}
+
+impl From<&SymbolError> for Report {
+    fn from(error: &SymbolError) -> Self {
+        Self { class: error.class(), text: error.to_string(), errno: error.errno() }
+    }
+}
+
+impl From<Report> for SymbolError {
+    fn from(mut report: Report) -> Self {
+        // The user of the other process controls what it reports.
+        report.text.truncate(report.text.floor_char_boundary(LONGEST_TEXT));
+        report.text =
+            report.text.chars().map(|it| if it.is_control() { '?' } else { it }).collect();
+        Self::Reported(report)
     }
 }

@@ -3,15 +3,11 @@
 //! In: a process. Out: the files, open, each with its load bias. The result is a snapshot:
 //! libraries loaded later need another call. Only the ELF headers are read.
 
-use super::{SymbolError, elf::ElfImage, object_file::ObjectFile};
+use super::{SymbolError, elf::ElfImage, error::REPLACED, object_file::ObjectFile};
 use monitor_model::Pid;
 use monitor_proc::maps::{Mapping, mappings};
 use std::path::{Path, PathBuf};
 use std::{collections::HashSet, sync::Arc};
-
-/// Why a file of a process cannot be read without a privilege.
-pub(super) const REPLACED: &str = "the file was replaced since it was mapped; opening the mapped one needs \
-                        CAP_CHECKPOINT_RESTORE";
 
 /// Most files of a process that are opened; a quarter of the descriptors, if that is less.
 const MOST_FILES: usize = 1024;

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 const MESSAGE: usize = 4096;
 
 /// The user that has the socket at `peer` open, which is connected to `own`; none if that is not of
-/// this machine, was closed, or the kernel does not tell.
+/// this machine, was closed, or is not reported by the kernel.
 pub fn peer_user(own: SocketAddr, peer: SocketAddr) -> Option<u32> {
     let request = InetRequest {
         family: if peer.is_ipv4() { AF_INET } else { AF_INET6 },

@@ -1,7 +1,7 @@
 //! The daemon's proxy of a user worker: its process, its socket, and the undo log.
 //!
-//! In: requests. Out: replies, sooner or later, and events. Nothing here waits for the user, who
-//! can stop the process at any time: what the socket does not accept is kept, and a user worker
+//! In: requests. Out: replies, sooner or later, and events. Its user can stop the process at any
+//! time, so nothing here waits for it: what the socket does not accept is kept, and a user worker
 //! that replies to nothing for too long is killed. When a user worker dies, another one is started,
 //! which resumes everything that the first had stopped and removes its breakpoints.
 

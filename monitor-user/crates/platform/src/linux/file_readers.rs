@@ -1,5 +1,5 @@
-//! The processes that read what users name: files that a process has mapped. One for each user, apart
-//! from the one that acts, so that a file system that does not reply holds up nothing else.
+//! The processes that read what users name: files that a process has mapped. One for each user,
+//! apart from the one that acts, so that a file system that does not reply holds up nothing else.
 //!
 //! In: questions. Out: answers, sooner or later, within the limits of time and memory of a reader.
 //! The files of a process are read with the rights of its owner, or, where these do not suffice (a

@@ -28,11 +28,11 @@ pub type CallAnswer = Result<Arc<FoundCalls>, SymbolError>;
 /// All questions and answers.
 pub struct CallAnswers {
     proc: PathBuf,
-    known: HashMap<CallQuestion, Answer>,
+    known: HashMap<CallQuestion, KnownAnswer>,
     unsent: Vec<CallQuestion>,
 }
 
-struct Answer {
+struct KnownAnswer {
     /// What the process had mapped when the question was asked.
     mapped: u64,
     /// Whether it was not used yet: then it is, in any case.
@@ -74,7 +74,7 @@ impl CallAnswers {
             let why = "4096 are running; retry when fewer processes are watched";
             return Poll::Ready(Err(SymbolError::Unavailable { what, why }));
         }
-        let answer = Answer { mapped: self.mapped(question.0), is_new: true, found: None };
+        let answer = KnownAnswer { mapped: self.mapped(question.0), is_new: true, found: None };
         let _none = self.known.insert(question.clone(), answer);
         self.unsent.push(question.clone());
         Poll::Pending

@@ -24,7 +24,7 @@ pub(super) enum EndSites {
 
 impl EndSites {
     /// Those that a tap watches.
-    pub(super) fn of(tap: &Tap, site: &CallSite, options: TapOptions) -> Self {
+    pub(super) fn from_tap(tap: &Tap, site: &CallSite, options: TapOptions) -> Self {
         match (tap.edge, options.by_trampoline) {
             (Edge::Start, _) => Self::None,
             (Edge::End, true) => Self::Trampoline(site.offset),

@@ -149,7 +149,7 @@ pub struct Taps {
     reader: Option<Box<dyn RecordReader>>,
     signatures: Arc<Signatures>,
     marks: Vec<String>,
-    /// Who reads files; without it, this process does.
+    /// Those of user workers; without them, this process reads files.
     answers: Option<CallAnswers>,
     set: ProcessSetId,
     watched: BTreeSet<Pid>,

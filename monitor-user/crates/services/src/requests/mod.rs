@@ -23,6 +23,7 @@ mod packet;
 mod parked;
 mod program;
 mod remote;
+mod retry;
 mod run;
 mod session;
 mod session_api;

@@ -1,9 +1,9 @@
 //! The user workers of this node, one per user that acts, and the requests that are pending at
 //! them.
 //!
-//! In: actions and thread plans of tools. Out: the events that the workers report. Nothing waits for
-//! a worker, which its user can stop. A tool is a number to a worker; whether it may act on a process was checked
-//! before, and the kernel checks again at the worker.
+//! In: actions and thread plans of tools. Out: the events that the workers report. Nothing waits
+//! for a worker, which its user can stop. A tool is a number to a worker; whether it may act on a
+//! process was checked before, and the kernel checks again at the worker.
 
 mod action;
 mod pending;
