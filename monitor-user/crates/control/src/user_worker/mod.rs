@@ -10,7 +10,9 @@
 mod frame;
 pub mod main;
 mod pool;
+mod process;
 mod proxy;
+mod role;
 mod undo_file;
 mod undo_log;
 mod user;
@@ -19,7 +21,8 @@ use super::{
     ControlError, Executor, NumberedRequest, ToolId, WorkerEvent, WorkerReply, WorkerRequest,
 };
 pub use pool::{SELF_EXE, WorkerPool, undo_left};
-pub use proxy::{WorkerProxy, WorkerRole};
+pub use proxy::WorkerProxy;
+pub use role::WorkerRole;
 pub use undo_file::UndoFolder;
 pub use user::User;
 

@@ -6,6 +6,8 @@
 //! which resumes everything that the first had stopped and removes its breakpoints.
 
 use super::frame::{CHUNK, Inbox, frame};
+use super::process::{exits_within, spawn, undo_file};
+use super::role::{MAX_REPLY_TIME, WorkerRole};
 use super::undo_file::{UndoFile, UndoFolder};
 use super::user::User;
 use super::{UserWorker, undo_log::UndoLog};
@@ -13,26 +15,16 @@ use crate::{
     ControlError, NumberedRequest, ToolId, WorkerEvent, WorkerReply, WorkerRequest,
     messages::WorkerMessage,
 };
-use monitor_sys::fd_limit;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::{net::UnixStream, process::ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{fs::File, sync::Arc};
 
-/// The longest request takes 5 s (the check of CRIU); a user worker that has not replied to
-/// anything for this long is replaced.
-const MAX_REPLY_TIME: Duration = Duration::from_secs(10);
-/// The same for one that reads files: less than a service has for its reply.
-const MAX_READ_TIME: Duration = Duration::from_secs(8);
-/// Most bytes of a message of one that reads files.
-const MAX_READER_FRAME: usize = 1 << 20;
 /// Time to undo everything and exit, once the socket is closed; for all user workers together.
 const EXIT_TIME: Duration = Duration::from_millis(400);
 /// The same for those that replace user workers which did not exit.
@@ -49,31 +41,6 @@ const MAX_CHUNKS: usize = 64;
 /// Time for everything that a former service has left in the processes of one user; the rest is
 /// undone while the service runs.
 const UNDO_TIME: Duration = Duration::from_secs(1);
-
-/// What a user worker is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WorkerRole {
-    /// It acts on processes.
-    Actor,
-    /// It reads files that its user names, within limits, and holds nothing.
-    Reader,
-}
-
-impl WorkerRole {
-    const fn reply_time(self) -> Duration {
-        match self {
-            Self::Actor => MAX_REPLY_TIME,
-            Self::Reader => MAX_READ_TIME,
-        }
-    }
-
-    fn inbox(self) -> Inbox {
-        match self {
-            Self::Actor => Inbox::default(),
-            Self::Reader => Inbox::with_limit(MAX_READER_FRAME),
-        }
-    }
-}
 
 /// A user worker in a process of its own.
 pub struct WorkerProxy {
@@ -521,76 +488,5 @@ pub(super) fn end_all(workers: &mut [&mut WorkerProxy]) {
 impl Drop for WorkerProxy {
     fn drop(&mut self) {
         end_all(&mut [self]);
-    }
-}
-
-/// Whether a process exits in time; reaps it.
-fn exits_within(process: &mut Child, time: Duration) -> bool {
-    if let Ok(pidfd) = pidfd_open(Pid::from_child(process), PidfdFlags::empty()) {
-        let until = Instant::now() + time;
-        let left = || until.saturating_duration_since(Instant::now());
-        while !left().is_zero() {
-            let left = Timespec::try_from(left()).unwrap_or_default();
-            if poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&left)) != Err(Errno::INTR) {
-                break;
-            }
-        }
-    }
-    !matches!(process.try_wait(), Ok(None))
-}
-
-/// The undo file of a new user worker and its mark, if there is a folder for them.
-fn undo_file(
-    folder: Option<&UndoFolder>,
-    user: Option<&User>,
-) -> io::Result<(Option<UndoFile>, Option<File>)> {
-    let Some(folder) = folder else { return Ok((None, None)) };
-    folder.new_file(user).map(|(file, mark)| (Some(file), Some(mark)))
-}
-
-/// Starts the process with the socket as standard input, which no other process inherits, and the
-/// mark of its undo file as standard output.
-fn spawn(
-    program: &Path,
-    user: Option<&User>,
-    role: WorkerRole,
-    mark: Option<File>,
-) -> io::Result<(Child, UnixStream)> {
-    let (own, other) = UnixStream::pair()?;
-    own.set_nonblocking(true)?;
-    let mut command = Command::new(program);
-    let _command = command.arg("user-worker").stdin(Stdio::from(OwnedFd::from(other)));
-    let _command = command.stdout(mark.map_or_else(Stdio::null, Stdio::from));
-    if role == WorkerRole::Reader {
-        let _command = command.arg("--reader");
-    }
-    fd_limit::restore_in(&mut command);
-    // Those of systemd are for the service alone.
-    for variable in ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS"] {
-        let _command = command.env_remove(variable);
-    }
-    if let Some(user) = user {
-        // The environment of the daemon may hold secrets that other users must not see.
-        let _command = command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
-        let groups: Vec<String> = user.groups.iter().map(u32::to_string).collect();
-        let _command =
-            command.arg(format!("--uid={}", user.uid)).arg(format!("--gid={}", user.gid));
-        let _command = command.arg(format!("--groups={}", groups.join(",")));
-    }
-    Ok((command.spawn()?, own))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stopped_process_is_not_waited_for_beyond_the_limit() {
-        let mut process = Command::new("sleep").arg("1000").spawn().expect("a process");
-        let pid = Pid::from_child(&process);
-        rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("it runs");
-        assert!(!exits_within(&mut process, Duration::from_millis(20)));
-        process.kill().expect("it is ours");
-        assert!(exits_within(&mut process, MAX_REPLY_TIME));
     }
 }

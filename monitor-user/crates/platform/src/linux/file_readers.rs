@@ -21,7 +21,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::{path::PathBuf, sync::Arc};
 
 /// Most questions of a user that are not answered yet.
-const MAX_PENDING: usize = 256;
+const MAX_PENDING: usize = 2048;
 
 /// A question.
 #[derive(Clone, Debug)]

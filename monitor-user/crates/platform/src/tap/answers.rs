@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use std::{sync::Arc, task::Poll};
 
 /// Most answers that are kept or awaited.
-const MAX_ANSWERS: usize = 4096;
+const MAX_ANSWERS: usize = 16_384;
 /// How long a failure is an answer.
 const FAILURE_TIME: Duration = Duration::from_secs(2);
 
@@ -71,7 +71,7 @@ impl CallAnswers {
         }
         if self.known.len() >= MAX_ANSWERS {
             let what = "search for functions";
-            let why = "4096 are running; retry when fewer processes are watched";
+            let why = "16,384 are running; retry when fewer processes are watched";
             return Poll::Ready(Err(SymbolError::Unavailable { what, why }));
         }
         let answer = KnownAnswer { mapped: self.mapped(question.0), is_new: true, found: None };
