@@ -138,7 +138,7 @@ fn root_a_file_system_that_does_not_reply_holds_up_its_user_alone() {
     println!("after {:?}: {refused}", begin.elapsed());
     assert!(refused.contains("cannot be read") && refused.contains("8 s"), "{refused}");
     // It ends at once also while a reader waits.
-    let asking = asks(&served, &target, "nothing_here");
+    let asking = asks(&served, &target, "nothing_there");
     until(|| has_reader(&served).then_some(()));
     let begin = Instant::now();
     served.signal(Signal::TERM);
