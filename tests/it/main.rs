@@ -13,6 +13,7 @@ mod delivery;
 mod extension;
 mod fuzz;
 mod golden;
+mod guardian;
 mod language;
 mod listener;
 mod page;

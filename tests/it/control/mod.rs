@@ -14,7 +14,7 @@ mod service;
 mod stack;
 mod start;
 mod stop;
-mod target;
+pub mod target;
 mod thread_plan;
 mod undo;
 mod user;
