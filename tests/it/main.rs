@@ -25,6 +25,7 @@ mod root;
 mod run;
 mod served;
 mod shortfall;
+mod soak;
 mod socket_session;
 mod top;
 mod web;

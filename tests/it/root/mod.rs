@@ -12,7 +12,7 @@ mod equal;
 mod exact_cpu;
 mod first;
 mod grouped;
-mod harmless;
+pub mod harmless;
 mod hidden;
 mod hotplug;
 mod inet_diag;
