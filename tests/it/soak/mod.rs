@@ -218,7 +218,9 @@ impl Soak {
             if let Some(pid) = tool.pid() {
                 self.objects.push(KernelObjects::of(pid));
             }
-            tool.end(&mut self.random);
+            let pid = tool.pid().unwrap_or(0);
+            let way = tool.end(&mut self.random);
+            self.log(format!("{pid} {way}"));
         }
         self.log("tools have ended".to_owned());
         let calls = self.workload.wait_until_given();

@@ -6,6 +6,7 @@ use crate::root::privilege::{USER, as_user};
 use crate::served::Served;
 use crate::socket_session::SocketSession;
 use crate::top::terminal::Terminal;
+use monitor_sys::spawn::default_signals;
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -89,6 +90,8 @@ impl Tool {
                 // Some belong to the user whose programs they watch.
                 let uid = if random.one_in(2) { watched.uid } else { 0 };
                 command.uid(uid).gid(uid).stdout(Stdio::null()).stderr(Stdio::null());
+                // A shell may have started the tests with SIGINT ignored.
+                default_signals(&mut command);
                 let said = format!("{words} by {uid}");
                 (Self::Command(command.spawn().unwrap()), said)
             }
@@ -105,17 +108,25 @@ impl Tool {
         }
     }
 
-    /// Ends it, in one of the ways in which tools end.
-    pub fn end(self, random: &mut Random) {
+    /// Ends it, in one of the ways in which tools end; returns which.
+    pub fn end(self, random: &mut Random) -> &'static str {
         match self {
-            Self::Session { .. } => {}
-            Self::Screen(mut terminal) if random.one_in(2) => terminal.close(),
-            Self::Screen(_) => {}
+            Self::Session { .. } => "disconnects",
+            Self::Screen(mut terminal) if random.one_in(2) => {
+                terminal.close();
+                "loses its terminal"
+            }
+            Self::Screen(_) => "is killed",
             Self::Command(mut child) => {
-                let signal = random.pick(&[Signal::INT, Signal::TERM, Signal::KILL]);
+                let (name, signal) = random.pick(&[
+                    ("is interrupted", Signal::INT),
+                    ("is terminated", Signal::TERM),
+                    ("is killed", Signal::KILL),
+                ]);
                 // It may have ended by itself.
                 let _ended = kill_process(Pid::from_child(&child), signal);
                 let _status = crate::deadline::until(|| child.try_wait().unwrap());
+                name
             }
         }
     }

@@ -4,7 +4,7 @@
 //! worker has sent something.
 
 use super::{UndoFolder, User, UserWorker as _, WorkerProxy};
-use crate::{ToolId, WorkerRequest};
+use crate::{ControlError, ToolId, WorkerRequest};
 use rustix::event::epoll;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::{collections::BTreeMap, io, path::Path, path::PathBuf, sync::Arc};
@@ -45,7 +45,10 @@ impl WorkerPool {
         // A worker that cannot change to its user exits before it replies.
         let first_reply = worker.request(ToolId(0), WorkerRequest::ForgetTool);
         let need = "the service needs CAP_SETUID and CAP_SETGID to act as other users";
-        let _forgotten = first_reply.map_err(|_| io::Error::other(need))?;
+        let _forgotten = first_reply.map_err(|error| match error {
+            ControlError::WorkerLost => io::Error::other(need),
+            other => io::Error::other(other.to_string()),
+        })?;
         let _none = self.workers.insert(uid, worker);
         self.watch(uid);
         Ok(())
