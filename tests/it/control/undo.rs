@@ -168,3 +168,23 @@ fn root_a_worker_that_gets_sigterm_undoes_everything_first() {
     signal(worker.pid(), "TERM");
     targets.runs_again(since);
 }
+
+#[test]
+fn root_a_worker_that_is_killed_just_before_it_is_closed_leaves_nothing_stopped() {
+    if !granted("root_a_worker_that_is_killed_just_before_it_is_closed_leaves_nothing_stopped") {
+        return;
+    }
+    let targets = [Target::new("spin", 2), Target::new("wait", 2)];
+    let sum = targets[1].code_sum();
+    let mut worker = remote(None);
+    let _stopped = does(&mut worker, WorkerRequest::Stop(targets[0].whole()));
+    let _placed = does(
+        &mut worker,
+        WorkerRequest::SetBreakpoint(targets[1].whole(), targets[1].at("tick"), RequestTag(1)),
+    );
+    signal(worker.pid(), "KILL");
+    // The proxy has not noticed it.
+    drop(worker);
+    targets[0].until_counts(0);
+    deadline::until(|| (targets[1].code_sum() == sum && !targets[1].is_traced()).then_some(()));
+}

@@ -29,8 +29,8 @@ use workload::Workload;
 /// Seed and number of rounds, unless `MONITOR_SOAK_SEED` and `MONITOR_SOAK_SECONDS` are set.
 const SEED: u64 = 23;
 const ROUNDS: u32 = 20;
-/// Descriptors that the service may have more than after its start: of monitors that outlive their
-/// tool, until their lease ends, and what is attached until the detach delay ends.
+/// After so many rounds, the service must get back to as few descriptors as at its start. That
+/// takes seconds: it detaches a capability only when none has needed it for a while.
 const SETTLES_EVERY: u32 = 50;
 
 /// What is killed in a round.
@@ -135,7 +135,7 @@ impl Soak {
             self.log(format!("new program {mode} of {uid}"));
         }
         let (uid, calls) = (self.random.pick(&[0, USER]), 1 + self.random.below(300) as u64);
-        let giver = self.workload.begin_giving(uid, calls).pid();
+        let giver = self.workload.begin_giving(uid, calls).pid;
         self.log(format!("{giver} of {uid} is to call {calls} times in each thread"));
         let counting = self.random.one_in(3).then(|| self.count_calls(giver));
         let give_at = self.random.below(3);

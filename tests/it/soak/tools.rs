@@ -12,7 +12,8 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
 /// What a session requests of one process, after it has attached it. No breakpoint is where the
-/// program passes: a program that reaches one when all that knows of it is killed gets `SIGTRAP`.
+/// program passes, and no procedure is called: a program that reaches a breakpoint, or is in such a
+/// procedure, when its user worker is killed gets `SIGTRAP`.
 const REQUESTS: &[&[&str]] = &[
     &["2 [] stop([PID])"],
     &["2 [] stop([PID])", "3 [] continue([PID])", "4 [] stop([PID])"],
@@ -34,11 +35,6 @@ const REQUESTS: &[&[&str]] = &[
         "5 [] breakpoint([PID],ADDRESS(scale)): 6 [] stop($1)",
         "7 [] breakpoint([PID],ADDRESS(landing)): 8 [] print($1)",
         "9 [] enable(3), 9 [] enable(5), 9 [] enable(7)",
-    ],
-    &[
-        "2 [] stop([PID])",
-        "3 [] call_procedure(PID,ADDRESS(sum),1,2,3,4,5,6,7,8): 4 [] print([$1,$2])",
-        "5 [] enable(3)",
     ],
 ];
 
@@ -141,7 +137,7 @@ fn session(
     let is_user = watched.uid == USER && random.one_in(2);
     let mut session = if is_user { as_user(&[], || service.connect()) } else { service.connect() };
     let mut said = format!("session of {}:", if is_user { USER } else { 0 });
-    let attach = format!("1 [] attach([{}])", watched.pid());
+    let attach = format!("1 [] attach([{}])", watched.pid);
     said += &format!(" {}", session.request(&attach));
     let waits = random.one_in(2);
     for request in random.pick(REQUESTS) {
@@ -158,7 +154,7 @@ fn session(
 
 /// Words of the lists above, with what they stand for.
 fn filled(words: &str, watched: &Watched, workload: &Workload) -> String {
-    let mut text = words.replace("PID", &watched.pid().to_string());
+    let mut text = words.replace("PID", &watched.pid.to_string());
     text = text.replace("PROGRAM", workload.program());
     text = text.replace("FOLDER", &workload.folder().display().to_string());
     while let Some((before, rest)) = text.split_once("ADDRESS(") {

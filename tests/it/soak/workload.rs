@@ -20,6 +20,7 @@ const SUMS: u64 = 32;
 /// A program of one of the users.
 pub struct Watched {
     pub target: Target,
+    pub pid: u32,
     pub uid: u32,
     /// Whether its first counter rises without end.
     counts: bool,
@@ -27,22 +28,22 @@ pub struct Watched {
 }
 
 impl Watched {
-    pub fn pid(&self) -> u32 {
-        self.target.id().pid.0
+    fn new(target: Target, uid: u32, counts: bool) -> Self {
+        Self { pid: target.id().pid.0, target, uid, counts, count: 0 }
     }
 
     /// Fails if it is stopped, traced or changed, and waits until it has gone on.
     #[track_caller]
     fn check(&mut self) {
-        assert_eq!(self.target.ended(), None, "{} ended", self.pid());
+        assert_eq!(self.target.ended(), None, "{} ended", self.pid);
         let is_free = || {
             let is_stopped = self.target.states().contains(['T', 't']);
-            let is_changed = || !changed_code(self.pid()).is_empty();
+            let is_changed = || !changed_code(self.pid).is_empty();
             !is_stopped && !self.target.is_traced() && !is_changed()
         };
         until(|| is_free().then_some(()));
         let count = self.target.count(0);
-        assert!(count >= self.count, "a counter of {} fell", self.pid());
+        assert!(count >= self.count, "a counter of {} fell", self.pid);
         if self.counts {
             self.target.until_counts(0);
         }
@@ -74,7 +75,7 @@ impl Workload {
         }
         it.group = Group::new("monitor-soak");
         if let Some(group) = &it.group {
-            let pid = it.watched[0].pid().to_string();
+            let pid = it.watched[0].pid.to_string();
             std::fs::write(group.0.join("cgroup.procs"), pid).unwrap();
         }
         it
@@ -92,7 +93,7 @@ impl Workload {
 
     /// All processes, without their children.
     pub fn pids(&self) -> Vec<u32> {
-        let all = self.all().into_iter().map(Watched::pid);
+        let all = self.all().into_iter().map(|it| it.pid);
         all.chain([self.bystander.id().pid.0]).collect()
     }
 
@@ -100,7 +101,7 @@ impl Workload {
     pub fn add(&mut self, mode: &str, uid: u32) {
         let target = run(&self.program, uid, &[mode, "2"]);
         let counts = !matches!(mode, "wait" | "dive");
-        self.watched.push(Watched { target, uid, counts, count: 0 });
+        self.watched.push(Watched::new(target, uid, counts));
     }
 
     /// Replaces the last program by another one.
@@ -114,7 +115,7 @@ impl Workload {
     pub fn begin_giving(&mut self, uid: u32, calls: u64) -> &Watched {
         let (threads, number) = (GIVERS.to_string(), calls.to_string());
         let target = run(&self.program, uid, &["give", &threads, &number]);
-        let giver = Watched { target, uid, counts: false, count: 0 };
+        let giver = Watched::new(target, uid, false);
         &self.giver.insert((giver, calls)).0
     }
 

@@ -297,10 +297,15 @@ impl Drop for WorkerProxy {
         // When the socket closes, the user worker undoes everything and exits.
         let _closed = self.socket.shutdown(std::net::Shutdown::Both);
         if exits_within(&mut self.process, EXIT_TIME) {
-            return;
+            // One that was killed has undone nothing.
+            if self.undo_log.is_empty() || matches!(self.process.wait(), Ok(it) if it.success()) {
+                return;
+            }
+            tracing::warn!("the user worker {} was killed", self.process.id());
+        } else {
+            // Its user may have stopped it; the daemon waits for no user without a limit.
+            tracing::warn!("the user worker {} does not exit: killed", self.process.id());
         }
-        // Its user may have stopped it; the daemon waits for no user without a limit.
-        tracing::warn!("the user worker {} does not exit: killed", self.process.id());
         // Another one undoes what it did.
         self.restart();
         let _closed = self.socket.shutdown(std::net::Shutdown::Both);
