@@ -174,7 +174,7 @@ fn root_a_worker_that_is_killed_just_before_it_is_closed_leaves_nothing_stopped(
     if !granted("root_a_worker_that_is_killed_just_before_it_is_closed_leaves_nothing_stopped") {
         return;
     }
-    let targets = [Target::new("spin", 2), Target::new("wait", 2)];
+    let targets = [Target::new("spin", 2), Target::new("wait", 2), Target::new("spin", 1)];
     let sum = targets[1].code_sum();
     let mut worker = remote(None);
     let _stopped = does(&mut worker, WorkerRequest::Stop(targets[0].whole()));
@@ -182,9 +182,14 @@ fn root_a_worker_that_is_killed_just_before_it_is_closed_leaves_nothing_stopped(
         &mut worker,
         WorkerRequest::SetBreakpoint(targets[1].whole(), targets[1].at("tick"), RequestTag(1)),
     );
+    let _watched = does(&mut worker, WorkerRequest::WatchRules(targets[2].whole(), RequestTag(2)));
+    // As a rule program stops what cannot be traced.
+    targets[2].signal("STOP");
+    deadline::until(|| targets[2].is_stopped().then_some(()));
     signal(worker.pid(), "KILL");
     // The proxy has not noticed it.
     drop(worker);
     targets[0].until_counts(0);
+    targets[2].until_counts(0);
     deadline::until(|| (targets[1].code_sum() == sum && !targets[1].is_traced()).then_some(()));
 }

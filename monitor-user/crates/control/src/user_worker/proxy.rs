@@ -290,8 +290,11 @@ impl AsFd for WorkerProxy {
 
 impl Drop for WorkerProxy {
     fn drop(&mut self) {
-        // The rule programs are removed by now; the user worker need not wait for them.
-        for (tool, unset) in self.undo_log.unset_requests() {
+        // The rule programs are removed by now; the user worker need not wait for them, and if it
+        // was killed, what they have stopped is resumed like the rest.
+        let unset_requests = self.undo_log.unset_requests();
+        self.undo_log.end_rules();
+        for (tool, unset) in unset_requests {
             let _number = self.send(tool, unset);
         }
         // When the socket closes, the user worker undoes everything and exits.
