@@ -214,6 +214,8 @@ impl WorkerProxy {
                 undo_log.undo_dumps_locally();
             }
         }
+        self.undo_log.take_watched(&undo_log);
+        self.write_changes();
         self.events.extend(undo_log.lost_events());
     }
 
@@ -293,9 +295,16 @@ impl Drop for WorkerProxy {
         // The rule programs are removed by now; the user worker need not wait for them, and if it
         // was killed, what they have stopped is resumed like the rest.
         let unset_requests = self.undo_log.unset_requests();
+        let resume_requests = self.undo_log.resume_watched();
         self.undo_log.end_rules();
         for (tool, unset) in unset_requests {
             let _number = self.send(tool, unset);
+        }
+        // Of those that a former user worker watched, this one does not know.
+        let until = Instant::now() + EXIT_TIME;
+        for resume in resume_requests {
+            let number = self.send_without_restart(resume);
+            let _answer = self.wait_reply(number, until);
         }
         // When the socket closes, the user worker undoes everything and exits.
         let _closed = self.socket.shutdown(std::net::Shutdown::Both);

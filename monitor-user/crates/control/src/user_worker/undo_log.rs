@@ -196,6 +196,21 @@ impl UndoLog {
         }
     }
 
+    /// Takes over what rules watch: their programs run on while user workers are replaced.
+    pub fn take_watched(&mut self, former: &UndoLog) {
+        for (id, entry) in &former.entries {
+            if !entry.watched.is_empty() {
+                self.entry(*id).watched.extend(&entry.watched);
+            }
+        }
+    }
+
+    /// The requests that resume what rules have stopped.
+    pub fn resume_watched(&self) -> Vec<WorkerRequest> {
+        let watched = self.entries.iter().filter(|(_, entry)| !entry.watched.is_empty());
+        watched.map(|(id, entry)| WorkerRequest::Resume(*id, entry.cgroup.clone())).collect()
+    }
+
     /// Resumes processes that are being dumped, if no user worker can wait for CRIU.
     pub fn undo_dumps_locally(&self) {
         for (id, _) in self.dumps() {
