@@ -180,7 +180,7 @@ fn killed_and_closed(is_noticed: bool) {
         WorkerRequest::SetBreakpoint(targets[1].whole(), targets[1].at("tick"), RequestTag(1)),
     );
     let _watched = does(&mut worker, WorkerRequest::WatchRules(targets[2].whole(), RequestTag(2)));
-    // As a rule program stops what cannot be traced.
+    // A rule program stops like this what cannot be traced.
     targets[2].signal("STOP");
     deadline::until(|| targets[2].is_stopped().then_some(()));
     signal(worker.pid(), "KILL");

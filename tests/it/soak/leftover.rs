@@ -1,6 +1,6 @@
 //! What a process of the monitor may leave: objects in the kernel, processes, files.
 
-use super::until_none;
+use crate::deadline::until;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ pub struct KernelObjects(BTreeSet<(&'static str, u32)>);
 
 impl KernelObjects {
     /// Those of a process; none if it has ended.
-    pub fn of(pid: u32) -> Self {
+    pub fn from_process(pid: u32) -> Self {
         let mut all = BTreeSet::new();
         for entry in fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten() {
             let text = fs::read_to_string(entry.path()).unwrap_or_default();
@@ -65,4 +65,22 @@ pub fn files(folder: &Path) -> BTreeSet<String> {
         }
     }
     all
+}
+
+/// Waits until there is none of these; prints those that there still are, if that fails.
+#[track_caller]
+pub fn until_none<T: std::fmt::Debug>(what: &'static str, mut look: impl FnMut() -> BTreeSet<T>) {
+    struct Left<T: std::fmt::Debug>(&'static str, BTreeSet<T>);
+    impl<T: std::fmt::Debug> Drop for Left<T> {
+        fn drop(&mut self) {
+            if !self.1.is_empty() {
+                println!("soak: {} left: {:?}", self.0, self.1);
+            }
+        }
+    }
+    let mut left = Left(what, BTreeSet::new());
+    until(|| {
+        left.1 = look();
+        left.1.is_empty().then_some(())
+    });
 }

@@ -16,7 +16,7 @@ use crate::root::harmless::{changed_code, counted};
 use crate::root::privilege::{USER, able};
 use crate::root::workload::Guarded;
 use crate::served::{Folder, Served};
-use leftover::{KernelObjects, files, processes};
+use leftover::{KernelObjects, files, processes, until_none};
 use random::Random;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
@@ -29,8 +29,8 @@ use workload::Workload;
 /// Seed and number of rounds, unless `MONITOR_SOAK_SEED` and `MONITOR_SOAK_SECONDS` are set.
 const SEED: u64 = 23;
 const ROUNDS: u32 = 20;
-/// After so many rounds, the service must get back to as few descriptors as at its start. That
-/// takes seconds: it detaches a capability only when none has needed it for a while.
+/// After this number of rounds, the service must get back to as few descriptors as at its start.
+/// That takes seconds: it detaches a capability only when none has needed it for a while.
 const SETTLES_EVERY: u32 = 50;
 
 /// What is killed in a round.
@@ -135,9 +135,9 @@ impl Soak {
             self.log(format!("new program {mode} of {uid}"));
         }
         let (uid, calls) = (self.random.pick(&[0, USER]), 1 + self.random.below(300) as u64);
-        let giver = self.workload.begin_giving(uid, calls).pid;
-        self.log(format!("{giver} of {uid} is to call {calls} times in each thread"));
-        let counting = self.random.one_in(3).then(|| self.count_calls(giver));
+        let caller = self.workload.begin_giving(uid, calls).pid;
+        self.log(format!("{caller} of {uid} is to call {calls} times in each thread"));
+        let counting = self.random.one_in(3).then(|| self.count_calls(caller));
         let give_at = self.random.below(3);
         if give_at == 0 {
             self.workload.give();
@@ -199,7 +199,7 @@ impl Soak {
             let kill = |signal| kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal);
             // A tool may have ended by itself.
             let _stopped = kill(Signal::STOP);
-            self.objects.push(KernelObjects::of(pid));
+            self.objects.push(KernelObjects::from_process(pid));
             match part {
                 Part::Unit => kill_all(&mut self.service),
                 Part::Service => self.service.kill(),
@@ -216,7 +216,7 @@ impl Soak {
     fn check(&mut self, counting: Option<Guarded>) {
         for tool in std::mem::take(&mut self.tools) {
             if let Some(pid) = tool.pid() {
-                self.objects.push(KernelObjects::of(pid));
+                self.objects.push(KernelObjects::from_process(pid));
             }
             let pid = tool.pid().unwrap_or(0);
             let way = tool.end(&mut self.random);
@@ -225,7 +225,7 @@ impl Soak {
         self.log("tools have ended".to_owned());
         let calls = self.workload.wait_until_given();
         if let Some(mut counting) = counting {
-            self.objects.push(KernelObjects::of(counting.pid().0));
+            self.objects.push(KernelObjects::from_process(counting.pid().0));
             signal(counting.pid().0, "INT");
             let mut table = String::new();
             let _bytes = counting.0.stdout.as_mut().unwrap().read_to_string(&mut table).unwrap();
@@ -242,7 +242,7 @@ impl Soak {
             objects.are_gone();
         }
         until_none("files", || &self.files_now() ^ &self.files);
-        if self.round % SETTLES_EVERY == 0 {
+        if self.round.is_multiple_of(SETTLES_EVERY) {
             self.log("files are as before".to_owned());
             until(|| (self.service.descriptors() <= self.descriptors).then_some(()));
         }
@@ -253,6 +253,7 @@ impl Soak {
     fn check_processes(&mut self) {
         let own: Vec<u32> = self.workload.pids();
         let program = self.folder.join("monitor");
+        let mut ended = BTreeSet::new();
         until_none("processes", || {
             let service = self.service.pid();
             let mut left = processes(self.folder.path());
@@ -264,10 +265,13 @@ impl Soak {
                     || std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|it| it != program);
                 // Children of programs of the workload come and go.
                 let is_child = || own.contains(&stat(pid, 1).parse().unwrap_or(0));
-                let runs = || matches!(&stat(pid, 0)[..], "R" | "S");
+                // It sleeps once it has loaded its libraries.
+                let runs = || stat(pid, 0) == "S";
                 if is_program() && is_child() {
                     let _child = left.remove(&pid);
-                } else if is_program() && runs() && changed_code(pid).is_empty() {
+                } else if is_program() && runs() && !ended.contains(&pid) {
+                    assert_eq!(changed_code(pid), [], "the code of a started program");
+                    let _new = ended.insert(pid);
                     signal(pid, "KILL");
                 }
             }
@@ -279,7 +283,7 @@ impl Soak {
     fn end(mut self) {
         self.log.clear();
         self.log("the end".to_owned());
-        let objects = KernelObjects::of(self.service.pid());
+        let objects = KernelObjects::from_process(self.service.pid());
         assert!(objects.len() > 0, "the service has its programs in the kernel");
         self.service.signal(Signal::TERM);
         self.service.ends();
@@ -306,24 +310,6 @@ impl Drop for Soak {
     }
 }
 
-/// Waits until there is none of these; prints those that there still are, if that fails.
-#[track_caller]
-fn until_none<T: std::fmt::Debug>(what: &'static str, mut look: impl FnMut() -> BTreeSet<T>) {
-    struct Left<T: std::fmt::Debug>(&'static str, BTreeSet<T>);
-    impl<T: std::fmt::Debug> Drop for Left<T> {
-        fn drop(&mut self) {
-            if !self.1.is_empty() {
-                println!("soak: {} left: {:?}", self.0, self.1);
-            }
-        }
-    }
-    let mut left = Left(what, BTreeSet::new());
-    until(|| {
-        left.1 = look();
-        left.1.is_empty().then_some(())
-    });
-}
-
 /// A word after the name in `stat` of a process, the first being its state; empty if it has ended.
 fn stat(pid: u32, word: usize) -> String {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -344,7 +330,7 @@ fn root_whatever_is_killed_no_program_is_harmed_and_nothing_is_left() {
     let mut soak = Soak::new(seed);
     while time.map_or(soak.round < ROUNDS, |time| begin.elapsed() < time) {
         soak.run_round();
-        if soak.round % 100 == 0 {
+        if soak.round.is_multiple_of(100) {
             println!("soak: {} rounds, {:.0?}", soak.round, begin.elapsed());
         }
     }

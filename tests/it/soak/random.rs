@@ -16,7 +16,7 @@ impl Random {
         usize::try_from(self.next() % limit as u64).unwrap()
     }
 
-    /// In one of so many cases.
+    /// True in one of this number of cases.
     pub fn one_in(&mut self, cases: usize) -> bool {
         self.below(cases) == 0
     }

@@ -13,7 +13,7 @@ use std::process::Command;
 /// A user whose programs no tool acts on.
 const BYSTANDER: u32 = 61_235;
 /// Threads of the program with a known sum.
-const GIVERS: u64 = 2;
+const CALLERS: u64 = 2;
 /// Where that program adds up what its threads get back.
 const SUMS: u64 = 32;
 
@@ -58,7 +58,7 @@ pub struct Workload {
     pub watched: Vec<Watched>,
     bystander: Target,
     /// That of the round, with its number of calls in each thread.
-    giver: Option<(Watched, u64)>,
+    caller: Option<(Watched, u64)>,
     group: Option<Group>,
 }
 
@@ -69,7 +69,7 @@ impl Workload {
         let _bytes = std::fs::copy(program(), &copy).unwrap();
         let bystander = run(&copy, BYSTANDER, &["slow", "2"]);
         let mut it =
-            Self { program: copy, watched: Vec::new(), bystander, giver: None, group: None };
+            Self { program: copy, watched: Vec::new(), bystander, caller: None, group: None };
         for (mode, uid) in [("slow", 0), ("wait", 0), ("slow", USER), ("breed", USER)] {
             it.add(mode, uid);
         }
@@ -111,22 +111,22 @@ impl Workload {
         self.add(mode, uid);
     }
 
-    /// Starts a program whose threads call `give` so often, once it gets `SIGUSR2`.
+    /// Starts a program whose threads call `give` this number of times, once it gets `SIGUSR2`.
     pub fn begin_giving(&mut self, uid: u32, calls: u64) -> &Watched {
-        let (threads, number) = (GIVERS.to_string(), calls.to_string());
+        let (threads, number) = (CALLERS.to_string(), calls.to_string());
         let target = run(&self.program, uid, &["give", &threads, &number]);
-        let giver = Watched::new(target, uid, false);
-        &self.giver.insert((giver, calls)).0
+        let caller = Watched::new(target, uid, false);
+        &self.caller.insert((caller, calls)).0
     }
 
     /// Lets it call.
     pub fn give(&self) {
-        self.giver.as_ref().unwrap().0.target.signal("USR2");
+        self.caller.as_ref().unwrap().0.target.signal("USR2");
     }
 
     /// Every program that tools may act on.
     pub fn all(&self) -> Vec<&Watched> {
-        self.watched.iter().chain(self.giver.as_ref().map(|(giver, _)| giver)).collect()
+        self.watched.iter().chain(self.caller.as_ref().map(|(caller, _)| caller)).collect()
     }
 
     /// Fails if the code of a program is changed that no tool acts on.
@@ -139,22 +139,22 @@ impl Workload {
     /// Waits until the program of the round has made its calls; returns their number.
     #[track_caller]
     pub fn wait_until_given(&self) -> u64 {
-        let (giver, calls) = self.giver.as_ref().unwrap();
-        let number = |index| giver.target.number(giver.target.at("counters") + 8 * index);
-        for thread in 0..GIVERS {
+        let (caller, calls) = self.caller.as_ref().unwrap();
+        let number = |index| caller.target.number(caller.target.at("counters") + 8 * index);
+        for thread in 0..CALLERS {
             until(|| (number(thread) == *calls).then_some(()));
             assert_eq!(number(SUMS + thread), calls * (calls - 1), "the sum of its results");
         }
-        GIVERS * calls
+        CALLERS * calls
     }
 
     /// Waits until all run freely, and ends the program of the round.
     #[track_caller]
     pub fn check(&mut self) {
-        for watched in self.watched.iter_mut().chain(self.giver.as_mut().map(|(it, _)| it)) {
+        for watched in self.watched.iter_mut().chain(self.caller.as_mut().map(|(it, _)| it)) {
             watched.check();
         }
-        self.giver = None;
+        self.caller = None;
         self.check_bystander();
         self.bystander.until_counts(1);
         if let Some(group) = &self.group {
