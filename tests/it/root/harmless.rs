@@ -95,7 +95,7 @@ fn go(target: &mut Guarded, ways: &[(&str, u64)], rounds: usize) -> u64 {
 }
 
 /// The code that differs from its file, as file and offset, with the bytes in memory.
-fn changed_code(pid: u32) -> Vec<(String, u64)> {
+pub fn changed_code(pid: u32) -> Vec<(String, u64)> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
     let mut changed = Vec::new();
@@ -112,6 +112,9 @@ fn changed_code(pid: u32) -> Vec<(String, u64)> {
         memory.read_exact_at(&mut mapped, from).unwrap();
         let mut stored = fs::read(path).unwrap().split_off(usize::try_from(offset).unwrap());
         stored.resize(mapped.len(), 0);
+        if mapped == stored {
+            continue;
+        }
         let differs = mapped.iter().zip(&stored).enumerate().filter(|(_, (a, b))| a != b);
         changed.extend(differs.map(|(at, _)| (path.to_owned(), offset + at as u64)));
     }
