@@ -1,7 +1,7 @@
 //! Files that users name: they cost the service nothing, and a file system that never replies holds
 //! up its user alone.
 
-use super::privilege::granted;
+use super::privilege::{granted, skip};
 use super::workload::Guarded;
 use crate::deadline::until;
 use crate::served::{Folder, Served, monitor};
@@ -72,7 +72,7 @@ struct UserFileSystem {
 
 impl UserFileSystem {
     /// Its file is a library with a function of 32 letters P. None where the kernel mounts none.
-    fn mount(folder: &Folder) -> Option<Self> {
+    fn mount(test: &str, folder: &Folder) -> Option<Self> {
         let library = folder.join("library");
         // The code of the function is its name: push rax.
         crafted(&library, &[&[b'P'; 32][..], b"\0"].concat(), 1);
@@ -83,7 +83,7 @@ impl UserFileSystem {
         let mut server = Guarded::run(command.arg(script).arg(&folder).arg(&library));
         let is_mounted = server.line() == "ready";
         if !is_mounted {
-            println!("skipped: FUSE cannot be mounted here");
+            skip(test, "needs /dev/fuse");
         }
         is_mounted.then_some(Self { server, folder })
     }
@@ -108,11 +108,12 @@ impl Drop for UserFileSystem {
 
 #[test]
 fn root_a_file_system_that_does_not_reply_holds_up_its_user_alone() {
-    if !granted("root_a_file_system_that_does_not_reply_holds_up_its_user_alone") {
+    const TEST: &str = "root_a_file_system_that_does_not_reply_holds_up_its_user_alone";
+    if !granted(TEST) {
         return;
     }
     let folder = Folder::new();
-    let Some(mounted) = UserFileSystem::mount(&folder) else { return };
+    let Some(mounted) = UserFileSystem::mount(TEST, &folder) else { return };
     let target = mapper(&mounted.file());
     // Ends before the process that waits for it.
     let mounted = mounted;
@@ -150,11 +151,12 @@ fn root_a_file_system_that_does_not_reply_holds_up_its_user_alone() {
 
 #[test]
 fn root_no_probe_is_set_where_the_kernel_would_wait_for_a_process_of_a_user() {
-    if !granted("root_no_probe_is_set_where_the_kernel_would_wait_for_a_process_of_a_user") {
+    const TEST: &str = "root_no_probe_is_set_where_the_kernel_would_wait_for_a_process_of_a_user";
+    if !granted(TEST) {
         return;
     }
     let folder = Folder::new();
-    let Some(mounted) = UserFileSystem::mount(&folder) else { return };
+    let Some(mounted) = UserFileSystem::mount(TEST, &folder) else { return };
     let target = mapper(&mounted.file());
     let served = service();
     let refused = reply(asks(&served, &target, &format!("lib.so:{}", "P".repeat(32))));
