@@ -18,6 +18,8 @@ const UID: u32 = 47_003;
 const BOUND_KIB: u64 = 64 << 10;
 /// Requests of another user meanwhile.
 const MEANWHILE: usize = 100;
+/// The descriptor of the file that `mapper` has open.
+const DESCRIPTOR: u32 = 3;
 
 /// The service, where the user may control its own processes.
 fn service() -> Served {
@@ -40,10 +42,18 @@ fn mapper(path: &Path) -> Guarded {
 }
 
 /// The user asks for calls of a function in its process.
-fn asks(served: &Served, target: &Guarded, function: &str) -> Child {
+fn asks_for_calls(served: &Served, target: &Guarded, function: &str) -> Child {
     let pid = target.pid().0;
-    let mut command = served.command(&format!("ask --pid {pid}"));
-    let request = format!("1 [0] start_lib_call([{pid}],\"{function}\"): 2 [0] print(1)");
+    asks(
+        served,
+        target,
+        &format!("1 [0] start_lib_call([{pid}],\"{function}\"): 2 [0] print(1)"),
+    )
+}
+
+/// The user sends a request about its process.
+fn asks(served: &Served, target: &Guarded, request: &str) -> Child {
+    let mut command = served.command(&format!("ask --pid {}", target.pid().0));
     command.arg(request).uid(UID).gid(UID).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()
 }
@@ -122,7 +132,7 @@ fn root_a_file_system_that_does_not_reply_holds_up_its_user_alone() {
     let pid = own.pid().0;
     assert_eq!(session.request(&format!("1 [0] attach([{pid}])")), "1 [0] attach(0)");
     mounted.signal(Signal::STOP);
-    let mut asking = asks(&served, &target, "nothing_here");
+    let mut asking = asks_for_calls(&served, &target, "nothing_here");
     // Its reader waits for the file system.
     until(|| has_reader(&served).then_some(()));
     let begin = Instant::now();
@@ -138,7 +148,7 @@ fn root_a_file_system_that_does_not_reply_holds_up_its_user_alone() {
     println!("after {:?}: {refused}", begin.elapsed());
     assert!(refused.contains("cannot be read") && refused.contains("8 s"), "{refused}");
     // It ends at once also while a reader waits.
-    let asking = asks(&served, &target, "nothing_here");
+    let asking = asks_for_calls(&served, &target, "nothing_here");
     until(|| has_reader(&served).then_some(()));
     let begin = Instant::now();
     served.signal(Signal::TERM);
@@ -146,6 +156,38 @@ fn root_a_file_system_that_does_not_reply_holds_up_its_user_alone() {
     println!("it ended after {:?}", begin.elapsed());
     let lost = reply(asking);
     assert!(!lost.contains("cannot be read"), "it did not wait for the reader: {lost}");
+}
+
+#[test]
+fn root_no_service_waits_for_a_file_system_that_does_not_reply() {
+    if !granted("root_no_service_waits_for_a_file_system_that_does_not_reply") {
+        return;
+    }
+    let folder = Folder::new();
+    let Some(mounted) = UserFileSystem::mount(&folder) else { return };
+    let target = mapper(&mounted.file());
+    let mounted = mounted;
+    let served = service();
+    let own = Guarded::sh("echo ready; read line");
+    let (mut session, pid) = (served.connect(), own.pid().0);
+    assert_eq!(session.request(&format!("1 [0] attach([{pid}])")), "1 [0] attach(0)");
+    mounted.signal(Signal::STOP);
+    let named = target.pid().0;
+    let services = [
+        format!("queue_info({named},7)"),
+        format!("insert_message({named},#1:61,-1)"),
+        format!("remove_message({named},0)"),
+        format!("message_buffer({named})"),
+        format!("tag_message({named},0,5)"),
+        format!("pio_layout({named},{DESCRIPTOR})"),
+    ];
+    for service in services {
+        let asking = asks(&served, &target, &format!("2 [0] {service}"));
+        until(|| session.request(&format!("3 [0] stop([{pid}])")).ends_with("stop(0)").then_some(()));
+        let refused = reply(asking);
+        println!("{service}: {refused}");
+        assert_eq!(session.request(&format!("4 [0] continue([{pid}])")), "4 [0] continue(0)");
+    }
 }
 
 #[test]
@@ -157,7 +199,7 @@ fn root_no_probe_is_set_where_the_kernel_would_wait_for_a_process_of_a_user() {
     let Some(mounted) = UserFileSystem::mount(&folder) else { return };
     let target = mapper(&mounted.file());
     let served = service();
-    let refused = reply(asks(&served, &target, &format!("lib.so:{}", "P".repeat(32))));
+    let refused = reply(asks_for_calls(&served, &target, &format!("lib.so:{}", "P".repeat(32))));
     assert!(refused.contains("its file system is in user space"), "{refused}");
 }
 
@@ -211,7 +253,7 @@ fn root_crafted_files_are_refused_and_cost_the_service_nothing() {
     let plain = folder.join("plain.so");
     crafted(&plain, b"plain\0", 1);
     let target = mapper(&plain);
-    let _refused = reply(asks(&served, &target, "plain.so:absent"));
+    let _refused = reply(asks_for_calls(&served, &target, "plain.so:absent"));
     let idle = peak_kib(served.pid());
     for (name, strings, n_symbols) in files {
         let path = folder.join(name);
@@ -219,7 +261,7 @@ fn root_crafted_files_are_refused_and_cost_the_service_nothing() {
         let target = mapper(&path);
         for function in ["absent", &"x".repeat(64)] {
             let begin = Instant::now();
-            let refused = reply(asks(&served, &target, &format!("{name}:{function}")));
+            let refused = reply(asks_for_calls(&served, &target, &format!("{name}:{function}")));
             let took = begin.elapsed();
             let more = peak_kib(served.pid()) - idle;
             println!("{name}: {more} KiB more after {took:?}: {}", refused.trim());
@@ -243,7 +285,7 @@ fn root_a_library_that_is_a_pipe_by_now_is_not_waited_for() {
     fs::remove_file(&path).unwrap();
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
     let served = service();
-    let refused = reply(asks(&served, &target, "piped.so:absent"));
+    let refused = reply(asks_for_calls(&served, &target, "piped.so:absent"));
     assert!(refused.contains("start_lib_call("), "{refused}");
     assert!(!refused.contains("no reply within"), "{refused}");
 }

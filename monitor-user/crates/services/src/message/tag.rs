@@ -6,7 +6,7 @@ use crate::spec::{param, params};
 use crate::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, spec};
 use monitor_event::{Edge, EventFilter, EventKind, Predicate, Refusal, Right, Tap};
 use monitor_omis::{Status, Value, param_type::ParamType};
-use monitor_platform::call::RECEIPT;
+use monitor_platform::{QueueQuery, call::RECEIPT};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
@@ -69,8 +69,7 @@ fn tag(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     };
     let number: i32 = mark.integer().filter(|mark| *mark != 0).ok_or_else(wrong)?;
     let buffer: u64 = spec::integer(buffer, "address")?;
-    let change = ctx.platform.mark_message(process.id, buffer, number)?;
-    change_outcome(ctx, named, change)
+    change_outcome(ctx, (named, process.id), &QueueQuery::Mark(buffer, number))
 }
 
 fn received(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
