@@ -112,9 +112,8 @@ fn is_own(process: &Path) -> bool {
 /// Whether a process of a user may serve the files of a mount, by its number in `/proc/PID`: a file
 /// system in user space, or one that was unmounted meanwhile.
 pub fn is_of_user_mount(process: &Path, mount: u64) -> bool {
-    let mounts = |process: &Path| {
-        std::fs::read_to_string(process.join("mountinfo")).unwrap_or_default()
-    };
+    let mounts =
+        |process: &Path| std::fs::read_to_string(process.join("mountinfo")).unwrap_or_default();
     is_of_user([&mounts(process), &mounts(Path::new("/proc/self"))], mount)
 }
 

@@ -35,9 +35,7 @@ enum QueueOwner {
 pub fn answer(proc: &Path, pid: Pid, query: &QueueQuery) -> Result<QueueAnswer> {
     let owner = queue_owner(proc, pid)?;
     match query {
-        QueueQuery::Read(detail) => {
-            read(proc, pid, (owner, *detail)).map(QueueAnswer::Content)
-        }
+        QueueQuery::Read(detail) => read(proc, pid, (owner, *detail)).map(QueueAnswer::Content),
         QueueQuery::SendBuffer => match owner {
             QueueOwner::Pvm => {
                 let found = pvm::send_buffer(proc, pid);
@@ -61,11 +59,7 @@ pub fn answer(proc: &Path, pid: Pid, query: &QueueQuery) -> Result<QueueAnswer> 
     }
 }
 
-fn read(
-    proc: &Path,
-    pid: Pid,
-    (owner, detail): (QueueOwner, QueueDetail),
-) -> Result<QueueContent> {
+fn read(proc: &Path, pid: Pid, (owner, detail): (QueueOwner, QueueDetail)) -> Result<QueueContent> {
     match owner {
         QueueOwner::Pvm => pvm::messages(proc, pid, detail).map(QueueContent::Messages),
         QueueOwner::OpenMpi => openmpi::messages(proc, pid, detail).map(QueueContent::Messages),

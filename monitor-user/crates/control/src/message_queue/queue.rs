@@ -115,7 +115,11 @@ pub fn walk_ring(
 }
 
 /// Appends a message, unless the contents of all become too long.
-pub fn add(message: QueuedMessage, found: &mut Vec<QueuedMessage>, total: &mut usize) -> Result<()> {
+pub fn add(
+    message: QueuedMessage,
+    found: &mut Vec<QueuedMessage>,
+    total: &mut usize,
+) -> Result<()> {
     *total += message.content.len();
     if *total > MAX_ALL_BYTES {
         return Err(unavailable(

@@ -10,7 +10,8 @@ use super::queue_answers::QueueQuestion;
 use crate::tap::answers::CallQuestion;
 use monitor_control::user_worker::WorkerPool;
 use monitor_control::{
-    ControlError, FileQuery, FoundInFiles, QueueAnswer, ToolId, UserWorker as _, WorkerReply, WorkerRequest,
+    ControlError, FileQuery, FoundInFiles, QueueAnswer, ToolId, UserWorker as _, WorkerReply,
+    WorkerRequest,
 };
 use monitor_model::{Identity, Ns, Pid};
 use monitor_symbols::report::{FailureClass, Report};

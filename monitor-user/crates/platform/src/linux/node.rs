@@ -6,8 +6,8 @@
 use super::{Linux, diag_probe_counters};
 use crate::node::{DiagProbeCount, FileLayout, FileSystemSpace};
 use crate::{DiagProbes, Disks, MessageQueues, NodeFacts, NodeInfo};
-use monitor_control::{QueueAnswer, QueueQuery};
 use monitor_backends::host::{self, MountedDevice};
+use monitor_control::{QueueAnswer, QueueQuery};
 use monitor_event::outcome::Refusal;
 use monitor_model::{BackendKind, DiagOrigin, Identity, NodeField, NodeRow, Ns};
 use monitor_omis::Status;
@@ -15,8 +15,14 @@ use monitor_symbols::held_file::is_of_user_mount;
 use monitor_sys::extents::extents;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, open, statx};
 use std::{
-    collections::BTreeSet, fs::File, io, os::fd::{AsFd as _, AsRawFd as _}, os::unix::ffi::OsStringExt as _,
-    os::unix::fs::MetadataExt as _, path::Path, task::Poll,
+    collections::BTreeSet,
+    fs::File,
+    io,
+    os::fd::{AsFd as _, AsRawFd as _},
+    os::unix::ffi::OsStringExt as _,
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+    task::Poll,
 };
 
 impl Disks for Linux {
