@@ -7,15 +7,27 @@ use crate::root::privilege::granted;
 use crate::root::workload::Guarded;
 use monitor_model::id::Pid;
 use monitor_platform::message_queue;
-use monitor_platform::message_queue::{QueueChange, QueueContent, QueueDetail, QueuedMessage};
+use monitor_platform::{QueueAnswer, QueueContent, QueueDetail, QueueQuery, QueuedMessage};
 use monitor_symbols::SymbolError;
 use std::path::Path;
 use std::process::Command;
 
+fn answer(pid: Pid, query: QueueQuery) -> Result<QueueAnswer, SymbolError> {
+    message_queue::answer(Path::new("/proc"), pid, &query)
+}
+
+fn insert(pid: Pid, at: Option<usize>, content: &[u8]) -> Result<QueueAnswer, SymbolError> {
+    answer(pid, QueueQuery::Insert(at, content.to_vec()))
+}
+
+fn remove(pid: Pid, at: usize) -> Result<QueueAnswer, SymbolError> {
+    answer(pid, QueueQuery::Remove(at))
+}
+
 fn messages(pid: Pid, depth: QueueDetail) -> Vec<QueuedMessage> {
-    match message_queue::read(Path::new("/proc"), pid, depth).unwrap() {
-        QueueContent::Messages(messages) => messages,
-        QueueContent::Length(length) => panic!("only a length, {length}"),
+    match answer(pid, QueueQuery::Read(depth)).unwrap() {
+        QueueAnswer::Content(QueueContent::Messages(messages)) => messages,
+        other => panic!("no messages: {other:?}"),
     }
 }
 
@@ -56,10 +68,11 @@ fn root_the_send_buffer_of_a_pvm_task_is_found() {
     }
     let Some(pvm) = Pvm::start(TEST) else { return };
     let mut task = pvm.task();
-    let buffer = || message_queue::send_buffer(Path::new("/proc"), task.pid());
+    let pid = task.pid();
+    let buffer = || answer(pid, QueueQuery::SendBuffer);
     assert!(matches!(buffer(), Err(SymbolError::Unavailable { .. })));
     assert_eq!(task.run("pack 77"), "0");
-    let (address, size) = message_queue::send_buffer(Path::new("/proc"), task.pid()).unwrap();
+    let QueueAnswer::SendBuffer(address, size) = buffer().unwrap() else { panic!("no buffer") };
     assert_ne!(address, 0);
     assert_eq!(size, 77);
 }
@@ -93,18 +106,18 @@ fn root_a_system_v_queue_is_read_without_removing_messages() {
         return;
     }
     let Some(mut program) = with_queue(TEST, "sysv") else { return };
-    let (proc, pid) = (Path::new("/proc"), program.pid());
+    let pid = program.pid();
     assert_eq!(heads(pid), [(None, 1, 1), (None, 2, 2), (None, 1, 3)]);
     assert_eq!(heads(pid), [(None, 1, 1), (None, 2, 2), (None, 1, 3)]);
     assert_eq!(messages(pid, QueueDetail::Contents)[1].content, b"ba");
     // The last process to read from the queue becomes its user; so far that is the program.
-    let error = message_queue::remove(proc, pid, 2).unwrap_err().to_string();
+    let error = remove(pid, 2).unwrap_err().to_string();
     assert!(error.contains("first of each type"), "{error}");
-    let error = message_queue::insert(proc, pid, Some(1), b"new").unwrap_err().to_string();
+    let error = insert(pid, Some(1), b"new").unwrap_err().to_string();
     assert!(error.contains("at the end only"), "{error}");
-    assert_eq!(message_queue::insert(proc, pid, Some(3), b"new").unwrap(), QueueChange::Done);
+    assert_eq!(insert(pid, Some(3), b"new").unwrap(), QueueAnswer::Done);
     assert_eq!(heads(pid)[3], (None, 1, 3));
-    assert_eq!(message_queue::remove(proc, pid, 1).unwrap(), QueueChange::Done);
+    assert_eq!(remove(pid, 1).unwrap(), QueueAnswer::Done);
     drop(program.0.stdin.take());
     assert!(program.0.wait().unwrap().success());
 }
@@ -116,18 +129,19 @@ fn root_a_posix_queue_has_a_length_and_is_changed_at_its_ends() {
         return;
     }
     let Some(program) = with_queue(TEST, "posix") else { return };
-    let (proc, pid) = (Path::new("/proc"), program.pid());
-    let length = || message_queue::read(proc, pid, QueueDetail::Headers).unwrap();
-    assert_eq!(length(), QueueContent::Length(3));
-    assert_eq!(message_queue::insert(proc, pid, None, b"new").unwrap(), QueueChange::Done);
-    assert_eq!(length(), QueueContent::Length(4));
-    let error = message_queue::remove(proc, pid, 1).unwrap_err().to_string();
+    let pid = program.pid();
+    let held = |n| QueueAnswer::Content(QueueContent::Length(n));
+    let length = || answer(pid, QueueQuery::Read(QueueDetail::Headers)).unwrap();
+    assert_eq!(length(), held(3));
+    assert_eq!(insert(pid, None, b"new").unwrap(), QueueAnswer::Done);
+    assert_eq!(length(), held(4));
+    let error = remove(pid, 1).unwrap_err().to_string();
     assert!(error.contains("the first only"), "{error}");
     for left in (0..4).rev() {
-        assert_eq!(message_queue::remove(proc, pid, 0).unwrap(), QueueChange::Done);
-        assert_eq!(length(), QueueContent::Length(left));
+        assert_eq!(remove(pid, 0).unwrap(), QueueAnswer::Done);
+        assert_eq!(length(), held(left));
     }
-    assert!(message_queue::remove(proc, pid, 0).is_err());
+    assert!(remove(pid, 0).is_err());
 }
 
 #[test]
@@ -137,7 +151,6 @@ fn root_a_process_without_a_queue_is_an_error() {
         return;
     }
     let program = Guarded::sh("read line");
-    let error =
-        message_queue::read(Path::new("/proc"), program.pid(), QueueDetail::Headers).unwrap_err();
+    let error = answer(program.pid(), QueueQuery::Read(QueueDetail::Headers)).unwrap_err();
     assert!(error.to_string().starts_with("no queue of this process: "), "{error}");
 }

@@ -10,14 +10,18 @@ use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A user that owns nothing else.
 const UID: u32 = 47_003;
 /// What a file may cost the service, in KiB.
 const BOUND_KIB: u64 = 64 << 10;
+/// What it may cost the process that reads it, in KiB.
+const READER_BOUND_KIB: u64 = 256 << 10;
 /// Requests of another user meanwhile.
 const MEANWHILE: usize = 100;
+/// The descriptor of the file that `mapper` has open.
+const DESCRIPTOR: u32 = 3;
 
 /// The service, where the user may control its own processes.
 fn service() -> Served {
@@ -40,23 +44,29 @@ fn mapper(path: &Path) -> Guarded {
 }
 
 /// The user asks for calls of a function in its process.
-fn asks(served: &Served, target: &Guarded, function: &str) -> Child {
+fn asks_for_calls(served: &Served, target: &Guarded, function: &str) -> Child {
     let pid = target.pid().0;
-    let mut command = served.command(&format!("ask --pid {pid}"));
-    let request = format!("1 [0] start_lib_call([{pid}],\"{function}\"): 2 [0] print(1)");
+    asks(served, target, &format!("1 [0] start_lib_call([{pid}],\"{function}\"): 2 [0] print(1)"))
+}
+
+/// The user sends a request about its process.
+fn asks(served: &Served, target: &Guarded, request: &str) -> Child {
+    let mut command = served.command(&format!("ask --pid {}", target.pid().0));
     command.arg(request).uid(UID).gid(UID).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()
 }
 
-/// Whether the service has a process of the user.
-fn has_reader(served: &Served) -> bool {
+/// The process of the user that reads for the service, once there is one.
+fn reader(served: &Served) -> Option<u32> {
     let children = format!("/proc/{0}/task", served.pid());
     let tasks = fs::read_dir(children).unwrap().flatten();
     let children = tasks.filter_map(|it| fs::read_to_string(it.path().join("children")).ok());
     let uid = format!("Uid:\t{UID}\t");
-    children.collect::<String>().split_whitespace().any(|pid| {
+    let children = children.collect::<String>();
+    let is_it = |pid: &&str| {
         fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|text| text.contains(&uid))
-    })
+    };
+    children.split_whitespace().find(is_it).and_then(|pid| pid.parse().ok())
 }
 
 fn reply(asking: Child) -> String {
@@ -123,9 +133,9 @@ fn root_a_file_system_that_does_not_reply_holds_up_its_user_alone() {
     let pid = own.pid().0;
     assert_eq!(session.request(&format!("1 [0] attach([{pid}])")), "1 [0] attach(0)");
     mounted.signal(Signal::STOP);
-    let mut asking = asks(&served, &target, "nothing_here");
+    let mut asking = asks_for_calls(&served, &target, "nothing_here");
     // Its reader waits for the file system.
-    until(|| has_reader(&served).then_some(()));
+    until(|| reader(&served));
     let begin = Instant::now();
     for n in 0..MEANWHILE {
         let event = format!("{} [0] start_lib_call", n + 10);
@@ -139,14 +149,53 @@ fn root_a_file_system_that_does_not_reply_holds_up_its_user_alone() {
     println!("after {:?}: {refused}", begin.elapsed());
     assert!(refused.contains("cannot be read") && refused.contains("8 s"), "{refused}");
     // It ends at once also while a reader waits.
-    let asking = asks(&served, &target, "nothing_there");
-    until(|| has_reader(&served).then_some(()));
+    let asking = asks_for_calls(&served, &target, "nothing_else");
+    until(|| reader(&served));
     let begin = Instant::now();
     served.signal(Signal::TERM);
     served.ends();
     println!("it ended after {:?}", begin.elapsed());
     let lost = reply(asking);
     assert!(!lost.contains("cannot be read"), "it did not wait for the reader: {lost}");
+}
+
+#[test]
+fn root_no_service_waits_for_a_file_system_that_does_not_reply() {
+    const TEST: &str = "root_no_service_waits_for_a_file_system_that_does_not_reply";
+    if !granted(TEST) {
+        return;
+    }
+    let folder = Folder::new();
+    let Some(mounted) = UserFileSystem::mount(TEST, &folder) else { return };
+    let target = mapper(&mounted.file());
+    let mounted = mounted;
+    let served = service();
+    let own = Guarded::sh("echo ready; read line");
+    let (mut session, pid) = (served.connect(), own.pid().0);
+    assert_eq!(session.request(&format!("1 [0] attach([{pid}])")), "1 [0] attach(0)");
+    mounted.signal(Signal::STOP);
+    let named = target.pid().0;
+    let services = [
+        format!("queue_info({named},7)"),
+        format!("insert_message({named},#1:61,-1)"),
+        format!("remove_message({named},0)"),
+        format!("message_buffer({named})"),
+        format!("tag_message({named},0,5)"),
+        format!("pio_layout({named},{DESCRIPTOR})"),
+    ];
+    for service in services {
+        let mut asking = asks(&served, &target, &format!("2 [0] {service}"));
+        let mut n_others = 0;
+        until(|| {
+            let line = session.request(&format!("3 [0] process_info([{pid}],1)"));
+            n_others += usize::from(line.starts_with("3 [0] process_info(0,"));
+            asking.try_wait().unwrap()
+        });
+        let refused = reply(asking);
+        println!("{service}: beside {n_others} requests of another user: {}", refused.trim());
+        assert!(refused.contains("8 s") || refused.contains("in user space"), "{refused}");
+        assert!(n_others > 1, "another user waited for it");
+    }
 }
 
 #[test]
@@ -159,7 +208,7 @@ fn root_no_probe_is_set_where_the_kernel_would_wait_for_a_process_of_a_user() {
     let Some(mounted) = UserFileSystem::mount(TEST, &folder) else { return };
     let target = mapper(&mounted.file());
     let served = service();
-    let refused = reply(asks(&served, &target, &format!("lib.so:{}", "P".repeat(32))));
+    let refused = reply(asks_for_calls(&served, &target, &format!("lib.so:{}", "P".repeat(32))));
     assert!(refused.contains("its file system is in user space"), "{refused}");
 }
 
@@ -191,11 +240,11 @@ fn crafted(path: &Path, strings: &[u8], n_symbols: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-/// The most that was resident, in KiB.
-fn peak_kib(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
+/// The most that was resident, in KiB; nothing once it has ended.
+fn peak_kib(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().trim_end_matches(" kB").parse().ok()
 }
 
 #[test]
@@ -213,18 +262,35 @@ fn root_crafted_files_are_refused_and_cost_the_service_nothing() {
     let plain = folder.join("plain.so");
     crafted(&plain, b"plain\0", 1);
     let target = mapper(&plain);
-    let _refused = reply(asks(&served, &target, "plain.so:absent"));
-    let idle = peak_kib(served.pid());
+    let _refused = reply(asks_for_calls(&served, &target, "plain.so:absent"));
+    let idle = peak_kib(served.pid()).unwrap();
+    let own = Guarded::sh("echo ready; read line");
+    let (mut session, pid) = (served.connect(), own.pid().0);
+    assert_eq!(session.request(&format!("1 [0] attach([{pid}])")), "1 [0] attach(0)");
     for (name, strings, n_symbols) in files {
         let path = folder.join(name);
         crafted(&path, strings, n_symbols);
         let target = mapper(&path);
         for function in ["absent", &"x".repeat(64)] {
             let begin = Instant::now();
-            let refused = reply(asks(&served, &target, &format!("{name}:{function}")));
+            let mut asking = asks_for_calls(&served, &target, &format!("{name}:{function}"));
+            let (mut n_others, mut longest, mut of_reader) = (0, Duration::ZERO, 0);
+            until(|| {
+                let begin = Instant::now();
+                let _done = session.request(&format!("3 [0] process_info([{pid}],1)"));
+                (n_others, longest) = (n_others + 1, longest.max(begin.elapsed()));
+                of_reader = of_reader.max(reader(&served).and_then(peak_kib).unwrap_or(0));
+                asking.try_wait().unwrap()
+            });
+            let refused = reply(asking);
             let took = begin.elapsed();
-            let more = peak_kib(served.pid()) - idle;
-            println!("{name}: {more} KiB more after {took:?}: {}", refused.trim());
+            let more = peak_kib(served.pid()).unwrap() - idle;
+            println!(
+                "{name}: service {more} KiB more, reader {of_reader} KiB, after {took:?}, beside \
+                 {n_others} requests of another user, the longest {longest:?}: {}",
+                refused.trim()
+            );
+            assert!((1..=READER_BOUND_KIB).contains(&of_reader), "{of_reader} KiB");
             assert!(refused.contains("start_lib_call("), "{refused}");
             assert!(!refused.contains("start_lib_call(0)"), "{refused}");
             assert!(!refused.contains("no reply within"), "{refused}");
@@ -245,7 +311,52 @@ fn root_a_library_that_is_a_pipe_by_now_is_not_waited_for() {
     fs::remove_file(&path).unwrap();
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
     let served = service();
-    let refused = reply(asks(&served, &target, "piped.so:absent"));
+    let refused = reply(asks_for_calls(&served, &target, "piped.so:absent"));
     assert!(refused.contains("start_lib_call("), "{refused}");
     assert!(!refused.contains("no reply within"), "{refused}");
+}
+
+#[test]
+fn root_a_process_with_25000_mapped_files_takes_no_descriptors_of_the_service() {
+    const TEST: &str = "root_a_process_with_25000_mapped_files_takes_no_descriptors_of_the_service";
+    if !granted(TEST) {
+        return;
+    }
+    let folder = Folder::new();
+    std::os::unix::fs::chown(folder.path(), Some(UID), Some(UID)).unwrap();
+    // The module mmap would keep a descriptor for each mapping.
+    let program = "import ctypes, os, sys\n\
+                   map = ctypes.CDLL(None).mmap\n\
+                   map.restype = ctypes.c_void_p\n\
+                   map.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, \
+                   ctypes.c_long]\n\
+                   for n in range(25000):\n\
+                   \x20   fd = os.open(f'{sys.argv[1]}/{n}.so', os.O_RDWR | os.O_CREAT)\n\
+                   \x20   os.write(fd, b'x')\n\
+                   \x20   assert map(None, 4096, 5, 2, fd, 0) < 1 << 63\n\
+                   \x20   os.close(fd)\n\
+                   print('ready', flush=True)\n\
+                   sys.stdin.readline()\n";
+    let mut command = Command::new("python3");
+    let mut target =
+        Guarded::run(command.args(["-c", program]).arg(folder.path()).uid(UID).gid(UID));
+    let begin = Instant::now();
+    assert_eq!(target.line(), "ready");
+    println!("mapped after {:?}", begin.elapsed());
+    let served = service();
+    let plain = folder.join("plain.so");
+    crafted(&plain, b"plain\0", 1);
+    let _refused = reply(asks_for_calls(&served, &mapper(&plain), "plain.so:absent"));
+    let idle = served.descriptors();
+    let mut asking = asks_for_calls(&served, &target, "absent");
+    let mut most = 0;
+    until(|| {
+        most = most.max(served.descriptors());
+        asking.try_wait().unwrap()
+    });
+    let refused = reply(asking);
+    println!("refused after {:?}", begin.elapsed());
+    println!("at most {most} descriptors, {idle} when idle: {}", refused.trim());
+    assert!(refused.contains("mapped more files than are searched"), "{refused}");
+    assert!(most < idle + 16, "{most} descriptors, {idle} when idle");
 }

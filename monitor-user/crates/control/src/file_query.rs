@@ -2,7 +2,7 @@
 //!
 //! In: a process and a query. Out: data alone, bounded before it is used elsewhere.
 
-use super::{FileQuery, FoundInFiles};
+use super::{FileQuery, FoundInFiles, message_queue};
 use monitor_model::Pid;
 use monitor_symbols::{SymbolError, calls, diag_probes, report::Report};
 use std::path::Path;
@@ -16,6 +16,9 @@ pub fn answer(pid: Pid, query: &FileQuery) -> Result<FoundInFiles, Report> {
     let found = match query {
         FileQuery::Calls(query) => {
             calls::find(Path::new(PROC), pid, query).map(FoundInFiles::Calls)
+        }
+        FileQuery::Queue(query) => {
+            message_queue::answer(Path::new(PROC), pid, query).map(FoundInFiles::Queue)
         }
         FileQuery::DiagProbes => {
             let found = diag_probes::in_process(Path::new(PROC), pid);
@@ -39,6 +42,8 @@ impl FoundInFiles {
     pub fn checked(self) -> Result<Self, SymbolError> {
         match self {
             Self::Calls(found) => found.checked().map(Self::Calls),
+            // The length of the frame is its bound.
+            Self::Queue(_) => Ok(self),
             Self::DiagProbes(mut found) => {
                 found.truncate(MOST_PROBES);
                 Ok(Self::DiagProbes(found))

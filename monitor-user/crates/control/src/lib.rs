@@ -26,6 +26,7 @@ mod loaded_elf;
 mod loader;
 mod machine;
 mod memory;
+pub mod message_queue;
 mod signal;
 mod start;
 mod stop;
@@ -38,6 +39,7 @@ pub mod user_worker;
 
 pub use error::ControlError;
 pub use executor::Executor;
+pub use message_queue::{QueueAnswer, QueueContent, QueueDetail, QueueQuery, QueuedMessage};
 pub use messages::{
     CodePos, DumpLocation, FileQuery, FoundInFiles, FrameNames, LaunchSpec, LoadedImage,
     NumberedRequest, Patch, ProbeLocation, RequestTag, StackFrame, StopMethod, ToolId, WorkerEvent,

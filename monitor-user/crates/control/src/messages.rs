@@ -4,6 +4,7 @@
 //! the same program, so there are no version numbers and no defaults for missing fields.
 //! Framing is in `user_worker::frame`.
 
+use super::message_queue::{QueueAnswer, QueueQuery};
 use super::{ControlError, StoppedBatch};
 use monitor_event::{Argument, Target};
 use monitor_model::{Identity, Pid};
@@ -120,6 +121,8 @@ pub enum FileQuery {
     Calls(calls::CallQuery),
     /// The static probes.
     DiagProbes,
+    /// Its message queue.
+    Queue(QueueQuery),
 }
 
 /// What was found.
@@ -129,6 +132,8 @@ pub enum FoundInFiles {
     Calls(calls::FoundCalls),
     /// The static probes.
     DiagProbes(Vec<DiagProbeSite>),
+    /// Its message queue.
+    Queue(QueueAnswer),
 }
 
 /// The position in the program at which an event occurred.

@@ -10,7 +10,6 @@ pub mod events;
 pub mod fake;
 mod fake_processes;
 pub mod linux;
-pub mod message_queue;
 pub mod monitors;
 pub mod node;
 mod poller;
@@ -22,6 +21,9 @@ pub mod tap;
 pub use action::{ActionContext, ProcessAction, ProcessActions};
 pub use call::LibraryCalls;
 pub use events::{EventSource, PlatformEvent, WatchedProcesses};
+pub use monitor_control::message_queue::{
+    self, QueueAnswer, QueueContent, QueueDetail, QueueQuery, QueuedMessage,
+};
 pub use monitor_event::thread::{HeldThread, RunControl, RunControlRequest};
 pub use monitors::{HasMonitors, MonitorCalls};
 pub use node::{DiagProbes, Disks, MessageQueues, NodeFacts, NodeInfo, Processes, Recorder};

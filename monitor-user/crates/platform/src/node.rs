@@ -3,7 +3,7 @@
 //!
 //! A trait for each, with the data that it returns.
 
-use super::message_queue::{QueueChange, QueueContent, QueueDetail};
+use monitor_control::{QueueAnswer, QueueQuery};
 use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::{right::Tool, thread::Ticket};
 use monitor_model::{DiagOrigin, Identity, Ns, Pid, Process};
@@ -92,34 +92,9 @@ pub trait Disks {
 
 /// The message queues of processes.
 pub trait MessageQueues {
-    /// What has arrived and was not received.
-    fn queued_messages(
-        &mut self,
-        id: Identity,
-        depth: QueueDetail,
-    ) -> Result<QueueContent, Refusal>;
-
-    /// Where the message is that is about to be sent, and how long it is so far.
-    fn send_buffer(&mut self, id: Identity) -> Result<(u64, u64), Refusal>;
-
-    /// Puts a message at a position, or at the end.
-    fn insert_message(
-        &mut self,
-        id: Identity,
-        position: Option<usize>,
-        content: &[u8],
-    ) -> Result<QueueChange, Refusal>;
-
-    /// Takes the message at a position out.
-    fn remove_message(&mut self, id: Identity, position: usize) -> Result<QueueChange, Refusal>;
-
-    /// Marks the message that is about to be sent, which is at this address or wherever it is.
-    fn mark_message(
-        &mut self,
-        id: Identity,
-        buffer: u64,
-        mark: i32,
-    ) -> Result<QueueChange, Refusal>;
+    /// Reads or changes the queue of a process. Pending while it is read;
+    /// `PlatformEvent::FilesRead` comes then.
+    fn queue(&mut self, id: Identity, query: &QueueQuery) -> Poll<Result<QueueAnswer, Refusal>>;
 }
 
 /// A static probe of a process, and its hits since the last call.

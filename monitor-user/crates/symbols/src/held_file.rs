@@ -109,23 +109,41 @@ fn is_own(process: &Path) -> bool {
     !own.is_root() && owner == Ok(own.as_raw())
 }
 
-/// Whether a mount is of a file system in user space, or known to neither process.
-fn is_of_user_mount(process: &Path, mount: u64) -> bool {
-    let is_listed = |folder: &Path| {
-        let text = std::fs::read_to_string(folder.join("mountinfo")).unwrap_or_default();
-        text.lines().find_map(|line| kind_of_mount(line, mount))
-    };
-    let kind = is_listed(process).or_else(|| is_listed(Path::new("/proc/self")));
-    kind.is_none_or(|is_fuse| is_fuse)
+/// Whether a process of a user may serve the files of a mount, by its number in `/proc/PID`: a file
+/// system in user space, or one that was unmounted meanwhile.
+pub fn is_of_user_mount(process: &Path, mount: u64) -> bool {
+    let mounts =
+        |process: &Path| std::fs::read_to_string(process.join("mountinfo")).unwrap_or_default();
+    is_of_user([&mounts(process), &mounts(Path::new("/proc/self"))], mount)
 }
 
-/// Whether a line of `mountinfo` is of FUSE, if it is of this mount (proc_pid_mountinfo(5)).
-fn kind_of_mount(line: &str, mount: u64) -> Option<bool> {
-    if line.split(' ').next()?.parse() != Ok(mount) {
-        return None;
+/// The same, by the mounts of its process and of this one (proc_pid_mountinfo(5)). What is below an
+/// overlay is not listed: a user can mount FUSE and an overlay above it, but only in a mount
+/// namespace of its own, and an overlay of root is also in the one of this process.
+fn is_of_user([theirs, own]: [&str; 2], mount: u64) -> bool {
+    let all = theirs.lines().chain(own.lines()).filter_map(MountLine::parse);
+    let found = all.into_iter().find(|it| it.number == mount);
+    let mut own = own.lines().filter_map(MountLine::parse);
+    found.is_none_or(|it| match it.kind {
+        "overlay" => !own.any(|other| other.device == it.device),
+        kind => kind.starts_with("fuse"),
+    })
+}
+
+/// A line of `mountinfo`.
+struct MountLine<'t> {
+    number: u64,
+    device: &'t str,
+    kind: &'t str,
+}
+
+impl<'t> MountLine<'t> {
+    fn parse(line: &'t str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let (number, device) = (words.next()?.parse().ok()?, words.nth(1)?);
+        let kind = line.split_once(" - ")?.1.split(' ').next()?;
+        Some(Self { number, device, kind })
     }
-    let kind = line.split_once(" - ")?.1.split(' ').next()?;
-    Some(kind.starts_with("fuse"))
 }
 
 #[cfg(test)]
@@ -134,9 +152,19 @@ mod tests {
 
     #[test]
     fn a_mount_of_fuse_is_recognised_by_its_number() {
-        let line = "36 35 0:44 / /mnt rw,nosuid - fuse.sshfs me@host:/ rw,user_id=1000";
-        assert_eq!(kind_of_mount(line, 36), Some(true));
-        assert_eq!(kind_of_mount(line, 35), None);
-        assert_eq!(kind_of_mount("36 35 0:44 / /x rw - ext4 /dev/sda1 rw", 36), Some(false));
+        let fuse = "36 35 0:44 / /mnt rw,nosuid - fuse.sshfs me@host:/ rw,user_id=1000";
+        let disk = "37 35 8:1 / /x rw - ext4 /dev/sda1 rw";
+        let both = format!("{fuse}\n{disk}");
+        assert!(is_of_user([&both, ""], 36) && is_of_user(["", fuse], 36));
+        assert!(!is_of_user([&both, ""], 37));
+        assert!(is_of_user([&both, ""], 38), "it is not mounted any more");
+    }
+
+    #[test]
+    fn an_overlay_is_of_a_user_unless_it_is_mounted_here_too() {
+        let theirs = "90 80 0:51 / / rw - overlay overlay rw,lowerdir=/a:/b";
+        let own = "40 30 0:51 / /containers/1/merged rw - overlay overlay rw,lowerdir=/a:/b";
+        assert!(is_of_user([theirs, "41 30 8:1 / / rw - ext4 /dev/sda1 rw"], 90));
+        assert!(!is_of_user([theirs, own], 90));
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 pub const MAX_REPLY_TIME: Duration = Duration::from_secs(10);
 /// The same for one that reads files: less than a service has for its reply.
 const MAX_READ_TIME: Duration = Duration::from_secs(8);
-/// Most bytes of a message of one that reads files.
-const MAX_READER_FRAME: usize = 1 << 20;
+/// Most bytes of a message of one that reads files: a message queue with its contents.
+const MAX_READER_FRAME: usize = 8 << 20;
 
 /// What a user worker is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

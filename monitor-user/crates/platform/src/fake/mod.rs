@@ -9,7 +9,6 @@ mod checkpoint;
 mod migrate;
 mod scheduling;
 
-use super::message_queue::{QueueChange, QueueContent, QueueDetail, QueuedMessage};
 use super::node::{FileLayout, FileSystemSpace};
 use super::status_map::{self, symbol_refusal};
 use super::{
@@ -20,6 +19,7 @@ use super::{
 };
 use monitor_backends::canned::{Canned, ScriptError};
 use monitor_control::LaunchSpec;
+use monitor_control::{QueueAnswer, QueueContent, QueueQuery, QueuedMessage};
 use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::{node_event::EventKind, right::Tool, tap::Tap, thread::Ticket};
 use monitor_model::{Identity, NodeField, Ns, Pid, Process};
@@ -231,42 +231,37 @@ impl Recorder for FakePlatform {
 }
 
 impl MessageQueues for FakePlatform {
-    fn queued_messages(&mut self, id: Identity, _: QueueDetail) -> Result<QueueContent, Refusal> {
-        Ok(QueueContent::Messages(self.queues.get(&id.pid).cloned().unwrap_or_default()))
+    fn queue(&mut self, id: Identity, query: &QueueQuery) -> Poll<Result<QueueAnswer, Refusal>> {
+        Poll::Ready(self.queue_answer(id, query))
     }
+}
 
-    fn send_buffer(&mut self, _: Identity) -> Result<(u64, u64), Refusal> {
-        let (what, why) = ("message to send", "the script has none");
-        Err(symbol_refusal(&SymbolError::Unavailable { what, why }))
-    }
-
-    fn insert_message(
-        &mut self,
-        id: Identity,
-        position: Option<usize>,
-        content: &[u8],
-    ) -> Result<QueueChange, Refusal> {
-        let bytes = u64::try_from(content.len()).unwrap_or(u64::MAX);
+impl FakePlatform {
+    fn queue_answer(&mut self, id: Identity, query: &QueueQuery) -> Result<QueueAnswer, Refusal> {
         let queue = self.queues.entry(id.pid).or_default();
-        let position = position.unwrap_or(queue.len());
-        check_position(position, queue.len() + 1)?;
-        let content = content.to_vec();
-        queue.insert(
-            position,
-            QueuedMessage { sender: Some(0), bytes, content, ..QueuedMessage::default() },
-        );
-        Ok(QueueChange::Done)
-    }
-
-    fn remove_message(&mut self, id: Identity, position: usize) -> Result<QueueChange, Refusal> {
-        let queue = self.queues.entry(id.pid).or_default();
-        check_position(position, queue.len())?;
-        drop(queue.remove(position));
-        Ok(QueueChange::Done)
-    }
-
-    fn mark_message(&mut self, _: Identity, _: u64, _: i32) -> Result<QueueChange, Refusal> {
-        Ok(QueueChange::Done)
+        match query {
+            QueueQuery::Read(_) => {
+                return Ok(QueueAnswer::Content(QueueContent::Messages(queue.clone())));
+            }
+            QueueQuery::SendBuffer => {
+                let (what, why) = ("message to send", "the script has none");
+                return Err(symbol_refusal(&SymbolError::Unavailable { what, why }));
+            }
+            QueueQuery::Insert(position, content) => {
+                let bytes = u64::try_from(content.len()).unwrap_or(u64::MAX);
+                let position = position.unwrap_or(queue.len());
+                check_position(position, queue.len() + 1)?;
+                let (sender, content) = (Some(0), content.clone());
+                let message = QueuedMessage { sender, bytes, content, ..QueuedMessage::default() };
+                queue.insert(position, message);
+            }
+            QueueQuery::Remove(position) => {
+                check_position(*position, queue.len())?;
+                drop(queue.remove(*position));
+            }
+            QueueQuery::Mark(..) => {}
+        }
+        Ok(QueueAnswer::Done)
     }
 }
 

@@ -6,10 +6,12 @@
 //! container with users of its own, a file that was replaced), with those of the service; also then
 //! in a reader for this owner alone.
 
+use super::queue_answers::QueueQuestion;
 use crate::tap::answers::CallQuestion;
 use monitor_control::user_worker::WorkerPool;
 use monitor_control::{
-    ControlError, FileQuery, FoundInFiles, ToolId, UserWorker as _, WorkerReply, WorkerRequest,
+    ControlError, FileQuery, FoundInFiles, QueueAnswer, ToolId, UserWorker as _, WorkerReply,
+    WorkerRequest,
 };
 use monitor_model::{Identity, Ns, Pid};
 use monitor_symbols::report::{FailureClass, Report};
@@ -30,6 +32,8 @@ pub enum FileQuestion {
     Calls(CallQuestion),
     /// Which static probes a process has.
     DiagProbes(Identity),
+    /// The message queue of a process.
+    Queue(QueueQuestion),
 }
 
 /// Its answer.
@@ -39,6 +43,8 @@ pub enum FileAnswer {
     Calls(CallQuestion, Result<Arc<FoundCalls>, SymbolError>),
     /// Which static probes a process has.
     DiagProbes(Identity, Result<Vec<DiagProbeSite>, SymbolError>),
+    /// The message queue of a process.
+    Queue(QueueQuestion, Result<QueueAnswer, SymbolError>),
 }
 
 /// All readers.
@@ -150,7 +156,7 @@ impl FileQuestion {
     const fn pid(&self) -> Pid {
         match self {
             Self::Calls((pid, _)) => *pid,
-            Self::DiagProbes(id) => id.pid,
+            Self::DiagProbes(id) | Self::Queue((id, _)) => id.pid,
         }
     }
 
@@ -158,6 +164,7 @@ impl FileQuestion {
         match self {
             Self::Calls((_, query)) => FileQuery::Calls(query.clone()),
             Self::DiagProbes(_) => FileQuery::DiagProbes,
+            Self::Queue((_, query)) => FileQuery::Queue(query.clone()),
         }
     }
 
@@ -171,6 +178,10 @@ impl FileQuestion {
                 FileAnswer::DiagProbes(id, Ok(found))
             }
             (Self::DiagProbes(id), found) => FileAnswer::DiagProbes(id, Err(no_answer(found))),
+            (Self::Queue(question), Ok(FoundInFiles::Queue(found))) => {
+                FileAnswer::Queue(question, Ok(found))
+            }
+            (Self::Queue(question), found) => FileAnswer::Queue(question, Err(no_answer(found))),
         }
     }
 }

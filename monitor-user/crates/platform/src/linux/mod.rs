@@ -6,6 +6,7 @@
 mod diag_probe_counters;
 mod file_readers;
 mod node;
+mod queue_answers;
 pub mod recorder;
 mod rules;
 mod user_workers;
@@ -25,6 +26,7 @@ use monitor_event::thread::{HeldThread, Ticket};
 use monitor_event::{right::Tool, tap::Tap};
 use monitor_model::{BackendKind, Capability, Identity, Ns, Pid, Process};
 use monitor_omis::Status;
+use queue_answers::QueueAnswers;
 use recorder::{RecordingSaver, ServiceConfig};
 use rules::RuleEvents;
 use std::{collections::BTreeSet, os::fd::BorrowedFd, path::Path, task::Poll};
@@ -41,6 +43,7 @@ pub struct Linux {
     rule_events: Option<RuleEvents>,
     workers: WorkerDispatch,
     readers: FileReaders,
+    queues: QueueAnswers,
     /// Why the kernel runs no rules, once it was tried.
     no_rules: Option<Refusal>,
     diag_counters: diag_probe_counters::DiagProbeCounters,
@@ -67,6 +70,7 @@ impl Linux {
             poller,
             workers,
             readers,
+            queues: QueueAnswers::default(),
             rule_events,
             no_rules,
             diag_counters,
@@ -130,6 +134,7 @@ impl Linux {
 
     /// Passes on what readers have found; whether they have found anything.
     fn take_file_answers(&mut self) -> bool {
+        self.queues.drop_untaken();
         let answers = self.readers.poll();
         let is_any = !answers.is_empty();
         for answer in answers {
@@ -140,6 +145,7 @@ impl Linux {
                     }
                 }
                 FileAnswer::DiagProbes(id, found) => self.diag_counters.probes_found(id, found),
+                FileAnswer::Queue(question, found) => self.queues.answered(question, found),
             }
         }
         if is_any {
@@ -155,10 +161,14 @@ impl Linux {
         for id in self.diag_counters.take_questions() {
             self.readers.ask(FileQuestion::DiagProbes(id));
         }
+        for question in self.queues.take_unsent() {
+            self.readers.ask(FileQuestion::Queue(question));
+        }
     }
 
     fn has_file_questions(&self) -> bool {
         self.diag_counters.has_questions()
+            || self.queues.has_unsent()
             || self.rule_events.as_ref().is_some_and(RuleEvents::has_questions)
     }
 

@@ -4,30 +4,52 @@
 //! unresponsive server would block all clients.
 
 use super::{Linux, diag_probe_counters};
-use crate::message_queue::{self, QueueChange, QueueContent, QueueDetail};
 use crate::node::{DiagProbeCount, FileLayout, FileSystemSpace};
-use crate::{DiagProbes, Disks, MessageQueues, NodeFacts, NodeInfo, status_map::symbol_refusal};
+use crate::{DiagProbes, Disks, MessageQueues, NodeFacts, NodeInfo};
 use monitor_backends::host::{self, MountedDevice};
+use monitor_control::{QueueAnswer, QueueQuery};
 use monitor_event::outcome::Refusal;
-use monitor_model::{BackendKind, DiagOrigin, Identity, NodeField, NodeRow, Ns, Pid};
+use monitor_model::{BackendKind, DiagOrigin, Identity, NodeField, NodeRow, Ns};
 use monitor_omis::Status;
-use monitor_symbols::error::SymbolError;
+use monitor_symbols::held_file::is_of_user_mount;
 use monitor_sys::extents::extents;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, open, statx};
 use std::{
-    collections::BTreeSet, fs::File, io, os::fd::AsFd as _, os::unix::ffi::OsStringExt as _,
-    os::unix::fs::MetadataExt as _, path::Path, task::Poll,
+    collections::BTreeSet,
+    fs::File,
+    io,
+    os::fd::{AsFd as _, AsRawFd as _},
+    os::unix::ffi::OsStringExt as _,
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+    task::Poll,
 };
 
 impl Disks for Linux {
     fn file_layout(&mut self, id: Identity, descriptor: u32) -> Result<FileLayout, Refusal> {
-        let link = format!("/proc/{}/fd/{descriptor}", id.pid.0);
-        let facts = std::fs::metadata(&link).map_err(|why| refused("inspect", &link, &why))?;
-        if !facts.is_file() {
+        let process = format!("/proc/{}", id.pid.0);
+        let link = format!("{process}/fd/{descriptor}");
+        // Neither of these asks the file system, which may be one that does not reply.
+        let held = open(&link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|why| refused("inspect", &link, &why.into()))?;
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let facts = statx(&held, "", flags, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID)
+            .map_err(|why| refused("inspect", &link, &why.into()))?;
+        if !FileType::from_raw_mode(facts.stx_mode.into()).is_file() {
             let text = format!("descriptor {descriptor} is no regular file: it is on no disk");
             return Err(Refusal::new(Status::WRONG_STATE, text));
         }
         let path = std::fs::read_link(&link).map_err(|why| refused("read", &link, &why))?;
-        let file = File::open(&link).map_err(|why| refused("open", &link, &why))?;
+        if is_of_user_mount(Path::new(&process), facts.stx_mnt_id) {
+            let text = format!(
+                "the file system of {} is in user space, or unmounted: it has no layout",
+                path.display()
+            );
+            return Err(Refusal::new(Status::UNSUPPORTED, text));
+        }
+        let opened = format!("/proc/self/fd/{}", held.as_raw_fd());
+        let file = File::open(opened).map_err(|why| refused("open", &link, &why))?;
+        let facts = file.metadata().map_err(|why| refused("inspect", &link, &why))?;
         let (extents, is_cut) = extents(file.as_fd()).map_err(|why| {
             let text = format!("the file system of {} has no layout: {why}", path.display());
             Refusal::new(Status::UNSUPPORTED, text).with_errno(why.raw_os_error().unwrap_or(0))
@@ -62,46 +84,9 @@ fn refused(verb: &str, what: &str, why: &io::Error) -> Refusal {
 }
 
 impl MessageQueues for Linux {
-    fn queued_messages(
-        &mut self,
-        id: Identity,
-        depth: QueueDetail,
-    ) -> Result<QueueContent, Refusal> {
-        on_this_node(id, |proc, pid| message_queue::read(proc, pid, depth))
+    fn queue(&mut self, id: Identity, query: &QueueQuery) -> Poll<Result<QueueAnswer, Refusal>> {
+        self.queues.find(&(id, query.clone()))
     }
-
-    fn send_buffer(&mut self, id: Identity) -> Result<(u64, u64), Refusal> {
-        on_this_node(id, message_queue::send_buffer)
-    }
-
-    fn insert_message(
-        &mut self,
-        id: Identity,
-        position: Option<usize>,
-        content: &[u8],
-    ) -> Result<QueueChange, Refusal> {
-        on_this_node(id, |proc, pid| message_queue::insert(proc, pid, position, content))
-    }
-
-    fn remove_message(&mut self, id: Identity, position: usize) -> Result<QueueChange, Refusal> {
-        on_this_node(id, |proc, pid| message_queue::remove(proc, pid, position))
-    }
-
-    fn mark_message(
-        &mut self,
-        id: Identity,
-        buffer: u64,
-        mark: i32,
-    ) -> Result<QueueChange, Refusal> {
-        on_this_node(id, |proc, pid| message_queue::mark(proc, pid, buffer, mark))
-    }
-}
-
-fn on_this_node<T>(
-    id: Identity,
-    read: impl Fn(&Path, Pid) -> Result<T, SymbolError>,
-) -> Result<T, Refusal> {
-    read(Path::new("/proc"), id.pid).map_err(|error| symbol_refusal(&error))
 }
 
 /// From a reading, and what a reading does not have.

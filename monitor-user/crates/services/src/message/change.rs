@@ -1,11 +1,13 @@
 //! `insert_message` and `remove_message`: changes to the message queue of a process.
 
+use super::queue::queue_answer;
 use crate::spec::{param, params};
 use crate::{CallContext, ExecutionLevel, Handler, Outcome, ServiceSpec, spec};
 use monitor_event::{CallResult, Refusal, Right};
+use monitor_model::Identity;
 use monitor_omis::{Value, param_type::ParamType};
 use monitor_platform as platform;
-use monitor_platform::message_queue::QueueChange;
+use monitor_platform::{QueueAnswer, QueueQuery};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
@@ -62,31 +64,29 @@ fn insert(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal>
         _ => Some(spec::integer(position, POSITION)?),
     };
     let content = content.bytes().unwrap_or_default();
-    let change = ctx.platform.insert_message(process.id, position, &content)?;
-    change_outcome(ctx, named, change)
+    change_outcome(ctx, (named, process.id), &QueueQuery::Insert(position, content.into_owned()))
 }
 
 fn remove(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let [named, position] = params(args);
     let process = ctx.process(named)?;
     let position: usize = spec::integer(position, POSITION)?;
-    let change = ctx.platform.remove_message(process.id, position)?;
-    change_outcome(ctx, named, change)
+    change_outcome(ctx, (named, process.id), &QueueQuery::Remove(position))
 }
 
 /// The outcome of a change: done by the system, or to be executed by the process.
 pub(super) fn change_outcome(
     ctx: &mut CallContext<'_>,
-    named: &Value,
-    change: QueueChange,
+    (named, id): (&Value, Identity),
+    change: &QueueQuery,
 ) -> Result<Outcome, Refusal> {
-    match change {
-        QueueChange::Done => Ok(CallResult::ok().into()),
-        QueueChange::InProcess(work) => {
+    match queue_answer(ctx, id, change)? {
+        Some(QueueAnswer::InProcess(work)) => {
             let list = Value::List(vec![named.clone()]);
             ctx.act_on(&list, &platform::ProcessAction::Work(work), |ctx, report| {
                 Ok(ctx.acknowledge(report))
             })
         }
+        _ => Ok(CallResult::ok().into()),
     }
 }

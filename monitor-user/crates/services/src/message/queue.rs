@@ -5,8 +5,10 @@ use crate::{
     CallContext, ExecutionLevel, FlagSpec, Handler, Outcome, ResultSpec, ServiceSpec, spec,
 };
 use monitor_event::{CallResult, Refusal, Right};
+use monitor_model::Identity;
 use monitor_omis::{Dialect, Status, Value, param_type::ParamType, text::Binary};
-use monitor_platform::message_queue::{QueueContent, QueueDetail, QueuedMessage};
+use monitor_platform::{QueueAnswer, QueueContent, QueueDetail, QueueQuery, QueuedMessage};
+use std::task::Poll;
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
@@ -77,7 +79,11 @@ fn queue_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refu
     let process = ctx.process(named)?;
     let depth =
         if flags >> CONTENTS & 1 == 1 { QueueDetail::Contents } else { QueueDetail::Headers };
-    let messages = match ctx.platform.queued_messages(process.id, depth)? {
+    let found = match queue_answer(ctx, process.id, &QueueQuery::Read(depth))? {
+        Some(QueueAnswer::Content(found)) => found,
+        _ => return Ok(CallResult::ok().into()),
+    };
+    let messages = match found {
         QueueContent::Messages(messages) => messages,
         QueueContent::Length(length) if flags == 0 => {
             return Ok(CallResult::with(vec![Value::from(length), Value::List(Vec::new())]).into());
@@ -118,6 +124,25 @@ fn selected(it: &QueuedMessage, bit: u8, dialect: Dialect) -> Vec<Value> {
 
 fn message_buffer(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let process = ctx.process(&args[0])?;
-    let (address, size) = ctx.platform.send_buffer(process.id)?;
-    Ok(CallResult::with(vec![Value::from(address), Value::from(size)]).into())
+    match queue_answer(ctx, process.id, &QueueQuery::SendBuffer)? {
+        Some(QueueAnswer::SendBuffer(address, size)) => {
+            Ok(CallResult::with(vec![Value::from(address), Value::from(size)]).into())
+        }
+        _ => Ok(CallResult::ok().into()),
+    }
+}
+
+/// What the platform answers about a queue; nothing while it is read, and the call is made again.
+pub(super) fn queue_answer(
+    ctx: &mut CallContext<'_>,
+    id: Identity,
+    query: &QueueQuery,
+) -> Result<Option<QueueAnswer>, Refusal> {
+    match ctx.platform.queue(id, query) {
+        Poll::Ready(answer) => answer.map(Some),
+        Poll::Pending => {
+            ctx.awaits_files = true;
+            Ok(None)
+        }
+    }
 }

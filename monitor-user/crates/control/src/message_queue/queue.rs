@@ -1,7 +1,8 @@
 //! A message queue as it is reported, and how its memory is read while its process runs.
 
-use monitor_control::StoppedBatch;
+use crate::StoppedBatch;
 use monitor_symbols::{error::SymbolError, memory::ProcessMemory};
+use serde::{Deserialize, Serialize};
 
 /// A result of reading or changing the memory of a process.
 pub type Result<T> = std::result::Result<T, SymbolError>;
@@ -10,9 +11,11 @@ pub type Result<T> = std::result::Result<T, SymbolError>;
 pub const MAX_MESSAGES: usize = 65_536;
 /// Most bytes of the contents of one message.
 pub const MAX_CONTENT_BYTES: u64 = 1 << 20;
+/// Most bytes of the contents of all messages together: links can lead to the same bytes again.
+const MAX_ALL_BYTES: usize = 4 << 20;
 
 /// A message.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueuedMessage {
     /// The sender, as the library numbers it: a task of PVM, a rank; none where it is unknown.
     pub sender: Option<i64>,
@@ -26,17 +29,36 @@ pub struct QueuedMessage {
     pub mark: Option<i32>,
 }
 
-/// How a queue is changed.
-#[derive(Clone, Debug, PartialEq)]
-pub enum QueueChange {
-    /// The system did it.
+/// What is to be done with a queue.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum QueueQuery {
+    /// What has arrived and was not received.
+    Read(QueueDetail),
+    /// Where the message is that is about to be sent, and how long it is so far.
+    SendBuffer,
+    /// Put a message at a position, or at the end.
+    Insert(Option<usize>, Vec<u8>),
+    /// Take the message at a position out.
+    Remove(usize),
+    /// Mark the message that is about to be sent, which is at this address or wherever it is.
+    Mark(u64, i32),
+}
+
+/// What was found, or done.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub enum QueueAnswer {
+    /// What is in the queue.
+    Content(QueueContent),
+    /// Address and length of the message that is about to be sent.
+    SendBuffer(u64, u64),
+    /// The system has changed it.
     Done,
-    /// By this, in the process itself.
+    /// It is changed by this batch, in the process itself.
     InProcess(StoppedBatch),
 }
 
 /// A queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub enum QueueContent {
     /// In order of arrival.
     Messages(Vec<QueuedMessage>),
@@ -45,7 +67,7 @@ pub enum QueueContent {
 }
 
 /// What of a queue is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueueDetail {
     /// Senders, tags and lengths.
     Headers,
@@ -90,6 +112,23 @@ pub fn walk_ring(
         at = memory.word(at.wrapping_add(link))?;
     }
     Err(SymbolError::Changing)
+}
+
+/// Appends a message, unless the contents of all become too long.
+pub fn add(
+    message: QueuedMessage,
+    found: &mut Vec<QueuedMessage>,
+    total: &mut usize,
+) -> Result<()> {
+    *total += message.content.len();
+    if *total > MAX_ALL_BYTES {
+        return Err(unavailable(
+            "room for the contents of these messages",
+            "they have more than 4 MiB together; ask without the flag of contents",
+        ));
+    }
+    found.push(message);
+    Ok(())
 }
 
 /// The error that this process has no such thing, or that it cannot be had.

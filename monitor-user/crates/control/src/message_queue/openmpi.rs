@@ -6,7 +6,7 @@
 //! before anything is believed. What a transport keeps to itself (UCX, libfabric) is not there.
 
 use super::queue::{
-    MAX_CONTENT_BYTES, QueueDetail, QueuedMessage, Result, read_stable, unavailable, walk_ring,
+    MAX_CONTENT_BYTES, QueueDetail, QueuedMessage, Result, add, read_stable, unavailable, walk_ring,
 };
 use monitor_model::Pid;
 use monitor_symbols::{memory::ProcessMemory, resolve::variable};
@@ -68,11 +68,11 @@ pub fn messages(proc: &Path, pid: Pid, depth: QueueDetail) -> Result<Vec<QueuedM
             return Err(unavailable("queues of this process", "it has not called MPI_Init yet"));
         }
         check_layout(&memory, memory.word(places)?)?;
-        let mut found = Vec::new();
+        let (mut found, mut total) = (Vec::new(), 0);
         for place in 0..u64::try_from(length).unwrap_or(0).min(MOST) {
             let at = memory.word(places + 8 * place)?;
             if at != 0 {
-                read_communicator(&memory, at, depth, &mut found)?;
+                read_communicator(&memory, at, depth, (&mut found, &mut total))?;
             }
         }
         Ok(found)
@@ -95,7 +95,7 @@ fn read_communicator(
     memory: &ProcessMemory,
     at: u64,
     depth: QueueDetail,
-    found: &mut Vec<QueuedMessage>,
+    (found, total): (&mut Vec<QueuedMessage>, &mut usize),
 ) -> Result<()> {
     let matching = memory.word(at + communicator::MATCHING)?;
     // MPI_COMM_NULL has none, and neither has another way of matching.
@@ -119,7 +119,7 @@ fn read_communicator(
             let message = message(memory, at, depth)?;
             // What the library sends to itself, as in a barrier, has a tag below zero.
             if message.tag >= 0 {
-                found.push(message);
+                add(message, found, total)?;
             }
             Ok(())
         })?;

@@ -4,7 +4,7 @@
 //! numbers that are the same for all in a namespace, so the process must be in ours.
 
 use super::queue::{
-    MAX_CONTENT_BYTES, MAX_MESSAGES, QueueDetail, QueuedMessage, Result, unavailable,
+    MAX_CONTENT_BYTES, MAX_MESSAGES, QueueDetail, QueuedMessage, Result, add, unavailable,
 };
 use monitor_model::Pid;
 use monitor_symbols::error::SymbolError;
@@ -27,7 +27,7 @@ pub fn messages(proc: &Path, pid: Pid, depth: QueueDetail) -> Result<Vec<QueuedM
     let queue = single_queue(proc, pid)?;
     let room = if depth == QueueDetail::Contents { MAX_CONTENT_BYTES } else { 0 };
     let room = usize::try_from(room).unwrap_or(0);
-    let mut found = Vec::new();
+    let (mut found, mut total) = (Vec::new(), 0);
     for position in 0..MAX_MESSAGES {
         let copy = ipc::copy_message(queue, position, room);
         let copy = copy.map_err(|source| refused("msgrcv", queue, source))?;
@@ -38,7 +38,8 @@ pub fn messages(proc: &Path, pid: Pid, depth: QueueDetail) -> Result<Vec<QueuedM
         if depth == QueueDetail::Headers {
             content.clear();
         }
-        found.push(QueuedMessage { sender: None, tag, bytes, content, mark: None });
+        let message = QueuedMessage { sender: None, tag, bytes, content, mark: None };
+        add(message, &mut found, &mut total)?;
     }
     Ok(found)
 }

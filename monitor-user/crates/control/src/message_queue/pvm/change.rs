@@ -6,7 +6,7 @@
 
 use super::super::queue::{Result, read_stable, unavailable, walk_ring};
 use super::{LIBRARY, QUEUE, SEND_BUFFER, message};
-use monitor_control::{StoppedBatch, StoppedOperand as Operand, StoppedStep as Step};
+use crate::{StoppedBatch, StoppedOperand as Operand, StoppedStep as Step};
 use monitor_model::Pid;
 use monitor_proc::maps::{Mapping, mappings};
 use monitor_symbols::resolve::{addresses, variable};

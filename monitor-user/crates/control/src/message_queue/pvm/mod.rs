@@ -6,7 +6,7 @@
 mod change;
 
 use super::queue::{
-    MAX_CONTENT_BYTES, QueueDetail, QueuedMessage, Result, read_stable, unavailable, walk_ring,
+    MAX_CONTENT_BYTES, QueueDetail, QueuedMessage, Result, add, read_stable, unavailable, walk_ring,
 };
 use monitor_model::Pid;
 use monitor_symbols::{memory::ProcessMemory, resolve::variable};
@@ -48,14 +48,14 @@ pub fn messages(proc: &Path, pid: Pid, depth: QueueDetail) -> Result<Vec<QueuedM
     let memory = ProcessMemory::open(proc, pid)?;
     read_stable(|| {
         let head = memory.word(place)?;
-        let mut found = Vec::new();
+        let (mut found, mut total) = (Vec::new(), 0);
         // Nothing was ever received.
         if head == 0 {
             return Ok(found);
         }
         walk_ring(&memory, head, message::NEXT, |at| {
             if memory.int(at + message::SOURCE)? != DAEMON {
-                found.push(message(&memory, at, depth)?);
+                add(message(&memory, at, depth)?, &mut found, &mut total)?;
             }
             Ok(())
         })?;
