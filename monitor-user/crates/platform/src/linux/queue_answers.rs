@@ -65,7 +65,7 @@ mod tests {
         let mut queues = QueueAnswers::default();
         let question = (Identity::default(), QueueQuery::Read(QueueDetail::Headers));
         assert!(queues.find(&question).is_pending() && queues.find(&question).is_pending());
-        assert_eq!(queues.take_unsent(), [question.clone()]);
+        assert_eq!(queues.take_unsent(), std::slice::from_ref(&question));
         queues.answered(question.clone(), Ok(QueueAnswer::Done));
         assert_eq!(queues.find(&question), Poll::Ready(Ok(QueueAnswer::Done)));
         assert!(queues.find(&question).is_pending() && queues.has_unsent());
