@@ -12,6 +12,7 @@ mod dist;
 mod docs;
 mod harness;
 mod pictures;
+mod soak;
 mod step;
 mod test;
 mod tidy;
@@ -67,6 +68,12 @@ const COMMANDS: &[Command] = &[
         takes: bench::TAKES,
         help: "Measure what the monitor costs, all benches or one, compared with other programs",
         run: bench::run,
+    },
+    Command {
+        name: "soak",
+        takes: soak::TAKES,
+        help: "Run random workloads, tools and kills for half an hour or a time, as root",
+        run: soak::run,
     },
     Command {
         name: "dist",

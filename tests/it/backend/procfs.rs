@@ -189,6 +189,13 @@ fn the_id_of_a_thread_is_no_process() {
     thread.join().unwrap();
 }
 
+/// How often this thread has waited.
+fn voluntary_switches() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.unwrap().trim().parse().unwrap()
+}
+
 #[test]
 fn what_ended_threads_used_is_kept() {
     let mut backend = backend();
@@ -196,8 +203,9 @@ fn what_ended_threads_used_is_kept() {
     let (send, slept) = channel();
     let (hold, held) = channel::<()>();
     let thread = std::thread::spawn(move || {
-        // Far more switches than this test makes while it reads twice.
-        for _ in 0..1_000 {
+        // Far more switches than this test makes while it reads twice. On a busy machine the time
+        // is often over before it waits.
+        while voluntary_switches() < 1_000 {
             let _timeout = held.recv_timeout(Duration::from_micros(1));
         }
         send.send(()).unwrap();

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const ROUNDS: u64 = 5;
 
 /// The user workers of a service.
-fn workers(service: u32) -> Vec<u32> {
+pub fn workers(service: u32) -> Vec<u32> {
     let children = std::fs::read_to_string(format!("/proc/{service}/task/{service}/children"));
     let all = children.unwrap_or_default();
     let mut threads = vec![all];
@@ -36,7 +36,7 @@ fn workers(service: u32) -> Vec<u32> {
 }
 
 /// Kills a service and its user workers; none can undo anything after another one is killed.
-fn kill_all(service: &mut Served) {
+pub fn kill_all(service: &mut Served) {
     let workers: Vec<_> = workers(service.pid())
         .into_iter()
         .filter_map(|it| Pid::from_raw(it.cast_signed()))
@@ -79,7 +79,7 @@ fn stop(session: &mut SocketSession, target: &Target) {
 }
 
 /// The pid of a program that a session has started, and that is stopped.
-fn started(session: &mut SocketSession, copy: &Path) -> u32 {
+pub fn started(session: &mut SocketSession, copy: &Path) -> u32 {
     let request = format!("3 [0] start_stopped(\"{}\",[\"spin\",\"1\"])", copy.display());
     let line = session.request(&request);
     let pid = line.strip_prefix("3 [0] start_stopped(0,").and_then(|it| it.strip_suffix(')'));

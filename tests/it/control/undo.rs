@@ -168,3 +168,38 @@ fn root_a_worker_that_gets_sigterm_undoes_everything_first() {
     signal(worker.pid(), "TERM");
     targets.runs_again(since);
 }
+
+/// Kills a user worker, which its proxy notices or not, and closes the proxy.
+fn killed_and_closed(is_noticed: bool) {
+    let targets = [Target::new("spin", 2), Target::new("wait", 2), Target::new("spin", 1)];
+    let sum = targets[1].code_sum();
+    let mut worker = remote(None);
+    let _stopped = does(&mut worker, WorkerRequest::Stop(targets[0].whole()));
+    let _placed = does(
+        &mut worker,
+        WorkerRequest::SetBreakpoint(targets[1].whole(), targets[1].at("tick"), RequestTag(1)),
+    );
+    let _watched = does(&mut worker, WorkerRequest::WatchRules(targets[2].whole(), RequestTag(2)));
+    // A rule program stops like this what cannot be traced.
+    targets[2].signal("STOP");
+    deadline::until(|| targets[2].is_stopped().then_some(()));
+    signal(worker.pid(), "KILL");
+    if is_noticed {
+        let killed = worker.pid();
+        deadline::until(|| {
+            let _events = worker.poll_events();
+            (worker.pid() != killed).then_some(())
+        });
+    }
+    drop(worker);
+    targets[0].until_counts(0);
+    targets[2].until_counts(0);
+    deadline::until(|| (targets[1].code_sum() == sum && !targets[1].is_traced()).then_some(()));
+}
+
+#[test]
+fn root_a_worker_that_is_killed_just_before_it_is_closed_leaves_nothing_stopped() {
+    if granted("root_a_worker_that_is_killed_just_before_it_is_closed_leaves_nothing_stopped") {
+        [false, true].into_iter().for_each(killed_and_closed);
+    }
+}

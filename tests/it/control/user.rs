@@ -150,12 +150,12 @@ fn root_a_started_program_inherits_nothing_of_the_service() {
     }
     let folder = crate::served::Folder::new();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-    // A service as its unit starts it.
+    // A service as its unit starts it, whatever the nice value of the tests is.
     let service = folder.join("service");
     let script = format!(
         "#!/bin/sh\ntrap '' HUP USR1 PIPE\necho -500 > /proc/self/oom_score_adj\n\
          ulimit -l unlimited\n\
-         exec nice -n -5 {} \"$@\"\n",
+         exec nice -n $((-5 - $(nice))) {} \"$@\"\n",
         env!("CARGO_BIN_EXE_monitor")
     );
     std::fs::write(&service, script).unwrap();

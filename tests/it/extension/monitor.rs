@@ -38,7 +38,10 @@ fn samples_occur_until_the_monitor_is_cancelled() {
     assert_eq!(session.request("3 [0] enable(1)"), "3 [0] enable(0)");
     let first = session.request("4 [0] mon_start(\"m\",\"node\",[\"load1\"],0.05)");
     assert!(first.starts_with("4 [0] mon_start(0,\"m\",[\"schema_version\","), "{first}");
-    assert_eq!(session.line().as_deref(), Some("2 [0] print(0,[\"m\",1,0,0])"));
+    // A busy machine misses ticks.
+    let second = session.line().unwrap();
+    let is_second = second.starts_with("2 [0] print(0,[\"m\",1,") && second.ends_with(",0])");
+    assert!(is_second, "{second}");
     let listed = served.connect().request("5 [0] mon_list()");
     assert!(listed.contains("[\"id\",\"m\",\"uid\",0,"), "{listed}");
     session.send(b"6 [0] mon_cancel(\"m\")\n7 [0] mon_list()\n").unwrap();

@@ -22,9 +22,10 @@ impl Build<'_> {
     #[track_caller]
     pub fn done(&self) -> Option<PathBuf> {
         let product = folder(self.test).join(self.product);
-        let (compiler, package) = match self.source.ends_with(".cc") {
-            true => ("c++", "g++"),
-            false => ("cc", "gcc libc6-dev"),
+        let (compiler, package) = match self.source.rsplit_once('.') {
+            Some((_, "cc")) => ("c++", "g++"),
+            Some((_, "rs")) => ("rustc", "rustc"),
+            _ => ("cc", "gcc libc6-dev"),
         };
         let mut command = Command::new(compiler);
         command.arg("-o").arg(&product).args(self.words).arg(code(self.source));

@@ -2,6 +2,7 @@
 
 use super::{Folder, text};
 use crate::deadline::until;
+use crate::guardian;
 use crate::root::privilege::granted;
 use monitor_backend::Backend;
 use monitor_backends::canned::Canned;
@@ -9,6 +10,7 @@ use monitor_model::id::Ns;
 use monitor_model::read_spec::ReadSpec;
 use monitor_recording::{BlockLimits, Existing, Header, Recording, Writer};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -42,6 +44,7 @@ fn writer_process() {
 /// Kills a writer once it has printed this number; returns the last number it printed.
 fn killed_after(file: &Path, samples: usize) -> usize {
     let mut child = Command::new(std::env::current_exe().unwrap())
+        .arg0(guardian::TESTS)
         .args(["--exact", "record::crash::writer_process", "--nocapture"])
         .env(FILE, file)
         .stdout(Stdio::piped())

@@ -1,8 +1,9 @@
 //! Watched calls end no program: whatever unwinds through a watched function, and in no
 //! process but the watched one there is a breakpoint.
 //!
-//! `unwinds.cc` ends its function in every way that C++ and the C library have. `monitor when`
-//! watches one process of it; those of two other users run beside it.
+//! `unwinds.cc` ends its function in every way that C++ and the C library have, `unwinds.rs` in
+//! every way of Rust. `monitor when` watches one process of it; those of two other users run beside
+//! it.
 
 use super::privilege::{USER, able, as_user, granted};
 use super::workload::Guarded;
@@ -15,8 +16,34 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the program can do, and how often its function then ends by itself.
-const WAYS: &[(&str, u64)] = &[
+/// A program that unwinds.
+struct Unwinds {
+    source: &'static str,
+    words: &'static [&'static str],
+    /// What it can do, and how often its function then ends by itself. Their number has no common
+    /// divisor with 3.
+    ways: &'static [(&'static str, u64)],
+}
+
+const CPP: Unwinds =
+    Unwinds { source: "unwinds.cc", words: &["-O2", "-pthread"], ways: WAYS_OF_CPP };
+const RUST: Unwinds = Unwinds {
+    source: "unwinds.rs",
+    words: &["--edition=2021", "-O", "-Cpanic=unwind", "-Cstrip=none"],
+    ways: WAYS_OF_RUST,
+};
+
+const WAYS_OF_RUST: &[(&str, u64)] = &[
+    ("return", 1),
+    ("panic", 0),
+    ("resume", 0),
+    ("through", 0),
+    ("thread", 0),
+    ("recurse", 21),
+    ("tail", 1),
+];
+
+const WAYS_OF_CPP: &[(&str, u64)] = &[
     ("return", 1),
     ("throw", 0),
     ("jump", 0),
@@ -35,9 +62,9 @@ const USERS: [u32; 2] = [47_001, 47_002];
 const ROUNDS: usize = 5;
 
 /// The program, where every user can run it.
-fn program(test: &str, folder: &Folder) -> Option<PathBuf> {
-    let words = ["-O2", "-pthread"];
-    let built = Build { test, source: "unwinds.cc", product: "unwinds", words: &words }.done()?;
+fn program(test: &str, unwinds: &Unwinds, folder: &Folder) -> Option<PathBuf> {
+    let Unwinds { source, words, .. } = *unwinds;
+    let built = Build { test, source, product: "unwinds", words }.done()?;
     let path = folder.join("unwinds");
     fs::copy(built, &path).unwrap();
     fs::set_permissions(folder.join("."), Permissions::from_mode(0o755)).unwrap();
@@ -54,12 +81,11 @@ fn start(path: &Path, uid: u32) -> Guarded {
 /// Goes through all ways, `rounds` times, in an order that depends on the round; returns how often
 /// the function ended.
 #[track_caller]
-fn go(target: &mut Guarded, rounds: usize) -> u64 {
+fn go(target: &mut Guarded, ways: &[(&str, u64)], rounds: usize) -> u64 {
     let mut n_ends = 0;
     for round in 0..rounds {
-        for at in 0..WAYS.len() {
-            // Three has no common divisor with the number of ways.
-            let (way, ends) = WAYS[(3 * at + round) % WAYS.len()];
+        for at in 0..ways.len() {
+            let (way, ends) = ways[(3 * at + round) % ways.len()];
             target.send_line(way);
             assert_eq!(target.line(), way, "the program went wrong in round {round}");
             n_ends += ends;
@@ -69,7 +95,7 @@ fn go(target: &mut Guarded, rounds: usize) -> u64 {
 }
 
 /// The code that differs from its file, as file and offset, with the bytes in memory.
-fn changed_code(pid: u32) -> Vec<(String, u64)> {
+pub fn changed_code(pid: u32) -> Vec<(String, u64)> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
     let mut changed = Vec::new();
@@ -86,6 +112,9 @@ fn changed_code(pid: u32) -> Vec<(String, u64)> {
         memory.read_exact_at(&mut mapped, from).unwrap();
         let mut stored = fs::read(path).unwrap().split_off(usize::try_from(offset).unwrap());
         stored.resize(mapped.len(), 0);
+        if mapped == stored {
+            continue;
+        }
         let differs = mapped.iter().zip(&stored).enumerate().filter(|(_, (a, b))| a != b);
         changed.extend(differs.map(|(at, _)| (path.to_owned(), offset + at as u64)));
     }
@@ -94,12 +123,13 @@ fn changed_code(pid: u32) -> Vec<(String, u64)> {
 
 /// Watches one process with this rule, beside those of others; returns how many ends there were
 /// and what `monitor when` counted.
-fn check(test: &str, rule: &[&str]) -> Option<(u64, String)> {
+fn check(test: &str, unwinds: &Unwinds, rule: &[&str]) -> Option<(u64, String)> {
     if !granted(test) {
         return None;
     }
     let folder = Folder::new();
-    let path = program(test, &folder)?;
+    let path = program(test, unwinds, &folder)?;
+    let ways = unwinds.ways;
     let rounds = std::env::var("MONITOR_ROUNDS").ok().and_then(|it| it.parse().ok());
     let rounds = rounds.unwrap_or(ROUNDS);
     let mut target = start(&path, 0);
@@ -114,15 +144,15 @@ fn check(test: &str, rule: &[&str]) -> Option<(u64, String)> {
     wait_until_watching(&mut watching);
     assert_ne!(changed_code(target.pid().0), nothing, "it is watched");
     untouched(&others, "while another process is watched");
-    let n_ends = go(&mut target, rounds);
+    let n_ends = go(&mut target, ways, rounds);
     for other in &mut others {
-        let _ = go(other, rounds);
+        let _ = go(other, ways, rounds);
     }
     untouched(&others, "after all ways");
     // Started while another process of the program is watched.
     let mut late = start(&path, USERS[0]);
     assert_eq!(changed_code(late.pid().0), nothing, "a process that began later");
-    let _ = go(&mut late, 1);
+    let _ = go(&mut late, ways, 1);
     let pid = rustix::process::Pid::from_child(&watching.0);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let mut table = String::new();
@@ -131,7 +161,7 @@ fn check(test: &str, rule: &[&str]) -> Option<(u64, String)> {
     assert_eq!(changed_code(target.pid().0), nothing, "nothing is left in the watched process");
     untouched(&others, "at the end");
     for mut program in others.into_iter().chain([target, late]) {
-        let _ = go(&mut program, 1);
+        let _ = go(&mut program, ways, 1);
         drop(program.0.stdin.take());
         assert_eq!(program.0.wait().unwrap().code(), Some(0));
     }
@@ -150,7 +180,7 @@ pub fn counted(table: &str, row: &str) -> u64 {
 fn root_a_function_that_is_unwound_is_watched_at_its_ends_and_no_process_is_harmed() {
     const TEST: &str =
         "root_a_function_that_is_unwound_is_watched_at_its_ends_and_no_process_is_harmed";
-    let Some((n_ends, table)) = check(TEST, &["return probed", "count"]) else { return };
+    let Some((n_ends, table)) = check(TEST, &CPP, &["return probed", "count"]) else { return };
     assert_eq!(counted(&table, "return probed"), n_ends, "{table}");
 }
 
@@ -158,7 +188,7 @@ fn root_a_function_that_is_unwound_is_watched_at_its_ends_and_no_process_is_harm
 fn root_calls_of_a_function_that_is_unwound_are_timed_and_no_process_is_harmed() {
     const TEST: &str =
         "root_calls_of_a_function_that_is_unwound_are_timed_and_no_process_is_harmed";
-    let Some((n_ends, table)) = check(TEST, &["call probed", "count,time"]) else { return };
+    let Some((n_ends, table)) = check(TEST, &CPP, &["call probed", "count,time"]) else { return };
     assert!(counted(&table, "call probed") > n_ends, "{table}");
 }
 
@@ -166,8 +196,19 @@ fn root_calls_of_a_function_that_is_unwound_are_timed_and_no_process_is_harmed()
 fn root_calls_of_a_thrower_in_a_shared_library_are_watched_and_no_process_is_harmed() {
     const TEST: &str =
         "root_calls_of_a_thrower_in_a_shared_library_are_watched_and_no_process_is_harmed";
-    let Some((_, table)) = check(TEST, &["call libstdc++:__cxa_throw", "count"]) else { return };
+    let Some((_, table)) = check(TEST, &CPP, &["call libstdc++:__cxa_throw", "count"]) else {
+        return;
+    };
     assert!(counted(&table, "call libstdc++:__cxa_throw") > 0, "{table}");
+}
+
+#[test]
+fn root_panics_pass_through_a_watched_function_of_rust() {
+    const TEST: &str = "root_panics_pass_through_a_watched_function_of_rust";
+    let Some((n_ends, table)) = check(TEST, &RUST, &["return probed", "count"]) else { return };
+    assert_eq!(counted(&table, "return probed"), n_ends, "{table}");
+    let Some((n_ends, table)) = check(TEST, &RUST, &["call probed", "count,time"]) else { return };
+    assert!(counted(&table, "call probed") > n_ends, "{table}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ mod exact_cpu;
 mod first;
 mod first_thread;
 mod grouped;
-mod harmless;
+pub mod harmless;
 mod hidden;
 mod hotplug;
 mod http_share;

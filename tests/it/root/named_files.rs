@@ -1,7 +1,7 @@
 //! Files that users name: they cost the service nothing, and a file system that never replies holds
 //! up its user alone.
 
-use super::privilege::granted;
+use super::privilege::{granted, skip};
 use super::workload::Guarded;
 use crate::deadline::until;
 use crate::served::{Folder, Served, monitor};
@@ -119,7 +119,7 @@ struct UserFileSystem {
 
 impl UserFileSystem {
     /// Its file is a library with a function of 32 letters P. None where the kernel mounts none.
-    fn mount(folder: &Folder) -> Option<Self> {
+    fn mount(test: &str, folder: &Folder) -> Option<Self> {
         let library = folder.join("library");
         // The code of the function is its name: push rax.
         crafted(&library, &[&[b'P'; 32][..], b"\0"].concat(), 1);
@@ -130,7 +130,7 @@ impl UserFileSystem {
         let mut server = Guarded::run(command.arg(script).arg(&folder).arg(&library));
         let is_mounted = server.line() == "ready";
         if !is_mounted {
-            println!("skipped: FUSE cannot be mounted here");
+            skip(test, "needs /dev/fuse");
         }
         is_mounted.then_some(Self { server, folder })
     }
@@ -155,11 +155,12 @@ impl Drop for UserFileSystem {
 
 #[test]
 fn root_a_file_system_that_does_not_reply_holds_up_its_user_alone() {
-    if !granted("root_a_file_system_that_does_not_reply_holds_up_its_user_alone") {
+    const TEST: &str = "root_a_file_system_that_does_not_reply_holds_up_its_user_alone";
+    if !granted(TEST) {
         return;
     }
     let folder = Folder::new();
-    let Some(mounted) = UserFileSystem::mount(&folder) else { return };
+    let Some(mounted) = UserFileSystem::mount(TEST, &folder) else { return };
     let target = mapper(&mounted.file());
     // Ends before the process that waits for it.
     let mounted = mounted;
@@ -197,11 +198,12 @@ fn root_a_file_system_that_does_not_reply_holds_up_its_user_alone() {
 
 #[test]
 fn root_no_service_waits_for_a_file_system_that_does_not_reply() {
-    if !granted("root_no_service_waits_for_a_file_system_that_does_not_reply") {
+    const TEST: &str = "root_no_service_waits_for_a_file_system_that_does_not_reply";
+    if !granted(TEST) {
         return;
     }
     let folder = Folder::new();
-    let Some(mounted) = UserFileSystem::mount(&folder) else { return };
+    let Some(mounted) = UserFileSystem::mount(TEST, &folder) else { return };
     let target = mapper(&mounted.file());
     let mounted = mounted;
     let served = service();
@@ -226,11 +228,12 @@ fn root_no_service_waits_for_a_file_system_that_does_not_reply() {
 
 #[test]
 fn root_no_probe_is_set_where_the_kernel_would_wait_for_a_process_of_a_user() {
-    if !granted("root_no_probe_is_set_where_the_kernel_would_wait_for_a_process_of_a_user") {
+    const TEST: &str = "root_no_probe_is_set_where_the_kernel_would_wait_for_a_process_of_a_user";
+    if !granted(TEST) {
         return;
     }
     let folder = Folder::new();
-    let Some(mounted) = UserFileSystem::mount(&folder) else { return };
+    let Some(mounted) = UserFileSystem::mount(TEST, &folder) else { return };
     let target = mapper(&mounted.file());
     let served = service();
     let refused = reply(asks_for_calls(&served, &target, &format!("lib.so:{}", "P".repeat(32))));

@@ -256,7 +256,8 @@ impl MonitorEngine {
 
     /// The monitors that the caller may see: those of its user, or all for root.
     fn list(&self, caller: &Caller, now: Ns) -> Vec<MonitorSummary> {
-        let periodic = self.monitors.values().filter(|it| it.every.is_some());
+        // One that is cancelled may still wait for its view.
+        let periodic = self.monitors.values().filter(|it| it.every.is_some() && !it.cancelled);
         let monitors = periodic.filter(|it| caller.may_manage(it.uid)).map(|it| it.summary(now));
         let alarms = self.alarms.values().filter(|it| caller.may_manage(it.uid));
         monitors.chain(alarms.map(Alarm::summary)).collect()

@@ -62,6 +62,17 @@ pub enum HookPoint {
     Raised(UserEventId),
 }
 
+impl HookPoint {
+    /// The instructions that are probed.
+    pub fn sites(&self) -> &[Site] {
+        match self {
+            Self::Entry(site) | Self::Trampoline(site) => std::slice::from_ref(site),
+            Self::Ends(sites) => sites,
+            _ => &[],
+        }
+    }
+}
+
 /// A rule program and where it runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleProgram {
@@ -157,6 +168,12 @@ pub trait Rules: Send {
     ///
     /// Fails if a probe is refused.
     fn set_probes(&mut self, process: Pid) -> Result<(), Error>;
+    /// Whether probes that are to run no longer are in a process still: the kernel removes them one
+    /// after the other.
+    fn has_leaving_probes(&self) -> bool {
+        false
+    }
+
     /// Removes a process from a set, and its probes.
     fn exclude(&mut self, set: ProcessSetId, process: Pid);
 

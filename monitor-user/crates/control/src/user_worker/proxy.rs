@@ -21,7 +21,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::{net::UnixStream, process::ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -327,12 +327,18 @@ impl WorkerProxy {
         }
     }
 
-    /// Replaces a user worker that died; the new one undoes what the old one did. One that never
-    /// replied has done nothing, and another one would not reply either.
+    /// Replaces a user worker that died; the new one undoes what the old one did. One that exited
+    /// without a reply could not take the rights of its user, and another one could not either.
     fn restart(&mut self) {
-        self.is_lost = !self.has_replied;
-        let error = self.kill();
-        self.fail_pending(&error);
+        let status = self.kill();
+        self.is_lost = !self.has_replied && status.is_some_and(|it| it.signal().is_none());
+        self.fail_pending(&match self.is_lost {
+            true => ControlError::Denied {
+                what: "acting as this user".to_owned(),
+                need: "CAP_SETUID and CAP_SETGID in the service".to_owned(),
+            },
+            false => ControlError::WorkerLost,
+        });
         self.inbox = self.role.inbox();
         self.outbox.clear();
         let undo_log = std::mem::take(&mut self.undo_log);
@@ -361,24 +367,23 @@ impl WorkerProxy {
                 undo_log.undo_dumps_locally();
             }
         }
+        self.undo_log.take_watched(&undo_log);
+        self.write_changes();
         self.events.extend(undo_log.lost_events());
     }
 
-    /// Kills the process; why it could not be used. What it traces runs on once it has ended.
-    fn kill(&mut self) -> ControlError {
-        let is_ended = exits_within(&mut self.process, Duration::ZERO);
+    /// Kills the process; its status, if it had ended already. What it traces runs on once it has
+    /// ended.
+    fn kill(&mut self) -> Option<ExitStatus> {
+        // One that exits by itself closes its socket first.
+        let time = if self.has_replied { Duration::ZERO } else { KILL_TIME };
+        let _ended = exits_within(&mut self.process, time);
         let status = self.process.try_wait().ok().flatten();
-        if !is_ended {
+        if status.is_none() {
             let _dead = self.process.kill();
             let _ended = exits_within(&mut self.process, KILL_TIME);
         }
-        // It was not killed, and has not replied either.
-        if self.is_lost && status.is_some_and(|status| status.signal().is_none()) {
-            let what = "acting as this user".to_owned();
-            let need = "CAP_SETUID and CAP_SETGID in the service".to_owned();
-            return ControlError::Denied { what, need };
-        }
-        ControlError::WorkerLost
+        status
     }
 
     fn fail_pending(&mut self, error: &ControlError) {
@@ -448,13 +453,28 @@ impl WorkerProxy {
             let _dead = self.process.kill();
             return;
         }
-        // The rule programs are removed by now; the user worker need not wait for them.
-        for (tool, unset) in self.undo_log.unset_requests() {
+        // The rule programs are removed by now; the user worker need not wait for them, and if it
+        // was killed, what they have stopped is resumed like the rest.
+        let unset_requests = self.undo_log.unset_requests();
+        let resume_requests = self.undo_log.resume_watched();
+        self.undo_log.end_rules();
+        for (tool, unset) in unset_requests {
             let _number = self.enqueue(tool, unset);
+        }
+        // Of those that a former user worker watched, this one does not know.
+        for resume in resume_requests {
+            let _number = self.enqueue(ToolId(0), resume);
         }
         let _unsent = self.flush();
         // Its own direction stays open: a reply that fails would end it before the last request.
         let _closed = self.socket.shutdown(std::net::Shutdown::Write);
+    }
+
+    /// Whether it has undone everything, once it has ended: one that was killed has undone nothing.
+    fn has_undone(&mut self) -> bool {
+        self.role == WorkerRole::Reader
+            || self.undo_log.is_empty()
+            || matches!(self.process.wait(), Ok(status) if status.success())
     }
 }
 
@@ -468,6 +488,9 @@ pub(super) fn end_all(workers: &mut [&mut WorkerProxy]) {
         if !exits_within(&mut worker.process, left(until)) {
             // Its user may have stopped it; the daemon waits for no user without a limit.
             tracing::warn!("the user worker {} does not exit: killed", worker.process.id());
+            replaced.push(worker);
+        } else if !worker.has_undone() {
+            tracing::warn!("the user worker {} was killed", worker.process.id());
             replaced.push(worker);
         }
     }

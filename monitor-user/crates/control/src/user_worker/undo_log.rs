@@ -50,7 +50,7 @@ pub enum CheckpointUndo {
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct ProcessUndo {
     /// Tools that have requested a stop, and have no reply yet.
-    requested: BTreeSet<ToolId>,
+    requested: Vec<ToolId>,
     /// Its cgroup before the first stop, if a stop may freeze that.
     cgroup: Option<PathBuf>,
     /// By tool and, if an event holds it, the event and its thread.
@@ -91,7 +91,7 @@ impl UndoLog {
         }
         let cgroup = Freezer::for_process(&process).map(|it| it.folder().to_owned());
         let entry = self.entry(id);
-        let _again = entry.requested.insert(tool);
+        entry.requested.push(tool);
         entry.cgroup = entry.cgroup.take().or(cgroup);
     }
 
@@ -105,7 +105,10 @@ impl UndoLog {
         match (request, reply) {
             (WorkerRequest::Stop(Target { process, thread: None }), answer) => {
                 let entry = self.entry(*process);
-                let _requested = entry.requested.remove(&tool);
+                // Others of this tool may be on their way.
+                if let Some(place) = entry.requested.iter().position(|it| *it == tool) {
+                    let _answered = entry.requested.remove(place);
+                }
                 if let Ok(WorkerReply::Stopped(method)) = answer {
                     let _again = entry.stopped.insert((tool, None), method.clone());
                 }
@@ -194,6 +197,21 @@ impl UndoLog {
             let watched = std::mem::take(&mut entry.watched);
             entry.requested.extend(watched.into_iter().map(|(tool, _)| tool));
         }
+    }
+
+    /// Takes over what rules watch: their programs run on while user workers are replaced.
+    pub fn take_watched(&mut self, former: &UndoLog) {
+        for (id, entry) in &former.entries {
+            if !entry.watched.is_empty() {
+                self.entry(*id).watched.extend(&entry.watched);
+            }
+        }
+    }
+
+    /// The requests that resume what rules have stopped.
+    pub fn resume_watched(&self) -> Vec<WorkerRequest> {
+        let watched = self.entries.iter().filter(|(_, entry)| !entry.watched.is_empty());
+        watched.map(|(id, entry)| WorkerRequest::Resume(*id, entry.cgroup.clone())).collect()
     }
 
     /// Resumes processes that are being dumped, if no user worker can wait for CRIU.
@@ -301,7 +319,7 @@ impl UndoLog {
     fn forget_tool(&mut self, tool: ToolId) {
         for (id, entry) in &mut self.entries {
             let _new = self.changed.insert(*id);
-            let _requested = entry.requested.remove(&tool);
+            entry.requested.retain(|own| *own != tool);
             entry.stopped.retain(|(own, _), _| *own != tool);
             entry.watched.retain(|(own, _)| *own != tool);
             let _traced = entry.traced.remove(&tool);
@@ -357,6 +375,21 @@ mod tests {
         log.record_reply(OTHER, &go, &Err(ControlError::Gone));
         assert_eq!(log.undo_requests().len(), 1, "it was not released");
         log.record_reply(OTHER, &go, &Ok(WorkerReply::Done));
+        assert_eq!(log.undo_requests(), []);
+    }
+
+    #[test]
+    fn a_stop_whose_request_is_on_its_way_is_undone_after_the_reply_to_an_earlier_one() {
+        let mut log = UndoLog::default();
+        let own = ProcessRef::open_current(Pid(std::process::id())).unwrap().id;
+        let (stop, go) = (WorkerRequest::Stop(own.into()), WorkerRequest::Continue(own.into()));
+        log.record_request(ONE, &stop);
+        log.record_request(ONE, &go);
+        log.record_request(ONE, &stop);
+        log.record_reply(ONE, &stop, &Ok(WorkerReply::Stopped(StopMethod::Signal)));
+        log.record_reply(ONE, &go, &Ok(WorkerReply::Done));
+        assert_eq!(log.undo_requests().len(), 1);
+        log.record_reply(ONE, &stop, &Err(ControlError::Gone));
         assert_eq!(log.undo_requests(), []);
     }
 

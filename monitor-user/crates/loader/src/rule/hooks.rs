@@ -52,10 +52,10 @@ impl Hooks {
         program: &RuleProgram,
         id: ProgramId,
     ) -> Result<Link, Error> {
-        let (bpf, sites) = match &program.hook {
-            HookPoint::Entry(site) => ("call", std::slice::from_ref(site)),
-            HookPoint::Ends(sites) => ("call_end", &sites[..]),
-            HookPoint::Trampoline(site) => ("call_return", std::slice::from_ref(site)),
+        let bpf = match &program.hook {
+            HookPoint::Entry(_) => "call",
+            HookPoint::Ends(_) => "call_end",
+            HookPoint::Trampoline(_) => "call_return",
             hook => return self.link_row(object, row(hook), id),
         };
         let targets = match (program.set, program.process) {
@@ -66,7 +66,7 @@ impl Hooks {
                 return Err(unsupported(why, "name the processes"));
             }
         };
-        let program = ProbeProgram { bpf, sites: sites.to_vec(), targets };
+        let program = ProbeProgram { bpf, sites: program.hook.sites().to_vec(), targets };
         self.probes.add(object, id, program)?;
         Ok(Link::Probes)
     }

@@ -277,6 +277,10 @@ impl Rules for KernelRules {
         self.hooks.probes.attach_in(&mut self.object, process)
     }
 
+    fn has_leaving_probes(&self) -> bool {
+        self.hooks.probes.has_leaving()
+    }
+
     fn exclude(&mut self, set: ProcessSetId, process: Pid) {
         process_sets::exclude(&mut self.object, set, process);
         self.hooks.probes.detach_from(process, set);

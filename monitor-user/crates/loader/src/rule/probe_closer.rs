@@ -83,6 +83,11 @@ impl ProbeCloser {
         self.queue().probes.len()
     }
 
+    /// Whether there are any.
+    pub fn is_busy(&self) -> bool {
+        self.queue().current.is_some()
+    }
+
     /// Whether probes of a program are set: they would run another program with its id.
     pub fn has_probes(&self, id: ProgramId) -> bool {
         let queue = self.queue();

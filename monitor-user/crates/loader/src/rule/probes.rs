@@ -197,6 +197,11 @@ impl Probes {
         }
     }
 
+    /// Whether probes are being removed.
+    pub fn has_leaving(&self) -> bool {
+        self.closer.is_busy()
+    }
+
     /// Whether probes of a program that was removed are still set: its id is in use.
     pub fn has_probes(&self, id: ProgramId) -> bool {
         self.closer.has_probes(id)

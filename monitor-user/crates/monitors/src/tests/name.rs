@@ -100,6 +100,8 @@ fn no_event_follows_the_reply_to_cancel() {
     assert_eq!(fixture.at(S + 50 * MS), []);
     // Its view is at a reading: the reply waits for it.
     assert_eq!(fixture.call(1, 8, "cancel", r#"{"id":"a"}"#), []);
+    let none = ClientOutput::Reply(1, 9, json!([]));
+    assert_eq!(fixture.call(1, 9, "list", "{}"), [none], "it is not listed while it waits");
     fixture.slow = false;
     assert_eq!(fixture.end_reading(), [ClientOutput::Reply(1, 8, json!({ "cancelled": ["a"] }))]);
     assert_eq!(fixture.at(9 * S), []);

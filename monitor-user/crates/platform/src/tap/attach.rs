@@ -67,6 +67,10 @@ impl Taps {
     }
 
     pub(super) fn detach(&mut self, attached: AttachedSite) {
+        if !self.rules.has_leaving_probes() {
+            self.leaving.clear();
+        }
+        self.leaving.extend(attached.locations());
         for list in attached.programs() {
             self.rules.remove(list);
             _ = self.meanings.remove(&list);
@@ -151,7 +155,8 @@ impl Taps {
             spec.ends.returns(at),
             spec.ends.tail_jumps(at),
         ];
-        let mut attached = AttachedSite { _file: file, entry: None, ends: Vec::new(), timer };
+        let mut attached =
+            AttachedSite { file, offsets: Vec::new(), entry: None, ends: Vec::new(), timer };
         let (program, switch, user) = match spec.owner {
             ProgramOwner::Tap => (None, None, None),
             ProgramOwner::Program(number, switch, user) => (Some(number), Some(switch), Some(user)),
@@ -160,6 +165,7 @@ impl Taps {
         for ((insns, hook), plan) in spec.insns.into_iter().zip(hooks).zip(plans) {
             let Some(hook) = hook.filter(|_| !insns.is_empty()) else { continue };
             let is_entry = matches!(hook, HookPoint::Entry(_));
+            attached.offsets.extend(hook.sites().iter().map(|site| site.offset));
             let (limit, credentials) = (Some(spec.max_rate), spec.viewer);
             let list = RuleProgram::new(hook, Some(spec.set), insns);
             match self.rules.add(&RuleProgram { limit, switch, credentials, user, ..list }) {

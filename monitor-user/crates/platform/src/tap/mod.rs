@@ -153,6 +153,8 @@ pub struct Taps {
     answers: Option<CallAnswers>,
     set: ProcessSetId,
     watched: BTreeSet<Pid>,
+    /// Where probes are being removed.
+    leaving: BTreeSet<FileOffset>,
     taps: BTreeMap<Arc<Tap>, HashMap<FileOffset, AttachedSite>>,
     options: BTreeMap<Tap, TapOptions>,
     meanings: HashMap<ProgramId, ProgramMeaning>,
@@ -183,6 +185,7 @@ impl Taps {
             answers: None,
             set,
             watched: BTreeSet::new(),
+            leaving: BTreeSet::new(),
             taps: BTreeMap::new(),
             options: BTreeMap::new(),
             meanings: HashMap::new(),
@@ -215,10 +218,12 @@ impl Taps {
         self.reader.as_ref().and_then(|reader| reader.wake_fd())
     }
 
-    /// Where probes are: files and offsets in them.
+    /// Where probes are, or may be still: files and offsets in them.
     pub fn probe_locations(&self) -> BTreeSet<FileOffset> {
-        let taps = self.taps.values().flat_map(HashMap::keys);
-        taps.chain(self.programs.values().flat_map(|it| it.sites.keys())).copied().collect()
+        let taps = self.taps.values().flat_map(HashMap::values);
+        let programs = self.programs.values().flat_map(|it| it.sites.values());
+        let set = taps.chain(programs).flat_map(AttachedSite::locations);
+        set.chain(self.leaving.iter().copied()).collect()
     }
 
     /// Whether functions are to be looked for that are not known yet.

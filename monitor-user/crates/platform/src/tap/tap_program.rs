@@ -47,6 +47,11 @@ pub(super) struct AttachedProgram {
 }
 
 impl AttachedSite {
+    /// Where its probes are.
+    pub(super) fn locations(&self) -> impl Iterator<Item = FileOffset> {
+        self.offsets.iter().map(|offset| (self.file.identity, *offset))
+    }
+
     /// All programs.
     pub(super) fn programs(&self) -> impl Iterator<Item = ProgramId> {
         self.entry.iter().chain(&self.ends).copied()
@@ -65,7 +70,9 @@ pub type FileOffset = ((u64, u64), u64);
 /// The programs of a tap at one site.
 pub(super) struct AttachedSite {
     /// Held open, so that the file stays what it is.
-    pub(super) _file: HeldFile,
+    pub(super) file: HeldFile,
+    /// Offsets of its probes in the file.
+    pub(super) offsets: Vec<u64>,
     /// The program at the entry, if the end needs one; or that of a call's start.
     pub(super) entry: Option<ProgramId>,
     /// The programs at the ends: at return instructions, at jumps to other functions.

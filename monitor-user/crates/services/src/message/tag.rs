@@ -6,7 +6,8 @@ use crate::spec::{param, params};
 use crate::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, spec};
 use monitor_event::{Edge, EventFilter, EventKind, Predicate, Refusal, Right, Tap};
 use monitor_omis::{Status, Value, param_type::ParamType};
-use monitor_platform::{QueueQuery, call::RECEIPT};
+use monitor_platform::QueueQuery;
+use monitor_platform::call::{ARRIVAL, RECEIPT};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
@@ -75,7 +76,12 @@ fn tag(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
 fn received(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
     let [list, mark] = params(args);
     let check = Predicate::OneOf(3, vec![mark.clone()]);
-    let tap = Tap { name: RECEIPT.to_owned(), edge: Edge::Start };
-    call_filter(ctx, list, &tap, EventKind::MessageReceived, Some(check))
+    // Both calls are watched: a mark is read when the message arrives.
+    let mut filter = |name: &str| {
+        let tap = Tap { name: name.to_owned(), edge: Edge::Start };
+        call_filter(ctx, list, &tap, EventKind::MessageReceived, Some(check.clone()))
+    };
+    filter(ARRIVAL)
+        .and_then(|_arrival| filter(RECEIPT))
         .map_err(|why| only_supported_in("messages can be marked in PVM 3.4 only", why))
 }

@@ -5,10 +5,30 @@ use crate::root::privilege::granted;
 
 impl Tooled {
     /// Sends a line, and returns the reply.
+    #[track_caller]
     pub(super) fn asks(&mut self, line: &str) -> String {
         self.lines.clear();
         self.input(super::EngineInput::ClientLine(1, line.as_bytes().to_vec()));
-        self.lines.pop().unwrap()
+        let id = line.split(' ').next().unwrap();
+        self.reply_to(id, |it| &mut it.lines)
+    }
+
+    /// The reply to a request, which may wait for files; other lines stay.
+    #[track_caller]
+    pub(super) fn reply_to(
+        &mut self,
+        id: &str,
+        lines: impl Fn(&mut Self) -> &mut Vec<String>,
+    ) -> String {
+        let is_it = |line: &String| line.split(' ').next() == Some(id);
+        crate::deadline::until(|| {
+            let lines = lines(self);
+            let found = lines.iter().position(is_it).map(|at| lines.remove(at));
+            if found.is_none() {
+                self.poll();
+            }
+            found
+        })
     }
 
     /// Lets the target call a function with these numbers, which refuses them.

@@ -16,12 +16,23 @@ use monitor_event::right::{SessionId, Tool};
 use monitor_loader::select;
 use monitor_omis::{Dialect, Node};
 use monitor_platform::EventSource as _;
-use monitor_platform::linux::Linux;
+use monitor_platform::linux::{Linux, recorder::ServiceConfig};
 use monitor_services::context::ClusterMember;
 use monitor_services::requests::{EngineInput, EngineOutput, RequestEngine, RequestLimits};
 use monitor_sys::clock;
 use std::process::Command;
-use std::sync::mpsc::TryRecvError;
+use std::sync::{Arc, mpsc::TryRecvError};
+
+/// The service that the platform believes to serve: its files are read by the program.
+fn service() -> ServiceConfig {
+    ServiceConfig {
+        socket: None,
+        is_recording: Arc::default(),
+        dump_folder: std::env::temp_dir(),
+        undo_folder: None,
+        worker_program: env!("CARGO_BIN_EXE_monitor").into(),
+    }
+}
 
 /// A tool, and a process for it to observe.
 struct Tooled {
@@ -48,7 +59,7 @@ impl Tooled {
         let _ = target.run(LIBRARY);
         let (machine, platform) = (
             RequestEngine::new(own, RequestLimits::default()),
-            Linux::new(select::opener(BackendChoice::Ebpf)),
+            Linux::for_service(select::opener(BackendChoice::Ebpf), service()),
         );
         let (lines, others) = (Vec::new(), Vec::new());
         let mut it = Self { machine, platform, target, lines, others };
@@ -64,10 +75,7 @@ impl Tooled {
     /// Sends a line, and expects this reply.
     #[track_caller]
     fn says(&mut self, line: &str, want: &str) {
-        self.lines.clear();
-        self.input(EngineInput::ClientLine(1, line.as_bytes().to_vec()));
-        assert_eq!(self.lines, [want]);
-        self.lines.clear();
+        assert_eq!(self.asks(line), want);
     }
 
     /// Stores and enables a request.

@@ -37,7 +37,8 @@ impl Tooled {
     pub(super) fn user_says(&mut self, line: &str, want: &str) {
         self.others.clear();
         self.input(EngineInput::ClientLine(2, line.as_bytes().to_vec()));
-        assert_eq!(self.others, [want]);
+        let id = line.split(' ').next().unwrap();
+        assert_eq!(self.reply_to(id, |it| &mut it.others), want);
         self.others.clear();
     }
 
