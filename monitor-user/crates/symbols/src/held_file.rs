@@ -117,9 +117,9 @@ pub fn is_of_user_mount(process: &Path, mount: u64) -> bool {
     is_of_user([&mounts(process), &mounts(Path::new("/proc/self"))], mount)
 }
 
-/// The same, by the mounts of its process and of this one (proc_pid_mountinfo(5)). What is below an
-/// overlay is not listed: a user can mount FUSE and an overlay above it, but only in a mount
-/// namespace of its own, and an overlay of root is also in the one of this process.
+/// The same, by the mounts of its process and of this one (proc_pid_mountinfo(5)). The file
+/// systems below an overlay are not listed: a user can mount FUSE and an overlay above it, but only
+/// in a mount namespace of its own, and an overlay of root is also in the one of this process.
 fn is_of_user([theirs, own]: [&str; 2], mount: u64) -> bool {
     let all = theirs.lines().chain(own.lines()).filter_map(MountLine::parse);
     let found = all.into_iter().find(|it| it.number == mount);

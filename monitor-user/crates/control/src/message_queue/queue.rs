@@ -135,3 +135,21 @@ pub fn add(
 pub const fn unavailable(what: &'static str, why: &'static str) -> SymbolError {
     SymbolError::Unavailable { what, why }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_that_share_a_long_content_are_refused() {
+        let content = vec![0; 1 << 20];
+        let message = QueuedMessage { content, ..QueuedMessage::default() };
+        let (mut found, mut total) = (Vec::new(), 0);
+        for _ in 0..4 {
+            add(message.clone(), &mut found, &mut total).expect("4 MiB are allowed");
+        }
+        let refused = add(message, &mut found, &mut total).expect_err("it is more than 4 MiB");
+        assert!(refused.to_string().contains("more than 4 MiB together"), "{refused}");
+        assert_eq!(found.len(), 4);
+    }
+}

@@ -67,7 +67,12 @@ const FLAGS: &[FlagSpec] = &[
     ),
     FlagSpec::new(1, "msgtag", "integer", "the tag; for System V the type"),
     FlagSpec::new(2, "size", "integer", "length in bytes"),
-    FlagSpec::new(CONTENTS, "contents", "integer*", "the available bytes; at most 1 MiB"),
+    FlagSpec::new(
+        CONTENTS,
+        "contents",
+        "integer*",
+        "the available bytes; at most 1 MiB, and 4 MiB in all messages",
+    ),
     FlagSpec::new(TAGGED, "tagged_by_monitor", "integer, integer", TAGGED_HELP),
 ];
 
