@@ -59,24 +59,22 @@ fn is_in((process, start_ns): (u32, u64), set: u32) -> bool {
         return false;
     };
     let Some(entry) = cache_entry(process, set) else { return false };
-    // SAFETY: elements of an array live as long as the map. Words of two entries may be read
-    // together; then no start is that of the process, because each was written with its pid.
-    let cached = unsafe {
-        [
-            core::ptr::read_volatile(&raw const (*slot)[0]),
-            core::ptr::read_volatile(&raw const (*slot)[1]),
-        ]
-    };
-    if cached == [entry, start_ns] {
+    // SAFETY: elements of an array live as long as the map.
+    let slot = unsafe { &mut *slot };
+    // SAFETY: a reference is valid. Words of two entries may be read together; then no start is
+    // that of the process, because each was written with its pid.
+    let cached = unsafe { core::ptr::read_volatile(&raw const slot[0]) };
+    // SAFETY: as above.
+    let cached_start = unsafe { core::ptr::read_volatile(&raw const slot[1]) };
+    if [cached, cached_start] == [entry, start_ns] {
         return true;
     }
     let is_member = is_member((process, start_ns), set);
     if is_member {
         // SAFETY: as above.
-        unsafe {
-            core::ptr::write_volatile(&raw mut (*slot)[1], start_ns);
-            core::ptr::write_volatile(&raw mut (*slot)[0], entry);
-        }
+        unsafe { core::ptr::write_volatile(&raw mut slot[1], start_ns) };
+        // SAFETY: so is this.
+        unsafe { core::ptr::write_volatile(&raw mut slot[0], entry) };
     }
     is_member
 }
@@ -102,10 +100,11 @@ fn is_member(process: (u32, u64), set: u32) -> bool {
 fn sets_of((process, start_ns): (u32, u64)) -> u64 {
     let Some(member) = MEMBERS.get_ptr_mut(&process) else { return 0 };
     // SAFETY: a row has whole words; one that is being removed may be read once more.
-    let SetMembership { sets, start_ns: known_ns } = unsafe { *member };
+    let member = unsafe { &mut *member };
+    let SetMembership { sets, start_ns: known_ns } = *member;
     if known_ns == 0 {
-        // SAFETY: as above; all events of the process write the same.
-        unsafe { core::ptr::write_volatile(&raw mut (*member).start_ns, start_ns) };
+        // SAFETY: a reference is valid; all events of the process write the same.
+        unsafe { core::ptr::write_volatile(&raw mut member.start_ns, start_ns) };
         return sets;
     }
     if start_ns == 0 || start_ns == known_ns { sets } else { 0 }
