@@ -37,15 +37,14 @@ impl Frame {
 #[inline(always)]
 pub fn has_room(share: u32, bytes: u64) -> bool {
     let Some(share) = RECORD_SHARES.get_ptr(share) else { return false };
+    // SAFETY: elements of an array live as long as the map.
+    let share = unsafe { &*share };
     let used = RULE_RECORDS.query(u64::from(BPF_RB_AVAIL_DATA));
     let free = RULE_RECORDS.query(u64::from(BPF_RB_RING_SIZE)).saturating_sub(used);
-    // SAFETY: elements of an array live as long as the map.
-    let (written, read) = unsafe {
-        (
-            core::ptr::read_volatile(&raw const (*share).written),
-            core::ptr::read_volatile(&raw const (*share).read),
-        )
-    };
+    // SAFETY: a reference is valid.
+    let written = unsafe { core::ptr::read_volatile(&raw const share.written) };
+    // SAFETY: as above.
+    let read = unsafe { core::ptr::read_volatile(&raw const share.read) };
     written.wrapping_sub(read).wrapping_add(bytes) <= FREE_FACTOR * free
 }
 
