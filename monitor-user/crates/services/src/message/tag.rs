@@ -51,7 +51,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         help: "Occurs when one of the processes receives a message of PVM 3.4 that `tag_message` \
                has marked with this number and that arrived while the request was enabled. It is \
                refused for other libraries, as `tag_message` is.",
-        examples: &["process 7\nattach 7\ncallable 7 pvm_setrbuf\n\
+        examples: &["process 7\nattach 7\ncallable 7 mesg_input\ncallable 7 pvm_setrbuf\n\
                      > 10 [0] tagged_message_recv([7],5): 11 [0] print([$1,$2,$3])\n\
                      < 10 [0] tagged_message_recv(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
                      at 1ms received 7 262147 100 6\nat 2ms received 7 262147 101 5\n\
