@@ -32,17 +32,19 @@ fn service() -> Served {
     Served::started(&config, monitor(), "ebpf")
 }
 
+/// Maps its first argument as code.
+const MAPPER: &str = "import mmap, os, sys\n\
+                      fd = os.open(sys.argv[1], os.O_RDONLY)\n\
+                      code = mmap.PROT_READ | mmap.PROT_EXEC\n\
+                      held = mmap.mmap(fd, 0, flags=mmap.MAP_PRIVATE, prot=code)\n\
+                      held[0]\n\
+                      print('ready', flush=True)\n\
+                      sys.stdin.readline()\n";
+
 /// A process of the user that has mapped a file as code.
 fn mapper(path: &Path) -> Guarded {
-    let program = "import mmap, os, sys\n\
-                   fd = os.open(sys.argv[1], os.O_RDONLY)\n\
-                   code = mmap.PROT_READ | mmap.PROT_EXEC\n\
-                   held = mmap.mmap(fd, 0, flags=mmap.MAP_PRIVATE, prot=code)\n\
-                   held[0]\n\
-                   print('ready', flush=True)\n\
-                   sys.stdin.readline()\n";
     let mut command = Command::new("python3");
-    let mut it = Guarded::run(command.args(["-c", program]).arg(path).uid(UID).gid(UID));
+    let mut it = Guarded::run(command.args(["-c", MAPPER]).arg(path).uid(UID).gid(UID));
     assert_eq!(it.line(), "ready");
     it
 }
@@ -237,6 +239,34 @@ fn root_no_probe_is_set_where_the_kernel_would_wait_for_a_process_of_a_user() {
     let target = mapper(&mounted.file());
     let served = service();
     let refused = reply(asks_for_calls(&served, &target, &format!("lib.so:{}", "P".repeat(32))));
+    assert!(refused.contains("its file system is in user space"), "{refused}");
+}
+
+#[test]
+fn root_an_overlay_of_a_user_does_not_hide_its_file_system() {
+    const TEST: &str = "root_an_overlay_of_a_user_does_not_hide_its_file_system";
+    if !granted(TEST) {
+        return;
+    }
+    let folder = Folder::new();
+    let Some(mounted) = UserFileSystem::mount(TEST, &folder) else { return };
+    let (above, empty) = (folder.join("above"), folder.join("empty"));
+    fs::create_dir(&above).unwrap();
+    fs::create_dir(&empty).unwrap();
+    let script = "mount -t overlay x -o lowerdir=$1:$2 $3 && exec python3 -c \"$4\" $3/lib.so";
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
+    command.args([&mounted.folder, &empty, &above]).arg(MAPPER);
+    let mut target = Guarded::run(&mut command);
+    if target.line() != "ready" {
+        return skip(TEST, "needs an overlay above FUSE in a user namespace");
+    }
+    let served = service();
+    let request = format!("lib.so:{}", "P".repeat(32));
+    let request =
+        format!("1 [0] start_lib_call([{}],\"{request}\"): 2 [0] print(1)", target.pid().0);
+    let mut command = served.command(&format!("ask --pid {}", target.pid().0));
+    let refused = String::from_utf8(command.arg(request).output().unwrap().stdout).unwrap();
     assert!(refused.contains("its file system is in user space"), "{refused}");
 }
 
