@@ -22,7 +22,7 @@ const READER_BOUND_KIB: u64 = 256 << 10;
 /// Requests of another user meanwhile.
 const MEANWHILE: usize = 100;
 /// The descriptor of the file that `mapper` has open.
-const DESCRIPTOR: u32 = 3;
+const DESCRIPTOR: u32 = 100;
 
 /// The service, where the user may control its own processes.
 fn service() -> Served {
@@ -34,7 +34,7 @@ fn service() -> Served {
 
 /// Maps its first argument as code.
 const MAPPER: &str = "import mmap, os, sys\n\
-                      fd = os.open(sys.argv[1], os.O_RDONLY)\n\
+                      fd = os.dup2(os.open(sys.argv[1], os.O_RDONLY), 100)\n\
                       code = mmap.PROT_READ | mmap.PROT_EXEC\n\
                       held = mmap.mmap(fd, 0, flags=mmap.MAP_PRIVATE, prot=code)\n\
                       held[0]\n\
