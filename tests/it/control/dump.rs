@@ -1,6 +1,6 @@
 //! Dumps and restores of one user worker, with requests and deaths in between.
 
-use super::checkpoint::{COUNTS, Ends, able, counts_on, entries};
+use super::checkpoint::{COUNTS, Ends, able, counts_on, entries, is_adopted_by_init};
 use super::target::{ONE, signal};
 use super::user::remote;
 use crate::deadline::until;
@@ -107,7 +107,8 @@ fn root_a_process_that_is_being_dumped_runs_on_when_the_daemon_is_killed() {
 
 #[test]
 fn root_a_process_that_is_being_dumped_runs_on_when_the_worker_is_killed() {
-    if !able("root_a_process_that_is_being_dumped_runs_on_when_the_worker_is_killed") {
+    let test = "root_a_process_that_is_being_dumped_runs_on_when_the_worker_is_killed";
+    if !(able(test) && is_adopted_by_init(test)) {
         return;
     }
     let mut worker = remote(None);

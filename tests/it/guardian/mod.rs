@@ -6,6 +6,9 @@
 //! one was killed), whatever its user, session or namespace is. When the tests are over, killed or
 //! not, or the outer guardian is, all that is left is killed. Only one of the three may be killed
 //! at a time.
+//!
+//! A machine that is the tests' own ends with them, and has no guardians: there, a process whose
+//! parent has ended becomes a child of process 1.
 
 mod tests;
 
@@ -25,6 +28,9 @@ use std::process::{Child, Command, Stdio};
 const INNER: &str = "test-guardian";
 pub const TESTS: &str = "guarded-tests";
 
+/// Environment variable of a machine that runs nothing but the tests.
+pub const OWN_MACHINE: &str = "MONITOR_OWN_MACHINE";
+
 /// Runs before `main`, which belongs to the test harness.
 #[used]
 #[expect(unsafe_code, reason = "the C library calls what is in this section, with three arguments")]
@@ -32,6 +38,9 @@ pub const TESTS: &str = "guarded-tests";
 static BEFORE_MAIN: extern "C" fn() = before_main;
 
 extern "C" fn before_main() {
+    if std::env::var_os(OWN_MACHINE).is_some() {
+        return;
+    }
     let code = match std::env::args().next().as_deref() {
         Some(TESTS) => return,
         Some(INNER) => guard(&spawn(TESTS, Stdio::null()), end_with_outer),

@@ -1,5 +1,6 @@
 //! Whichever part of the test program is killed, nothing that its tests started is left.
 
+use super::OWN_MACHINE;
 use crate::control::target::{Target, program};
 use crate::deadline::until;
 use crate::root::privilege::USER;
@@ -59,6 +60,7 @@ fn killed(part: usize) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "guardian::tests::starts_processes_until_it_is_killed", "--nocapture"])
         .env(KILLED, "1")
+        .env_remove(OWN_MACHINE)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

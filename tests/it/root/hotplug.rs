@@ -8,6 +8,7 @@
 use super::cpu_clock::Bounds;
 use super::privilege::granted;
 use super::workload::{Guarded, alive, ebpf, processes, served, threads, undisturbed, until};
+use crate::guardian::OWN_MACHINE;
 use monitor_backend::Backend as _;
 use monitor_backends::procfs::{Procfs, Root};
 use monitor_loader::Ebpf;
@@ -17,9 +18,6 @@ use monitor_model::read_spec::{Capability, ReadSpec};
 use monitor_model::sample::Sample;
 use rustix::process::{Signal, kill_process};
 use std::path::PathBuf;
-
-/// Set where taking a CPU offline disturbs no other work.
-const OWN_MACHINE: &str = "MONITOR_OWN_MACHINE";
 
 /// A CPU that is off line until this is dropped, also by a panic.
 struct OffLine(PathBuf);
