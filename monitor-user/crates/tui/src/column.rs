@@ -1,5 +1,6 @@
 //! The columns of the screen's table: the default ones (`CPU%`, `DLY%` and others), their width and
-//! their content. Those of `watch` and `sample` are in the program's `columns`.
+//! their content; the title is that of the field in `monitor_model::field`. Those of `watch` and
+//! `sample` are in the program's `columns`.
 //!
 //! Every process field can be a column. The default columns depend on the width of the line, and
 //! none of them needs an optional hook.

@@ -61,7 +61,7 @@ pub struct ReadingArgs {
     /// Show one row per thread
     #[arg(long, help_heading = "What to show")]
     pub threads: bool,
-    /// Count block I/O per process
+    /// Count block I/O per process (its latencies are columns with --fields)
     #[arg(long, help_heading = "What to show")]
     pub disk: bool,
     /// Count bytes sent and received on every socket, per process, including UDP

@@ -1,4 +1,7 @@
 //! The fields of one process on one disk: what it transferred.
+//!
+//! Latencies are counted for all disks together: `BlockReadP50` and others in `process`, with the
+//! histograms of `crate::histogram::Latencies`.
 
 use super::{Row, category};
 
