@@ -6,7 +6,7 @@ use super::privilege::granted;
 use super::workload::Guarded;
 use crate::deadline;
 use crate::probe::when::{wait_until_watching, watch};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Command;
 
 /// Calls `labs` as often as each line says, in its second thread; `exit` ends the first one.
@@ -61,4 +61,8 @@ fn root_calls_are_counted_after_the_first_thread_has_ended() {
     let n_calls = rest.iter().filter(|line| line.contains("libc:labs(")).count();
     assert!(n_calls >= 24, "{rest:?}");
     assert_eq!(counted(rest.last().unwrap(), "call libc:labs"), 3 + n_calls as u64);
+    let mut notes = String::new();
+    let _n = watching.0.stderr.take().unwrap().read_to_string(&mut notes).unwrap();
+    let pid = target.pid().0;
+    assert!(notes.contains(&format!("calls of process {pid} were not seen for ")), "{notes}");
 }

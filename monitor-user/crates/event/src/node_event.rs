@@ -167,6 +167,19 @@ pub enum ProcessSelector {
 }
 
 impl ProcessSelector {
+    /// Whether it selects a process, or an event without one, in a session with this scope.
+    pub fn selects(
+        &self,
+        process: Option<Identity>,
+        is_attached: impl Fn(Identity) -> bool,
+    ) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Attached => process.is_some_and(is_attached),
+            Self::Listed(these) => process.is_some_and(|id| these.contains(&id)),
+        }
+    }
+
     /// Replaces a process by its new identity.
     pub fn follow(&mut self, old: Identity, now: Identity) {
         if let Self::Listed(these) = self {
@@ -229,12 +242,7 @@ impl EventFilter {
 
     /// Whether an event matches, in a session with this scope.
     pub fn admits(&self, it: &NodeEvent, is_attached: impl Fn(Identity) -> bool) -> bool {
-        let is_meant = match &self.processes {
-            ProcessSelector::Any => true,
-            ProcessSelector::Attached => it.process.is_some_and(is_attached),
-            ProcessSelector::Listed(these) => it.process.is_some_and(|id| these.contains(&id)),
-        };
-        is_meant
+        self.processes.selects(it.process, is_attached)
             && self.kind == it.kind
             && self.predicate.as_ref().is_none_or(|check| check.holds(it))
     }

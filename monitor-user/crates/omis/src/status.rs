@@ -68,7 +68,7 @@ statuses! {
     404 IO "reading or writing failed"
     405 UNSAFE_SITE "a probe at this address would corrupt the program"
     406 INTERRUPTED "started but not finished"
-    407 LOST "events were dropped; the second result is the number"
+    407 LOST "events were dropped; the second result is the number, or -1 with a reason"
     408 EVENT_STORM "too many events; the request was disabled"
     900 INTERNAL "internal error of the monitor"
 }

@@ -1,6 +1,6 @@
 //! What happens on a node by itself.
 
-use super::RuleKey;
+use super::{RuleKey, tap::UnseenCalls};
 use monitor_event::node_event::{EventKind, FollowedActivity, NodeEvent};
 use monitor_event::outcome::{EventParam, ProcessResults, Refusal};
 use monitor_event::thread::Ticket;
@@ -46,6 +46,8 @@ pub enum PlatformEvent {
     /// This number of events of a user was lost since the last report; no user: of those that only
     /// root may observe.
     EventsLost(Option<u32>, u64),
+    /// Calls of these processes were not seen.
+    CallsUnseen(Vec<UnseenCalls>),
 }
 
 /// The processes whose events are watched.

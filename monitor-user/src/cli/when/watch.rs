@@ -27,7 +27,7 @@ use monitor_model::histogram::Percentiles;
 use monitor_model::id::{Identity, Ns, Pid};
 use monitor_model::read_spec::ReadSpec;
 use monitor_platform::rules::tracepoints::{self, Tracepoint};
-use monitor_platform::tap::{TapError, TapEvent, TapOptions, Taps};
+use monitor_platform::tap::{TapError, TapEvent, TapOptions, Taps, UnseenCalls};
 use monitor_sampling::filter::Filter;
 use monitor_symbols as probe;
 use monitor_symbols::signatures::Signatures;
@@ -69,6 +69,8 @@ struct WhenSession {
     show: EventFormatter,
     out: Output,
     n_lines: u64,
+    /// The first calls that were not seen, and how many other processes had some.
+    unseen: Option<(UnseenCalls, usize)>,
 }
 
 /// A rule program that was installed, with its counter.
@@ -104,6 +106,7 @@ impl WhenSession {
             ),
             out: Output::Stream,
             n_lines: 0,
+            unseen: None,
         })
     }
 
@@ -172,6 +175,13 @@ impl WhenSession {
                 notice(&format!("{} is called too often: detached", tap.name));
                 None
             }
+            TapEvent::Unseen(calls) => {
+                match &mut self.unseen {
+                    Some((_, n_others)) => *n_others += 1,
+                    None => self.unseen = Some((calls.clone(), 0)),
+                }
+                None
+            }
             TapEvent::Other(record) => self.rule_event(record).filter(|_| self.actions.print),
         }
     }
@@ -199,6 +209,9 @@ impl WhenSession {
         // JSON always ends with a summary, so that a reader knows it is complete.
         if self.actions.count || self.actions.time || self.show.is_json {
             let _reader = self.out.put(self.show.summary(&rows, n_lost).as_bytes())?;
+        }
+        if let Some((calls, n_others)) = &self.unseen {
+            notice(&calls.with_others(*n_others));
         }
         if n_lost > 0 {
             notice(&format!("{n_lost} records lost: they arrived faster than they were printed"));

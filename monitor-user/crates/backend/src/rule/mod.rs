@@ -162,12 +162,13 @@ pub trait Rules: Send {
     ///
     /// Fails if the table of processes is full, or a probe is refused.
     fn include(&mut self, set: ProcessSetId, process: Pid) -> Result<(), Error>;
-    /// Sets the probes of the sets that the kernel has added a process to, as a child of a member.
+    /// Sets the probes of the sets that the kernel has added a process to, as a child of a member;
+    /// returns the number that were set now: none in a process that has ended.
     ///
     /// # Errors
     ///
     /// Fails if a probe is refused.
-    fn set_probes(&mut self, process: Pid) -> Result<(), Error>;
+    fn set_probes(&mut self, process: Pid) -> Result<usize, Error>;
     /// Whether probes that are to run no longer are in a process still: the kernel removes them one
     /// after the other.
     fn has_leaving_probes(&self) -> bool {

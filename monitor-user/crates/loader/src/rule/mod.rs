@@ -270,10 +270,10 @@ impl Rules for KernelRules {
             _ = self.share(uid);
         }
         process_sets::include(&mut self.object, set, process)?;
-        self.set_probes(process)
+        self.set_probes(process).map(drop)
     }
 
-    fn set_probes(&mut self, process: Pid) -> Result<(), Error> {
+    fn set_probes(&mut self, process: Pid) -> Result<usize, Error> {
         self.hooks.probes.attach_in(&mut self.object, process)
     }
 

@@ -89,9 +89,9 @@ impl Probes {
         let _none = self.programs.insert(id, program);
         // Before the first one is set, all are counted.
         let room = self.check_room(id, processes.len());
-        let set = room
-            .and_then(|()| processes.into_iter().try_for_each(|pid| self.attach(object, id, pid)));
-        set.inspect_err(|_| self.remove(id))
+        let attach_all =
+            || processes.into_iter().try_for_each(|pid| self.attach(object, id, pid).map(drop));
+        room.and_then(|()| attach_all()).inspect_err(|_| self.remove(id))
     }
 
     /// Removes a program and its probes.
@@ -107,8 +107,8 @@ impl Probes {
     }
 
     /// Sets the probes of the sets that a process belongs to, and those that the kernel has dropped
-    /// because their thread has ended.
-    pub fn attach_in(&mut self, object: &mut Object, pid: Pid) -> Result<(), Error> {
+    /// because their thread has ended; returns how many were not set before.
+    pub fn attach_in(&mut self, object: &mut Object, pid: Pid) -> Result<usize, Error> {
         if self.processes.get(&pid).is_some_and(|it| !it.thread.is_alive())
             && let Some(process) = self.processes.remove(&pid)
         {
@@ -120,15 +120,16 @@ impl Probes {
             ProbeTargets::Process(process) => process == pid,
         };
         let wanted = self.programs.iter().filter(|(_, program)| is_for(program));
+        let mut n_new = 0;
         for id in Vec::from_iter(wanted.map(|(id, _)| *id)) {
             if self.is_probed(pid, id) {
                 continue;
             }
             self.check_room(id, 1)?;
             self.check_budget(id, pid)?;
-            self.attach(object, id, pid)?;
+            n_new += self.attach(object, id, pid)?;
         }
-        Ok(())
+        Ok(n_new)
     }
 
     /// Refuses the probes of a program in this number of processes beyond the limit.
@@ -208,12 +209,12 @@ impl Probes {
     }
 
     /// Sets the probes of a program in a process, unless they are set; a process that has ended
-    /// gets none.
-    fn attach(&mut self, object: &mut Object, id: ProgramId, pid: Pid) -> Result<(), Error> {
+    /// gets none. Returns how many were set.
+    fn attach(&mut self, object: &mut Object, id: ProgramId, pid: Pid) -> Result<usize, Error> {
         if self.is_probed(pid, id) {
-            return Ok(());
+            return Ok(0);
         }
-        let Some(program) = self.programs.get(&id) else { return Ok(()) };
+        let Some(program) = self.programs.get(&id) else { return Ok(0) };
         let known = self.processes.get(&pid).map(|it| &it.thread);
         let thread = match known.filter(|thread| thread.is_alive()) {
             Some(known) => Arc::clone(known),
@@ -231,13 +232,14 @@ impl Probes {
         }
         // It may have ended meanwhile, and its pid may belong to a process of another user.
         if thread.process_has_ended() {
-            return Ok(());
+            return Ok(0);
         }
-        self.n_set += links.len();
+        let n_links = links.len();
+        self.n_set += n_links;
         let new = || ProbedProcess { thread, links: BTreeMap::new() };
         let process = self.processes.entry(pid).or_insert_with(new);
         let _none = process.links.insert(id, links);
-        Ok(())
+        Ok(n_links)
     }
 }
 

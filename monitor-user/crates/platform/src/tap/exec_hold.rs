@@ -45,7 +45,7 @@ impl Taps {
         if record.program == exec_hold.exec {
             // A child of a watched process may have begun the program.
             let pid = record.process.pid;
-            self.set_probes(pid);
+            _ = self.set_probes(pid);
             if let Err(error) = self.stop_at_entry(pid) {
                 tracing::warn!("what process {} begins is not seen whole: {error}", pid.0);
             }

@@ -5,12 +5,14 @@
 //! after they load something (`r_brk` of `struct r_debug`, link.h). Out: the taps are set in what
 //! is new. The process is not held: calls until then are not seen. See `exec_hold` for that.
 
+use super::unseen_calls::{ProbeGap, UnseenCalls};
 use super::{Edge, Taps, fork_watch::ForkWatch};
 use monitor_backend::rule::insn::{Insn, RecordOptions};
 use monitor_backend::{rule::HookPoint, rule::rule_record::RuleRecord as Record};
 use monitor_event::tap::Tap;
-use monitor_model::Pid;
-use std::{collections::BTreeSet, sync::Arc};
+use monitor_model::{Identity, Pid};
+use monitor_sys::{clock, pidfd::PidFd};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// Its name in the linkers of glibc and musl, and of Android. Both in one name that no client
 /// writes, so that it is never a tap of a client.
@@ -77,13 +79,33 @@ impl Taps {
         }
     }
 
-    /// Sets the probes of a process that the kernel has added to a set.
-    pub(super) fn set_probes(&mut self, pid: Pid) {
-        let refused = self.rules.set_probes(pid).err().map(|error| error.to_string());
+    /// Sets the probes of a process that the kernel has added to a set; returns how many, or why
+    /// they are refused.
+    pub(super) fn set_probes(&mut self, pid: Pid) -> Result<usize, String> {
+        let set = self.rules.set_probes(pid).map_err(|error| error.to_string());
+        let refused = set.as_ref().err();
         // A fork storm has one cause for thousands of children.
-        if let Some(why) = refused.as_ref().filter(|_| refused != self.last_refusal) {
+        if let Some(why) = refused.filter(|_| refused != self.last_refusal.as_ref()) {
             tracing::warn!("calls of process {} and others are not seen: {why}", pid.0);
         }
-        self.last_refusal = refused;
+        self.last_refusal = refused.cloned();
+        set
     }
+
+    /// Sets the probes of a process that has none since a record of the fork watch.
+    pub(super) fn end_gap(&mut self, watched: Identity, record: &Record) -> Option<UnseenCalls> {
+        let pid = record.process.pid;
+        let gap = match self.set_probes(pid) {
+            Ok(0) if has_ended(pid) && !self.probe_locations().is_empty() => ProbeGap::Ended,
+            // Nothing is watched in it.
+            Ok(0) => return None,
+            Ok(_) => ProbeGap::Before(Duration::from_nanos(clock::boot().since(record.at).0)),
+            Err(why) => ProbeGap::Refused(why),
+        };
+        Some(UnseenCalls { pid, watched, gap })
+    }
+}
+
+fn has_ended(pid: Pid) -> bool {
+    PidFd::open(pid).map_or(true, |it| it.has_ended())
 }

@@ -19,6 +19,7 @@ mod fork_watch;
 mod image_watch;
 pub mod plan;
 pub mod tap_program;
+mod unseen_calls;
 
 use crate::{poller::backend_refusal, status_map::symbol_refusal};
 use answers::CallAnswers;
@@ -40,6 +41,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::{sync::Arc, task::Poll};
 use tap_program::{AttachedProgram, AttachedSite, FileOffset};
+pub use unseen_calls::{ProbeGap, UnseenCalls};
 
 /// Why a tap cannot be set.
 #[derive(Debug, thiserror::Error)]
@@ -97,17 +99,19 @@ pub enum TapEvent {
     Call(CallRecord),
     /// A function is called too often: its tap, or this tap program, was switched off.
     Storm(Arc<Tap>, Option<u64>),
+    /// Calls that no probe saw.
+    Unseen(UnseenCalls),
     /// A record of a program that was added beside the taps.
     Other(Record),
 }
 
 impl TapEvent {
-    /// When it happened, unless a program was switched off.
+    /// When it happened, if it has a time.
     pub const fn at(&self) -> Option<Ns> {
         match self {
             Self::Call(call) => Some(call.at),
             Self::Other(record) => Some(record.at),
-            Self::Storm(..) => None,
+            Self::Storm(..) | Self::Unseen(_) => None,
         }
     }
 
@@ -362,10 +366,10 @@ impl Taps {
         for record in records {
             if self.is_image_change(&record) {
                 _ = changed.insert(record.process.pid);
-            } else if let Some(process) =
-                self.fork_watch.as_ref().and_then(|it| it.process(&record))
+            } else if let Some(watched) =
+                self.fork_watch.as_ref().and_then(|it| it.watched(&record))
             {
-                self.set_probes(process);
+                events.extend(self.end_gap(watched, &record).map(TapEvent::Unseen));
             } else if let Some(meaning) = self.meanings.get(&record.program) {
                 events.push(TapEvent::from_record(meaning, &record));
             } else if !self.handle_exec(&record) {
@@ -373,7 +377,7 @@ impl Taps {
             }
         }
         for pid in changed {
-            self.set_probes(pid);
+            _ = self.set_probes(pid);
             self.scan_process(pid);
         }
         events

@@ -13,10 +13,11 @@ use super::{
     shared_state::RaisedEvent,
     stored::{ActionIndex, StoredRequest},
 };
+use monitor_event::node_event::ProcessSelector;
 use monitor_event::{EventKind, EventParam, NodeEvent, Refusal, SessionId, Tool};
 use monitor_model::{Identity, Ns, Process};
 use monitor_omis::{Answer, Reply, RequestId, Status, Value};
-use monitor_platform::{PlatformEvent, RuleKey};
+use monitor_platform::{PlatformEvent, RuleKey, tap::UnseenCalls};
 use std::collections::BTreeSet;
 
 impl RequestEngine {
@@ -50,6 +51,7 @@ impl RequestEngine {
                 PlatformEvent::ActionDone(ticket, each) => self.action_done(ticket, each, turn),
                 PlatformEvent::FilesRead => self.retry_parked(turn),
                 PlatformEvent::EventsLost(user, n_lost) => self.notify_lost((user, n_lost), turn),
+                PlatformEvent::CallsUnseen(these) => self.notify_unseen(&these, turn),
             }
         }
     }
@@ -130,7 +132,7 @@ impl RequestEngine {
         turn: &mut Turn<'_>,
     ) {
         if self.rule_mut(key).is_some_and(|rule| rule.serial == serial) {
-            let reply = self.notice(key, (why.status, why.text.as_str().into()));
+            let reply = self.notice(key, (why.status, vec![why.text.as_str().into()]));
             self.send_notice(key.0, reply, turn);
         }
     }
@@ -154,7 +156,7 @@ impl RequestEngine {
         rule.set_enabled(false);
         self.shared.is_stale = true;
         let text = format!("more than {most} in a second: disabled");
-        let reply = self.notice(key, (Status::EVENT_STORM, text.as_str().into()));
+        let reply = self.notice(key, (Status::EVENT_STORM, vec![text.as_str().into()]));
         self.send_notice(key.0, reply, turn);
     }
 
@@ -281,8 +283,34 @@ impl RequestEngine {
             waiting.extend(rules.map(|(id, _)| (*session, *id)));
         }
         for (session, id) in waiting {
-            let reply = self.notice((session, id), (Status::LOST, n_lost.into()));
+            let reply = self.notice((session, id), (Status::LOST, vec![n_lost.into()]));
             self.send_notice(session, reply, turn);
+        }
+    }
+
+    /// Notifies the tools of enabled requests that wait for calls of these processes: one notice
+    /// for each request, with the first process and the number of others.
+    fn notify_unseen(&mut self, these: &[UnseenCalls], turn: &mut Turn<'_>) {
+        let mut notices = Vec::new();
+        for (session, state) in &self.sessions {
+            let is_attached = |id| state.session.scope.has(id);
+            for (id, rule) in state.stored.requests.iter().filter(|(_, it)| it.is_enabled) {
+                let (kind, processes) = (&rule.filter.kind, &rule.filter.processes);
+                // A rule for listed processes is not for their children.
+                let is_for_children = !matches!(processes, ProcessSelector::Listed(_));
+                let mut concerned = these.iter().filter(|calls| {
+                    kind.tap().is_some()
+                        && (is_for_children || calls.pid == calls.watched.pid)
+                        && processes.selects(Some(calls.watched), is_attached)
+                });
+                let Some(first) = concerned.next() else { continue };
+                notices.push(((*session, *id), first.with_others(concerned.count())));
+            }
+        }
+        for (key, text) in notices {
+            let results = vec![(-1).into(), text.as_str().into()];
+            let reply = self.notice(key, (Status::LOST, results));
+            self.send_notice(key.0, reply, turn);
         }
     }
 
@@ -294,7 +322,7 @@ impl RequestEngine {
             waiting.extend(rules.map(|(id, _)| (*session, *id)));
         }
         for (session, id) in waiting {
-            let reply = self.notice((session, id), (why.status, why.text.as_str().into()));
+            let reply = self.notice((session, id), (why.status, vec![why.text.as_str().into()]));
             self.send_notice(session, reply, turn);
         }
     }
@@ -303,11 +331,11 @@ impl RequestEngine {
     fn notice(
         &self,
         (session, id): (SessionId, RequestId),
-        (status, result): (Status, Value),
+        (status, results): (Status, Vec<Value>),
     ) -> Option<Reply> {
         let rule: &StoredRequest = self.sessions.get(&session)?.stored.requests.get(&id)?;
         let (id, nodes) = (rule.event().id.unwrap_or_default(), vec![self.shared.node]);
-        let (service, results) = (rule.service().clone(), vec![result]);
+        let service = rule.service().clone();
         Some(Reply(vec![Answer { id, nodes, service, status, results }]))
     }
 

@@ -3,6 +3,7 @@
 mod instrument;
 mod kernel;
 mod loss;
+mod unseen;
 mod visibility;
 
 use super::LIBRARY;

@@ -167,8 +167,8 @@ impl Rules for FakeRules {
         Ok(())
     }
 
-    fn set_probes(&mut self, _: Pid) -> Result<(), Error> {
-        Ok(())
+    fn set_probes(&mut self, _: Pid) -> Result<usize, Error> {
+        Ok(0)
     }
 
     fn exclude(&mut self, set: ProcessSetId, process: Pid) {

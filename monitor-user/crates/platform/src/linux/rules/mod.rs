@@ -17,7 +17,7 @@ use crate::call::{ARRIVAL, RECEIPT};
 use crate::rules::process_sets::{self, processes};
 use crate::rules::tracepoints::{self, Tracepoint};
 use crate::tap::answers::{CallAnswer, CallAnswers, CallQuestion};
-use crate::tap::{CallRecord, TapError, TapEvent, Taps};
+use crate::tap::{CallRecord, TapError, TapEvent, Taps, UnseenCalls};
 use crate::{PlatformEvent, RuleKey, WatchedProcesses};
 use crate::{poller::backend_refusal, rules::Installer, status_map::symbol_refusal};
 use call::{call_event, call_start};
@@ -61,6 +61,8 @@ pub(super) struct RuleEvents {
     pending: Vec<PlatformEvent>,
     /// Processes that ended before the kernel watched them.
     gone: Vec<Identity>,
+    /// Calls that were not seen since the last report.
+    unseen: Vec<UnseenCalls>,
     /// Records that were lost so far, by user.
     lost: BTreeMap<Option<u32>, u64>,
     /// Present while a rule waits for the receipt of marked messages.
@@ -94,6 +96,7 @@ impl RuleEvents {
             strays: Vec::new(),
             pending: Vec::new(),
             gone: Vec::new(),
+            unseen: Vec::new(),
             lost: BTreeMap::new(),
             tagged_messages: None,
             has_more: false,
@@ -243,6 +246,9 @@ impl RuleEvents {
         self.handle_all(events);
         let mut happened = std::mem::take(&mut self.pending);
         self.report_gone(now, &mut happened);
+        if !self.unseen.is_empty() {
+            happened.push(PlatformEvent::CallsUnseen(std::mem::take(&mut self.unseen)));
+        }
         if now.since(self.last_loss_check) >= LOSS_CHECK_INTERVAL {
             self.last_loss_check = now;
             let lost = self.newly_lost().into_iter().filter(|(_, n)| *n > 0);
@@ -278,6 +284,7 @@ impl RuleEvents {
                 TapEvent::Storm(tap, None) => {
                     tracing::warn!("{} is called too often: its tap was switched off", tap.name);
                 }
+                TapEvent::Unseen(calls) => self.unseen.push(calls),
                 TapEvent::Other(record) => {
                     let other = self.handle_record(&record);
                     self.pending.extend(other);
