@@ -1,7 +1,7 @@
 //! `monitor run`: the whole program, from the command to the report.
 
 use super::privilege::granted;
-use crate::served::Folder;
+use crate::served::{Folder, Served, monitor};
 use serde_json::Value;
 use std::process::{Command, Output};
 
@@ -11,9 +11,14 @@ fn run(script: &str) -> (Output, Value) {
         .args(["run", "--backend", "ebpf", "--format", "json", "--", "sh", "-c", script])
         .output()
         .unwrap();
-    let line = output.stdout.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty()).unwrap();
-    let report = serde_json::from_slice(line).unwrap();
+    let report = report(&output);
     (output, report)
+}
+
+/// The last line.
+fn report(output: &Output) -> Value {
+    let line = output.stdout.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty()).unwrap();
+    serde_json::from_slice(line).unwrap()
 }
 
 #[test]
@@ -28,6 +33,29 @@ fn root_a_run_counts_every_descendant_and_passes_the_code_on() {
     assert_eq!(report["processes_running"], 0);
     assert!(report["cpu_ns"].as_u64().unwrap() > 23 * 100_000);
     assert!(report["wall_ns"].as_u64().unwrap() > 0);
+}
+
+/// Runs of each source whose innermost shell ends right after its children.
+const N_RUNS: usize = 25;
+
+#[test]
+fn root_children_whose_records_arrive_before_that_of_their_parent_are_counted() {
+    if !granted("root_children_whose_records_arrive_before_that_of_their_parent_are_counted") {
+        return;
+    }
+    let inner = "i=0; while [ $i -lt 23 ]; do /bin/true; i=$((i+1)); done; :";
+    let service = Served::started("", monitor(), "ebpf");
+    let by_service = || {
+        let mut command = service.command("run --format json --");
+        command.args(["sh", "-c", "sh -c \"$0\"; :", inner]).output().unwrap()
+    };
+    let script = format!("sh -c '{inner}'; :");
+    for _ in 0..N_RUNS {
+        for report in [run(&script).1, report(&by_service())] {
+            assert_eq!(report["processes_started"], 25, "{report}");
+            assert!(!report["notes"].to_string().contains("counted as last read"), "{report}");
+        }
+    }
 }
 
 #[test]

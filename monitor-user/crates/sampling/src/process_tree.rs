@@ -27,8 +27,8 @@ pub struct ProcessTree {
     ended: TreeUsage,
     /// Whether the root's exit record has arrived, or it vanished.
     root_ended: bool,
-    /// Number of ended members whose exit record has not arrived.
-    awaited: usize,
+    /// Ended members whose exit record has not arrived.
+    awaited: HashSet<Identity>,
     /// Number of members that vanished without an exit record.
     lost: u64,
     /// Whether the limit was reached.
@@ -84,24 +84,32 @@ impl ProcessTree {
 
     /// Adds a sample of all processes of the node, with the exited ones that have no record yet.
     pub fn learn(&mut self, processes: &[Process], dying: &[ProcessParent]) {
-        self.adopt(processes);
+        self.adopt(processes, dying);
+        let mut awaited = std::mem::take(&mut self.awaited);
         let mut before = std::mem::take(&mut self.living);
         for process in processes {
             if !self.members.contains(&process.id) {
                 continue;
             }
             before.remove(&process.id);
+            awaited.remove(&process.id);
             if process.ended() {
                 self.close(process);
             } else {
                 self.living.insert(process.id, process.clone());
             }
         }
-        self.count_awaited(dying);
-        // Their last samples count until the records arrive.
-        self.living.extend(dying.iter().filter_map(|it| before.remove_entry(&it.id)));
+        for id in dying.iter().map(|it| it.id).filter(|id| self.members.contains(id)) {
+            self.awaited.insert(id);
+            awaited.remove(&id);
+            // Its last sample counts until the record arrives.
+            self.living.extend(before.remove_entry(&id));
+        }
+        // Of these not even a sample is known.
+        awaited.retain(|id| !before.contains_key(id));
+        self.lost += (awaited.len() + before.len()) as u64;
+        self.root_ended |= awaited.iter().any(|id| id.pid == self.root);
         for process in before.into_values() {
-            self.lost += 1;
             self.close(&process);
         }
     }
@@ -113,31 +121,21 @@ impl ProcessTree {
         self.root_ended |= process.id.pid == self.root;
     }
 
-    /// Counts the members among the exited processes without a record.
-    fn count_awaited(&mut self, dying: &[ProcessParent]) {
-        let relatives = |it: &&ProcessParent| {
-            // A root that was never sampled has no known parent.
-            it.id.pid == self.root
-                || self.members.contains(&it.id)
-                || it.parent.is_some_and(|it| self.members.contains(&it))
-        };
-        self.awaited = dying.iter().filter(relatives).count();
-    }
-
-    /// Finds new members. A child may precede its parent in the list, so this repeats until none is
-    /// found.
-    fn adopt(&mut self, processes: &[Process]) {
-        let mut candidates: Vec<_> =
-            processes.iter().filter(|it| !self.members.contains(&it.id)).collect();
+    /// Finds new members. A child may precede its parent in the list, and its record may arrive
+    /// before that of its parent, so this repeats until none is found.
+    fn adopt(&mut self, processes: &[Process], dying: &[ProcessParent]) {
+        let known = processes.iter().map(|it| (it.id, it.parent, Some(it)));
+        let all = known.chain(dying.iter().map(|it| (it.id, it.parent, None)));
+        let mut candidates: Vec<_> = all.filter(|(id, ..)| !self.members.contains(id)).collect();
         loop {
             let before = candidates.len();
-            candidates.retain(|process| {
-                let belongs = self.belongs(process);
+            candidates.retain(|&(id, parent, process)| {
+                let belongs = self.belongs(id, parent, process);
                 if belongs && self.members.len() >= MAX_MEMBERS {
                     self.full = true;
                 } else if belongs {
-                    self.members.insert(process.id);
-                    self.parents.insert(process.id);
+                    self.members.insert(id);
+                    self.parents.insert(id);
                 }
                 !belongs
             });
@@ -147,13 +145,13 @@ impl ProcessTree {
         }
     }
 
-    fn belongs(&self, process: &Process) -> bool {
-        if process.id.pid == self.root && self.members.is_empty() {
+    fn belongs(&self, id: Identity, parent: Option<Identity>, process: Option<&Process>) -> bool {
+        if id.pid == self.root && self.members.is_empty() {
             return true;
         }
-        match process.parent {
+        match parent {
             Some(parent) => self.members.contains(&parent),
-            None => self.parents.parent(process).is_some(),
+            None => process.is_some_and(|it| self.parents.parent(it).is_some()),
         }
     }
 
@@ -183,8 +181,8 @@ impl ProcessTree {
     }
 
     /// Number of ended members whose exit record has not arrived.
-    pub const fn awaited(&self) -> usize {
-        self.awaited
+    pub fn awaited(&self) -> usize {
+        self.awaited.len()
     }
 
     /// Number of members that vanished without an exit record; their last samples are in the
@@ -201,7 +199,8 @@ impl ProcessTree {
     /// Whether the totals are final for now: the root has not ended, or its exit record and those
     /// of all ended members have arrived.
     pub fn settled(&self) -> bool {
-        self.awaited == 0 && (self.root_ended || self.living.keys().any(|it| it.pid == self.root))
+        self.awaited.is_empty()
+            && (self.root_ended || self.living.keys().any(|it| it.pid == self.root))
     }
 
     /// The usage of all members until now.
@@ -293,6 +292,29 @@ mod tests {
         learn(&mut tree, vec![other, process(100, 1, 3), process(101, 100, 4)]);
         assert_eq!(tree.started(), 2);
         check(&tree, 7, 7);
+    }
+
+    #[test]
+    fn children_whose_records_arrive_before_that_of_their_parent_are_counted() {
+        let mut tree = ProcessTree::from_root_pid(Pid(100));
+        let awaited = |pid, parent| ProcessParent { id: id(pid), parent: Some(id(parent)) };
+        let first = [ended(103, 102, 102, 7), ended(102, 101, 101, 5)];
+        tree.learn(&first, &[awaited(101, 100), awaited(100, 1), awaited(61, 60)]);
+        assert_eq!((tree.started(), tree.awaited(), tree.settled()), (4, 2, false));
+        learn(&mut tree, vec![ended(100, 1, 1, 1), ended(101, 100, 100, 2)]);
+        assert_eq!((tree.awaited(), tree.lost(), tree.settled()), (0, 0, true));
+        check(&tree, 15, 1);
+    }
+
+    #[test]
+    fn an_exited_process_whose_record_never_arrives_is_lost() {
+        let mut tree = ProcessTree::from_root_pid(Pid(100));
+        learn(&mut tree, vec![process(100, 1, 3)]);
+        tree.learn(&[process(100, 1, 3)], &[ProcessParent { id: id(101), parent: Some(id(100)) }]);
+        assert_eq!((tree.awaited(), tree.lost()), (1, 0));
+        learn(&mut tree, vec![process(100, 1, 4)]);
+        assert_eq!((tree.awaited(), tree.lost(), tree.started()), (0, 1, 2));
+        check(&tree, 4, 4);
     }
 
     #[test]
