@@ -47,7 +47,7 @@ pub struct Groups {
     named_by: GroupBy,
     limits: GroupLimits,
     deltas: Deltas,
-    durations: LatencyDeltas,
+    latency_deltas: LatencyDeltas,
     members: Members,
     slots: HashMap<Arc<str>, Slot>,
     /// Time of the previous sample.
@@ -75,7 +75,7 @@ impl Groups {
     pub fn learn(&mut self, sample: &Sample, filter: &Filter) -> Grouped {
         let now = sample.at.boot;
         self.deltas.learn(sample);
-        self.durations.learn(&sample.processes);
+        self.latency_deltas.learn(&sample.processes);
         self.members.learn(self.named_by, sample, filter);
         self.slots.values_mut().for_each(Slot::begin);
         self.assign_groups(sample);
@@ -87,7 +87,7 @@ impl Groups {
         let finished = self.retire(now);
         let members = &mut self.members;
         members.forget(&self.deltas);
-        self.durations.retain(|id| members.knows(*id));
+        self.latency_deltas.retain(|id| members.knows(*id));
         Grouped { by: self.by, groups: self.current(), finished }
     }
 
@@ -131,7 +131,7 @@ impl Groups {
                 State::Lost => slot.end(GroupField::Lost),
             }
         }
-        for (id, grown) in self.durations.deltas() {
+        for (id, grown) in self.latency_deltas.deltas() {
             let slot = self.members.assigned(*id).and_then(|name| self.slots.get_mut(name));
             slot.into_iter().for_each(|slot| slot.group.latencies.merge(grown));
         }
