@@ -3,7 +3,7 @@
 //! In: a user. Out: the proxy of that user's worker, and one descriptor that is readable when any
 //! worker has sent something.
 
-use super::{UndoFolder, User, WorkerProxy, WorkerRole, proxy::end_all};
+use super::{UndoFolder, User, WorkerProxy, WorkerRole, proxy::shutdown::end_all};
 use rustix::event::epoll;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::{collections::BTreeMap, io, path::Path, path::PathBuf, sync::Arc, time::Instant};
