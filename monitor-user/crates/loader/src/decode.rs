@@ -161,7 +161,7 @@ fn usage(row: &mut ProcessRow, used: &Sums, waited: &ThreadWaits) {
 fn schedule(row: &mut ProcessRow, thread: &ThreadRecord) {
     row.set(F::StartTime, thread.start_boottime_ns);
     row.set(F::State, u64::from(state_letter(thread.state)));
-    row.set_signed(F::Priority, i64::from(thread.priority) - MAX_RT_PRIO);
+    row.set_signed(F::Priority, i64::from(thread.priority.cast_signed()) - MAX_RT_PRIO);
     row.set_signed(F::Nice, i64::from(thread.static_priority) - DEFAULT_PRIO);
     row.set(F::Policy, u64::from(thread.policy));
     row.set(F::Processor, u64::from(thread.processor));
@@ -243,6 +243,15 @@ mod tests {
         check(1000, 30, 10, (750, 250));
         check(1000, 0, 0, (1000, 0));
         check(u64::MAX, u64::MAX, 0, (u64::MAX, 0));
+    }
+
+    #[test]
+    fn a_deadline_thread_has_the_priority_that_proc_shows() {
+        let mut row = ProcessRow::default();
+        // `MAX_DL_PRIO` - 1 of include/linux/sched/deadline.h.
+        let thread = ThreadRecord { priority: (-1_i32).cast_unsigned(), ..ThreadRecord::default() };
+        schedule(&mut row, &thread);
+        assert_eq!(row.value(F::Priority), Some(monitor_model::FieldValue::Signed(-101)));
     }
 
     #[test]
