@@ -6,9 +6,11 @@ use crate::deadline::until;
 use crate::root::harmless::changed_code;
 use crate::root::privilege::USER;
 use crate::served::Folder;
+use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// A user whose programs no tool acts on.
 const BYSTANDER: u32 = 61_235;
@@ -16,6 +18,9 @@ const BYSTANDER: u32 = 61_235;
 const CALLERS: u64 = 2;
 /// Where that program adds up what its threads get back.
 const SUMS: u64 = 32;
+
+/// What takes a program longer than this after a round is printed.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// A program of one of the users.
 pub struct Watched {
@@ -36,18 +41,37 @@ impl Watched {
     #[track_caller]
     fn check(&mut self) {
         assert_eq!(self.target.ended(), None, "{} ended", self.pid);
-        let is_free = || {
-            let is_stopped = self.target.states().contains(['T', 't']);
-            let is_changed = || !changed_code(self.pid).is_empty();
-            !is_stopped && !self.target.is_traced() && !is_changed()
-        };
-        until(|| is_free().then_some(()));
+        let begin = Instant::now();
+        let mut seen = BTreeSet::new();
+        until(|| {
+            let held = self.held();
+            let _new = held.map(|it| seen.insert(it));
+            held.is_none().then_some(())
+        });
+        let free = begin.elapsed();
         let count = self.target.count(0);
         assert!(count >= self.count, "a counter of {} fell", self.pid);
         if self.counts {
             self.target.until_counts(0);
         }
         self.count = self.target.count(0);
+        if begin.elapsed() > SLOW {
+            let (pid, all) = (self.pid, begin.elapsed());
+            println!(
+                "soak: {pid} was free after {free:.1?} ({seen:?}), and had gone on after {all:.1?}"
+            );
+        }
+    }
+
+    /// What holds it, if anything does.
+    fn held(&self) -> Option<&'static str> {
+        if self.target.states().contains(['T', 't']) {
+            Some("stopped")
+        } else if self.target.is_traced() {
+            Some("traced")
+        } else {
+            (!changed_code(self.pid).is_empty()).then_some("changed")
+        }
     }
 }
 
