@@ -139,6 +139,7 @@ impl Soak {
         }
         let (uid, calls) = (self.random.pick(&[0, USER]), 1 + self.random.below(300) as u64);
         let caller = self.workload.begin_giving(uid, calls).pid;
+        self.workload.set_landed(false);
         self.log(format!("{caller} of {uid} is to call {calls} times in each thread"));
         let counting = self.random.one_in(3).then(|| self.count_calls(caller));
         let give_at = self.random.below(3);
@@ -226,6 +227,7 @@ impl Soak {
             self.log(format!("{pid} {way}"));
         }
         self.log("tools have ended".to_owned());
+        self.workload.set_landed(true);
         let calls = self.workload.wait_until_given();
         if let Some(mut counting) = counting {
             self.objects.push(KernelObjects::from_process(counting.pid().0));

@@ -148,6 +148,12 @@ impl Workload {
         self.caller.as_ref().unwrap().0.target.signal("USR2");
     }
 
+    /// Whether the procedure `later` returns, which tools may have called in any of them.
+    pub fn set_landed(&self, is_landed: bool) {
+        let put = |it: &Watched| it.target.put(it.target.at("landed"), is_landed.into());
+        self.all().into_iter().for_each(put);
+    }
+
     /// Every program that tools may act on.
     pub fn all(&self) -> Vec<&Watched> {
         self.watched.iter().chain(self.caller.as_ref().map(|(caller, _)| caller)).collect()
@@ -190,7 +196,11 @@ impl Workload {
 
 fn run(program: &PathBuf, uid: u32, words: &[&str]) -> Target {
     let threads: usize = words[1].parse().unwrap();
-    let target = Target::run(Command::new(program).args(words).uid(uid).gid(uid));
+    // One that never sleeps leaves the processors to what is tested.
+    let nice = if words[0] == "spin" { "10" } else { "0" };
+    let mut command = Command::new("nice");
+    command.args(["-n", nice]).arg(program).args(words);
+    let target = Target::run(command.uid(uid).gid(uid));
     until(|| (target.tids().len() == threads).then_some(()));
     target
 }
