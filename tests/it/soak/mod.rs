@@ -16,7 +16,7 @@ use crate::root::harmless::{changed_code, counted};
 use crate::root::privilege::{USER, able};
 use crate::root::workload::Guarded;
 use crate::served::{Folder, Served};
-use leftover::{KernelObjects, files, processes, until_none};
+use leftover::{KernelObjects, described, files, processes, until_none};
 use random::Random;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
@@ -280,7 +280,7 @@ impl Soak {
                     signal(pid, "KILL");
                 }
             }
-            left
+            described(&left)
         });
     }
 
@@ -299,7 +299,7 @@ impl Soak {
         until_none("processes", || {
             let mut left = processes(self.folder.path());
             left.retain(|pid| *pid != service && !own.contains(pid));
-            left
+            described(&left)
         });
         until_none("files", || files(self.service.socket().parent().unwrap()));
     }

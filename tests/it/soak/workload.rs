@@ -1,5 +1,6 @@
 //! The programs that tools act on, and what must hold for them after each round.
 
+use super::leftover::SLOW;
 use crate::control::group::Group;
 use crate::control::target::{Target, program};
 use crate::deadline::until;
@@ -10,7 +11,7 @@ use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A user whose programs no tool acts on.
 const BYSTANDER: u32 = 61_235;
@@ -18,9 +19,6 @@ const BYSTANDER: u32 = 61_235;
 const CALLERS: u64 = 2;
 /// Where that program adds up what its threads get back.
 const SUMS: u64 = 32;
-
-/// What takes a program longer than this after a round is printed.
-const SLOW: Duration = Duration::from_secs(1);
 
 /// A program of one of the users.
 pub struct Watched {
