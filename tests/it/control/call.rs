@@ -93,8 +93,8 @@ impl Called {
         Self { target, sum }
     }
 
-    /// Waits until nothing traces it, lets the procedure return, and waits until the thread has gone
-    /// on.
+    /// Waits until nothing traces it, lets the procedure return, and waits until the thread has
+    /// gone on.
     fn goes_on(mut self, mode: &str) {
         let target = &mut self.target;
         deadline::until(|| (!target.is_traced()).then_some(()));

@@ -85,8 +85,8 @@ impl Soak {
         std::fs::hard_link(built, &program)
             .or_else(|_| std::fs::copy(built, &program).map(|_| ()))
             .unwrap();
-        // A user is charged for the programs that its first request loads into the kernel, and would
-        // wait ten times as long before the next request.
+        // A user is charged for the programs that its first request loads into the kernel, and
+        // would wait ten times as long before the next request.
         let share = "[limits]\nprocessor = \"100%\"";
         let config = format!("[policy]\ncontrol-own = [\"{USER}\"]\n{share}\n");
         let mut command = Command::new(&program);

@@ -93,9 +93,9 @@ impl SavedThread {
         self.registers.write(tid)
     }
 
-    /// What the procedure has returned in its integer and its floating point register, if the thread
-    /// is at the system call with which it restores itself. It is set back to before that call, so
-    /// it still restores itself if its tracer is killed now.
+    /// What the procedure has returned in its integer and its floating point register, if the
+    /// thread is at the system call with which it restores itself. It is set back to before that
+    /// call, so it still restores itself if its tracer is killed now.
     pub fn take_result(
         &self,
         process: &ProcessRef,

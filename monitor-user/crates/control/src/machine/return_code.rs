@@ -1,8 +1,8 @@
 //! The code that a called procedure returns to: it stores the result, and rt_sigreturn(2) restores
 //! the thread from the signal frame above.
 //!
-//! In: a process. Out: the address of the code. It is in the unused last bytes of the vDSO, which is
-//! mapped into every process from no file, in the process's own copy of that page. It stays there:
+//! In: a process. Out: the address of the code. It is in the unused last bytes of the vDSO, which
+//! the kernel maps into every process, in the process's own copy of that page. It stays there:
 //! another user worker may have a call that returns to it, and code that is never reached harms
 //! nothing.
 

@@ -1,4 +1,4 @@
-//! The state of a thread as the kernel saves it before a signal handler: what rt_sigreturn(2) takes.
+//! The state of a thread as the kernel saves it for a signal handler: what rt_sigreturn(2) takes.
 //!
 //! In: registers and the signal mask of a stopped thread. Out: bytes for its stack, from which it
 //! restores itself. Layout: `struct ucontext` of arch/x86/include/uapi/asm/{ucontext,sigcontext}.h.
