@@ -106,6 +106,14 @@ impl Target {
         u64::from_le_bytes(bytes)
     }
 
+    /// Writes a 64-bit number to its memory.
+    pub fn put(&self, address: u64, number: u64) {
+        use std::os::unix::fs::FileExt as _;
+        let memory = format!("/proc/{}/mem", self.child.id());
+        let memory = std::fs::File::options().write(true).open(memory).unwrap();
+        memory.write_all_at(&number.to_le_bytes(), address).unwrap();
+    }
+
     /// The counter of a thread.
     pub fn count(&self, thread: u64) -> u64 {
         self.number(self.at("counters") + 8 * thread)

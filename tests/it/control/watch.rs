@@ -1,7 +1,12 @@
 //! Threads that a rule program stops; here they stop themselves in the same way.
 
-use super::target::{Target, does, meanwhile, until, worker};
-use monitor_control::{RequestTag, WorkerEventKind, WorkerRequest};
+use super::target::{ONE, Target, does, meanwhile, until, worker};
+use monitor_control::{Executor, RequestTag, UserWorker as _, WorkerEventKind, WorkerRequest};
+use monitor_model::Pid;
+use monitor_sys::pidfd::PidFd;
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 const MARK: RequestTag = RequestTag(5);
 
@@ -54,4 +59,31 @@ fn worker_is_quiet(worker: &mut monitor_control::Executor) -> Vec<WorkerEventKin
         looks += 1;
         looks > 20
     })
+}
+
+#[test]
+fn what_rules_stop_while_the_service_still_ends_is_resumed_however_long_that_takes() {
+    let target = Target::new("slow", 1);
+    // A child that has closed its end of the socket, as a service that is killed.
+    let mut service = Command::new("sleep").arg("600").spawn().unwrap();
+    let (socket, closed) = UnixStream::pair().unwrap();
+    let daemon = PidFd::open(Pid(service.id())).unwrap();
+    let whole = target.whole();
+    let worker = std::thread::spawn(move || {
+        let mut worker = Executor::with_peer(socket.into(), Some(daemon));
+        let _watching = worker.request(ONE, WorkerRequest::WatchRules(whole, MARK)).unwrap();
+        drop(closed);
+        worker.undo();
+    });
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(4) {
+        // As a program in the kernel stops a process.
+        target.signal("STOP");
+        target.until_counts(0);
+    }
+    assert!(!worker.is_finished());
+    service.kill().unwrap();
+    let _status = service.wait().unwrap();
+    worker.join().unwrap();
+    target.until_counts(0);
 }

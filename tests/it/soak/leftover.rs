@@ -4,6 +4,10 @@ use crate::deadline::until;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What takes longer than this after a round is printed.
+pub const SLOW: Duration = Duration::from_secs(1);
 
 /// The programs, links and maps that a process has open, by kind and id.
 pub struct KernelObjects(BTreeSet<(&'static str, u32)>);
@@ -52,6 +56,17 @@ pub fn processes(folder: &Path) -> BTreeSet<u32> {
     pids.filter(is_ours).collect()
 }
 
+/// These processes with their states and arguments.
+pub fn described(pids: &BTreeSet<u32>) -> BTreeSet<String> {
+    let read = |pid, name| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    let state = |pid| read(pid, "stat").rsplit_once(") ").map(|(_, rest)| rest[..1].to_owned());
+    let describe = |pid| {
+        let arguments = read(pid, "cmdline").replace('\0', " ");
+        format!("{pid} {} {arguments}", state(pid).unwrap_or_default())
+    };
+    pids.iter().map(|pid| describe(*pid)).collect()
+}
+
 /// The files below a folder.
 pub fn files(folder: &Path) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
@@ -78,9 +93,13 @@ pub fn until_none<T: std::fmt::Debug>(what: &'static str, mut look: impl FnMut()
             }
         }
     }
-    let mut left = Left(what, BTreeSet::new());
+    let (mut left, mut last) = (Left(what, BTreeSet::new()), BTreeSet::new());
+    let begin = Instant::now();
     until(|| {
-        left.1 = look();
+        last = std::mem::replace(&mut left.1, look());
         left.1.is_empty().then_some(())
     });
+    if begin.elapsed() > SLOW {
+        println!("soak: {what} left for {:.1?}, the last: {last:?}", begin.elapsed());
+    }
 }

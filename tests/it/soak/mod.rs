@@ -16,7 +16,7 @@ use crate::root::harmless::{changed_code, counted};
 use crate::root::privilege::{USER, able};
 use crate::root::workload::Guarded;
 use crate::served::{Folder, Served};
-use leftover::{KernelObjects, files, processes, until_none};
+use leftover::{KernelObjects, described, files, processes, until_none};
 use random::Random;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
@@ -85,7 +85,10 @@ impl Soak {
         std::fs::hard_link(built, &program)
             .or_else(|_| std::fs::copy(built, &program).map(|_| ()))
             .unwrap();
-        let config = format!("[policy]\ncontrol-own = [\"{USER}\"]\n");
+        // A user is charged for the programs that its first request loads into the kernel, and
+        // would wait ten times as long before the next request.
+        let share = "[limits]\nprocessor = \"100%\"";
+        let config = format!("[policy]\ncontrol-own = [\"{USER}\"]\n{share}\n");
         let mut command = Command::new(&program);
         command.stdin(Stdio::null());
         let service = Served::started(&config, command, "ebpf");
@@ -136,6 +139,7 @@ impl Soak {
         }
         let (uid, calls) = (self.random.pick(&[0, USER]), 1 + self.random.below(300) as u64);
         let caller = self.workload.begin_giving(uid, calls).pid;
+        self.workload.set_landed(false);
         self.log(format!("{caller} of {uid} is to call {calls} times in each thread"));
         let counting = self.random.one_in(3).then(|| self.count_calls(caller));
         let give_at = self.random.below(3);
@@ -223,6 +227,7 @@ impl Soak {
             self.log(format!("{pid} {way}"));
         }
         self.log("tools have ended".to_owned());
+        self.workload.set_landed(true);
         let calls = self.workload.wait_until_given();
         if let Some(mut counting) = counting {
             self.objects.push(KernelObjects::from_process(counting.pid().0));
@@ -275,7 +280,7 @@ impl Soak {
                     signal(pid, "KILL");
                 }
             }
-            left
+            described(&left)
         });
     }
 
@@ -294,7 +299,7 @@ impl Soak {
         until_none("processes", || {
             let mut left = processes(self.folder.path());
             left.retain(|pid| *pid != service && !own.contains(pid));
-            left
+            described(&left)
         });
         until_none("files", || files(self.service.socket().parent().unwrap()));
     }

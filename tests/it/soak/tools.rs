@@ -12,8 +12,8 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
 /// What a session requests of one process, after it has attached it. No breakpoint is where the
-/// program passes, and no procedure is called: a program that reaches a breakpoint, or is in such a
-/// procedure, when its user worker is killed gets `SIGTRAP`.
+/// program passes: one that reaches it when its user worker is killed gets `SIGTRAP`. The procedure
+/// `later` returns when the tools have ended.
 const REQUESTS: &[&[&str]] = &[
     &["2 [] stop([PID])"],
     &["2 [] stop([PID])", "3 [] continue([PID])", "4 [] stop([PID])"],
@@ -30,6 +30,8 @@ const REQUESTS: &[&[&str]] = &[
     &["3 [] start_lib_call([PID],\"tick\"): 4 [] read_int_registers(PID,5,1)", "5 [] enable(3)"],
     &["3 [] start_lib_call([PID],\"tick\"): 4 [] stop([PID])", "5 [] enable(3)"],
     &["3 [] process_terminated([]): 4 [] print($proc)", "5 [] enable(3)", "6 [] stop([PID])"],
+    &["3 [] call_procedure(PID,ADDRESS(later),5): 4 [] print($3)", "5 [] enable(3)"],
+    &["3 [] call_procedure(PID,ADDRESS(sum),1,2,3,4,5,6,7,8): 4 [] print($3)", "5 [] enable(3)"],
     &[
         "3 [] breakpoint([PID],ADDRESS(sum)): 4 [] print($1)",
         "5 [] breakpoint([PID],ADDRESS(scale)): 6 [] stop($1)",
@@ -128,6 +130,17 @@ impl Tool {
     }
 }
 
+/// What a session has said; it is printed if a reply does not come.
+struct Said(String);
+
+impl Drop for Said {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("soak: {}", self.0);
+        }
+    }
+}
+
 /// A session of root or of the user of this program.
 fn session(
     random: &mut Random,
@@ -136,20 +149,20 @@ fn session(
 ) -> (Tool, String) {
     let is_user = watched.uid == USER && random.one_in(2);
     let mut session = if is_user { as_user(&[], || service.connect()) } else { service.connect() };
-    let mut said = format!("session of {}:", if is_user { USER } else { 0 });
+    let mut said = Said(format!("session of {}:", if is_user { USER } else { 0 }));
     let attach = format!("1 [] attach([{}])", watched.pid);
-    said += &format!(" {}", session.request(&attach));
+    said.0 += &format!(" {}", session.request(&attach));
     let waits = random.one_in(2);
     for request in random.pick(REQUESTS) {
         let request = filled(request, watched, workload);
-        said += &format!(" > {request}");
+        said.0 += &format!(" > {request}");
         if waits {
-            said += &format!(" < {}", session.request(&request));
+            said.0 += &format!(" < {}", session.request(&request));
         } else {
             session.send(format!("{request}\n").as_bytes()).unwrap();
         }
     }
-    (Tool::Session { _connected: session }, said)
+    (Tool::Session { _connected: session }, std::mem::take(&mut said.0))
 }
 
 /// Words of the lists above, with what they stand for.

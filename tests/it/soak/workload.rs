@@ -1,14 +1,17 @@
 //! The programs that tools act on, and what must hold for them after each round.
 
+use super::leftover::SLOW;
 use crate::control::group::Group;
 use crate::control::target::{Target, program};
 use crate::deadline::until;
 use crate::root::harmless::changed_code;
 use crate::root::privilege::USER;
 use crate::served::Folder;
+use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 /// A user whose programs no tool acts on.
 const BYSTANDER: u32 = 61_235;
@@ -36,18 +39,37 @@ impl Watched {
     #[track_caller]
     fn check(&mut self) {
         assert_eq!(self.target.ended(), None, "{} ended", self.pid);
-        let is_free = || {
-            let is_stopped = self.target.states().contains(['T', 't']);
-            let is_changed = || !changed_code(self.pid).is_empty();
-            !is_stopped && !self.target.is_traced() && !is_changed()
-        };
-        until(|| is_free().then_some(()));
+        let begin = Instant::now();
+        let mut seen = BTreeSet::new();
+        until(|| {
+            let held = self.held();
+            let _new = held.map(|it| seen.insert(it));
+            held.is_none().then_some(())
+        });
+        let free = begin.elapsed();
         let count = self.target.count(0);
         assert!(count >= self.count, "a counter of {} fell", self.pid);
         if self.counts {
             self.target.until_counts(0);
         }
         self.count = self.target.count(0);
+        if begin.elapsed() > SLOW {
+            let (pid, all) = (self.pid, begin.elapsed());
+            println!(
+                "soak: {pid} was free after {free:.1?} ({seen:?}), and had gone on after {all:.1?}"
+            );
+        }
+    }
+
+    /// What holds it, if anything does.
+    fn held(&self) -> Option<&'static str> {
+        if self.target.states().contains(['T', 't']) {
+            Some("stopped")
+        } else if self.target.is_traced() {
+            Some("traced")
+        } else {
+            (!changed_code(self.pid).is_empty()).then_some("changed")
+        }
     }
 }
 
@@ -124,6 +146,12 @@ impl Workload {
         self.caller.as_ref().unwrap().0.target.signal("USR2");
     }
 
+    /// Whether the procedure `later` returns, which tools may have called in any of them.
+    pub fn set_landed(&self, is_landed: bool) {
+        let put = |it: &Watched| it.target.put(it.target.at("landed"), is_landed.into());
+        self.all().into_iter().for_each(put);
+    }
+
     /// Every program that tools may act on.
     pub fn all(&self) -> Vec<&Watched> {
         self.watched.iter().chain(self.caller.as_ref().map(|(caller, _)| caller)).collect()
@@ -166,7 +194,11 @@ impl Workload {
 
 fn run(program: &PathBuf, uid: u32, words: &[&str]) -> Target {
     let threads: usize = words[1].parse().unwrap();
-    let target = Target::run(Command::new(program).args(words).uid(uid).gid(uid));
+    // One that never sleeps leaves the processors to what is tested.
+    let nice = if words[0] == "spin" { "10" } else { "0" };
+    let mut command = Command::new("nice");
+    command.args(["-n", nice]).arg(program).args(words);
+    let target = Target::run(command.uid(uid).gid(uid));
     until(|| (target.tids().len() == threads).then_some(()));
     target
 }

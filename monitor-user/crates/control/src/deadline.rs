@@ -43,3 +43,9 @@ impl<'a> DeadlineWait<'a> {
         }
     }
 }
+
+/// Whether the peer has closed its socket.
+pub fn has_closed(peer: BorrowedFd<'_>) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(poll(&mut [PollFd::new(&peer, PollFlags::RDHUP)], Some(&now)), Ok(1..))
+}

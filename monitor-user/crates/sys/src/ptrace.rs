@@ -8,7 +8,8 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 use std::io;
 
 /// Options set when a thread is seized (`PTRACE_O_…`).
-const OPTIONS: i32 = libc::PTRACE_O_TRACECLONE
+const OPTIONS: i32 = libc::PTRACE_O_TRACESYSGOOD
+    | libc::PTRACE_O_TRACECLONE
     | libc::PTRACE_O_TRACEFORK
     | libc::PTRACE_O_TRACEVFORK
     | libc::PTRACE_O_TRACEEXEC;
@@ -32,6 +33,8 @@ pub const SHADOW_STACK_REGSET: i32 = 0x204;
 pub enum ResumeMode {
     /// `PTRACE_CONT`: until the next stop.
     Continue,
+    /// `PTRACE_SYSCALL`: until the entry or the end of a system call.
+    SystemCall,
     /// `PTRACE_SINGLESTEP`: for one instruction.
     SingleStep,
     /// `PTRACE_LISTEN`: it stays stopped and reports `SIGCONT`.
@@ -52,6 +55,7 @@ pub fn interrupt(tid: i32) -> io::Result<()> {
 pub fn resume(tid: i32, mode: ResumeMode, signal: i32) -> io::Result<()> {
     let call = match mode {
         ResumeMode::Continue => libc::PTRACE_CONT,
+        ResumeMode::SystemCall => libc::PTRACE_SYSCALL,
         ResumeMode::SingleStep => libc::PTRACE_SINGLESTEP,
         ResumeMode::Listen => libc::PTRACE_LISTEN,
     };

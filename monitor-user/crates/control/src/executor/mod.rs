@@ -12,9 +12,14 @@ use super::stop::{self, Guards, StopTable};
 use super::trace::{BreakpointSite, PlanRequest, Tracer, TracerFate};
 use super::{
     CodePos, ControlError, LaunchSpec, NumberedRequest, ProbeLocation, RequestTag, StopMethod,
-    StoppedBatch, ToolId, WorkerEvent, WorkerReply, WorkerRequest, deadline::DeadlineWait,
-    event_pos::EventPositions, file_query, loader, memory, process_ref::ProcessRef, signal, start,
-    stop_reason::StopReason, uprobe_patches,
+    StoppedBatch, ToolId, WorkerEvent, WorkerReply, WorkerRequest,
+    deadline::{DeadlineWait, has_closed},
+    event_pos::EventPositions,
+    file_query, loader, memory,
+    process_ref::ProcessRef,
+    signal, start,
+    stop_reason::StopReason,
+    uprobe_patches,
 };
 use monitor_event::Target;
 use monitor_model::Identity;
@@ -278,11 +283,13 @@ impl Executor {
     fn undo_with(&mut self, tracer: TracerFate) {
         // First, because the rest waits.
         self.stops.release_all();
-        let (guards, daemon) = (&self.guards, self.daemon.as_ref());
+        let (guards, daemon, peer) = (&self.guards, self.daemon.as_ref(), self.peer.as_ref());
         let until = Instant::now() + stop::UNREAD_GRACE;
+        // A daemon that has closed the socket ends, which takes long on a busy machine.
+        let lives = || peer.is_none_or(|it| !has_closed(it.as_fd()));
         let mut rules_run = || {
             // What they stopped before they ended is found after that.
-            let is_over = daemon.is_none_or(PidFd::has_ended) || Instant::now() >= until;
+            let is_over = daemon.is_none_or(PidFd::has_ended) || Instant::now() >= until && lives();
             guards.resume_stopped();
             !guards.is_empty() && !is_over
         };

@@ -11,6 +11,15 @@ use monitor_sys::ptrace;
 /// Bytes that hold the `xsave` area of any current processor, including AMX tiles.
 const ROOM: usize = 16 << 10;
 const FXSAVE: usize = 512;
+/// Bytes of `fxsave` that are left to software.
+const SOFTWARE: usize = 464;
+/// `FP_XSTATE_MAGIC1` and `FP_XSTATE_MAGIC2`.
+const MAGIC: u32 = 0x4650_5853;
+const MAGIC_AFTER: u32 = 0x4650_5845;
+/// The component of AMX tiles, and its offset. It is the last one, and a thread that may not use it
+/// has none in its signal frames.
+const TILE_DATA: u32 = 18;
+const TILES: usize = 2816;
 const TAGS: usize = 4;
 const ST: usize = 32;
 const XMM: usize = 160;
@@ -18,7 +27,7 @@ const XMM: usize = 160;
 const IN_USE: usize = 512;
 
 /// The floating point registers of a stopped thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Floats {
     set: i32,
     bytes: Vec<u8>,
@@ -51,6 +60,28 @@ impl Floats {
     pub fn write(&self, tid: i32) -> Result<(), ControlError> {
         let set = ptrace::write_regset(tid, self.set, &self.bytes);
         set.map_err(|error| ControlError::from_io("writing registers", &error))
+    }
+
+    /// As rt_sigreturn(2) takes them: with their size in bytes that the processor leaves to
+    /// software (`struct _fpx_sw_bytes` of arch/x86/include/uapi/asm/sigcontext.h).
+    pub(super) fn signal_frame(&self) -> Vec<u8> {
+        let mut bytes = self.bytes.clone();
+        if self.set != ptrace::XSTATE_REGSET {
+            return bytes;
+        }
+        let in_use = u64::from_le_bytes(self.part(IN_USE)) | 0b11;
+        if in_use >> TILE_DATA & 1 == 0 {
+            bytes.truncate(TILES);
+        }
+        let size = u32::try_from(bytes.len()).unwrap_or(0);
+        let software = &mut bytes[SOFTWARE..FXSAVE];
+        software.fill(0);
+        software[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        software[4..8].copy_from_slice(&(size + 4).to_le_bytes());
+        software[8..16].copy_from_slice(&in_use.to_le_bytes());
+        software[16..20].copy_from_slice(&size.to_le_bytes());
+        bytes.extend(MAGIC_AFTER.to_le_bytes());
+        bytes
     }
 
     /// The register with this DWARF number.

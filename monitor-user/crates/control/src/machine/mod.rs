@@ -10,6 +10,10 @@ mod debug;
 #[cfg(target_arch = "x86_64")]
 mod float;
 #[cfg(target_arch = "x86_64")]
+mod return_code;
+#[cfg(target_arch = "x86_64")]
+mod signal_frame;
+#[cfg(target_arch = "x86_64")]
 mod x86_64;
 
 #[cfg(target_arch = "x86_64")]

@@ -17,6 +17,12 @@ const RSP: usize = 19;
 const RBP: usize = 4;
 const RDI: usize = 14;
 
+/// Results of interrupted system calls, `ERESTART...` of include/linux/errno.h. One with a timeout
+/// (-516) begins again with all of it.
+const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
+/// Length of the instruction `syscall`.
+const SYSCALL_BYTES: u64 = 2;
+
 /// Index in `user_regs_struct` of each DWARF number.
 const PLACES: &[(u16, usize)] = &[
     (0, RAX),
@@ -48,7 +54,7 @@ const PLACES: &[(u16, usize)] = &[
 ];
 
 /// The integer registers of a stopped thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Registers([u64; WORDS]);
 
 impl Registers {
@@ -119,6 +125,21 @@ impl Registers {
     /// The integer return value of a procedure.
     pub fn returned(&self) -> u64 {
         self.0[RAX]
+    }
+
+    /// The number of the system call that the thread makes.
+    pub(super) fn system_call(&self) -> u64 {
+        self.0[ORIG_RAX]
+    }
+
+    /// As the kernel resumes the thread: an interrupted system call is made again.
+    pub(super) fn with_restart(mut self) -> Self {
+        let is_restarted = RESTARTS.contains(&self.0[RAX].cast_signed());
+        if self.0[ORIG_RAX].cast_signed() >= 0 && is_restarted {
+            self.0[RAX] = self.0[ORIG_RAX];
+            self.0[RIP] -= SYSCALL_BYTES;
+        }
+        self
     }
 
     /// Sets the registers for entering a procedure: see `call`.

@@ -33,6 +33,7 @@ impl Tracer {
             traced.start_undo(fate);
         }
         while rules_run() {
+            self.0.values_mut().for_each(TracedProcess::keep_watching);
             self.0.values_mut().for_each(TracedProcess::collect_stops);
             std::thread::sleep(POLL_INTERVAL);
         }

@@ -19,7 +19,7 @@ mod thread_plan;
 mod tracee;
 
 use super::machine::{self, Registers};
-use super::process_ref::{ProcessRef, proc_result, tick_identity};
+use super::process_ref::{ProcessRef, tick_identity};
 use super::{
     ControlError, Patch, RequestTag, ToolId, WorkerEvent, deadline::DeadlineWait,
     stop_reason::StopReason, unwind,
@@ -35,8 +35,6 @@ use thread_plan::{PlanKind, ReturnReport, ThreadPlan};
 
 /// Most time of a procedure that a thread was made to call.
 pub const CALL_AT_MOST: Duration = Duration::from_secs(5);
-/// `AT_ENTRY` of getauxval(3).
-const ENTRY: u64 = 9;
 
 /// All traced processes.
 #[derive(Default)]
@@ -318,15 +316,9 @@ fn begin_call(
     tid: i32,
     (procedure, arguments): (u64, &[Argument]),
 ) -> Result<PlanKind, ControlError> {
-    let process = &traced.process;
-    // Execution never reaches the program's entry point a second time.
-    let auxv = proc_result("reading its auxiliary vector", process.procfs()?.auxv())?;
-    let address = *auxv
-        .get(&ENTRY)
-        .ok_or_else(|| ControlError::wrong_state("the process has no entry point"))?;
-    let before = machine::begin_call(process, tid, (procedure, address), arguments)?;
+    let before = machine::begin_call(&traced.process, tid, procedure, arguments)?;
     let until = Instant::now() + CALL_AT_MOST;
-    Ok(PlanKind::Call { address, before: Box::new(before), until })
+    Ok(PlanKind::Call { before: Box::new(before), result: None, until })
 }
 
 /// Refuses an address that is not executable.

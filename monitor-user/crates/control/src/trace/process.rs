@@ -66,6 +66,12 @@ impl TracedProcess {
         found
     }
 
+    /// The rule programs of ended watches may still run.
+    pub fn keep_watching(&mut self) {
+        let until = Instant::now() + LATE_SIGNAL_GRACE;
+        self.watched_until = self.watched_until.map(|_| until);
+    }
+
     /// Whether rule programs may stop its threads.
     pub fn is_watched(&self) -> bool {
         let until = self.watched_until;

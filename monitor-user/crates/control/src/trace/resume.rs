@@ -6,13 +6,11 @@
 
 use super::tracee::{RunState, Tracee};
 use super::{process::TracedProcess, thread_plan::PlanKind};
-use crate::machine::{Floats, Registers};
+use crate::machine::Registers;
 use crate::{ControlError, WorkerEventKind, deadline::DeadlineWait};
 use monitor_sys::ptrace::ResumeMode;
 use std::time::{Duration, Instant};
 
-/// DWARF number of xmm0, the register of floating point results.
-const XMM0: u16 = 17;
 /// A step that takes longer blocks in a system call; the other threads need not wait for it.
 const MAX_STEP_TIME: Duration = Duration::from_millis(5);
 /// Most time to wait for other threads to stop before a step.
@@ -46,12 +44,14 @@ impl TracedProcess {
         if let Some(address) = self.reported_breakpoint(tid) {
             return self.step_over(tid, address);
         }
+        let calls = self.is_in_call(tid);
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         match (single_steps, thread.plan.is_some()) {
             (true, _) => thread.resume(ResumeMode::SingleStep),
+            (false, true) if calls => thread.resume(ResumeMode::SystemCall),
             (false, true) => thread.resume(ResumeMode::Continue),
             (false, false) if thread.at_group_stop => thread.resume(ResumeMode::Listen),
-            (false, false) if thread.in_group_stop => thread.rejoin_group_stop(),
+            (false, false) if thread.in_group_stop => thread.resume_to_stop(),
             (false, false) => thread.resume(ResumeMode::Continue),
         }
     }
@@ -135,10 +135,11 @@ impl TracedProcess {
 
     /// Ends a call whose procedure has returned.
     pub fn finish_call(&mut self, tid: i32) {
-        let integer = Registers::read(tid).map_or(0, |it| it.returned());
-        let float = Floats::read(tid).and_then(|it| it.get(XMM0)).unwrap_or(0.0);
+        let plan = self.threads.get(&tid).and_then(|it| it.plan.as_ref()).map(|it| &it.kind);
+        let Some(PlanKind::Call { result: Some((integer, float)), .. }) = plan else { return };
+        let event = WorkerEventKind::Called(*integer, *float);
         match self.restore_saved(tid) {
-            Ok(()) => self.finish_plan(tid, WorkerEventKind::Called(integer, float)),
+            Ok(()) => self.finish_plan(tid, event),
             Err(error) => self.fail_plan(tid, error),
         }
     }

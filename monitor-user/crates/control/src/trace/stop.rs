@@ -27,6 +27,8 @@ const TRAP_TRACE: i32 = 2;
 const TRAP_HWBKPT: i32 = 4;
 
 const TRAP: i32 = Signal::TRAP.as_raw();
+/// What `PTRACE_O_TRACESYSGOOD` reports at the entry and the end of a system call.
+const SYSTEM_CALL: i32 = TRAP | 0x80;
 const SIGSTOP: i32 = Signal::STOP.as_raw();
 /// Signals that an instruction can raise.
 const FAULTS: [Signal; 5] = [Signal::ILL, Signal::TRAP, Signal::BUS, Signal::FPE, Signal::SEGV];
@@ -39,9 +41,11 @@ impl TracedProcess {
             return;
         }
         let Some(thread) = self.threads.get_mut(&tid) else { return };
-        thread.state = RunState::Stopped;
+        // Any stop cancels an interrupt that is pending.
+        (thread.state, thread.interrupted) = (RunState::Stopped, false);
         let signal = status >> 8 & 0xff;
         match status >> 16 {
+            0 if signal == SYSTEM_CALL => self.handle_system_call(tid),
             0 => self.handle_signal(tid, signal),
             STOP => self.handle_ptrace_stop(tid, signal),
             FORK => self.add_new_thread(tid, NewThread::ForkCopy),
@@ -66,14 +70,36 @@ impl TracedProcess {
     /// A ptrace stop: by our interrupt, a group stop or its end, or a new thread.
     fn handle_ptrace_stop(&mut self, tid: i32, signal: i32) {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
-        thread.interrupted = false;
         thread.in_group_stop = signal != TRAP;
         thread.at_group_stop = thread.in_group_stop;
         if thread.relation == NewThread::ForkCopy {
             self.clean_copy(tid);
+        } else if self.has_returned(tid) {
+            self.finish_call(tid);
         } else {
             self.expire_call(tid, Instant::now());
         }
+    }
+
+    /// A thread in a called procedure begins or ends a system call. It is not kept there, because
+    /// the registers of another moment would be taken for a system call.
+    fn handle_system_call(&mut self, tid: i32) {
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        let is_held = thread.inspected || thread.is_held() || self.paused.contains(&tid);
+        let plan = thread.plan.as_mut().map(|it| &mut it.kind);
+        let Some(PlanKind::Call { before, result, .. }) = plan else { return };
+        // Fails only if the thread was killed.
+        *result = result.or_else(|| before.take_result(&self.process, tid).unwrap_or(None));
+        if is_held || thread.timed_out || result.is_some() {
+            thread.resume_to_stop();
+        }
+    }
+
+    /// Whether the procedure that the thread was made to call has returned in time.
+    fn has_returned(&self, tid: i32) -> bool {
+        let thread = self.threads.get(&tid).filter(|it| !it.timed_out);
+        let plan = thread.and_then(|it| it.plan.as_ref());
+        plan.is_some_and(|it| matches!(it.kind, PlanKind::Call { result: Some(_), .. }))
     }
 
     /// Removes our bytes from a forked child and detaches it.
@@ -210,7 +236,6 @@ impl TracedProcess {
                 };
                 self.finish_plan(tid, event);
             }
-            PlanKind::Call { before, .. } if sp == before.sp => self.finish_call(tid),
             _ => {}
         }
     }

@@ -41,12 +41,13 @@ pub enum PlanKind {
         /// What to report then.
         report: ReturnReport,
     },
-    /// A call that we made, which returns to an address at which the thread traps.
+    /// A call that we made. The thread stops at each of its system calls; with one of them it
+    /// would restore itself after the return.
     Call {
-        /// The return address.
-        address: u64,
         /// The state of the thread before the call.
         before: Box<SavedThread>,
+        /// What the procedure has returned: an integer and a floating point number.
+        result: Option<(u64, f64)>,
         /// When the call is aborted.
         until: Instant,
     },
@@ -74,8 +75,8 @@ impl ThreadPlan {
     /// The address at which the thread must trap for the plan.
     pub fn trap(&self) -> Option<u64> {
         match &self.kind {
-            PlanKind::RunTo { address, .. } | PlanKind::Call { address, .. } => Some(*address),
-            PlanKind::Step | PlanKind::Next { .. } => None,
+            PlanKind::RunTo { address, .. } => Some(*address),
+            PlanKind::Step | PlanKind::Next { .. } | PlanKind::Call { .. } => None,
         }
     }
 }

@@ -121,8 +121,9 @@ impl Tracee {
         }
     }
 
-    /// Returns it to the group stop of its process, before it executes an instruction.
-    pub fn rejoin_group_stop(&mut self) {
+    /// Resumes it, and stops it before it executes an instruction: in the group stop of its process
+    /// if there is one.
+    pub fn resume_to_stop(&mut self) {
         self.interrupted = ptrace::interrupt(self.tid).is_ok();
         self.resume(ResumeMode::Continue);
     }
