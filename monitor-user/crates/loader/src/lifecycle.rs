@@ -74,7 +74,7 @@ impl Lifecycle {
     }
 
     /// Adds the run-queue waits of ended threads of live processes.
-    fn add_waits(&self, processes: &mut [Process]) {
+    fn add_ended_waits(&self, processes: &mut [Process]) {
         for (owner, waited) in self.object.rows::<Owner, ThreadWaits>(lifecycle::THREAD_WAITS) {
             if let Some(index) = owner::find(processes, owner) {
                 add_wait(&mut processes[index], &waited);
@@ -160,7 +160,7 @@ impl ProbeReader for Lifecycle {
     fn merge_into(&mut self, sample: &mut Sample) {
         self.drain();
         let processes = &mut sample.processes;
-        self.add_waits(processes);
+        self.add_ended_waits(processes);
         for (id, start) in &self.started {
             if let Ok(index) = processes.binary_search_by_key(id, |it| it.id) {
                 set_start(&mut processes[index], start);

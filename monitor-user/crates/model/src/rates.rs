@@ -2,7 +2,7 @@
 //!
 //! Processes are matched by identity, so a reused pid starts from zero. A process that started
 //! within the interval has used all its totals within it. A process that ended in between is part
-//! of the sample with its final totals.
+//! of the sample with its final totals. The arithmetic is in `field/row.rs`.
 
 use super::field::row::RowCounters;
 use super::{
