@@ -3,7 +3,7 @@
 //! The kernel stores when a waiting thread was queued, and the run queue has a clock; the
 //! difference is the wait. So there is no hook at wake-up, no clock to read and no table of
 //! timestamps. The wait before a thread was moved to another queue is not included: the kernel adds
-//! it to `run_delay` when it moves the thread. `DLY%` is from there: see `snapshot` and `lifecycle`.
+//! it to `run_delay` when it moves the thread.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 #![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
 
