@@ -195,9 +195,9 @@ impl Workload {
 fn run(program: &PathBuf, uid: u32, words: &[&str]) -> Target {
     let threads: usize = words[1].parse().unwrap();
     // One that never sleeps leaves the processors to what is tested.
-    let nice = if words[0] == "spin" { "10" } else { "0" };
-    let mut command = Command::new("nice");
-    command.args(["-n", nice]).arg(program).args(words);
+    let policy = if words[0] == "spin" { "--idle" } else { "--other" };
+    let mut command = Command::new("chrt");
+    command.args([policy, "0"]).arg(program).args(words);
     let target = Target::run(command.uid(uid).gid(uid));
     until(|| (target.tids().len() == threads).then_some(()));
     target
