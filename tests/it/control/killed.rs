@@ -126,7 +126,8 @@ fn root_the_next_service_resumes_what_stays_stopped_when_all_is_killed_at_once()
         kill_all(&mut service);
         let before = Instant::now();
         service.restart();
-        assert_eq!(undo_files(&service), 0);
+        // On a busy machine some of it is undone after that.
+        deadline::until(|| (undo_files(&service) == 0).then_some(()));
         for target in &targets {
             target.until_counts(0);
         }

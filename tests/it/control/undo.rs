@@ -4,13 +4,17 @@ use super::target::{ONE, OTHER, Target, does, signal, until};
 use super::user::remote;
 use crate::deadline;
 use crate::root::privilege::granted;
-use monitor_control::user_worker::WorkerProxy;
+use crate::served::Folder;
+use monitor_control::user_worker::{UndoFolder, WorkerProxy, undo_left};
 use monitor_control::{
     ControlError, RequestTag, UserWorker as _, WorkerEventKind, WorkerReply, WorkerRequest,
 };
 use monitor_model::Pid;
 use monitor_sys::pidfd::PidFd;
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Symbols that the target does not reach by itself.
@@ -202,4 +206,36 @@ fn root_a_worker_that_is_killed_just_before_it_is_closed_leaves_nothing_stopped(
     if granted("root_a_worker_that_is_killed_just_before_it_is_closed_leaves_nothing_stopped") {
         [false, true].into_iter().for_each(killed_and_closed);
     }
+}
+
+#[test]
+fn root_what_everything_killed_has_left_is_undone_although_the_next_user_worker_begins_late() {
+    let test =
+        "root_what_everything_killed_has_left_is_undone_although_the_next_user_worker_begins_late";
+    if !granted(test) {
+        return;
+    }
+    let folder = Folder::new();
+    let (undo, late, go) = (folder.join("undo"), folder.join("late"), folder.join("go"));
+    let program = env!("CARGO_BIN_EXE_monitor");
+    let go_name = go.display();
+    let text =
+        format!("#!/bin/sh\nuntil [ -e {go_name} ]; do sleep 0.01; done\nexec {program} \"$@\"\n");
+    std::fs::write(&late, text).unwrap();
+    std::fs::set_permissions(&late, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let created = Arc::new(UndoFolder::create(&undo).unwrap());
+    let mut worker = WorkerProxy::start(Path::new(program), None, Some(created)).unwrap();
+    let target = Target::new("wait", 2);
+    let sum = target.code_sum();
+    let place = WorkerRequest::SetBreakpoint(target.whole(), target.at("tick"), RequestTag(1));
+    let _placed = does(&mut worker, place);
+    signal(worker.pid(), "KILL");
+    // The service is killed, too: it undoes nothing.
+    std::mem::forget(worker);
+    deadline::until(|| (!target.is_traced()).then_some(()));
+    undo_left(&late, &undo).unwrap();
+    assert_ne!(target.code_sum(), sum);
+    std::fs::write(&go, "").unwrap();
+    deadline::until(|| (target.code_sum() == sum && !target.is_traced()).then_some(()));
+    deadline::until(|| std::fs::read_dir(&undo).unwrap().next().is_none().then_some(()));
 }

@@ -1,13 +1,12 @@
 //! The programs that tools act on, and what must hold for them after each round.
 
-use super::leftover::SLOW;
+use super::leftover::{SLOW, until_none};
 use crate::control::group::Group;
 use crate::control::target::{Target, program};
 use crate::deadline::until;
 use crate::root::harmless::changed_code;
 use crate::root::privilege::USER;
 use crate::served::Folder;
-use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,14 +38,8 @@ impl Watched {
     #[track_caller]
     fn check(&mut self) {
         assert_eq!(self.target.ended(), None, "{} ended", self.pid);
+        until_none("holds", || self.held().into_iter().collect());
         let begin = Instant::now();
-        let mut seen = BTreeSet::new();
-        until(|| {
-            let held = self.held();
-            let _new = held.map(|it| seen.insert(it));
-            held.is_none().then_some(())
-        });
-        let free = begin.elapsed();
         let count = self.target.count(0);
         assert!(count >= self.count, "a counter of {} fell", self.pid);
         if self.counts {
@@ -54,22 +47,18 @@ impl Watched {
         }
         self.count = self.target.count(0);
         if begin.elapsed() > SLOW {
-            let (pid, all) = (self.pid, begin.elapsed());
-            println!(
-                "soak: {pid} was free after {free:.1?} ({seen:?}), and had gone on after {all:.1?}"
-            );
+            println!("soak: {} has gone on after {:.1?}", self.pid, begin.elapsed());
         }
     }
 
     /// What holds it, if anything does.
-    fn held(&self) -> Option<&'static str> {
-        if self.target.states().contains(['T', 't']) {
-            Some("stopped")
-        } else if self.target.is_traced() {
-            Some("traced")
-        } else {
-            (!changed_code(self.pid).is_empty()).then_some("changed")
-        }
+    fn held(&self) -> Option<String> {
+        let states = self.target.states();
+        let is_traced = self.target.is_traced();
+        let changed = changed_code(self.pid);
+        let is_free = !states.contains(['T', 't']) && !is_traced && changed.is_empty();
+        let pid = self.pid;
+        (!is_free).then(|| format!("{pid}: {states}, traced {is_traced}, changed {changed:x?}"))
     }
 }
 

@@ -3,13 +3,22 @@
 //! In: a user. Out: the proxy of that user's worker, and one descriptor that is readable when any
 //! worker has sent something.
 
-use super::{UndoFolder, User, WorkerProxy, WorkerRole, proxy::shutdown::end_all};
+use super::undo_file::{LeftUndo, UndoFolder};
+use super::{User, WorkerProxy, WorkerRole, proxy::shutdown::end_all};
+use crate::ControlError;
 use rustix::event::epoll;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::{collections::BTreeMap, io, path::Path, path::PathBuf, sync::Arc, time::Instant};
+use std::time::{Duration, Instant};
+use std::{collections::BTreeMap, io, path::Path, path::PathBuf, sync::Arc};
 
 /// This program, even if its file was replaced since it started.
 pub const SELF_EXE: &str = "/proc/self/exe";
+
+/// Time before the service listens for everything that a former service has left in the processes
+/// of one user.
+const UNDO_TIME: Duration = Duration::from_secs(1);
+/// Time for what is undone while the service runs.
+const LATE_UNDO_TIME: Duration = Duration::from_secs(60);
 
 /// All user workers, by uid.
 pub struct WorkerPool {
@@ -125,6 +134,20 @@ impl Drop for WorkerPool {
     }
 }
 
+/// Waits for a user worker while the service runs. Its user may have stopped it, so not for ever.
+fn undo_later(mut worker: WorkerProxy, folder: &Arc<UndoFolder>, left: LeftUndo) {
+    let folder = Arc::clone(folder);
+    let wait = move || {
+        if let Err(error) = worker.wait_all(LATE_UNDO_TIME) {
+            tracing::error!("not all that a former service had done is undone: {error}");
+        }
+        folder.remove_left(&left);
+    };
+    if let Err(error) = std::thread::Builder::new().name("undo".to_owned()).spawn(wait) {
+        tracing::error!("cannot start a thread for what is to be undone: {error}");
+    }
+}
+
 /// Undoes what a former service and its user workers have left when they were killed at once, with
 /// a user worker of each user; before a new service accepts requests.
 ///
@@ -134,12 +157,18 @@ impl Drop for WorkerPool {
 pub fn undo_left(program: &Path, folder: &Path) -> io::Result<()> {
     let folder = match UndoFolder::open(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        other => other?,
+        other => Arc::new(other?),
     };
     for mut left in folder.left()? {
         left.log.end_rules();
         match WorkerProxy::start(program, left.user.clone(), None) {
-            Ok(mut worker) => worker.undo_left(&left.log),
+            Ok(mut worker) => {
+                worker.undo_left(&left.log);
+                if let Err(ControlError::TimedOut(_)) = worker.wait_all(UNDO_TIME) {
+                    undo_later(worker, &folder, left);
+                    continue;
+                }
+            }
             Err(error) => {
                 tracing::error!("cannot start a user worker for what is to be undone: {error}");
                 left.log.undo_locally(left.user.as_ref().map(|it| it.uid));

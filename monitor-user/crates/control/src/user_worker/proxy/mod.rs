@@ -36,10 +36,6 @@ const MAX_OUTBOX: usize = 8 << 20;
 /// Most chunks received at a time, so that no user worker can keep the daemon busy.
 const MAX_CHUNKS: usize = 64;
 
-/// Time for everything that a former service has left in the processes of one user; the rest is
-/// undone while the service runs.
-const UNDO_TIME: Duration = Duration::from_secs(1);
-
 /// A user worker in a process of its own.
 pub struct WorkerProxy {
     program: PathBuf,
@@ -313,16 +309,22 @@ impl WorkerProxy {
         }
     }
 
-    /// Undoes what a user worker of a former service has left.
+    /// Undoes what a user worker of a former service has left; `wait_all` says when that is done.
     pub fn undo_left(&mut self, undo_log: &UndoLog) {
         undo_log.undo_locally(self.uid());
-        let until = Instant::now() + UNDO_TIME;
         for request in undo_log.undo_requests() {
-            let number = self.enqueue(ToolId(0), request);
-            // A refusal is final: the kernel would refuse the daemon's user as well.
-            let _answer = self.wait_reply(number, until);
-            let _answer = self.take_reply(number);
+            let _number = self.enqueue(ToolId(0), request);
         }
+    }
+
+    /// Waits for the replies to all requests, which are not looked at: a refusal to undo something
+    /// is final, because the kernel would refuse the daemon's user as well.
+    pub fn wait_all(&mut self, limit: Duration) -> Result<(), ControlError> {
+        let until = Instant::now() + limit;
+        while let Some((number, _)) = self.pending.first_key_value() {
+            self.wait_reply(*number, until)?;
+        }
+        Ok(())
     }
 
     /// Replaces a user worker that died; the new one undoes what the old one did. One that exited
