@@ -317,7 +317,7 @@ impl WorkerProxy {
         }
     }
 
-    /// Waits for the replies to all requests, which are not looked at: a refusal to undo something
+    /// Waits for the replies to all requests, which are not read: a refusal to undo something
     /// is final, because the kernel would refuse the daemon's user as well.
     pub fn wait_all(&mut self, limit: Duration) -> Result<(), ControlError> {
         let until = Instant::now() + limit;
