@@ -1,13 +1,17 @@
 //! Floods of an ordinary user: round trips of root beside each of them, compared with those beside
-//! an equally busy loop without it; and the memory of the service during it and after it.
+//! an equally busy loop without it; and the memory of the service during it and after it, its own
+//! and the kernel's.
 
+use crate::kernel_memory::{MemoryGroup, bpf_bytes};
 use crate::load::Sleepers;
 use crate::service::{Daemon, call, quantile};
 use crate::verdict::{Bar, line};
+use crate::watch::MONITOR;
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use std::io::{BufRead as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
@@ -45,32 +49,61 @@ pub fn run() {
     let _raised = monitor_sys::fd_limit::raise();
     for flood in FLOODS {
         // A service of its own: the next flood begins with the full credit of the user.
-        measure(&Daemon::start(), flood);
+        let group = MemoryGroup::new();
+        if group.is_none() {
+            println!("  kernel memory: no memory groups");
+        }
+        let command = group.as_ref().map(|it| it.command(MONITOR));
+        let daemon = Daemon::run(command.unwrap_or_else(|| Command::new(MONITOR)));
+        measure(&daemon, group.as_ref(), flood);
+        drop(daemon);
     }
 }
 
-fn measure(daemon: &Daemon, (name, connections, lines): Flood) {
+/// Memory of the service in MiB: its own, the kernel's for it.
+fn memory(daemon: &Daemon, group: Option<&MemoryGroup>) -> [f64; 2] {
+    let kernel = group.and_then(MemoryGroup::kernel_bytes).unwrap_or(0.0);
+    [daemon.resident_bytes(), kernel].map(|bytes| bytes / f64::from(1 << 20))
+}
+
+fn measure(daemon: &Daemon, group: Option<&MemoryGroup>, (name, connections, lines): Flood) {
     let usual = round_trips(daemon, || {});
-    let idle = daemon.resident_bytes();
+    let idle = memory(daemon, group);
+    let above_idle = || {
+        let [own, kernel] = memory(daemon, group);
+        [own - idle[0], kernel - idle[1]]
+    };
     let lines = lines();
     let mut clients =
         as_user(|| (0..connections).map(|_| Client::connect(daemon)).collect::<Vec<_>>());
-    let mut most = idle;
+    let mut most = [0.0_f64; 3];
     let beside = round_trips(daemon, || {
         clients.iter_mut().for_each(|client| client.send(&lines));
-        most = most.max(daemon.resident_bytes());
+        let [own, kernel] = above_idle();
+        for (most, now) in most.iter_mut().zip([own, kernel, own + kernel]) {
+            *most = most.max(now);
+        }
     });
     drop(clients);
     let end = Instant::now();
-    let left = || (daemon.resident_bytes() - idle) / f64::from(1 << 20);
+    let left = || above_idle().into_iter().sum::<f64>();
     while left() > 4.0 && end.elapsed() < Duration::from_secs(10) {
         sleep(Duration::from_millis(100));
     }
-    let what = |what: &str| format!("{name}: {what}");
-    line(&what("p99 without it"), usual, "ms", Bar::None);
+    let [own, kernel] = above_idle();
+    line(&format!("{name}: p99 without it"), usual, "ms", Bar::None);
     line("  p99 beside it", beside / usual, "x", Bar::AtMost(10.0));
-    line("  memory above idle", (most - idle) / f64::from(1 << 20), "MiB", Bar::AtMost(64.0));
-    line("  after it, within 10 s", left(), "MiB", Bar::AtMost(4.0));
+    line("  resident memory above idle", most[0], "MiB", Bar::AtMost(64.0));
+    line("  kernel memory above idle", most[1], "MiB", Bar::AtMost(64.0));
+    line("  both above idle", most[2], "MiB", Bar::AtMost(64.0));
+    line("  resident after it, within 10 s", own, "MiB", Bar::AtMost(4.0));
+    line("  kernel after it, within 10 s", kernel, "MiB", Bar::AtMost(4.0));
+    line("  both after it, within 10 s", own + kernel, "MiB", Bar::AtMost(4.0));
+    let [own, kernel] = idle;
+    line("  idle: resident memory", own, "MiB", Bar::None);
+    line("  idle: kernel memory", kernel, "MiB", Bar::None);
+    let bpf = bpf_bytes(daemon.pid()) / f64::from(1 << 20);
+    line("  of it BPF maps and programs", bpf, "MiB", Bar::None);
 }
 
 /// The 99th percentile of round trips of root in milliseconds, beside a busy loop for each

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench that cannot run panics")]
 
 mod flood;
+mod kernel_memory;
 mod language;
 mod load;
 mod measure;

@@ -73,9 +73,13 @@ pub struct Daemon {
 
 impl Daemon {
     pub fn start() -> Self {
+        Self::run(Command::new(MONITOR))
+    }
+
+    /// Starts it by a command that runs the monitor.
+    pub fn run(mut command: Command) -> Self {
         let socket =
             std::env::temp_dir().join(format!("monitor-bench-{}.sock", std::process::id()));
-        let mut command = Command::new(MONITOR);
         let program = Program::start(command.arg("serve").arg("--socket").arg(&socket)).unwrap();
         let daemon = Self { program, socket };
         let start = Instant::now();
@@ -89,6 +93,10 @@ impl Daemon {
     pub fn connect(&self) -> (UnixStream, BufReader<UnixStream>) {
         let stream = UnixStream::connect(&self.socket).unwrap();
         (stream.try_clone().unwrap(), BufReader::new(stream))
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.program.pid()
     }
 
     pub fn resident_bytes(&self) -> f64 {

@@ -11,7 +11,6 @@ mod daemon;
 mod deadline;
 mod delivery;
 mod extension;
-mod fuzz;
 mod golden;
 mod guardian;
 mod language;

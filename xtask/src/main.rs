@@ -10,6 +10,7 @@ mod build_ebpf;
 mod ci;
 mod dist;
 mod docs;
+mod fuzz;
 mod harness;
 mod pictures;
 mod soak;
@@ -74,6 +75,12 @@ const COMMANDS: &[Command] = &[
         takes: soak::TAKES,
         help: "Run random workloads, tools and kills for half an hour or a time, as root",
         run: soak::run,
+    },
+    Command {
+        name: "fuzz",
+        takes: fuzz::TAKES,
+        help: "Give generated inputs to every border at which untrusted bytes arrive",
+        run: fuzz::run,
     },
     Command {
         name: "dist",

@@ -31,7 +31,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
 }
 
 /// `90s`, `30m` or `2h`.
-fn duration(text: &str) -> Option<Duration> {
+pub fn duration(text: &str) -> Option<Duration> {
     let units = [("s", 1), ("m", 60), ("h", 3600)];
     let of = |(unit, seconds)| Some((text.strip_suffix(unit)?.parse::<u64>().ok()?, seconds));
     let (number, seconds) = units.into_iter().find_map(of)?;

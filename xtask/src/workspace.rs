@@ -38,7 +38,7 @@ pub fn target() -> PathBuf {
     root().join(folder.unwrap_or_else(|| PathBuf::from("target")))
 }
 
-/// The fuzzer is a workspace too, so the folder must also have this program.
+/// Another workspace may be below it, so the folder must also have this program.
 fn find_root(here: &Path) -> Option<PathBuf> {
     let is_root = |folder: &&Path| {
         let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();

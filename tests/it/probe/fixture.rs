@@ -25,9 +25,11 @@ impl Build<'_> {
         let (compiler, package) = match self.source.rsplit_once('.') {
             Some((_, "cc")) => ("c++", "g++"),
             Some((_, "rs")) => ("rustc", "rustc"),
+            Some((_, "go")) => ("go", "golang-go"),
             _ => ("cc", "gcc libc6-dev"),
         };
         let mut command = Command::new(compiler);
+        command.args((compiler == "go").then_some("build"));
         command.arg("-o").arg(&product).args(self.words).arg(code(self.source));
         let output = match command.output() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

@@ -2,7 +2,7 @@
 //! process but the watched one there is a breakpoint.
 //!
 //! `unwinds.cc` ends its function in every way that C++ and the C library have, `unwinds.rs` in
-//! every way of Rust. `monitor when` watches one process of it; those of two other users run beside
+//! every way of Rust, `unwinds.go` in every way of Go. `monitor when` watches one process of it; those of two other users run beside
 //! it.
 
 use super::privilege::{USER, able, as_user, granted};
@@ -56,10 +56,31 @@ const WAYS_OF_CPP: &[(&str, u64)] = &[
     ("tail", 1),
 ];
 
+const GO: Unwinds = Unwinds { source: "unwinds.go", words: &[], ways: WAYS_OF_GO };
+
+/// A call that does not end by itself is one call.
+const WAYS_OF_GO: &[(&str, u64)] = &[
+    ("return", 1),
+    ("panic", 0),
+    ("through", 0),
+    ("recover", 1),
+    ("exit", 0),
+    ("grow", 50),
+    ("many", 20 * 50),
+    ("wait", 1),
+    ("other", 1),
+    ("return", 1),
+];
+
 /// Two users that own nothing else.
 const USERS: [u32; 2] = [47_001, 47_002];
 /// Rounds through all ways, unless `MONITOR_ROUNDS` says otherwise.
 const ROUNDS: usize = 5;
+
+fn rounds() -> usize {
+    let given = std::env::var("MONITOR_ROUNDS").ok().and_then(|it| it.parse().ok());
+    given.unwrap_or(ROUNDS)
+}
 
 /// The program, where every user can run it.
 fn program(test: &str, unwinds: &Unwinds, folder: &Folder) -> Option<PathBuf> {
@@ -130,8 +151,7 @@ fn check(test: &str, unwinds: &Unwinds, rule: &[&str]) -> Option<(u64, String)> 
     let folder = Folder::new();
     let path = program(test, unwinds, &folder)?;
     let ways = unwinds.ways;
-    let rounds = std::env::var("MONITOR_ROUNDS").ok().and_then(|it| it.parse().ok());
-    let rounds = rounds.unwrap_or(ROUNDS);
+    let rounds = rounds();
     let mut target = start(&path, 0);
     let mut others = USERS.map(|uid| start(&path, uid));
     let nothing: &[(String, u64)] = &[];
@@ -209,6 +229,37 @@ fn root_panics_pass_through_a_watched_function_of_rust() {
     assert_eq!(counted(&table, "return probed"), n_ends, "{table}");
     let Some((n_ends, table)) = check(TEST, &RUST, &["call probed", "count,time"]) else { return };
     assert!(counted(&table, "call probed") > n_ends, "{table}");
+}
+
+#[test]
+fn root_calls_and_ends_of_a_go_function_are_counted_exactly_while_its_stacks_move() {
+    const TEST: &str =
+        "root_calls_and_ends_of_a_go_function_are_counted_exactly_while_its_stacks_move";
+    let rule = ["return main.probed", "count"];
+    let Some((n_ends, table)) = check(TEST, &GO, &rule) else { return };
+    assert_eq!(counted(&table, "return main.probed"), n_ends, "{table}");
+    let rule = ["call main.probed", "count"];
+    let Some((n_ends, table)) = check(TEST, &GO, &rule) else { return };
+    let n_endless = WAYS_OF_GO.iter().filter(|(_, ends)| *ends == 0).count() * rounds();
+    assert_eq!(counted(&table, "call main.probed"), n_ends + n_endless as u64, "{table}");
+    let rule = ["call main.probed", "count,time"];
+    let Some((n_ends, table)) = check(TEST, &GO, &rule) else { return };
+    assert_eq!(counted(&table, "call main.probed"), n_ends + n_endless as u64, "{table}");
+}
+
+#[test]
+fn root_a_trampoline_in_a_go_program_is_refused() {
+    const TEST: &str = "root_a_trampoline_in_a_go_program_is_refused";
+    let folder = Folder::new();
+    let Some(path) = granted(TEST).then(|| program(TEST, &GO, &folder)).flatten() else { return };
+    let mut target = start(&path, 0);
+    let mut refused = watch(&target, &["return main.probed", "count", "--trampoline"]);
+    let mut why = String::new();
+    std::io::Read::read_to_string(refused.0.stderr.as_mut().unwrap(), &mut why).unwrap();
+    assert!(why.contains("a Go program moves its stacks"), "{why}");
+    assert_ne!(refused.0.wait().unwrap().code(), Some(0));
+    assert_eq!(changed_code(target.pid().0), []);
+    let _ = go(&mut target, GO.ways, 1);
 }
 
 #[test]

@@ -8,7 +8,8 @@ use super::elf::ElfImage;
 use super::ends::{FunctionEnds, ends};
 use super::held_file::FileRef;
 use super::mapped_files::{self, MappedFile};
-use super::{FunctionSpec, SymbolError, errno, resolve, site::ProbeCost};
+use super::site::{self, ProbeCost};
+use super::{FunctionSpec, SymbolError, errno, resolve};
 use monitor_model::Pid;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -24,7 +25,8 @@ const MOST_ENDS: usize = 256;
 pub struct CallQuery {
     /// The function, as a spec.
     pub name: String,
-    /// Whether its return is watched, so that the error number is needed.
+    /// Whether its return is watched, by a trampoline unless its ends are needed, so that the error
+    /// number is needed.
     pub returns: bool,
     /// Whether its ends are needed.
     pub ends: bool,
@@ -69,6 +71,9 @@ pub fn find(proc: &Path, pid: Pid, query: &CallQuery) -> Result<FoundCalls, Symb
     let found = resolve::in_files(pid, (&files, failed), &spec)?;
     let mut sites = Vec::new();
     for (site, file) in found {
+        if query.returns && !query.ends {
+            site::refuse_return(&file.image, &site)?;
+        }
         let ends = match query.ends {
             true => ends(&file.image, &site)?,
             false => FunctionEnds::default(),

@@ -48,7 +48,7 @@ impl Function {
         // Assembly code may have a symbol without size, which ends at the next symbol.
         let label = symbols.iter().filter(|it| it.address == address && it.size == 0);
         let next = symbols.iter().map(|it| it.address).filter(|it| *it > address).min();
-        let end = next.unwrap_or(address + LONGEST);
+        let end = next.unwrap_or(address.saturating_add(LONGEST));
         Ok(label.max_by_key(|it| it.kind == SymbolKind::Function).map(|it| Self {
             name: Some(it.name.clone()),
             range: address..end,

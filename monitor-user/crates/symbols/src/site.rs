@@ -4,10 +4,13 @@
 //! the program. Attaches nothing: backends take the path and the offset.
 
 use super::elf::{ElfImage, Symbol};
-use super::instruction::{Effect, Instruction};
+use super::instruction::{Effect, Flow, Instruction};
 use super::{SymbolError, function::Function, object_file::ObjectFile};
 use serde::{Deserialize, Serialize};
 use std::{collections::HashSet, sync::Arc};
+
+/// Instructions up to the comparison in a check of the stack.
+const LONGEST_STACK_CHECK: usize = 5;
 
 /// A place where a probe is harmless.
 #[derive(Clone, Debug)]
@@ -51,18 +54,39 @@ pub fn entry(image: &ElfImage, symbol: &Symbol) -> Result<ProbeSite, SymbolError
         return Err(no_function(image, symbol.address));
     };
     let all = function.instructions(image)?;
-    let from = all.iter().position(|it| it.address == symbol.address);
-    let Some((first, behind)) = from.and_then(|from| all[from..].split_first()) else {
+    let Some(from) = all.iter().position(|it| it.address == symbol.address) else {
         return Err(middle(image, symbol.address, &all));
     };
+    let first = &all[from];
     let jumps: HashSet<u64> = all.iter().filter_map(|it| it.jump).collect();
     // After a landing pad the arguments are unchanged and nothing is on the stack yet.
     let is_behind_fine =
         |it: &&Instruction| !jumps.contains(&it.address) && refusal(&function, &all, it).is_none();
-    let behind = behind.first().filter(is_behind_fine);
-    let chosen = behind.filter(|_| first.effect == Effect::LandingPad).unwrap_or(first);
+    let fine = |behind: usize| all[from..].get(behind).filter(is_behind_fine);
+    let chosen = match first.effect {
+        Effect::LandingPad => fine(1),
+        _ if is_go(image) && jumps.contains(&first.address) => {
+            stack_check(&all[from..]).and_then(fine)
+        }
+        _ => None,
+    };
+    let chosen = chosen.unwrap_or(first);
     site(image, &function, &all, chosen)
         .map(|site| ProbeSite { function: symbol.name.clone(), ..site })
+}
+
+/// How many instructions at the start of a Go function check whether its stack is large enough.
+///
+/// If not, it makes a larger one and begins again, so that a call would be seen twice before the
+/// check. Behind it the arguments are unchanged and nothing is on the stack yet.
+fn stack_check(all: &[Instruction]) -> Option<usize> {
+    let compares = all.iter().take(LONGEST_STACK_CHECK).position(|it| it.name() == "cmp")?;
+    (all.get(compares + 1)?.flow == Flow::Branch).then_some(compares + 2)
+}
+
+/// Whether the Go compiler made it.
+fn is_go(image: &ElfImage) -> bool {
+    [".gopclntab", ".data.rel.ro.gopclntab"].iter().any(|name| image.has_section(name))
 }
 
 /// A site inside a function, by its address in the file.
@@ -77,7 +101,7 @@ pub fn inside(image: &ElfImage, address: u64) -> Result<ProbeSite, SymbolError> 
     }
 }
 
-/// Refuses return probes where replacing the return address would break the program.
+/// Refuses trampolines where replacing the return address would break the program.
 pub fn refuse_return(image: &ElfImage, site: &ProbeSite) -> Result<(), SymbolError> {
     const TWICE: &[&str] = &["setjmp", "_setjmp", "sigsetjmp", "__sigsetjmp", "getcontext"];
     const SWITCH: &[&str] = &["swapcontext", "makecontext", "setcontext", "longjmp", "siglongjmp"];
@@ -85,13 +109,13 @@ pub fn refuse_return(image: &ElfImage, site: &ProbeSite) -> Result<(), SymbolErr
         "it saves its return address and returns there again, which would crash the program"
     } else if SWITCH.contains(&site.function.as_str()) {
         "it does not return to its caller, which would crash the program"
-    } else if image.has_section(".gopclntab") {
-        "Go programs move their stacks, so a return probe would crash them"
+    } else if is_go(image) {
+        "a Go program moves its stacks, which would crash it"
     } else {
         return Ok(());
     };
     let place = file_and_address(image, site.address);
-    Err(SymbolError::Unsafe { place, why: format!("{why}; use start_lib_call alone") })
+    Err(SymbolError::Unsafe { place, why: format!("{why}; watch it without a trampoline") })
 }
 
 fn site(

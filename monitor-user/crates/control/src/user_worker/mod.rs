@@ -7,7 +7,7 @@
 //! In: requests of tools. Out: replies and events. An `Executor` is a `UserWorker` too, for tests
 //! and for callers that act with their own rights.
 
-mod frame;
+pub mod frame;
 pub mod main;
 mod pool;
 mod process;

@@ -182,6 +182,14 @@ async fn serve_connection(
     }
 }
 
+/// Serves one connection over any stream, without TLS, until either side closes it.
+pub async fn serve_stream<S: AsyncRead + AsyncWrite + Unpin>(
+    shared: Arc<ListenerState>,
+    stream: S,
+) {
+    serve_requests(shared, stream, (0, false)).await;
+}
+
 async fn serve_requests<S: AsyncRead + AsyncWrite + Unpin>(
     shared: Arc<ListenerState>,
     stream: S,
