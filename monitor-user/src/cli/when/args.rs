@@ -55,8 +55,9 @@ pub struct WhenArgs {
     /// Output format.
     #[command(flatten)]
     pub printed: PrintArgs,
-    /// See the ends of calls by replaced return addresses: cheaper, and it ends a program that
-    /// throws an exception or jumps through the function; for your own programs
+    /// See the ends of calls by replaced return addresses: cheaper, and it ends a program in which
+    /// an exception, a panic, a cancellation or a jump passes through the function; only for
+    /// processes of your own
     #[arg(long)]
     pub trampoline: bool,
     /// Read additional call signatures from this folder

@@ -259,6 +259,22 @@ fn processes_named(comms: &[String]) -> Result<Vec<Identity>, Failure> {
     Ok(matching.map(|it| it.id).collect())
 }
 
+/// Refuses return trampolines in a process of another user, also for root: they can end it.
+fn check_owner(pid: Pid) -> Result<(), Failure> {
+    let own = rustix::process::geteuid().as_raw();
+    match procfs::real_uid(pid) {
+        Some(owner) if owner != own => {
+            let message = format!(
+                "process {} belongs to user {owner}, and a return trampoline can end it: only its \
+                 owner can ask for one; leave --trampoline out",
+                pid.0
+            );
+            Err(Failure { message, exit: Exit::Denied })
+        }
+        _ => Ok(()),
+    }
+}
+
 impl WhenSession {
     pub(super) fn attach(&mut self, event: &WhenEvent) -> Result<(), Failure> {
         match event {
@@ -281,13 +297,15 @@ impl WhenSession {
 
     /// Attaches to entry or return of a function; to both if calls are timed.
     fn attach_taps(&mut self, edge: Edge, name: &str) -> Result<(), Failure> {
-        let tap = Tap { name: name.to_owned(), edge };
-        let end = Tap { name: name.to_owned(), edge: Edge::End };
+        if self.by_trampoline {
+            self.processes.iter().try_for_each(|id| check_owner(id.pid))?;
+        }
+        let end = Tap { by_trampoline: self.by_trampoline, ..Tap::new(name, Edge::End) };
+        let tap = if edge == Edge::End { end.clone() } else { Tap::new(name, edge) };
         let mut options = TapOptions {
             histogram: None,
             signal: self.actions.signal,
             is_silent: !self.actions.print,
-            by_trampoline: self.by_trampoline,
         };
         let last = if self.actions.time { &end } else { &tap };
         self.taps.set_options(last, options);

@@ -39,8 +39,8 @@ impl FakeCalls {
                 let _is_new = self.callable.insert((pid, words.next()?.to_owned()));
                 return Some(());
             }
-            "call" => EventKind::Called(Tap { name: words.next()?.to_owned(), edge: Edge::Start }),
-            "return" => EventKind::Called(Tap { name: words.next()?.to_owned(), edge: Edge::End }),
+            "call" => EventKind::Called(Tap::new(words.next()?, Edge::Start)),
+            "return" => EventKind::Called(Tap::new(words.next()?, Edge::End)),
             "received" => EventKind::MessageReceived,
             _ => return None,
         };

@@ -99,7 +99,7 @@ impl Taps {
 
     fn add(&mut self, tap: &Arc<Tap>, found: FoundSite<'_>) -> Result<AttachedSite, TapError> {
         let options = self.options.get(tap).copied().unwrap_or_default();
-        let ends = EndSites::from_tap(tap, found.site, options);
+        let ends = EndSites::from_tap(tap, found.site);
         let plans = self.plan(tap, found, options)?;
         let insns =
             [&plans.plan.entry, &plans.plan.exit, &plans.without_result.exit].map(Vec::clone);
@@ -118,7 +118,7 @@ impl Taps {
         found: FoundSite<'_>,
     ) -> Result<AttachedSite, TapError> {
         let options = TapOptions::default();
-        let ends = EndSites::from_tap(tap, found.site, options);
+        let ends = EndSites::from_tap(tap, found.site);
         let plans = self.plan(tap, found, options)?;
         let make = |plan: &CallPlan| (program.make_insns)(plan).map_err(unsupported);
         let made = make(&plans.plan).and_then(|own| match ends.has_tail_jumps() {
