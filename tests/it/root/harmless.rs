@@ -78,6 +78,12 @@ fn start(path: &Path, uid: u32) -> Guarded {
     target
 }
 
+/// A running program of C++ that unwinds, as a user.
+pub fn unwinds_of(test: &str, folder: &Folder, uid: u32) -> Option<Guarded> {
+    let copy = Some(folder.join("unwinds")).filter(|it| it.exists());
+    copy.or_else(|| program(test, &CPP, folder)).map(|path| start(&path, uid))
+}
+
 /// Goes through all ways, `rounds` times, in an order that depends on the round; returns how often
 /// the function ended.
 #[track_caller]

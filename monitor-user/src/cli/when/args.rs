@@ -27,6 +27,7 @@ Actions:
 
 Examples:
   monitor when 'call MPI_Send' count,time --pid 4711
+  monitor when 'call MPI_Send' time --pid 4711 --explain
   monitor when signal print --comm 'worker*'
   monitor when 'call abort' print,stop -- ./program
 ";
@@ -60,6 +61,9 @@ pub struct WhenArgs {
     /// processes of your own
     #[arg(long)]
     pub trampoline: bool,
+    /// Print what each probe costs a call, measured on this machine, and watch nothing
+    #[arg(long, conflicts_with = "command")]
+    pub explain: bool,
     /// Read additional call signatures from this folder
     #[arg(long, value_name = "FOLDER")]
     pub calls: Vec<PathBuf>,

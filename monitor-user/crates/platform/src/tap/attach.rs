@@ -23,11 +23,11 @@ const MAX_CALL_RATE: u32 = 1_000_000;
 
 /// A function in a file of a process.
 #[derive(Clone, Copy)]
-struct FoundSite<'s> {
-    site: &'s CallSite,
-    pid: Pid,
+pub(super) struct FoundSite<'s> {
+    pub(super) site: &'s CallSite,
+    pub(super) pid: Pid,
     /// Where the error number is.
-    errno: Option<i64>,
+    pub(super) errno: Option<i64>,
 }
 
 /// What is attached to a site.
@@ -44,11 +44,11 @@ struct AttachSpec<'t> {
 }
 
 /// What is fetched of a call.
-struct CallPlans {
-    plan: CallPlan,
+pub(super) struct CallPlans {
+    pub(super) plan: CallPlan,
     /// The same at a jump to another function, which gives the result later.
     without_result: CallPlan,
-    timer: Option<TimerId>,
+    pub(super) timer: Option<TimerId>,
 }
 
 /// The owner of programs.
@@ -183,11 +183,11 @@ impl Taps {
         Ok(attached)
     }
 
-    fn free(&mut self, timer: Option<TimerId>) {
+    pub(super) fn free(&mut self, timer: Option<TimerId>) {
         timer.into_iter().for_each(|timer| self.rules.free(RuleResource::Timer(timer)));
     }
 
-    fn plan(
+    pub(super) fn plan(
         &mut self,
         tap: &Tap,
         FoundSite { site, errno, .. }: FoundSite<'_>,

@@ -18,6 +18,7 @@ pub mod exec_hold;
 mod fork_watch;
 mod image_watch;
 pub mod plan;
+pub mod price;
 pub mod tap_program;
 
 use crate::{poller::backend_refusal, status_map::symbol_refusal};
