@@ -70,6 +70,7 @@ fn table(report: &DoctorReport) -> String {
         "CAPABILITY", "ENABLED BY", "STATE", "EVENTS", "NS/EVENT", "LOST", "MAPS"
     );
     report.capabilities.iter().for_each(|entry| capability(entry, &mut out));
+    call_prices(report, &mut out);
     let _ = writeln!(out, "\n{:<27} FOUND", "HOST");
     report.host.iter().for_each(|it| host_fact(it, &mut out));
     for note in &report.notes {
@@ -108,6 +109,27 @@ fn capability(entry: &CapabilityReport, out: &mut String) {
             let _ = write!(out, "{:INDENT$}", "");
             wrap(&format!("{label}{text}"), INDENT, COLUMNS, out);
         }
+    }
+}
+
+/// What rules on library calls cost. Writing to a `String` cannot fail.
+fn call_prices(report: &DoctorReport, out: &mut String) {
+    let Some(prices) = &report.call_prices else {
+        if report.service {
+            out.push_str("\nProbes on calls: measured when the first rule on a call is stored.\n");
+        }
+        return;
+    };
+    let _ = writeln!(out, "\n{:<59} {:>8}", "PROBE ON A CALL", "NS/CALL");
+    let rows = [
+        ("start: an instruction that the kernel emulates", prices.emulated_ns),
+        ("start: a five-byte NOP", prices.patched_ns),
+        ("start: another instruction, single-stepped", prices.stepped_ns),
+        ("end: a return instruction, single-stepped", prices.stepped_ns),
+        ("end: a return trampoline, besides the start", prices.trampoline_ns),
+    ];
+    for (what, ns) in rows {
+        let _ = writeln!(out, "{what:<59} {ns:>8}");
     }
 }
 

@@ -34,8 +34,7 @@ fn taps(names: &[&str], pids: &[Pid]) -> Taps {
     all.add(Path::new("own.calls"), OWN).unwrap();
     let rules = Box::new(KernelRules::open().unwrap());
     let mut taps = Taps::new(Path::new("/proc"), rules, Arc::new(all)).unwrap();
-    let both =
-        |name: &&str| [Edge::Start, Edge::End].map(|edge| Tap { name: (*name).to_owned(), edge });
+    let both = |name: &&str| [Edge::Start, Edge::End].map(|edge| Tap::new(*name, edge));
     taps.set_taps(&names.iter().flat_map(both).collect());
     taps.watch_processes(&pids.iter().copied().collect());
     taps

@@ -2,8 +2,8 @@
 //! process but the watched one there is a breakpoint.
 //!
 //! `unwinds.cc` ends its function in every way that C++ and the C library have, `unwinds.rs` in
-//! every way of Rust, `unwinds.go` in every way of Go. `monitor when` watches one process of it; those of two other users run beside
-//! it.
+//! every way of Rust, `unwinds.go` in every way of Go. `monitor when` watches one process of it;
+//! those of two other users run beside it.
 
 use super::privilege::{USER, able, as_user, granted};
 use super::workload::Guarded;
@@ -97,6 +97,12 @@ fn start(path: &Path, uid: u32) -> Guarded {
     let mut target = Guarded::run(Command::new(path).uid(uid).gid(uid));
     assert_eq!(target.line(), "ready");
     target
+}
+
+/// A running program of C++ that unwinds, as a user.
+pub fn unwinds_of(test: &str, folder: &Folder, uid: u32) -> Option<Guarded> {
+    let copy = Some(folder.join("unwinds")).filter(|it| it.exists());
+    copy.or_else(|| program(test, &CPP, folder)).map(|path| start(&path, uid))
 }
 
 /// Goes through all ways, `rounds` times, in an order that depends on the round; returns how often

@@ -34,5 +34,6 @@ mod snapshot;
 mod socket;
 mod stopped_worker;
 mod tcp;
+mod trampoline;
 pub mod undo;
 pub mod workload;

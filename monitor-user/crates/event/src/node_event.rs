@@ -80,6 +80,12 @@ impl EventKind {
         }
     }
 
+    /// Whether it is seen by a replaced return address, which nothing but the kernel's own program
+    /// for its request may do, in the processes that the request names.
+    pub fn is_by_trampoline(&self) -> bool {
+        self.tap().is_some_and(|tap| tap.by_trampoline)
+    }
+
     /// Whether its parameters hold data from inside the process.
     pub fn reads_process(&self) -> bool {
         self.followed_activity() == Some(FollowedActivity::Calls)

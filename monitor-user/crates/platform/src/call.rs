@@ -1,5 +1,6 @@
 //! The calls of library functions by processes.
 
+use crate::tap::price::ProbePrice;
 use monitor_event::{outcome::Refusal, tap::Tap};
 use monitor_model::Identity;
 use std::task::Poll;
@@ -15,4 +16,8 @@ pub trait LibraryCalls {
     /// or the library that is named may be loaded later.
     /// Pending while its files are read; `PlatformEvent::FilesRead` comes then.
     fn check_tap(&mut self, tap: &Tap, id: Identity) -> Poll<Result<(), Refusal>>;
+
+    /// The probes that a tap sets in a process, with the price of a hit as measured here.
+    /// Pending as `check_tap`.
+    fn probe_prices(&mut self, tap: &Tap, id: Identity) -> Poll<Result<Vec<ProbePrice>, Refusal>>;
 }

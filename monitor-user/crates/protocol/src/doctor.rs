@@ -26,6 +26,9 @@ pub struct DoctorReport {
     pub degraded: bool,
     /// All capabilities.
     pub capabilities: Vec<CapabilityReport>,
+    /// What a probe adds to a call on this machine; absent until that is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_prices: Option<CallPriceReport>,
     /// Facts of the host that decide what works.
     pub host: Vec<HostFact>,
     /// Further notes, a sentence each.
@@ -67,6 +70,19 @@ pub struct CapabilityReport {
     /// Bytes of BPF maps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map_bytes: Option<u64>,
+}
+
+/// What a hit of a probe on a library call costs, in nanoseconds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CallPriceReport {
+    /// At the start of a function whose first instruction the kernel emulates.
+    pub emulated_ns: u64,
+    /// At the start of a function that begins with a five-byte NOP.
+    pub patched_ns: u64,
+    /// At an instruction that the kernel single-steps: any other start, and each end.
+    pub stepped_ns: u64,
+    /// At an end that is seen by a return trampoline; the hit at the start is added.
+    pub trampoline_ns: u64,
 }
 
 /// A fact of the host.

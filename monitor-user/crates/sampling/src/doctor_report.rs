@@ -4,10 +4,11 @@
 //! `doctor` and the call `probes`.
 
 use super::capability_deps;
+use monitor_backend::rule::call_prices::CallPrices;
 use monitor_backends::host::Host;
 use monitor_format::rounded;
 use monitor_model::{Health, Note, Probe};
-use monitor_protocol::doctor::{CapabilityReport, DoctorReport, HostFact};
+use monitor_protocol::doctor::{CallPriceReport, CapabilityReport, DoctorReport, HostFact};
 
 /// The state of a backend.
 #[derive(Clone, Debug)]
@@ -40,6 +41,12 @@ pub fn doctor_report(host: &Host, found: Option<&BackendState>) -> DoctorReport 
         backend: found.map(|found| found.backend.into()),
         degraded: found.is_none() || probes.iter().any(Probe::degraded),
         capabilities: probes.iter().map(capability_report).collect(),
+        call_prices: CallPrices::measured().map(|it| CallPriceReport {
+            emulated_ns: it.emulated_ns,
+            patched_ns: it.patched_ns,
+            stepped_ns: it.stepped_ns,
+            trampoline_ns: it.trampoline_ns,
+        }),
         host: facts.collect(),
         notes: notes.iter().map(|note| note.text.to_string()).collect(),
     }

@@ -3,7 +3,7 @@
 //! The request engine implements it (`requests/session_api.rs`); services name objects by number.
 
 use super::{counter::InstrumentRegistry, diag::DiagCounters};
-use monitor_event::{CallResult, ExecutionPlace, Refusal, SessionId, Ticket, Tool};
+use monitor_event::{CallResult, EventFilter, ExecutionPlace, Refusal, SessionId, Ticket, Tool};
 use monitor_model::Ns;
 use monitor_omis::{RequestId, Value};
 
@@ -29,6 +29,8 @@ pub trait EngineApi {
     fn delete(&mut self, id: RequestId) -> Result<(), Refusal>;
     /// Where each of its actions runs, in their order.
     fn execution_places(&self, id: RequestId) -> Result<Vec<ExecutionPlace>, Refusal>;
+    /// The events that a stored request waits for.
+    fn event_filter(&self, id: RequestId) -> Result<EventFilter, Refusal>;
     /// Defines a user event.
     fn define_event(&mut self, number: i64) -> Result<(), Refusal>;
     /// Deletes a user event and every request that waits for it.

@@ -5,9 +5,17 @@ use super::{
     CallContext, EngineApi, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec,
     lower::StoredCall, spec::param,
 };
-use monitor_event::{CallResult, EventFilter, EventKind, ExecutionPlace, Refusal, action::Step};
+use monitor_event::{
+    CallResult, Edge, EventFilter, EventKind, ExecutionPlace, ProcessSelector, Refusal, Tap,
+    action::Step,
+};
+use monitor_model::Identity;
 use monitor_omis::param_type::{Param, ParamType};
-use monitor_omis::{RequestId, Status, Value};
+use monitor_omis::{RequestId, Status, Text, Value};
+use monitor_platform::call::{ARRIVAL, RECEIPT};
+use monitor_platform::tap::price::{self, ProbePrice};
+use std::os::unix::ffi::OsStrExt as _;
+use std::{collections::BTreeSet, task::Poll};
 
 const REQUEST: &[Param] = &[param("request_id", ParamType::Integer)];
 const EVENT: &[Param] = &[param("event_no", ParamType::Integer)];
@@ -68,6 +76,25 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 10 [0] process_terminated(0)\n> 13 [0] request_level(10)\n\
                      < 13 [0] request_level(0,[\"copy\",\"after\"])"],
         handler: Handler::Synchronous(request_level),
+        ..ServiceSpec::BASE
+    },
+    ServiceSpec {
+        name: "request_price",
+        params: REQUEST,
+        results: &[ResultSpec::new("ns_per_call", "integer"), ResultSpec::new("probes", "any*")],
+        help: "Returns what the probes of a stored request add to a call of its function, \
+               enabled or not: at most `ns_per_call` nanoseconds, and for each function and place \
+               a list of the file, the function's offset in it, the place (`\"start\"`, \
+               `\"end\"`, `\"trampoline\"`), the number of probes there, of which a call hits \
+               one, and the nanoseconds of a hit. The prices are measured on this machine, when \
+               the first request for a call is stored; they are -1 if that failed. A request \
+               for other events sets no probes, and costs 0. An extension.",
+        examples: &["process 7\nattach 7\ncallable 7 pvm_send\n\
+                     > 10 [0] end_lib_call([7],\"pvm_send\"): 11 [0] print($1)\n\
+                     < 10 [0] end_lib_call(0)\n> 12 [0] request_price(10)\n\
+                     < 12 [0] request_price(0,2000,\
+                     [[\"/usr/lib/libpvm3.so\",4096,\"end\",1,2000]])"],
+        handler: Handler::Synchronous(request_price),
         ..ServiceSpec::BASE
     },
     ServiceSpec {
@@ -166,6 +193,45 @@ fn request_level(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, R
     let names =
         |all: Vec<ExecutionPlace>| all.into_iter().map(|it| Value::from(run(it).name())).collect();
     places.map(|places| CallResult::with(vec![Value::List(names(places))]).into())
+}
+
+fn request_price(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
+    let Some(Value::Integer(id)) = args.first() else {
+        unreachable!("the specification has an integer")
+    };
+    let filter = ctx.engine.event_filter(RequestId(*id))?;
+    let taps = match &filter.kind {
+        EventKind::Called(tap) => vec![tap.clone()],
+        EventKind::MessageReceived => {
+            [ARRIVAL, RECEIPT].map(|name| Tap::new(name, Edge::Start)).to_vec()
+        }
+        _ => Vec::new(),
+    };
+    let processes: Vec<Identity> = match &filter.processes {
+        ProcessSelector::Listed(these) => these.iter().copied().collect(),
+        ProcessSelector::Any | ProcessSelector::Attached => ctx.session.scope.members().collect(),
+    };
+    let mut probes = BTreeSet::new();
+    for (tap, id) in taps.iter().flat_map(|tap| processes.iter().map(move |id| (tap, *id))) {
+        match ctx.platform.probe_prices(tap, id) {
+            Poll::Ready(Ok(found)) => probes.extend(found),
+            // Some of the processes may run other programs, or have ended.
+            Poll::Ready(Err(why)) if why.status == Status::NO_SUCH_OBJECT => {}
+            Poll::Ready(Err(why)) if why.status == Status::GONE => {}
+            Poll::Ready(Err(why)) => return Err(why),
+            Poll::Pending => ctx.awaits_files = true,
+        }
+    }
+    let probes = Vec::from_iter(probes);
+    let ns = |ns: Option<u64>| ns.map_or(Value::from(-1), Value::from);
+    let row = |it: &ProbePrice| {
+        let file = Value::Text(Text::from(it.file.as_os_str().as_bytes().to_vec()));
+        let n_probes = Value::from(u64::try_from(it.n_probes).unwrap_or(u64::MAX));
+        let place = Value::from(it.place.name());
+        Value::List(vec![file, it.function.into(), place, n_probes, ns(it.ns)])
+    };
+    let rows = Value::List(probes.iter().map(row).collect());
+    Ok(CallResult::with(vec![ns(price::ns_per_call(&probes)), rows]).into())
 }
 
 fn raise_event(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {

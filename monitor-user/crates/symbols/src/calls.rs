@@ -43,7 +43,7 @@ pub struct CallSite {
     pub offset: u64,
     /// The function, by the requested name or its address.
     pub function: String,
-    /// Cost of a hit.
+    /// Cost of a hit at the entry. Each end is single-stepped.
     pub cost: ProbeCost,
     /// Its ends, if they are needed.
     pub ends: FunctionEnds,
@@ -78,13 +78,11 @@ pub fn find(proc: &Path, pid: Pid, query: &CallQuery) -> Result<FoundCalls, Symb
             true => ends(&file.image, &site)?,
             false => FunctionEnds::default(),
         };
-        // Each end is stepped, whatever the entry costs.
-        let cost = if query.ends { ProbeCost::Stepped("ret".to_owned()) } else { site.cost };
         sites.push(CallSite {
             file: FileRef::from_mapped(file),
             offset: site.offset,
             function: site.function,
-            cost,
+            cost: site.cost,
             ends,
             marks: marks(&file.image, &query.marks),
         });

@@ -32,11 +32,11 @@ pub struct ProbeSite {
 /// How expensive a hit is.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub enum ProbeCost {
-    /// The instruction is emulated: about half a microsecond.
+    /// The instruction is emulated, which is the cheapest.
     Emulated,
-    /// A five-byte NOP: a call from Linux 6.18 on, half of that; single-stepped before.
+    /// A five-byte NOP: replaced by a call from Linux 6.18 on, single-stepped before.
     Patched,
-    /// This instruction is single-stepped: up to twenty microseconds.
+    /// This instruction is single-stepped, the most expensive.
     Stepped(String),
 }
 
@@ -44,7 +44,7 @@ impl ProbeCost {
     /// The warning for a slow site.
     pub fn warning(&self) -> Option<String> {
         let Self::Stepped(name) = self else { return None };
-        Some(format!("slow: the kernel single-steps `{name}`, up to 20 us per hit"))
+        Some(format!("slow: the kernel single-steps `{name}` at each hit"))
     }
 }
 

@@ -18,6 +18,7 @@ pub mod namespace;
 pub mod peer;
 pub mod pidfd;
 pub mod priority;
+pub mod probed_code;
 pub mod ptrace;
 pub mod readable;
 pub mod service_settings;

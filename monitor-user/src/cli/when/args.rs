@@ -27,6 +27,7 @@ Actions:
 
 Examples:
   monitor when 'call MPI_Send' count,time --pid 4711
+  monitor when 'call MPI_Send' time --pid 4711 --explain
   monitor when signal print --comm 'worker*'
   monitor when 'call abort' print,stop -- ./program
 ";
@@ -55,10 +56,14 @@ pub struct WhenArgs {
     /// Output format.
     #[command(flatten)]
     pub printed: PrintArgs,
-    /// See the ends of calls by replaced return addresses: cheaper, and it ends a program that
-    /// throws an exception or jumps through the function; for your own programs
+    /// See the ends of calls by replaced return addresses: cheaper, and it ends a program in which
+    /// an exception, a panic, a cancellation or a jump passes through the function; only for
+    /// processes of your own
     #[arg(long)]
     pub trampoline: bool,
+    /// Print what each probe costs a call, measured on this machine, and watch nothing
+    #[arg(long, conflicts_with = "command")]
+    pub explain: bool,
     /// Read additional call signatures from this folder
     #[arg(long, value_name = "FOLDER")]
     pub calls: Vec<PathBuf>,

@@ -7,6 +7,7 @@
 pub mod args;
 mod command;
 pub mod event;
+mod explain;
 mod show;
 mod watch;
 

@@ -31,6 +31,7 @@ use monitor_platform::tap::{TapError, TapEvent, TapOptions, Taps, UnseenCalls};
 use monitor_sampling::filter::Filter;
 use monitor_symbols as probe;
 use monitor_symbols::signatures::Signatures;
+use monitor_symbols::{calls::CallSite, site::ProbeCost};
 use monitor_sys::{clock, readable};
 use std::path::Path;
 use std::sync::Arc;
@@ -45,6 +46,10 @@ const BATCH: usize = 4096;
 /// Watches until the session ends.
 pub fn watch(args: &WhenArgs, event: &WhenEvent, actions: &Actions) -> Result<Exit, Failure> {
     let mut watch = WhenSession::open(args, *actions)?;
+    if args.explain {
+        let found = watch.find_processes(args)?;
+        return watch.explain(event).map(|()| found);
+    }
     let found = watch.choose_targets(args)?;
     watch.attach(event)?;
     let targets = match watch.command {
@@ -56,18 +61,18 @@ pub fn watch(args: &WhenArgs, event: &WhenEvent, actions: &Actions) -> Result<Ex
     watch.close(found, ended?)
 }
 
-struct WhenSession {
-    taps: Taps,
+pub(super) struct WhenSession {
+    pub(super) taps: Taps,
     actions: Actions,
     by_trampoline: bool,
-    processes: Vec<Identity>,
+    pub(super) processes: Vec<Identity>,
     command: Option<HeldCommand>,
     /// The tap that counts calls; other events are counted by `rules`.
     tap: Option<Tap>,
     histogram: Option<LatencyHistogramId>,
     rules: Vec<InstalledRule>,
-    show: EventFormatter,
-    out: Output,
+    pub(super) show: EventFormatter,
+    pub(super) out: Output,
     n_lines: u64,
     /// The first calls that were not seen, and how many other processes had some.
     unseen: Option<(UnseenCalls, usize)>,
@@ -231,6 +236,14 @@ impl WhenSession {
             self.command = Some(command);
             return Ok(Exit::Ok);
         }
+        let found = self.find_processes(args)?;
+        self.taps.hold_at_exec()?;
+        self.taps.watch_processes(&self.processes.iter().map(|id| id.pid).collect());
+        Ok(found)
+    }
+
+    /// Finds the processes that the arguments name.
+    pub(super) fn find_processes(&mut self, args: &WhenArgs) -> Result<Exit, Failure> {
         let mut absent = Vec::new();
         for pid in args.pid.iter().map(|pid| Pid(*pid)) {
             match procfs::start_time(pid) {
@@ -252,8 +265,6 @@ impl WhenSession {
             };
             return Err(Failure { message, exit: Exit::NoTarget });
         }
-        self.taps.hold_at_exec()?;
-        self.taps.watch_processes(&self.processes.iter().map(|id| id.pid).collect());
         if absent.is_empty() {
             return Ok(Exit::Ok);
         }
@@ -270,6 +281,30 @@ fn processes_named(comms: &[String]) -> Result<Vec<Identity>, Failure> {
     let own = std::process::id();
     let matching = sample.processes.iter().filter(|it| it.id.pid.0 != own && filter.admits(it));
     Ok(matching.map(|it| it.id).collect())
+}
+
+/// The warning about a slow probe of a tap.
+fn slow(tap: &Tap, site: &CallSite) -> Option<String> {
+    match (tap.edge, tap.by_trampoline) {
+        (Edge::End, false) => ProbeCost::Stepped("ret".to_owned()).warning(),
+        _ => site.cost.warning(),
+    }
+}
+
+/// Refuses return trampolines in a process of another user, also for root: they can end it.
+fn check_owner(pid: Pid) -> Result<(), Failure> {
+    let own = rustix::process::geteuid().as_raw();
+    match procfs::real_uid(pid) {
+        Some(owner) if owner != own => {
+            let message = format!(
+                "process {} belongs to user {owner}, and a return trampoline can end it: only its \
+                 owner can ask for one; leave --trampoline out",
+                pid.0
+            );
+            Err(Failure { message, exit: Exit::Denied })
+        }
+        _ => Ok(()),
+    }
 }
 
 impl WhenSession {
@@ -294,26 +329,19 @@ impl WhenSession {
 
     /// Attaches to entry or return of a function; to both if calls are timed.
     fn attach_taps(&mut self, edge: Edge, name: &str) -> Result<(), Failure> {
-        let tap = Tap { name: name.to_owned(), edge };
-        let end = Tap { name: name.to_owned(), edge: Edge::End };
-        let mut options = TapOptions {
-            histogram: None,
-            signal: self.actions.signal,
-            is_silent: !self.actions.print,
-            by_trampoline: self.by_trampoline,
-        };
-        let last = if self.actions.time { &end } else { &tap };
-        self.taps.set_options(last, options);
+        let wanted = self.wanted_taps(edge, name)?;
         let mut n_found = 0;
         let mut refusal_seen = None;
-        for id in &self.processes {
+        // The last one is at the ends, if ends are watched.
+        let last = wanted.last().map(|(tap, _)| tap.clone());
+        for (id, tap) in self.processes.iter().zip(std::iter::repeat(last).flatten()) {
             // Without user workers, files are read at once.
-            let Poll::Ready(found) = self.taps.find_calls(last, id.pid) else { continue };
+            let Poll::Ready(found) = self.taps.find_calls(&tap, id.pid) else { continue };
             match found {
                 Ok(found) => {
                     n_found += 1;
-                    for warning in found.sites.iter().filter_map(|site| site.cost.warning()) {
-                        notice(&format!("{name}: {warning}"));
+                    for warning in found.sites.iter().filter_map(|site| slow(&tap, site)) {
+                        notice(&format!("{name}: {warning}; --explain measures it"));
                     }
                 }
                 Err(TapError::Symbol(error @ probe::SymbolError::NotLoaded { .. })) => {
@@ -326,21 +354,43 @@ impl WhenSession {
         if let Some(refusal) = refusal_seen.filter(|_| n_found == 0) {
             return Err(refusal.into());
         }
-        if self.actions.time {
-            let histogram = self.taps.make_histogram()?;
-            self.histogram = Some(histogram);
-            match edge {
-                Edge::End => options.histogram = Some(histogram),
-                Edge::Start => {
-                    let histogram = Some(histogram);
-                    let silent_options = TapOptions { histogram, is_silent: true, ..options };
-                    self.taps.add_tap(end, silent_options);
-                }
-            }
+        self.tap = wanted.first().map(|(tap, _)| tap.clone());
+        for (tap, options) in wanted.into_iter().rev() {
+            self.taps.add_tap(tap, options);
         }
-        self.taps.add_tap(tap.clone(), options);
-        self.tap = Some(tap);
         Ok(())
+    }
+
+    /// The taps of a rule on calls, with their options set: the one that is reported, and one at
+    /// the ends if calls are timed.
+    pub(super) fn wanted_taps(
+        &mut self,
+        edge: Edge,
+        name: &str,
+    ) -> Result<Vec<(Tap, TapOptions)>, Failure> {
+        if self.by_trampoline {
+            self.processes.iter().try_for_each(|id| check_owner(id.pid))?;
+        }
+        let end = Tap { by_trampoline: self.by_trampoline, ..Tap::new(name, Edge::End) };
+        let tap = if edge == Edge::End { end.clone() } else { Tap::new(name, edge) };
+        let signal = self.actions.signal;
+        let options = TapOptions { histogram: None, signal, is_silent: !self.actions.print };
+        self.histogram = match self.actions.time {
+            true => Some(self.taps.make_histogram()?),
+            false => None,
+        };
+        let timed = TapOptions { histogram: self.histogram, ..options };
+        let wanted = match (self.actions.time, edge) {
+            (true, Edge::End) => vec![(tap, timed)],
+            (true, Edge::Start) => {
+                vec![(tap, options), (end, TapOptions { is_silent: true, ..timed })]
+            }
+            (false, _) => vec![(tap, options)],
+        };
+        for (tap, options) in &wanted {
+            self.taps.set_options(tap, *options);
+        }
+        Ok(wanted)
     }
 
     /// Installs a rule program at a tracepoint that counts, records and signals.

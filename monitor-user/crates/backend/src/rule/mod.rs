@@ -5,6 +5,7 @@
 //! request is written, or what a program is for.
 
 pub mod aggregates;
+pub mod call_prices;
 pub mod fake;
 pub mod insn;
 pub mod rule_record;
@@ -12,6 +13,7 @@ pub mod rule_record;
 pub use self::insn::ProgramId;
 use super::Error;
 use aggregates::{GaugeIntegral, TraceRecords, ValueHistogram};
+use call_prices::CallPrices;
 use insn::{
     Cell, CellKind, GaugeChange, GaugeId, Insn, LatencyHistogramId, ProcessSetId, TimerId,
     TimerScope, TraceId, UserEventId, ValueHistogramId,
@@ -173,6 +175,12 @@ pub trait Rules: Send {
     /// after the other.
     fn has_leaving_probes(&self) -> bool {
         false
+    }
+
+    /// What probes cost here. The first call measures it, on a function of this process, and takes
+    /// about a tenth of a second; none if that fails.
+    fn measure_call_prices(&mut self) -> Option<CallPrices> {
+        None
     }
 
     /// Removes a process from a set, and its probes.

@@ -263,6 +263,12 @@ pub fn start_time(pid: Pid) -> Option<Ns> {
     Some(Ns(ticks.saturating_mul(clock::tick_ns())))
 }
 
+/// The real user id of the process with this pid.
+pub fn real_uid(pid: Pid) -> Option<u32> {
+    let text = std::fs::read(format!("/proc/{}/status", pid.0)).ok()?;
+    u32::try_from(monitor_proc::status::parse(&text).ok()?.uid).ok()
+}
+
 /// The arguments of a process, starting with argument 0; none for a kernel thread.
 pub fn arguments(pid: Pid) -> Option<Vec<Vec<u8>>> {
     let text = std::fs::read(format!("/proc/{}/cmdline", pid.0)).ok()?;

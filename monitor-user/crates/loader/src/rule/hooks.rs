@@ -66,7 +66,10 @@ impl Hooks {
                 return Err(unsupported(why, "name the processes"));
             }
         };
-        let program = ProbeProgram { bpf, sites: program.hook.sites().to_vec(), targets };
+        let by_trampoline = matches!(program.hook, HookPoint::Trampoline(_));
+        let user = program.user.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+        let owner = by_trampoline.then_some(user);
+        let program = ProbeProgram { bpf, sites: program.hook.sites().to_vec(), targets, owner };
         self.probes.add(object, id, program)?;
         Ok(Link::Probes)
     }

@@ -7,6 +7,7 @@ mod encode;
 mod hooks;
 mod id_pool;
 mod map;
+mod measured_prices;
 mod mmapped_arrays;
 mod per_cpu;
 mod probe_closer;
@@ -24,6 +25,7 @@ use id_pool::IdPool;
 use mmapped_arrays::MmappedArrays;
 use monitor_backend::Error;
 use monitor_backend::rule::aggregates::{GaugeIntegral, TraceRecords, ValueHistogram};
+use monitor_backend::rule::call_prices::CallPrices;
 use monitor_backend::rule::insn::{
     Cell, CellKind, GaugeChange, GaugeId, Insn, LatencyHistogramId, ProcessSetId, TimerId,
     TimerScope, TraceId, UserEventId, ValueHistogramId,
@@ -279,6 +281,14 @@ impl Rules for KernelRules {
 
     fn has_leaving_probes(&self) -> bool {
         self.hooks.probes.has_leaving()
+    }
+
+    fn measure_call_prices(&mut self) -> Option<CallPrices> {
+        CallPrices::or_measure(|| {
+            let measured = measured_prices::measure(self);
+            let warn = |error: &Error| tracing::warn!(%error, "cannot measure the cost of probes");
+            measured.inspect_err(warn).ok()
+        })
     }
 
     fn exclude(&mut self, set: ProcessSetId, process: Pid) {

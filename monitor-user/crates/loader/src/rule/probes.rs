@@ -14,6 +14,7 @@ use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink,
 use aya::programs::{ProgramError, UProbe};
 use monitor_backend::rule::{ProgramId, Site};
 use monitor_backend::{Error, rule::insn::ProcessSetId};
+use monitor_backends::procfs;
 use monitor_model::{Ns, Pid, user_budget::UserBudget};
 use monitor_sys::clock;
 use rustix::io::Errno;
@@ -39,6 +40,8 @@ pub struct ProbeProgram {
     pub sites: Vec<Site>,
     /// The processes.
     pub targets: ProbeTargets,
+    /// The user whose processes alone are probed, if it is dangerous for them.
+    pub owner: Option<u32>,
 }
 
 /// The processes of a program with probes.
@@ -215,6 +218,10 @@ impl Probes {
             return Ok(0);
         }
         let Some(program) = self.programs.get(&id) else { return Ok(0) };
+        if let Some(owner) = program.owner.filter(|it| procfs::real_uid(pid) != Some(*it)) {
+            tracing::warn!(pid = pid.0, "only processes of user {owner} get a return trampoline");
+            return Ok(0);
+        }
         let known = self.processes.get(&pid).map(|it| &it.thread);
         let thread = match known.filter(|thread| thread.is_alive()) {
             Some(known) => Arc::clone(known),

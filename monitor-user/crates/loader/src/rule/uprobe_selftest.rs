@@ -1,24 +1,21 @@
 //! Self-test of uprobes: whether function calls can be traced here, and what a probed call costs.
 //!
 //! In: nothing; a function of this program is probed and called. Out: the state of library calls,
-//! for
-//! `doctor`. Nothing stays attached; rules of clients are not affected.
+//! for `doctor`, and the prices of probes. Nothing stays attached; rules of clients are not
+//! affected.
 
-use super::KernelRules;
+use super::{KernelRules, measured_prices::site};
 use crate::health;
 use monitor_backend::Error;
 use monitor_backend::rule::insn::{CellKind, Insn};
-use monitor_backend::rule::{HookPoint, RuleProgram, Rules as _, Site};
+use monitor_backend::rule::{HookPoint, RuleProgram, Rules as _};
 use monitor_model::{Capability, Health, Pid, Probe};
-use monitor_proc::maps;
-use std::{hint::black_box, path::Path};
+use std::hint::black_box;
 
 /// Number of calls.
 const ROUNDS: u64 = 100;
 /// The hook of the start and the end of a call.
 const HOOK: &str = "uprobe";
-/// The probed file.
-const SELF: &str = "/proc/self/exe";
 
 /// Runs the test.
 pub fn run() -> Probe {
@@ -34,7 +31,7 @@ pub fn run() -> Probe {
 fn trace_calls() -> Result<Probe, Error> {
     let mut rules = KernelRules::open()?;
     let counts = [rules.make_cell(CellKind::Sum)?, rules.make_cell(CellKind::Sum)?];
-    let site = site()?;
+    let site = site(called as extern "C" fn(u64) -> u64 as usize)?;
     let hooks = [HookPoint::Entry(site.clone()), HookPoint::Ends(vec![site])];
     for (hook, count) in hooks.into_iter().zip(counts) {
         let program = RuleProgram::new(hook, None, vec![Insn::Count(count)]);
@@ -47,6 +44,7 @@ fn trace_calls() -> Result<Probe, Error> {
         let _ = black_box(function(round));
     }
     let events = counts.map(|it| rules.cell(it).and_then(|n| u64::try_from(n).ok()).unwrap_or(0));
+    let _prices = rules.measure_call_prices();
     let probe = health::probe(Capability::LibraryCalls, &rules.object, 0);
     // Other processes of this program may have called it too.
     let health = match events.iter().find(|seen| **seen < ROUNDS) {
@@ -54,17 +52,6 @@ fn trace_calls() -> Result<Probe, Error> {
         None => probe.health,
     };
     Ok(Probe { health, events: events[0], hooks: vec![HOOK.to_owned()], ..probe })
-}
-
-/// Site of the function in the file of this program.
-fn site() -> Result<Site, Error> {
-    let address = called as extern "C" fn(u64) -> u64 as usize as u64;
-    let failed = |source| Error::kernel("read", "/proc/self/maps", source);
-    let mapped = maps::mappings(Path::new("/proc"), Pid(std::process::id())).map_err(failed)?;
-    let mapping = mapped.iter().find(|it| (it.start..it.end).contains(&address));
-    let mapping =
-        mapping.ok_or_else(|| Error::malformed("/proc/self/maps", "the code of this program"))?;
-    Ok(Site { path: SELF.into(), offset: address - mapping.start + mapping.offset })
 }
 
 /// The probed function.

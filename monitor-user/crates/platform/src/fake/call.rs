@@ -4,6 +4,7 @@
 //! was called, and returned, with these values. `received PID SENDER TAG MARK`: it received a
 //! marked message.
 
+use crate::tap::price::{ProbePlace, ProbePrice};
 use crate::{PlatformEvent, events::process_event, poller::Poller};
 use monitor_backends::canned::Canned;
 use monitor_event::node_event::EventKind;
@@ -39,8 +40,8 @@ impl FakeCalls {
                 let _is_new = self.callable.insert((pid, words.next()?.to_owned()));
                 return Some(());
             }
-            "call" => EventKind::Called(Tap { name: words.next()?.to_owned(), edge: Edge::Start }),
-            "return" => EventKind::Called(Tap { name: words.next()?.to_owned(), edge: Edge::End }),
+            "call" => EventKind::Called(Tap::new(words.next()?, Edge::Start)),
+            "return" => EventKind::Called(Tap::new(words.next()?, Edge::End)),
             "received" => EventKind::MessageReceived,
             _ => return None,
         };
@@ -58,5 +59,16 @@ impl FakeCalls {
         }
         let text = format!("no function {} in process {}", tap.name, id.pid.0);
         Err(Refusal::new(Status::NO_SUCH_OBJECT, text))
+    }
+
+    /// A probe in a library, at a start for 800 ns or at an end for 2,000 ns.
+    pub(super) fn probe_prices(&self, tap: &Tap, id: Identity) -> Result<Vec<ProbePrice>, Refusal> {
+        self.check_tap(tap, id)?;
+        let (place, ns) = match tap.edge {
+            Edge::Start => (ProbePlace::Start, Some(800)),
+            Edge::End => (ProbePlace::End, Some(2000)),
+        };
+        let file = "/usr/lib/libpvm3.so".into();
+        Ok(vec![ProbePrice { file, function: 4096, place, n_probes: 1, ns }])
     }
 }

@@ -15,7 +15,7 @@ use super::{
     ActionContext, DiagProbes, Disks, EventSource, HasMonitors, LibraryCalls, MessageQueues,
     MonitorCalls, NodeFacts, NodeInfo, Platform, PlatformEvent, ProcessAction, ProcessActions,
     Processes, Recorder, RuleRunner, WatchedProcesses, fake_processes::FakeProcesses,
-    monitors::NoMonitors, poller::Poller,
+    monitors::NoMonitors, poller::Poller, tap::price::ProbePrice,
 };
 use monitor_backends::canned::{Canned, ScriptError};
 use monitor_control::LaunchSpec;
@@ -268,6 +268,10 @@ impl FakePlatform {
 impl LibraryCalls for FakePlatform {
     fn check_tap(&mut self, tap: &Tap, id: Identity) -> Poll<Result<(), Refusal>> {
         Poll::Ready(self.calls.check_tap(tap, id))
+    }
+
+    fn probe_prices(&mut self, tap: &Tap, id: Identity) -> Poll<Result<Vec<ProbePrice>, Refusal>> {
+        Poll::Ready(self.calls.probe_prices(tap, id))
     }
 }
 

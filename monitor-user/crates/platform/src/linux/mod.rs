@@ -16,6 +16,7 @@ use super::{
     ActionContext, EventSource, HasMonitors, LibraryCalls, MonitorCalls, Platform, PlatformEvent,
     ProcessAction, ProcessActions, Processes, Recorder, WatchedProcesses, monitors::NoMonitors,
 };
+use crate::tap::price::ProbePrice;
 use file_readers::{FileAnswer, FileQuestion, FileReaders};
 use monitor_backend::{Backend, Opener};
 use monitor_backends::procfs;
@@ -252,6 +253,10 @@ impl ProcessActions for Linux {
 impl LibraryCalls for Linux {
     fn check_tap(&mut self, tap: &Tap, id: Identity) -> Poll<Result<(), Refusal>> {
         self.rule_events()?.check_tap(tap, id)
+    }
+
+    fn probe_prices(&mut self, tap: &Tap, id: Identity) -> Poll<Result<Vec<ProbePrice>, Refusal>> {
+        self.rule_events()?.probe_prices(tap, id)
     }
 }
 

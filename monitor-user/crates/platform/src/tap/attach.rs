@@ -23,11 +23,11 @@ const MAX_CALL_RATE: u32 = 1_000_000;
 
 /// A function in a file of a process.
 #[derive(Clone, Copy)]
-struct FoundSite<'s> {
-    site: &'s CallSite,
-    pid: Pid,
+pub(super) struct FoundSite<'s> {
+    pub(super) site: &'s CallSite,
+    pub(super) pid: Pid,
     /// Where the error number is.
-    errno: Option<i64>,
+    pub(super) errno: Option<i64>,
 }
 
 /// What is attached to a site.
@@ -44,11 +44,11 @@ struct AttachSpec<'t> {
 }
 
 /// What is fetched of a call.
-struct CallPlans {
-    plan: CallPlan,
+pub(super) struct CallPlans {
+    pub(super) plan: CallPlan,
     /// The same at a jump to another function, which gives the result later.
     without_result: CallPlan,
-    timer: Option<TimerId>,
+    pub(super) timer: Option<TimerId>,
 }
 
 /// The owner of programs.
@@ -99,7 +99,7 @@ impl Taps {
 
     fn add(&mut self, tap: &Arc<Tap>, found: FoundSite<'_>) -> Result<AttachedSite, TapError> {
         let options = self.options.get(tap).copied().unwrap_or_default();
-        let ends = EndSites::from_tap(tap, found.site, options);
+        let ends = EndSites::from_tap(tap, found.site);
         let plans = self.plan(tap, found, options)?;
         let insns =
             [&plans.plan.entry, &plans.plan.exit, &plans.without_result.exit].map(Vec::clone);
@@ -118,7 +118,7 @@ impl Taps {
         found: FoundSite<'_>,
     ) -> Result<AttachedSite, TapError> {
         let options = TapOptions::default();
-        let ends = EndSites::from_tap(tap, found.site, options);
+        let ends = EndSites::from_tap(tap, found.site);
         let plans = self.plan(tap, found, options)?;
         let make = |plan: &CallPlan| (program.make_insns)(plan).map_err(unsupported);
         let made = make(&plans.plan).and_then(|own| match ends.has_tail_jumps() {
@@ -183,11 +183,11 @@ impl Taps {
         Ok(attached)
     }
 
-    fn free(&mut self, timer: Option<TimerId>) {
+    pub(super) fn free(&mut self, timer: Option<TimerId>) {
         timer.into_iter().for_each(|timer| self.rules.free(RuleResource::Timer(timer)));
     }
 
-    fn plan(
+    pub(super) fn plan(
         &mut self,
         tap: &Tap,
         FoundSite { site, errno, .. }: FoundSite<'_>,

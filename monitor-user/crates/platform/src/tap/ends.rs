@@ -5,7 +5,6 @@
 //! every end at one place and cost less, but ends a program that unwinds through the function: it
 //! is used only where the owner of the process asked for it.
 
-use super::plan::TapOptions;
 use monitor_backend::rule::{self, HookPoint};
 use monitor_event::tap::{Edge, Tap};
 use monitor_model::Pid;
@@ -24,8 +23,8 @@ pub(super) enum EndSites {
 
 impl EndSites {
     /// Those that a tap watches.
-    pub(super) fn from_tap(tap: &Tap, site: &CallSite, options: TapOptions) -> Self {
-        match (tap.edge, options.by_trampoline) {
+    pub(super) fn from_tap(tap: &Tap, site: &CallSite) -> Self {
+        match (tap.edge, tap.by_trampoline) {
             (Edge::Start, _) => Self::None,
             (Edge::End, true) => Self::Trampoline(site.offset),
             (Edge::End, false) => Self::Instructions(site.ends.clone()),

@@ -26,7 +26,7 @@ impl Taps {
     }
 
     fn watch_new_images(&mut self) {
-        let own = Arc::new(Tap { name: LINKER_HOOK.to_owned(), edge: Edge::Start });
+        let own = Arc::new(Tap::new(LINKER_HOOK, Edge::Start));
         if self.taps.keys().all(|tap| *tap == own) {
             self.remove(&own);
             if let Some(list) = self.exec_watch.take() {

@@ -18,6 +18,7 @@ pub mod exec_hold;
 mod fork_watch;
 mod image_watch;
 pub mod plan;
+pub mod price;
 pub mod tap_program;
 mod unseen_calls;
 
@@ -278,13 +279,12 @@ impl Taps {
 
     /// Where a process has the function of a tap, and how slow its places are.
     pub fn find_calls(&mut self, tap: &Tap, pid: Pid) -> Poll<Result<Arc<FoundCalls>, TapError>> {
-        let by_trampoline = self.options.get(tap).is_some_and(|it| it.by_trampoline);
         let returns = tap.edge == Edge::End;
         if returns && let Err(error) = ends::refuse_shadow_stack(&self.proc, pid) {
             return Poll::Ready(Err(error.into()));
         }
         let (name, marks) = (tap.name.clone(), self.marks.clone());
-        let query = CallQuery { name, returns, ends: returns && !by_trampoline, marks };
+        let query = CallQuery { name, returns, ends: returns && !tap.by_trampoline, marks };
         let found = match &mut self.answers {
             Some(answers) => answers.find(&(pid, query)),
             None => Poll::Ready(calls::find(&self.proc, pid, &query).map(Arc::new)),

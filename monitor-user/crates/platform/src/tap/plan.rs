@@ -294,9 +294,6 @@ pub struct TapOptions {
     pub signal: Option<u32>,
     /// Calls are counted and not reported.
     pub is_silent: bool,
-    /// Ends are seen by a replaced return address: cheaper than at return instructions, and what
-    /// unwinds through the function ends the process.
-    pub by_trampoline: bool,
 }
 
 impl CallPlan {

@@ -21,5 +21,5 @@ pub use throttle::Threshold;
 
 /// The call after which a process reports the rest of its events.
 pub fn finalize_tap() -> Tap {
-    Tap { name: "MPI_Finalize".to_owned(), edge: Edge::Start }
+    Tap::new("MPI_Finalize", Edge::Start)
 }

@@ -5,7 +5,8 @@
 use super::process_filter;
 use crate::spec::{param, params};
 use crate::{CallContext, ExecutionLevel, Handler, ResultSpec, ServiceSpec};
-use monitor_event::{Edge, EventFilter, EventKind, Predicate, Refusal, Right, Tap};
+use monitor_event::{Edge, EventFilter, EventKind, Predicate, Refusal, Right, Tap, Tool};
+use monitor_model::{Process, ProcessField};
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Value};
 use std::task::Poll;
@@ -36,12 +37,12 @@ pub const SERVICES: &[ServiceSpec] = &[
                      > 10 [0] start_lib_call([7],\"pvm_send\"): 11 [0] print([$1,$2,$3])\n\
                      < 10 [0] start_lib_call(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
                      at 1ms call 7 pvm_send 262147 100\n< 11 [0] print(0,[7,262147,100])"],
-        handler: Handler::Event(|ctx, args| call(ctx, args, Edge::Start)),
+        handler: Handler::Event(start),
         ..ServiceSpec::BASE
     },
     ServiceSpec {
         name: "end_lib_call",
-        params: TAKES,
+        params: &[TAKES[0], TAKES[1], param("options", ParamType::Many(&ParamType::Any))],
         results: &[TID, ResultSpec::ANY],
         right: Right::Control,
         level: ExecutionLevel::Kernel,
@@ -49,12 +50,18 @@ pub const SERVICES: &[ServiceSpec] = &[
                of the processes. `$2` and so on are its result, the error number where it has \
                one (0 if it did not fail), and its output arguments, in the order of the \
                description. A call that is left by longjmp or by the end of its thread does not \
-               return.",
+               return. With the option `\"trampoline\"` the return is seen by replacing the \
+               return address of each call instead of stepping the function's own return \
+               instructions. That is cheaper, and dangerous: an exception, a cancellation, a \
+               panic or a jump through the function ends the process. Only the owner of all the \
+               processes can ask for it, whatever else a user may control; it is never used \
+               without being asked for, and if the kernel refuses it, the request is disabled \
+               with a notice. The option is an extension.",
         examples: &["process 7\nattach 7\ncallable 7 pvm_send\n\
                      > 10 [0] end_lib_call([7],\"pvm_send\"): 11 [0] print([$1,$2])\n\
                      < 10 [0] end_lib_call(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
                      at 1ms return 7 pvm_send -2\n< 11 [0] print(0,[7,-2])"],
-        handler: Handler::Event(|ctx, args| call(ctx, args, Edge::End)),
+        handler: Handler::Event(end),
         ..ServiceSpec::BASE
     },
     ServiceSpec {
@@ -90,18 +97,59 @@ pub const SERVICES: &[ServiceSpec] = &[
 /// The functions that every message passes: PVM's, and Open MPI's by the protocol of the message.
 const ARRIVALS: &str = "mesg_input|mca_pml_ob1_recv_frag_callback_match|\
                         mca_pml_ob1_recv_frag_callback_rndv|mca_pml_ob1_recv_frag_callback_rget";
+/// The option that lets return addresses be replaced.
+const TRAMPOLINE: &str = "trampoline";
 /// The sender of messages between the library of PVM and its daemon.
 const PVM_DAEMON: i64 = -2_147_483_648;
 
-fn call(ctx: &mut CallContext<'_>, args: &[Value], edge: Edge) -> Result<EventFilter, Refusal> {
+fn start(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
     let [list, name] = params(args);
-    let Value::Text(name) = name else { unreachable!("the specification has a string") };
-    let tap = Tap { name: name.to_str_lossy().into_owned(), edge };
+    let tap = Tap::new(function(name), Edge::Start);
     call_filter(ctx, list, &tap, EventKind::Called(tap.clone()), None)
 }
 
+fn end(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
+    let [list, name, options] = params(args);
+    let by_trampoline = match options.list().unwrap_or_default() {
+        [] => false,
+        [option] if *option == Value::from(TRAMPOLINE) => true,
+        _ => {
+            let text = format!("options {options}: expected \"{TRAMPOLINE}\" or none");
+            return Err(Refusal::new(Status::RANGE, text));
+        }
+    };
+    if by_trampoline {
+        for process in ctx.processes(list)?.served {
+            check_owner(&ctx.session.tool, &process)?;
+        }
+    }
+    let tap = Tap { by_trampoline, ..Tap::new(function(name), Edge::End) };
+    call_filter(ctx, list, &tap, EventKind::Called(tap.clone()), None)
+}
+
+fn function(name: &Value) -> String {
+    let Value::Text(name) = name else { unreachable!("the specification has a string") };
+    name.to_str_lossy().into_owned()
+}
+
+/// Refuses what may end a process, unless its owner asks for it.
+fn check_owner(tool: &Tool, process: &Process) -> Result<(), Refusal> {
+    match process.row.get(ProcessField::Uid) {
+        Some(owner) if owner == u64::from(tool.uid) => Ok(()),
+        owner => {
+            let owner = owner.map_or_else(|| "another user".to_owned(), |it| format!("user {it}"));
+            let text = format!(
+                "process {} belongs to {owner}, and a return trampoline can end it: only its \
+                 owner can ask for one; leave \"{TRAMPOLINE}\" out",
+                process.id.pid.0
+            );
+            Err(Refusal::new(Status::PERMISSION, text))
+        }
+    }
+}
+
 fn arrived(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
-    let tap = Tap { name: ARRIVALS.to_owned(), edge: Edge::Start };
+    let tap = Tap::new(ARRIVALS, Edge::Start);
     // Internal messages of libraries come from a daemon, or have a negative tag.
     let check =
         Predicate::All(vec![Predicate::Not(1, Value::from(PVM_DAEMON)), Predicate::AtLeast(2, 0)]);

@@ -78,7 +78,7 @@ fn received(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Re
     let check = Predicate::OneOf(3, vec![mark.clone()]);
     // Both calls are watched: a mark is read when the message arrives.
     let mut filter = |name: &str| {
-        let tap = Tap { name: name.to_owned(), edge: Edge::Start };
+        let tap = Tap::new(name, Edge::Start);
         call_filter(ctx, list, &tap, EventKind::MessageReceived, Some(check.clone()))
     };
     filter(ARRIVAL)

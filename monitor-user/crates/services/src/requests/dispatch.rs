@@ -328,7 +328,7 @@ impl RequestEngine {
     }
 
     /// A notice about a stored request itself.
-    fn notice(
+    pub(super) fn notice(
         &self,
         (session, id): (SessionId, RequestId),
         (status, results): (Status, Vec<Value>),
@@ -339,7 +339,12 @@ impl RequestEngine {
         Some(Reply(vec![Answer { id, nodes, service, status, results }]))
     }
 
-    fn send_notice(&mut self, session: SessionId, reply: Option<Reply>, turn: &mut Turn<'_>) {
+    pub(super) fn send_notice(
+        &mut self,
+        session: SessionId,
+        reply: Option<Reply>,
+        turn: &mut Turn<'_>,
+    ) {
         if let Some(reply) = reply {
             self.send_to_tool(ClientReply { session, reply, is_notice: true }, turn);
         }

@@ -33,8 +33,14 @@ impl RequestEngine {
             }
             for (key, why) in refused {
                 tracing::debug!(request = key.1.0.to_string(), "{why}");
-                if let Some(rule) = self.rule_mut(key) {
-                    rule.is_refused = true;
+                let Some(rule) = self.rule_mut(key) else { continue };
+                rule.is_refused = true;
+                // Nothing else may replace return addresses.
+                if rule.filter.kind.is_by_trampoline() && rule.is_enabled {
+                    rule.is_enabled = false;
+                    let text = format!("{why}: disabled");
+                    let reply = self.notice(key, (why.status, vec![text.as_str().into()]));
+                    self.send_notice(key.0, reply, turn);
                 }
             }
         }

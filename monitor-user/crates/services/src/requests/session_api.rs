@@ -9,7 +9,8 @@ use crate::{
     EngineApi, counter::InstrumentRegistry, diag::DiagCounters, engine_api::ExternalService,
 };
 use monitor_event::{
-    CallResult, ExecutionPlace, Refusal, SessionId, Ticket, Tool, node_event::is_shared,
+    CallResult, EventFilter, ExecutionPlace, Refusal, SessionId, Ticket, Tool,
+    node_event::is_shared,
 };
 use monitor_model::Ns;
 use monitor_omis::define::{Definition, Definitions};
@@ -93,6 +94,11 @@ impl EngineApi for SessionApi<'_> {
     fn execution_places(&self, id: RequestId) -> Result<Vec<ExecutionPlace>, Refusal> {
         let rule = self.stored.requests.get(&id).ok_or_else(|| self.no_such_request(id))?;
         Ok(rule.execution_places(&self.shared.registry))
+    }
+
+    fn event_filter(&self, id: RequestId) -> Result<EventFilter, Refusal> {
+        let rule = self.stored.requests.get(&id).ok_or_else(|| self.no_such_request(id))?;
+        Ok(rule.filter.clone())
     }
 
     fn define_event(&mut self, number: i64) -> Result<(), Refusal> {

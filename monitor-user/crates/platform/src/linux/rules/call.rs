@@ -18,9 +18,11 @@ use std::{collections::BTreeSet, path::Path};
 /// Descriptions that people add.
 const FOLDER: &str = "/etc/monitor/calls";
 
-/// The taps that topics need.
+/// The taps that topics need. They are set in the processes of all tools, and so a return address
+/// is never replaced for them.
 pub(super) fn taps(topics: &BTreeSet<EventKind>) -> BTreeSet<Tap> {
-    let mut taps: BTreeSet<Tap> = topics.iter().filter_map(EventKind::tap).cloned().collect();
+    let topics_with_taps = topics.iter().filter(|it| !it.is_by_trampoline());
+    let mut taps: BTreeSet<Tap> = topics_with_taps.filter_map(EventKind::tap).cloned().collect();
     if topics.contains(&EventKind::MessageReceived) {
         taps.extend([ARRIVAL, RECEIPT].map(call_start));
     }
@@ -29,7 +31,7 @@ pub(super) fn taps(topics: &BTreeSet<EventKind>) -> BTreeSet<Tap> {
 
 /// The tap at the start of a function.
 pub(super) fn call_start(name: &str) -> Tap {
-    Tap { name: name.to_owned(), edge: Edge::Start }
+    Tap::new(name, Edge::Start)
 }
 
 /// The descriptions of calls that there are.

@@ -17,6 +17,7 @@ use crate::call::{ARRIVAL, RECEIPT};
 use crate::rules::process_sets::{self, processes};
 use crate::rules::tracepoints::{self, Tracepoint};
 use crate::tap::answers::{CallAnswer, CallAnswers, CallQuestion};
+use crate::tap::price::{self, ProbePrice};
 use crate::tap::{CallRecord, TapError, TapEvent, Taps, UnseenCalls};
 use crate::{PlatformEvent, RuleKey, WatchedProcesses};
 use crate::{poller::backend_refusal, rules::Installer, status_map::symbol_refusal};
@@ -132,14 +133,35 @@ impl RuleEvents {
                     let held = site.file.hold(Path::new("/proc"), id.pid);
                     let _held = held.map_err(|error| symbol_refusal(&error))?;
                 }
-                for warning in found.sites.iter().filter_map(|site| site.cost.warning()) {
-                    tracing::warn!("{}: {warning}", tap.name);
-                }
+                self.log_price(tap, id);
                 Ok(())
             }
             Err(TapError::Symbol(error)) if error.class() == FailureClass::NotLoaded => Ok(()),
             Err(other) => Err(other.into()),
         })
+    }
+
+    /// The probes that a tap sets in a process. A library that is not loaded yet has none.
+    pub(super) fn probe_prices(
+        &mut self,
+        tap: &Tap,
+        id: Identity,
+    ) -> Poll<Result<Vec<ProbePrice>, Refusal>> {
+        self.taps.probe_prices(tap, id.pid).map(|found| match found {
+            Err(TapError::Symbol(error)) if error.class() == FailureClass::NotLoaded => {
+                Ok(Vec::new())
+            }
+            found => found.map_err(Refusal::from),
+        })
+    }
+
+    /// Logs what a call costs if a rule watches it.
+    fn log_price(&mut self, tap: &Tap, id: Identity) {
+        if let Poll::Ready(Ok(probes)) = self.taps.probe_prices(tap, id.pid)
+            && let Some(ns) = price::ns_per_call(&probes)
+        {
+            tracing::info!(pid = id.pid.0, ns_per_call = ns, "{}: price of its probes", tap.name);
+        }
     }
 
     /// A reader has looked for a function: it is probed where it was found.

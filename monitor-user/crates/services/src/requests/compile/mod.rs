@@ -199,7 +199,8 @@ impl<'w> Candidates<'w> {
             let it = &self.all[*at];
             let is_user = matches!(it.kind(), EventKind::User(_));
             let is_wanted = (it.rule.is_enabled || it.rule.kernel.is_installed) && !is_user;
-            let has_work = it.holds || !self.members[*at].is_empty();
+            let has_work =
+                it.holds || it.kind().is_by_trampoline() || !self.members[*at].is_empty();
             is_wanted && it.is_candidate() && has_work
         };
         let mut open: Vec<usize> = (0..self.all.len()).filter(is_root).collect();

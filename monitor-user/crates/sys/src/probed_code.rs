@@ -1,0 +1,24 @@
+//! Code with known instructions, to measure what a probe on each of them costs.
+//!
+//! In: nothing. Out: a function, and the distances of its instructions from its start. The kernel
+//! emulates the first, may replace the five-byte NOP by a call, and single-steps the others.
+
+/// Offset of an instruction that the kernel emulates (`push`), the first of the function.
+pub const EMULATED: u64 = 0;
+/// Offset of a five-byte NOP.
+pub const PATCHED: u64 = 4;
+/// Offset of the return instruction.
+pub const RETURN: u64 = 10;
+
+/// Does nothing.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+pub extern "C" fn call() {
+    std::arch::naked_asm!(
+        "push rbp",
+        "mov rbp, rsp",
+        ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00",
+        "pop rbp",
+        "ret",
+    )
+}
