@@ -93,7 +93,8 @@ fn root_a_zombie_is_counted_apart_from_what_still_runs() {
     let zombie = folder.join("pid");
     // What is left behind never waits for the child that it has.
     let (output, report) = run(&format!(
-        "(true & echo $! >{0}; exec sleep 1000 >/dev/null 2>&1) & s=$!; \
+        "(sh -c 'until grep -q sleep /proc/$PPID/comm; do :; done' & echo $! >{0}; \
+         exec sleep 1000 >/dev/null 2>&1) & s=$!; \
          until read -r z <{0} && grep -q '^State:.Z' /proc/$z/status; do :; done 2>/dev/null; \
          echo $s",
         zombie.display()
