@@ -13,7 +13,7 @@ use std::process::Command;
 pub struct MemoryGroup(PathBuf);
 
 impl MemoryGroup {
-    /// A new group, of either version of the kernel's interface.
+    /// A new group, of either version of the interface.
     pub fn new() -> Option<Self> {
         let name = format!("monitor-bench-{}", std::process::id());
         ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"].into_iter().find_map(|root| {

@@ -35,7 +35,8 @@ const WORDS: &[&[u8]] = &[
 const CALLS: &[&str] = &[
     r#"monitor {"part":"all","every_ns":200000000,"threads":true,"histograms":true,"top":3}"#,
     r#"monitor {"fields":["pid","cpu_percent"],"where":"cpu>1 and comm~a","sort":"cpu_percent"}"#,
-    r#"monitor {"targets":[{"pid":7,"start_time_ns":1}],"group_by":"user","capabilities":["block"]}"#,
+    r#"monitor {"targets":[{"pid":7,"start_time_ns":1}],"capabilities":["block"],"every_ns":1}"#,
+    r#"monitor {"part":"proc","every_ns":1000000000,"lease_ns":1000000000,"id":"m"}"#,
 ];
 
 #[test]

@@ -49,7 +49,7 @@ const WORLD: [&str; 3] = ["process 7 comm=a", "process 8 comm=b ppid=7", "callab
 
 /// Whole requests of the cases and of the examples of services.
 fn samples() -> Vec<Vec<u8>> {
-    let examples = registry::all().into_iter().flat_map(|row| row.examples.iter());
+    let examples = registry::all().flat_map(|row| row.examples.iter());
     let texts = examples.flat_map(|text| text.lines());
     let of_services = texts.filter_map(|it| it.strip_prefix("> ")).map(|it| it.as_bytes().to_vec());
     lines("request", "> ").into_iter().chain(of_services).collect()

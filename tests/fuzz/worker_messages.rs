@@ -91,7 +91,7 @@ fn any_bytes_of_a_worker_are_messages_or_an_error() {
         border,
         |random| input(random, &samples, &[]),
         |bytes| {
-            // The length is nearly always wrong after a change: half of the inputs have the right one.
+            // The length is wrong after most changes: half of the inputs have the right one.
             let mut bytes = bytes.to_vec();
             if bytes.last().is_some_and(|it| it % 2 == 0) && bytes.len() > 4 {
                 let length = u32::try_from(bytes.len() - 4).unwrap();
@@ -101,7 +101,7 @@ fn any_bytes_of_a_worker_are_messages_or_an_error() {
             let (first, rest) = bytes.split_at(bytes.len() / 2);
             for part in [first, rest] {
                 inbox.add(part);
-                while let Ok(Some(message)) = inbox.next::<WorkerMessage>() {
+                while let Ok(Some(message)) = inbox.next_message::<WorkerMessage>() {
                     if let WorkerMessage::Reply(_, Ok(WorkerReply::Files(Ok(found)))) = message
                         && let FoundInFiles::Calls(calls) = found
                     {
@@ -111,7 +111,7 @@ fn any_bytes_of_a_worker_are_messages_or_an_error() {
             }
             let mut inbox = WorkerRole::Actor.inbox();
             inbox.add(&bytes);
-            while let Ok(Some(_)) = inbox.next::<NumberedRequest>() {}
+            while let Ok(Some(_)) = inbox.next_message::<NumberedRequest>() {}
         },
     );
 }

@@ -20,7 +20,8 @@ pub const TAKES: Takes = Takes {
 /// Runs the borders, one after the other.
 pub fn run(arguments: &Arguments) -> Outcome {
     let time = arguments.value("--for").unwrap_or("2m");
-    let time = soak::duration(time).ok_or_else(|| format!("--for {time}: not a time such as 2m"))?;
+    let time =
+        soak::duration(time).ok_or_else(|| format!("--for {time}: not a time such as 2m"))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let number = |option, default: u64| match arguments.value(option) {
         Some(text) => text.parse().map_err(|error| format!("{option} {text}: {error}")),

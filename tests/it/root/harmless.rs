@@ -2,8 +2,8 @@
 //! process but the watched one there is a breakpoint.
 //!
 //! `unwinds.cc` ends its function in every way that C++ and the C library have, `unwinds.rs` in
-//! every way of Rust, `unwinds.go` in every way of Go. `monitor when` watches one process of it; those of two other users run beside
-//! it.
+//! every way of Rust, `unwinds.go` in every way of Go. `monitor when` watches one process of it;
+//! those of two other users run beside it.
 
 use super::privilege::{USER, able, as_user, granted};
 use super::workload::Guarded;

@@ -44,7 +44,7 @@ impl Inbox {
     }
 
     /// The next whole message; `None` until all its bytes are there.
-    pub fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+    pub fn next_message<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         let Some(head) = self.bytes.first_chunk::<HEAD>() else { return Ok(None) };
         let length = usize::try_from(u32::from_le_bytes(*head)).unwrap_or(usize::MAX);
         if length > self.longest {
@@ -78,18 +78,18 @@ mod tests {
         let mut inbox = Inbox::default();
         for byte in &bytes[..bytes.len() - 1] {
             inbox.add(&[*byte]);
-            assert_eq!(inbox.next::<WorkerMessage>().unwrap(), None);
+            assert_eq!(inbox.next_message::<WorkerMessage>().unwrap(), None);
         }
         inbox.add(&bytes[bytes.len() - 1..]);
-        assert_eq!(inbox.next::<WorkerMessage>().unwrap(), Some(message));
-        assert_eq!(inbox.next::<WorkerMessage>().unwrap(), None);
+        assert_eq!(inbox.next_message::<WorkerMessage>().unwrap(), Some(message));
+        assert_eq!(inbox.next_message::<WorkerMessage>().unwrap(), None);
     }
 
     #[test]
     fn an_excessive_length_is_refused_before_its_bytes_arrive() {
         let mut inbox = Inbox::default();
         inbox.add(&u32::MAX.to_le_bytes());
-        assert!(inbox.next::<WorkerMessage>().is_err());
+        assert!(inbox.next_message::<WorkerMessage>().is_err());
     }
 
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -102,7 +102,7 @@ mod tests {
             let mut inbox = Inbox::default();
             inbox.add(&u32::try_from(bytes.len()).unwrap().to_le_bytes());
             inbox.add(&bytes);
-            let _either: Result<Option<WorkerMessage>, _> = inbox.next();
+            let _either: Result<Option<WorkerMessage>, _> = inbox.next_message();
         }
     }
 }

@@ -80,7 +80,7 @@ impl MainLoop {
             if has_requests && !self.receive()? {
                 return Ok(());
             }
-            while let Some(numbered) = self.inbox.next::<NumberedRequest>()? {
+            while let Some(numbered) = self.inbox.next_message::<NumberedRequest>()? {
                 let reply = self.executor.execute(&numbered);
                 if matches!(reply, Err(ControlError::WorkerLost)) {
                     return Ok(());

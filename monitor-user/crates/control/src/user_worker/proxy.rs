@@ -271,7 +271,7 @@ impl WorkerProxy {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) => return Err(error),
         }
-        while let Some(message) = self.inbox.next::<WorkerMessage>()? {
+        while let Some(message) = self.inbox.next_message::<WorkerMessage>()? {
             self.handle(message);
         }
         Ok(true)

@@ -138,13 +138,13 @@ impl UndoFolder {
         let _length = open(LOG)?.take(LONGEST).read_to_end(&mut bytes)?;
         let mut inbox = Inbox::default();
         inbox.add(&bytes);
-        let Some(Head { boot_id: of, user }) = inbox.next()? else { return Ok(None) };
+        let Some(Head { boot_id: of, user }) = inbox.next_message()? else { return Ok(None) };
         if of != boot_id()? {
             return Ok(None);
         }
         let mut log = UndoLog::default();
         // A frame that is not whole at the end was cut by the kill, before its act.
-        while let Some(change) = inbox.next::<UndoChange>()? {
+        while let Some(change) = inbox.next_message::<UndoChange>()? {
             log.apply(change);
         }
         Ok((!log.is_empty()).then_some((user, log)))
