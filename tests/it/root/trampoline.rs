@@ -186,7 +186,7 @@ fn root_when_explains_the_price_of_each_probe_and_sets_none() {
     println!("{text}");
     let lines: Vec<&str> = text.lines().collect();
     let [start, end, sum] = lines[..] else { panic!("{text}") };
-    assert!(start.contains(" at the start of ") && end.contains(" ends, single-stepped of "));
+    assert!(start.contains(" at the start of ") && end.contains(" single-stepped ends of "));
     assert!(sum.starts_with(&format!("{pid}: a call of probed takes ")), "{text}");
     let line: Value =
         serde_json::from_str(&explain(&["--trampoline", "--format", "json"])).unwrap();
