@@ -1,6 +1,6 @@
 //! `monitor when --explain`: what the probes of a rule would cost the processes.
 //!
-//! In: an event and processes. Out: a line for each probe, and what a call pays for all of them, as
+//! In: an event and processes. Out: a line for each probe, and what all of them add to a call, as
 //! text or as JSON. No process is probed: the prices are measured on a function of this program.
 
 use super::event::WhenEvent;

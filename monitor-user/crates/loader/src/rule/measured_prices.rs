@@ -3,21 +3,24 @@
 //! In: the rules. Out: nanoseconds of each kind of probe. The probes are only in this process, and
 //! are removed before this returns; nothing but the measurement calls the function.
 
-use super::{KernelRules, encode::unsupported, uprobe_selftest::site};
+use super::encode::unsupported;
 use monitor_backend::Error;
 use monitor_backend::rule::call_prices::CallPrices;
 use monitor_backend::rule::insn::{CellKind, Insn};
-use monitor_backend::rule::{HookPoint, RuleProgram, RuleResource, Rules as _, Site};
+use monitor_backend::rule::{HookPoint, RuleProgram, RuleResource, Rules, Site};
 use monitor_model::Pid;
+use monitor_proc::maps;
 use monitor_sys::probed_code;
-use std::{hint::black_box, time::Instant};
+use std::{hint::black_box, path::Path, time::Instant};
 
+/// The probed file.
+const SELF: &str = "/proc/self/exe";
 /// Calls in a batch, and batches: the fastest one counts, because whatever else runs here adds.
 const CALLS: u32 = 50;
 const BATCHES: u32 = 9;
 
 /// Measures all kinds.
-pub fn measure(rules: &mut KernelRules) -> Result<CallPrices, Error> {
+pub fn measure(rules: &mut dyn Rules) -> Result<CallPrices, Error> {
     let site = site(probed_code::call as extern "C" fn() as usize)?;
     let at = |distance| Site { path: site.path.clone(), offset: site.offset + distance };
     let free_ns = batch_ns();
@@ -34,8 +37,19 @@ pub fn measure(rules: &mut KernelRules) -> Result<CallPrices, Error> {
     })
 }
 
+/// Site of a function in the file of this program, by its address.
+pub(super) fn site(address: usize) -> Result<Site, Error> {
+    let address = address as u64;
+    let failed = |source| Error::kernel("read", "/proc/self/maps", source);
+    let mapped = maps::mappings(Path::new("/proc"), Pid(std::process::id())).map_err(failed)?;
+    let mapping = mapped.iter().find(|it| (it.start..it.end).contains(&address));
+    let mapping =
+        mapping.ok_or_else(|| Error::malformed("/proc/self/maps", "the code of this program"))?;
+    Ok(Site { path: SELF.into(), offset: address - mapping.start + mapping.offset })
+}
+
 /// The fastest batch with a probe that counts the calls.
-fn probed_ns(rules: &mut KernelRules, hook: HookPoint) -> Result<u64, Error> {
+fn probed_ns(rules: &mut dyn Rules, hook: HookPoint) -> Result<u64, Error> {
     let cell = rules.make_cell(CellKind::Sum)?;
     let program = RuleProgram::new(hook, None, vec![Insn::Count(cell)]);
     let process = Some(Pid(std::process::id()));

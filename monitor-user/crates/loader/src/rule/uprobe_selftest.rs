@@ -1,23 +1,21 @@
 //! Self-test of uprobes: whether function calls can be traced here, and what a probed call costs.
 //!
 //! In: nothing; a function of this program is probed and called. Out: the state of library calls,
-//! for `doctor`, and the prices of probes. Nothing stays attached; rules of clients are not affected.
+//! for `doctor`, and the prices of probes. Nothing stays attached; rules of clients are not
+//! affected.
 
-use super::KernelRules;
+use super::{KernelRules, measured_prices::site};
 use crate::health;
 use monitor_backend::Error;
 use monitor_backend::rule::insn::{CellKind, Insn};
-use monitor_backend::rule::{HookPoint, RuleProgram, Rules as _, Site};
+use monitor_backend::rule::{HookPoint, RuleProgram, Rules as _};
 use monitor_model::{Capability, Health, Pid, Probe};
-use monitor_proc::maps;
-use std::{hint::black_box, path::Path};
+use std::hint::black_box;
 
 /// Number of calls.
 const ROUNDS: u64 = 100;
 /// The hook of the start and the end of a call.
 const HOOK: &str = "uprobe";
-/// The probed file.
-const SELF: &str = "/proc/self/exe";
 
 /// Runs the test.
 pub fn run() -> Probe {
@@ -54,17 +52,6 @@ fn trace_calls() -> Result<Probe, Error> {
         None => probe.health,
     };
     Ok(Probe { health, events: events[0], hooks: vec![HOOK.to_owned()], ..probe })
-}
-
-/// Site of a function in the file of this program, by its address.
-pub(super) fn site(address: usize) -> Result<Site, Error> {
-    let address = address as u64;
-    let failed = |source| Error::kernel("read", "/proc/self/maps", source);
-    let mapped = maps::mappings(Path::new("/proc"), Pid(std::process::id())).map_err(failed)?;
-    let mapping = mapped.iter().find(|it| (it.start..it.end).contains(&address));
-    let mapping =
-        mapping.ok_or_else(|| Error::malformed("/proc/self/maps", "the code of this program"))?;
-    Ok(Site { path: SELF.into(), offset: address - mapping.start + mapping.offset })
 }
 
 /// The probed function.
