@@ -1,6 +1,6 @@
 //! `monitor when --explain`: what the probes of a rule would cost the processes.
 //!
-//! In: an event and processes. Out: a line for each probe, and by how much a call takes longer, as
+//! In: an event and processes. Out: a line for each probe, and what all of them add to a call, as
 //! text or as JSON. No process is probed: the prices are measured on a function of this program.
 
 use super::event::WhenEvent;
@@ -64,10 +64,10 @@ fn probe_text(pid: u32, it: &ProbePrice) -> String {
     let ProbePrice { function, n_probes, .. } = it;
     let file = it.file.to_string_lossy();
     let place = match it.place {
-        ProbePlace::Start => "at the start".to_owned(),
-        ProbePlace::End => format!("at one of {n_probes} ends, single-stepped"),
-        ProbePlace::Trampoline => "by a return trampoline, which can end the process".to_owned(),
+        ProbePlace::Start => "the start".to_owned(),
+        ProbePlace::End => format!("one of {n_probes} single-stepped ends"),
+        ProbePlace::Trampoline => "a return trampoline (it can end the process)".to_owned(),
     };
     let ns = it.ns.map_or_else(|| "not measured".to_owned(), |ns| duration_text(ns as f64));
-    format!("{pid}: {ns} {place} of {file}:{function:#x}")
+    format!("{pid}: {ns} at {place} of {file}:{function:#x}")
 }

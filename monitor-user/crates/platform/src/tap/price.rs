@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_price_of_a_call_is_its_start_and_one_end_of_the_most_expensive_function() {
+    fn a_call_costs_its_start_and_one_end_of_the_most_expensive_function() {
         let (start, end) = (ProbePlace::Start, ProbePlace::End);
         let mut all =
             vec![price(1, start, Some(7)), price(1, end, Some(20)), price(2, end, Some(23))];
