@@ -76,14 +76,3 @@ fn batch_ns() -> u64 {
     };
     (0..BATCHES).map(batch).min().unwrap_or(0)
 }
-
-/// Site of a function in the file of this program, by its address.
-pub(super) fn site(address: usize) -> Result<Site, Error> {
-    let address = address as u64;
-    let failed = |source| Error::kernel("read", "/proc/self/maps", source);
-    let mapped = maps::mappings(Path::new("/proc"), Pid(std::process::id())).map_err(failed)?;
-    let mapping = mapped.iter().find(|it| (it.start..it.end).contains(&address));
-    let mapping =
-        mapping.ok_or_else(|| Error::malformed("/proc/self/maps", "the code of this program"))?;
-    Ok(Site { path: SELF.into(), offset: address - mapping.start + mapping.offset })
-}
