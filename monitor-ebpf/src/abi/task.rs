@@ -54,7 +54,7 @@ pub struct ThreadRecord {
     pub state: u32,
     /// `PF_*` flags.
     pub flags: u32,
-    /// `prio`, kernel scale: 0 to 139; -1 of a deadline thread.
+    /// `prio`, kernel scale: 0 to 139.
     pub priority: u32,
     /// `static_prio`, kernel scale: 120 is nice 0.
     pub static_priority: u32,
