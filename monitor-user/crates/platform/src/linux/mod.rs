@@ -27,6 +27,7 @@ use monitor_event::thread::{HeldThread, Ticket};
 use monitor_event::{right::Tool, tap::Tap};
 use monitor_model::{BackendKind, Capability, Identity, Ns, Pid, Process};
 use monitor_omis::Status;
+use monitor_sys::clock;
 use queue_answers::QueueAnswers;
 use recorder::{RecordingSaver, ServiceConfig};
 use rules::RuleEvents;
@@ -45,6 +46,8 @@ pub struct Linux {
     workers: WorkerDispatch,
     readers: FileReaders,
     queues: QueueAnswers,
+    /// Processor time in which backend and rules were opened, until it is taken.
+    opening: Ns,
     /// Why the kernel runs no rules, once it was tried.
     no_rules: Option<Refusal>,
     diag_counters: diag_probe_counters::DiagProbeCounters,
@@ -73,6 +76,7 @@ impl Linux {
             readers,
             queues: QueueAnswers::default(),
             rule_events,
+            opening: Ns(0),
             no_rules,
             diag_counters,
             saver,
@@ -93,9 +97,17 @@ impl Linux {
         Self { workers, readers, saver: Some(RecordingSaver::new(service)), ..Self::new(opener) }
     }
 
+    /// The processor time in which backend and rules were opened since the last call: all tools use
+    /// them, so it is not charged to the one that came first.
+    pub fn take_opening_time(&mut self) -> Ns {
+        std::mem::take(&mut self.opening)
+    }
+
     fn poller(&mut self) -> Result<&mut Poller<dyn Backend>, Refusal> {
         if self.poller.is_none() {
+            let began = clock::thread_cpu();
             let opened = self.opener.backend(&[Capability::Snapshot]);
+            self.opening.0 += clock::thread_cpu().since(began).0;
             let (backend, notes) = opened.map_err(backend_refusal)?;
             for note in notes {
                 tracing::warn!("requests: {}", note.text);
@@ -111,12 +123,14 @@ impl Linux {
             return Err(why.clone());
         }
         if self.rule_events.is_none() {
+            let began = clock::thread_cpu();
             let Some(rules) = self.opener.rules() else {
                 let text =
                     "what happens between two readings is seen by eBPF only: see monitor doctor";
                 return Err(Refusal::new(Status::UNSUPPORTED, text));
             };
             let rules = rules.map_err(backend_refusal).and_then(RuleEvents::new);
+            self.opening.0 += clock::thread_cpu().since(began).0;
             let opened = rules.inspect_err(|why| {
                 tracing::warn!("events are found between two readings: {why}");
                 self.no_rules = Some(why.clone());
