@@ -5,12 +5,14 @@ use super::mpi::{Library, MPICH, OPEN_MPI, Ranks};
 use super::pvm::Pvm;
 use crate::root::privilege::granted;
 use crate::root::workload::Guarded;
+use monitor_backend::rule::Children;
 use monitor_event::tap::Edge;
 use monitor_event::tap::Tap;
 use monitor_loader::rule::KernelRules;
 use monitor_model::id::Pid;
 use monitor_platform::tap::{CallRecord, TapEvent, Taps};
 use monitor_symbols::signatures::Signatures;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -33,10 +35,12 @@ fn taps(names: &[&str], pids: &[Pid]) -> Taps {
     let mut all = Signatures::shipped();
     all.add(Path::new("own.calls"), OWN).unwrap();
     let rules = Box::new(KernelRules::open().unwrap());
-    let mut taps = Taps::new(Path::new("/proc"), rules, Arc::new(all)).unwrap();
+    let children = Children::NotIncluded;
+    let mut taps = Taps::new(Path::new("/proc"), rules, Arc::new(all), children).unwrap();
+    let pids: BTreeSet<Pid> = pids.iter().copied().collect();
     let both = |name: &&str| [Edge::Start, Edge::End].map(|edge| Tap::new(*name, edge));
-    taps.set_taps(&names.iter().flat_map(both).collect());
-    taps.watch_processes(&pids.iter().copied().collect());
+    let all = names.iter().flat_map(both).map(|tap| (tap, pids.clone()));
+    taps.set_taps(&all.collect());
     taps
 }
 

@@ -250,6 +250,11 @@ impl EventFilter {
     pub fn admits(&self, it: &NodeEvent, is_attached: impl Fn(Identity) -> bool) -> bool {
         self.processes.selects(it.process, is_attached)
             && self.kind == it.kind
-            && self.predicate.as_ref().is_none_or(|check| check.holds(it))
+            && self.has_values(it)
+    }
+
+    /// Whether the parameters of an event fulfil the condition.
+    pub fn has_values(&self, it: &NodeEvent) -> bool {
+        self.predicate.as_ref().is_none_or(|check| check.holds(it))
     }
 }

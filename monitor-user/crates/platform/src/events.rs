@@ -55,6 +55,9 @@ pub enum PlatformEvent {
 pub struct WatchedProcesses {
     /// The processes, by the activity of theirs that rules wait for.
     pub by_activity: BTreeMap<FollowedActivity, BTreeSet<Identity>>,
+    /// The processes whose calls user space waits for, by the kind of event: no other process gets
+    /// its breakpoints.
+    pub by_call: BTreeMap<EventKind, BTreeSet<Identity>>,
     /// Whether a rule waits for processes that no watched process has created.
     pub all_new: bool,
 }

@@ -56,6 +56,11 @@ pub enum RuleTargets {
 
 /// Runs rules. The default refuses all of them, and all is done in user space.
 pub trait RuleRunner {
+    /// Whether a kernel runs rules here.
+    fn runs_rules(&self) -> bool {
+        false
+    }
+
     /// Runs these from now on, and no others; those that are new are off. Which it does not take.
     fn set_rules(&mut self, programs: &CompiledRules) -> Vec<(RuleKey, Refusal)> {
         let why = || Refusal::new(monitor_omis::Status::UNSUPPORTED, "no kernel runs rules here");

@@ -10,10 +10,11 @@
 //! ```
 //!
 //! In: parameters that fit their specification. Out: an outcome. To add a service, write its
-//! function and its specification in the file of its object: the manual, the checks and the test
-//! of its example follow from it. Then run `cargo xtask docs` for the manual, and the test
-//! `golden::language` with `MONITOR_BLESS=1` for `tests/golden/language/services.txt`. Services
-//! know no request text, no reply and no other node.
+//! function and its specification in the file of its object (of a new file, add the group to
+//! `SERVICE_GROUPS`): the manual, the checks and the test of its example follow from it. Then run
+//! `cargo xtask docs` for the manual, and the test `golden::language` with `MONITOR_BLESS=1` for
+//! `tests/golden/language/services.txt`. Services know no request text, no reply and no other
+//! node.
 
 // What a service is, and what its function gets.
 pub mod context;

@@ -1,4 +1,4 @@
-//! Attaches taps and tap programs: rule programs at every site of a function in files.
+//! Attaches taps, and tap programs at a site: rule programs at the entry and ends of a function.
 //!
 //! In: a tap, and a process that may have the function. Out: programs, enabled, and the meaning of
 //! their records. A file stays open while a program is attached to it, so that it stays the file
@@ -6,16 +6,16 @@
 
 use super::ends::EndSites;
 use super::plan::{CallPlan, ReturnInputs, TapOptions};
-use super::tap_program::{AttachedProgram, AttachedSite, TapProgram};
+use super::tap_program::{AttachedSite, TapProcesses, TapProgram};
 use super::{TapError, Taps};
+use monitor_backend::Error;
 use monitor_backend::rule::insn::{Insn, ProcessSetId, TimerId, TimerScope};
-use monitor_backend::rule::{self, HookPoint, ProgramId, RuleProgram, RuleResource};
+use monitor_backend::rule::{self, Children, HookPoint, ProgramId, RuleProgram, RuleResource};
 use monitor_event::tap::{Edge, Tap};
 use monitor_model::{Credentials, Pid};
 use monitor_symbols::calls::CallSite;
-use monitor_symbols::report::FailureClass;
 use monitor_symbols::signatures::call::{Signature, ValueType};
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 use std::{sync::Arc, task::Poll};
 
 /// Calls of one function in a second, beyond which its tap is switched off by the kernel.
@@ -61,9 +61,42 @@ enum ProgramOwner {
 
 impl Taps {
     pub(super) fn remove(&mut self, tap: &Arc<Tap>) {
-        for attached in self.taps.remove(tap).into_iter().flatten().map(|(_, attached)| attached) {
-            self.detach(attached);
+        let Some(attached) = self.taps.remove(tap) else { return };
+        for (_, site) in attached.sites {
+            self.detach(site);
         }
+        if let Some(processes) = attached.processes {
+            self.rules.free(RuleResource::Set(processes.set));
+        }
+    }
+
+    /// Adds a tap, unless there is one, and makes it one for exactly these processes. Returns those
+    /// that it was not for.
+    pub(super) fn set_processes(
+        &mut self,
+        tap: &Arc<Tap>,
+        pids: &BTreeSet<Pid>,
+    ) -> Result<Vec<Pid>, Error> {
+        let attached = self.taps.entry(Arc::clone(tap)).or_default();
+        let own = match &mut attached.processes {
+            Some(own) => own,
+            None => {
+                let set = self.rules.make_set(Children::Included)?;
+                attached.processes.insert(TapProcesses { set, pids: BTreeSet::new() })
+            }
+        };
+        for gone in own.pids.difference(pids) {
+            self.rules.exclude(own.set, *gone);
+        }
+        let new: Vec<Pid> = pids.difference(&own.pids).copied().collect();
+        for came in &new {
+            // A process that has ended is not included, and has no functions.
+            if let Err(error) = self.rules.include(own.set, *came) {
+                tracing::warn!("{}: calls of process {} are not seen: {error}", tap.name, came.0);
+            }
+        }
+        own.pids.clone_from(pids);
+        Ok(new)
     }
 
     pub(super) fn detach(&mut self, attached: AttachedSite) {
@@ -86,24 +119,31 @@ impl Taps {
         let found = found?;
         for site in &found.sites {
             let location = (site.file.identity, site.offset);
-            if self.taps.get(tap).is_some_and(|places| places.contains_key(&location)) {
+            let Some(known) = self.taps.get(tap) else { return Ok(()) };
+            if known.sites.contains_key(&location) {
                 continue;
             }
-            let attached = self.add(tap, FoundSite { site, pid, errno: found.errno })?;
-            if let Some(places) = self.taps.get_mut(tap) {
-                _ = places.insert(location, attached);
+            let set = known.processes.as_ref().map_or(self.set, |own| own.set);
+            let attached = self.add(tap, set, FoundSite { site, pid, errno: found.errno })?;
+            if let Some(known) = self.taps.get_mut(tap) {
+                _ = known.sites.insert(location, attached);
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, tap: &Arc<Tap>, found: FoundSite<'_>) -> Result<AttachedSite, TapError> {
+    fn add(
+        &mut self,
+        tap: &Arc<Tap>,
+        set: ProcessSetId,
+        found: FoundSite<'_>,
+    ) -> Result<AttachedSite, TapError> {
         let options = self.options.get(tap).copied().unwrap_or_default();
         let ends = EndSites::from_tap(tap, found.site);
         let plans = self.plan(tap, found, options)?;
         let insns =
             [&plans.plan.entry, &plans.plan.exit, &plans.without_result.exit].map(Vec::clone);
-        let (owner, set, max_rate) = (ProgramOwner::Tap, self.set, MAX_CALL_RATE);
+        let (owner, max_rate) = (ProgramOwner::Tap, MAX_CALL_RATE);
         let spec = AttachSpec { tap, owner, plans, insns, ends, set, viewer: None, max_rate };
         let attached = self.add_programs(found, spec)?;
         attached.programs().for_each(|list| self.rules.enable(list));
@@ -111,7 +151,7 @@ impl Taps {
     }
 
     /// The programs of a tap program at a site.
-    fn attach_program(
+    pub(super) fn attach_program(
         &mut self,
         (tap, number): (&Arc<Tap>, u64),
         program: &TapProgram,
@@ -220,103 +260,8 @@ impl Taps {
     }
 }
 
-impl Taps {
-    /// Attaches a tap program to its function, or replaces what it does.
-    pub fn add_program_at_calls(
-        &mut self,
-        number: u64,
-        program: TapProgram,
-    ) -> Result<(), TapError> {
-        let mut attached_program = match self.programs.remove(&number) {
-            Some(attached_program) => attached_program,
-            None => {
-                let (tap, places) = (Arc::new(program.tap.clone()), HashMap::new());
-                AttachedProgram { program: program.clone(), tap, sites: places }
-            }
-        };
-        attached_program.program = program;
-        let done = self.replace_insns(&attached_program);
-        let pids = attached_program.program.pids.clone();
-        let _none = self.programs.insert(number, attached_program);
-        self.watch_forks();
-        done?;
-        for pid in pids {
-            self.scan_for_program(number, pid)?;
-        }
-        Ok(())
-    }
-
-    /// Removes a tap program.
-    pub fn remove_program(&mut self, number: u64) {
-        for attached in self.programs.remove(&number).into_iter().flat_map(|it| it.sites) {
-            self.detach(attached.1);
-        }
-        self.watch_forks();
-    }
-
-    /// How often its programs have run.
-    pub fn program_runs(&self, number: u64) -> u64 {
-        let places = self.programs.get(&number).into_iter().flat_map(|it| it.sites.values());
-        let programs = places.flat_map(AttachedSite::edge_programs);
-        programs.map(|list| self.rules.run_counts(list).runs).sum()
-    }
-
-    /// Looks for the functions of tap programs in a process.
-    pub(super) fn scan_for_programs(&mut self, pid: Pid) {
-        let meant = self.programs.iter().filter(|(_, it)| it.program.pids.contains(&pid));
-        for number in meant.map(|(number, _)| *number).collect::<Vec<_>>() {
-            if let Err(error) = self.scan_for_program(number, pid) {
-                tracing::warn!("a request in process {}: {error}", pid.0);
-            }
-        }
-    }
-
-    fn scan_for_program(&mut self, number: u64, pid: Pid) -> Result<(), TapError> {
-        match self.attach_in_process(number, pid) {
-            Err(TapError::Symbol(error))
-                if matches!(error.class(), FailureClass::NotFound | FailureClass::Gone) =>
-            {
-                Ok(())
-            }
-            done => done,
-        }
-    }
-
-    fn attach_in_process(&mut self, number: u64, pid: Pid) -> Result<(), TapError> {
-        let Some(attached_program) = self.programs.get(&number) else { return Ok(()) };
-        let (tap, program) = (Arc::clone(&attached_program.tap), attached_program.program.clone());
-        let Poll::Ready(found) = self.find_calls(&tap, pid) else { return Ok(()) };
-        let found = found?;
-        for site in &found.sites {
-            let location = (site.file.identity, site.offset);
-            let is_there = |it: &AttachedProgram| it.sites.contains_key(&location);
-            if self.programs.get(&number).is_some_and(is_there) {
-                continue;
-            }
-            let site = FoundSite { site, pid, errno: found.errno };
-            let attached = self.attach_program((&tap, number), &program, site)?;
-            if let Some(attached_program) = self.programs.get_mut(&number) {
-                let _none = attached_program.sites.insert(location, attached);
-            }
-        }
-        Ok(())
-    }
-
-    /// Replaces the instructions of the programs that are attached.
-    fn replace_insns(&mut self, attached_program: &AttachedProgram) -> Result<(), TapError> {
-        for list in attached_program.sites.values().flat_map(AttachedSite::edge_programs) {
-            let Some(plan) = self.meanings.get(&list).map(|(_, plan, _)| Arc::clone(plan)) else {
-                continue;
-            };
-            let insns = (attached_program.program.make_insns)(&plan).map_err(unsupported)?;
-            self.rules.replace(list, &insns)?;
-        }
-        Ok(())
-    }
-}
-
 /// The program cannot be made for this call.
-fn unsupported(why: String) -> TapError {
+pub(super) fn unsupported(why: String) -> TapError {
     let (what, fix) = ("a request in the kernel".into(), "it is done in user space".into());
     TapError::Kernel(monitor_backend::Error::Unsupported { what, why, fix })
 }

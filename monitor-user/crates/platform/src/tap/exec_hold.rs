@@ -33,9 +33,11 @@ impl Taps {
 
     /// A process that matters, in which nothing is to be found yet.
     pub fn watch_new_process(&mut self, pid: Pid) -> Result<(), backend::Error> {
+        self.rules.include(self.set, pid)?;
+        _ = self.included.insert(pid);
         _ = self.watched.insert(pid);
-        self.watch_forks();
-        self.rules.include(self.set, pid)
+        _ = self.watch_targets();
+        Ok(())
     }
 
     /// Whether a record is about an exec that is held; the process then resumes.

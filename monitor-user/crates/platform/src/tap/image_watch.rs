@@ -19,22 +19,27 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 const LINKER_HOOK: &str = "_dl_debug_state|rtld_db_dlactivity";
 
 impl Taps {
-    /// Watches for new images while there are taps.
+    /// Watches for new images while there are taps or tap programs.
     pub(super) fn watch_images(&mut self) {
-        self.watch_new_images();
-        self.watch_forks();
+        let own = Arc::new(Tap::new(LINKER_HOOK, Edge::Start));
+        let had_it = self.taps.contains_key(&own);
+        self.watch_new_images(&own);
+        let new = self.watch_targets();
+        if self.taps.contains_key(&own) {
+            let unscanned = if had_it { new } else { self.included.clone() };
+            unscanned.into_iter().for_each(|pid| self.scan_for_tap(&own, pid));
+        }
     }
 
-    fn watch_new_images(&mut self) {
-        let own = Arc::new(Tap::new(LINKER_HOOK, Edge::Start));
-        if self.taps.keys().all(|tap| *tap == own) {
-            self.remove(&own);
+    fn watch_new_images(&mut self, own: &Arc<Tap>) {
+        if self.programs.is_empty() && self.taps.keys().all(|tap| tap == own) {
+            self.remove(own);
             if let Some(list) = self.exec_watch.take() {
                 self.rules.remove(list);
             }
             return;
         }
-        _ = self.taps.entry(own).or_default();
+        _ = self.taps.entry(Arc::clone(own)).or_default();
         if self.exec_watch.is_none() {
             let urgent = RecordOptions { urgent: true, ..RecordOptions::default() };
             match self.add_program(HookPoint::Exec, vec![Insn::Record(urgent)]) {
@@ -51,14 +56,29 @@ impl Taps {
         of_linker || self.exec_watch == Some(record.program)
     }
 
-    /// Watches the forks of exactly the processes with taps.
-    pub(super) fn watch_forks(&mut self) {
+    /// Watches the images and the forks of exactly the processes with taps or tap programs; returns
+    /// those that are new.
+    pub(super) fn watch_targets(&mut self) -> BTreeSet<Pid> {
         let programs = self.programs.values();
-        let mut parents: BTreeSet<Pid> =
+        let mut targets: BTreeSet<Pid> =
             programs.flat_map(|it| it.program.pids.iter().copied()).collect();
-        if !self.taps.is_empty() {
-            parents.extend(&self.watched);
+        targets.extend(&self.watched);
+        for gone in self.included.difference(&targets) {
+            self.rules.exclude(self.set, *gone);
         }
+        let new = &targets - &self.included;
+        for came in &new {
+            // A process that has ended is not included, and has no functions.
+            if let Err(error) = self.rules.include(self.set, *came) {
+                tracing::warn!("calls of process {} are not seen: {error}", came.0);
+            }
+        }
+        self.included.clone_from(&targets);
+        self.watch_forks(if self.has_taps() { targets } else { BTreeSet::new() });
+        new
+    }
+
+    fn watch_forks(&mut self, parents: BTreeSet<Pid>) {
         if parents.is_empty() {
             if let Some(unused) = self.fork_watch.take() {
                 unused.remove(&mut *self.rules);

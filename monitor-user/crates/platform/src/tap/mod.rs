@@ -12,6 +12,7 @@
 
 pub mod answers;
 mod attach;
+mod attach_program;
 pub mod decode;
 mod ends;
 pub mod exec_hold;
@@ -41,7 +42,7 @@ pub use plan::TapOptions;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::{sync::Arc, task::Poll};
-use tap_program::{AttachedProgram, AttachedSite, FileOffset};
+use tap_program::{AttachedProgram, AttachedSite, AttachedTap, FileOffset};
 pub use unseen_calls::{ProbeGap, UnseenCalls};
 
 /// Why a tap cannot be set.
@@ -156,11 +157,13 @@ pub struct Taps {
     marks: Vec<String>,
     /// Those of user workers; without them, this process reads files.
     answers: Option<CallAnswers>,
+    /// The processes with taps or tap programs.
     set: ProcessSetId,
+    included: BTreeSet<Pid>,
     watched: BTreeSet<Pid>,
     /// Where probes are being removed.
     leaving: BTreeSet<FileOffset>,
-    taps: BTreeMap<Arc<Tap>, HashMap<FileOffset, AttachedSite>>,
+    taps: BTreeMap<Arc<Tap>, AttachedTap>,
     options: BTreeMap<Tap, TapOptions>,
     meanings: HashMap<ProgramId, ProgramMeaning>,
     programs: BTreeMap<u64, AttachedProgram>,
@@ -170,16 +173,20 @@ pub struct Taps {
     fork_watch: Option<ForkWatch>,
     /// Why the last process got no probes, if it got none.
     last_refusal: Option<String>,
+    /// Processes that cannot be watched, since the last read.
+    unseen: Vec<UnseenCalls>,
 }
 
 impl Taps {
-    /// None so far.
+    /// None so far. `children`: whether the children of watched processes are watched from their
+    /// first instruction on, without a word of the caller.
     pub fn new(
         proc: &Path,
         mut rules: Box<dyn Rules>,
         signatures: Arc<Signatures>,
+        children: Children,
     ) -> Result<Self, backend::Error> {
-        let set = rules.make_set(Children::Included)?;
+        let set = rules.make_set(children)?;
         let reader = rules.take_reader();
         Ok(Self {
             proc: proc.to_owned(),
@@ -189,6 +196,7 @@ impl Taps {
             signatures,
             answers: None,
             set,
+            included: BTreeSet::new(),
             watched: BTreeSet::new(),
             leaving: BTreeSet::new(),
             taps: BTreeMap::new(),
@@ -199,6 +207,7 @@ impl Taps {
             exec_watch: None,
             fork_watch: None,
             last_refusal: None,
+            unseen: Vec::new(),
         })
     }
 
@@ -225,7 +234,7 @@ impl Taps {
 
     /// Where probes are, or may be still: files and offsets in them.
     pub fn probe_locations(&self) -> BTreeSet<FileOffset> {
-        let taps = self.taps.values().flat_map(HashMap::values);
+        let taps = self.taps.values().flat_map(|it| it.sites.values());
         let programs = self.programs.values().flat_map(|it| it.sites.values());
         let set = taps.chain(programs).flat_map(AttachedSite::locations);
         set.chain(self.leaving.iter().copied()).collect()
@@ -247,34 +256,38 @@ impl Taps {
         !self.taps.is_empty() || !self.programs.is_empty()
     }
 
-    /// Watches exactly these processes, and their children. Taps are set where new processes have
-    /// the functions.
+    /// Watches exactly these processes. Taps that have no processes of their own are set where new
+    /// processes have the functions.
     pub fn watch_processes(&mut self, processes: &BTreeSet<Pid>) {
-        for gone in self.watched.difference(processes) {
-            self.rules.exclude(self.set, *gone);
-        }
         let new: Vec<Pid> = processes.difference(&self.watched).copied().collect();
         self.watched.clone_from(processes);
-        self.watch_forks();
+        _ = self.watch_targets();
         for pid in new {
-            // A process that has ended is not included, and has no functions.
-            if let Err(error) = self.rules.include(self.set, pid) {
-                tracing::warn!("calls of process {} are not seen: {error}", pid.0);
-            }
             self.scan_process(pid);
         }
     }
 
-    /// Looks for the functions of all taps in a process, which may have loaded something.
+    /// Looks for the functions of the taps of a process in it: it may have loaded something.
     pub fn scan_process(&mut self, pid: Pid) {
-        for tap in Vec::from_iter(self.taps.keys().cloned()) {
-            match self.attach(&tap, pid) {
-                Ok(_) => {}
-                Err(TapError::Symbol(error)) if is_absent(&error) => {}
-                Err(error) => tracing::warn!("{} in process {}: {error}", tap.name, pid.0),
-            }
+        let meant = self.taps.iter().filter(|(_, it)| it.is_for(pid));
+        for tap in Vec::from_iter(meant.map(|(tap, _)| Arc::clone(tap))) {
+            self.scan_for_tap(&tap, pid);
         }
         self.scan_for_programs(pid);
+    }
+
+    pub(super) fn scan_for_tap(&mut self, tap: &Arc<Tap>, pid: Pid) {
+        match self.attach(tap, pid) {
+            Ok(()) => {}
+            Err(TapError::Symbol(error)) if is_absent(&error) => {
+                let Some(attached) = self.taps.get_mut(tap) else { return };
+                // A process without the library, or none, says less than one without the function.
+                if error.class() == FailureClass::NotFound || attached.absence.is_none() {
+                    attached.absence = Some(error.to_string());
+                }
+            }
+            Err(error) => tracing::warn!("{} in process {}: {error}", tap.name, pid.0),
+        }
     }
 
     /// Where a process has the function of a tap, and how slow its places are.
@@ -292,18 +305,24 @@ impl Taps {
         found.map_err(TapError::from)
     }
 
-    /// Sets exactly these taps, in every process that matters.
-    pub fn set_taps(&mut self, wanted: &BTreeSet<Tap>) {
-        let known = Vec::from_iter(self.taps.keys().cloned());
-        for gone in known.iter().filter(|tap| !wanted.contains(tap)) {
-            self.remove(gone);
+    /// Sets exactly these taps, each in its own processes and their children.
+    pub fn set_taps(&mut self, wanted: &BTreeMap<Tap, BTreeSet<Pid>>) {
+        let is_unwanted = |tap: &&Arc<Tap>| !wanted.contains_key(&***tap);
+        for gone in Vec::from_iter(self.taps.keys().filter(is_unwanted).cloned()) {
+            self.remove(&gone);
         }
-        for tap in wanted {
-            _ = self.taps.entry(Arc::new(tap.clone())).or_default();
+        let mut new = Vec::new();
+        for (tap, pids) in wanted {
+            let tap = Arc::new(tap.clone());
+            match self.set_processes(&tap, pids) {
+                Ok(came) => new.extend(came.into_iter().map(|pid| (Arc::clone(&tap), pid))),
+                Err(error) => tracing::warn!("calls of {} are not seen: {error}", tap.name),
+            }
         }
+        self.watched = wanted.values().flatten().copied().collect();
         self.watch_images();
-        for pid in self.watched.clone() {
-            self.scan_process(pid);
+        for (tap, pid) in new {
+            self.scan_for_tap(&tap, pid);
         }
     }
 
@@ -312,7 +331,7 @@ impl Taps {
         _ = self.options.insert(tap.clone(), options);
     }
 
-    /// Adds one tap with options.
+    /// Adds one tap with options, for all processes that are watched.
     pub fn add_tap(&mut self, tap: Tap, options: TapOptions) {
         self.set_options(&tap, options);
         _ = self.taps.entry(Arc::new(tap)).or_default();
@@ -344,11 +363,16 @@ impl Taps {
 
     /// What became of the calls that a tap saw; nothing, as long as it is nowhere.
     pub fn tap_counts(&self, tap: &Tap) -> Option<RunCounts> {
-        let sites = self.taps.get(tap)?.values();
+        let sites = self.taps.get(tap)?.sites.values();
         let programs = sites.flat_map(AttachedSite::edge_programs);
         let mut all = programs.map(|list| self.rules.run_counts(list)).peekable();
         let _anywhere = all.peek()?;
         Some(rule_record::sum_counts(all))
+    }
+
+    /// Why a process does not have the function of a tap.
+    pub fn absence(&self, tap: &Tap) -> Option<&str> {
+        self.taps.get(tap)?.absence.as_deref()
     }
 
     /// The counts of another program.
@@ -380,6 +404,7 @@ impl Taps {
             _ = self.set_probes(pid);
             self.scan_process(pid);
         }
+        events.extend(std::mem::take(&mut self.unseen).into_iter().map(TapEvent::Unseen));
         events
     }
 

@@ -39,11 +39,36 @@ pub struct TapProgram {
     pub make_insns: MakeInsns,
 }
 
+/// The processes of a tap, and where it is attached.
+#[derive(Default)]
+pub(super) struct AttachedTap {
+    /// Its own processes; all that are watched, if absent.
+    pub(super) processes: Option<TapProcesses>,
+    pub(super) sites: HashMap<FileOffset, AttachedSite>,
+    /// Why a process does not have the function.
+    pub(super) absence: Option<String>,
+}
+
+/// The processes of one tap: no other process gets its breakpoints.
+pub(super) struct TapProcesses {
+    pub(super) set: ProcessSetId,
+    pub(super) pids: BTreeSet<Pid>,
+}
+
+impl AttachedTap {
+    /// Whether it is for a process that is watched.
+    pub(super) fn is_for(&self, pid: Pid) -> bool {
+        self.processes.as_ref().is_none_or(|own| own.pids.contains(&pid))
+    }
+}
+
 /// A tap program, and where it is attached.
 pub(super) struct AttachedProgram {
     pub(super) program: TapProgram,
     pub(super) tap: Arc<Tap>,
     pub(super) sites: HashMap<FileOffset, AttachedSite>,
+    /// Processes that are known not to get its probes.
+    pub(super) refused_in: BTreeSet<Pid>,
 }
 
 impl AttachedSite {

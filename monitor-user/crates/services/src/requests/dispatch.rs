@@ -8,7 +8,6 @@ use super::{
     bind_vars::EventBindings,
     execution::Execution,
     packet::ClientReply,
-    program::MAX_SILENT_RUNS,
     session::SessionState,
     shared_state::RaisedEvent,
     stored::{ActionIndex, StoredRequest},
@@ -117,6 +116,7 @@ impl RequestEngine {
     /// Runs the rest of a request's actions after the kernel has run its part.
     fn run_rest(&mut self, (key, serial): (RuleKey, u64), it: &NodeEvent, turn: &mut Turn<'_>) {
         let rule = self.rule_mut(key).filter(|rule| rule.serial == serial);
+        let rule = rule.filter(|rule| rule.kernel.checks || rule.filter.has_values(it));
         match rule.map(|rule| rule.kernel.members.clone()) {
             Some(done) => self.run_request(key, (it, 0), (&done, turn)),
             None => it.held.iter().for_each(|held| turn.platform.resume_held(held)),
@@ -139,20 +139,16 @@ impl RequestEngine {
 
     /// Disables a request that the kernel has switched off because of its rate.
     fn handle_storm(&mut self, key: RuleKey, serial: u64, turn: &mut Turn<'_>) {
-        if self.rule_mut(key).is_some_and(|rule| rule.serial == serial) {
-            self.disable_storming(key, turn);
+        let most = self.shared.limits.events_per_second;
+        if let Some(rule) = self.rule_mut(key).filter(|rule| rule.serial == serial) {
+            let most = rule.max_runs(&rule.kernel, most);
+            self.disable_storming(key, most, turn);
         }
     }
 
     /// Disables a request whose event occurs too often, and notifies its tool.
-    fn disable_storming(&mut self, key: RuleKey, turn: &mut Turn<'_>) {
-        let most = self.shared.limits.events_per_second;
+    fn disable_storming(&mut self, key: RuleKey, most: u64, turn: &mut Turn<'_>) {
         let Some(rule) = self.rule_mut(key) else { return };
-        let most = if rule.kernel.is_installed && !rule.kernel.reports {
-            u64::from(MAX_SILENT_RUNS)
-        } else {
-            most
-        };
         rule.set_enabled(false);
         self.shared.is_stale = true;
         let text = format!("more than {most} in a second: disabled");
@@ -175,7 +171,7 @@ impl RequestEngine {
         };
         if rule.count_event(turn.now, most) {
             it.held.iter().for_each(|held| turn.platform.resume_held(held));
-            return self.disable_storming((session, id), turn);
+            return self.disable_storming((session, id), most, turn);
         }
         let shown = state.session.shown_params(it);
         let bindings = EventBindings {

@@ -39,7 +39,7 @@ pub use shared_state::RequestLimits;
 use super::{PendingCall, context::ClusterMember, diag::DiagSettings};
 use execution::Execution;
 use migrate::Migrations;
-use monitor_event::{EventKind, FollowedActivity, SessionId, Ticket, Tool};
+use monitor_event::{EventKind, FollowedActivity, ProcessSelector, SessionId, Ticket, Tool};
 use monitor_model::{Identity, Ns};
 use monitor_omis::{Dialect, Node, parse, print};
 use monitor_platform::{Platform, PlatformEvent, WatchedProcesses};
@@ -301,15 +301,26 @@ impl RequestEngine {
             let scope = &state.session.scope;
             followed.all_new |= scope.n_patterns() > 0;
             let mut sorts: BTreeSet<FollowedActivity> =
-                state.stored.watched_events().filter_map(|it| it.followed_activity()).collect();
-            sorts.extend((!scope.is_empty()).then_some(FollowedActivity::Lifecycle));
+                (!scope.is_empty()).then_some(FollowedActivity::Lifecycle).into_iter().collect();
+            for filter in state.stored.watched_filters() {
+                if !filter.kind.reads_process() {
+                    sorts.extend(filter.kind.followed_activity());
+                    continue;
+                }
+                let callers = followed.by_call.entry(filter.kind.clone()).or_default();
+                match &filter.processes {
+                    ProcessSelector::Listed(these) => callers.extend(these),
+                    ProcessSelector::Any | ProcessSelector::Attached => {
+                        callers.extend(scope.members());
+                    }
+                }
+            }
             for sort in sorts {
                 followed.by_activity.entry(sort).or_default().extend(scope.members());
             }
         }
-        let finalizing = self.finalize.processes.iter().copied();
-        if !self.finalize.processes.is_empty() {
-            followed.by_activity.entry(FollowedActivity::Calls).or_default().extend(finalizing);
+        if let Some(call) = self.finalize_event_wanted() {
+            followed.by_call.entry(call).or_default().extend(&self.finalize.processes);
         }
         if followed != self.requested.followed {
             turn.platform.watch_processes(&followed);
@@ -339,7 +350,7 @@ impl RequestEngine {
                 // Children of attached processes join the scope, and ended ones leave it.
                 kinds.extend([EventKind::Created, EventKind::Ended]);
             }
-            kinds.extend(state.stored.watched_events());
+            kinds.extend(state.stored.watched_filters().map(|it| it.kind.clone()));
         }
         kinds.extend(self.finalize_event_wanted());
         kinds

@@ -5,16 +5,13 @@
 //! kernel can enable each other, so the kernel's switches are authoritative.
 
 use super::compile::{self, CompilerInput};
-use super::stored::{KernelPart, StoredRequest};
+use super::stored::{KernelPart, KernelRefusal, StoredRequest};
 use super::{RequestEngine, Turn};
 use crate::{ServiceSpec, lower::StoredCall};
 use monitor_event::{EventKind, ProcessSelector, SessionId, action::Step};
 use monitor_omis::{Basic, NodeRef, Var, param_type};
 use monitor_platform::{CompiledRule, CompiledRules, RuleKey, RuleTargets};
 use std::collections::BTreeMap;
-
-/// Maximum runs per second of a request without notices; it is switched off beyond that.
-pub const MAX_SILENT_RUNS: u32 = 1_000_000;
 
 impl RequestEngine {
     /// Installs what the kernel can run.
@@ -33,10 +30,16 @@ impl RequestEngine {
             }
             for (key, why) in refused {
                 tracing::debug!(request = key.1.0.to_string(), "{why}");
+                let did_more = compiled.get(&key).is_some_and(|it| it.checks);
                 let Some(rule) = self.rule_mut(key) else { continue };
-                rule.is_refused = true;
-                // Nothing else may replace return addresses.
-                if rule.filter.kind.is_by_trampoline() && rule.is_enabled {
+                let is_call = rule.filter.kind.tap().is_some();
+                if is_call && did_more {
+                    rule.kernel_refusal = KernelRefusal::Actions;
+                    continue;
+                }
+                rule.kernel_refusal = KernelRefusal::Whole;
+                // Nothing else sets probes.
+                if is_call && rule.is_enabled && turn.platform.runs_rules() {
                     rule.is_enabled = false;
                     let text = format!("{why}: disabled");
                     let reply = self.notice(key, (why.status, vec![text.as_str().into()]));
@@ -141,23 +144,23 @@ impl RequestEngine {
             }
             (_, ProcessSelector::Listed(these)) => RuleTargets::Processes(these.clone()),
         };
-        let max_events = u32::try_from(self.shared.limits.events_per_second).unwrap_or(u32::MAX);
         let looks_into = rule.filter.kind.reads_process() || it.holds;
         let tool = state.session.tool;
         // The kernel compares with the credentials of the process at the event.
         let viewer = tool.restricted_to().filter(|_| looks_into);
         let observer = tool.visibility.credentials().filter(|_| rule.filter.kind.is_of_process());
+        let most = self.shared.limits.events_per_second;
         Some(CompiledRule {
             serial: rule.serial,
             user: tool.uid,
             viewer: viewer.or(observer),
             event: rule.filter.kind.clone(),
             targets: whose,
-            predicate: rule.filter.predicate.clone(),
+            predicate: rule.filter.predicate.clone().filter(|_| it.checks),
             steps: it.steps.clone(),
             reports: it.reports,
             held_for: it.holds.then_some(state.session.tool),
-            max_rate: if it.reports { max_events } else { MAX_SILENT_RUNS },
+            max_rate: u32::try_from(rule.max_runs(it, most)).unwrap_or(u32::MAX),
         })
     }
 

@@ -9,6 +9,9 @@ use monitor_omis::{Basic, Name, Request, RequestId, Stage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Runs per second of a request in the kernel that sends no notice for each of them; it is switched
+/// off beyond that.
+const MAX_SILENT_RUNS: u64 = 1_000_000;
 const SECOND: Ns = Ns(1_000_000_000);
 
 /// The stored requests and user events of a session on this node.
@@ -38,8 +41,8 @@ pub struct StoredRequest {
     pub installed_at: Ns,
     /// Whether a tool has switched it and the kernel's switch is not updated yet.
     pub is_switch_pending: bool,
-    /// Whether it could not be installed.
-    pub is_refused: bool,
+    /// What of it could not be installed.
+    pub kernel_refusal: KernelRefusal,
     /// Start of the current second, and its number of events.
     second: (Ns, u64),
 }
@@ -56,21 +59,42 @@ pub struct KernelPart {
     pub members: BTreeSet<ActionIndex>,
     /// Their steps, in order.
     pub steps: Vec<Step>,
+    /// Whether the kernel checks the condition on the parameters; else user space does.
+    pub checks: bool,
     /// Whether the kernel sends records of its events, so that user space runs the other actions.
     pub reports: bool,
     /// Whether the kernel stops the thread that hits the event until the other actions are done.
     pub holds: bool,
 }
 
+/// What the kernel has refused of a stored request since it was enabled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelRefusal {
+    /// Nothing.
+    None,
+    /// Its actions and its condition; it may still report the events.
+    Actions,
+    /// Everything.
+    Whole,
+}
+
 impl SessionStore {
-    /// The kinds of events that user space must watch.
-    pub fn watched_events(&self) -> impl Iterator<Item = EventKind> {
+    /// The events that user space must watch.
+    pub fn watched_filters(&self) -> impl Iterator<Item = &EventFilter> {
         let is_ours = |it: &&StoredRequest| it.is_enabled && !it.kernel.is_installed;
-        self.requests.values().filter(is_ours).map(|it| it.filter.kind.clone())
+        self.requests.values().filter(is_ours).map(|it| &it.filter)
     }
 }
 
 impl StoredRequest {
+    /// The runs of its program in a second at which it is switched off, where user space takes at
+    /// most a number of events.
+    pub fn max_runs(&self, kernel: &KernelPart, max_events: u64) -> u64 {
+        // A program runs at every event, also at those that its condition excludes.
+        let is_event = kernel.reports && self.filter.predicate.is_none();
+        if is_event { max_events } else { MAX_SILENT_RUNS }
+    }
+
     /// The calls that it watches, each of one function in one process, for a tool that has attached
     /// this number of processes.
     pub fn n_probes(&self, n_attached: usize) -> usize {
@@ -93,7 +117,7 @@ impl StoredRequest {
             kernel: KernelPart::default(),
             installed_at: Ns(0),
             is_switch_pending: false,
-            is_refused: false,
+            kernel_refusal: KernelRefusal::None,
             second: (Ns(0), 0),
         }
     }
@@ -103,7 +127,7 @@ impl StoredRequest {
         self.is_enabled = is_on;
         self.is_switch_pending = true;
         // The reason may not hold any more.
-        self.is_refused = false;
+        self.kernel_refusal = KernelRefusal::None;
     }
 
     /// Whether the kernel reports this event itself. Events raised in user space are dispatched

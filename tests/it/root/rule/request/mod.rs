@@ -1,5 +1,6 @@
 //! Requests for events of kernel rules: a tool receives exactly what happened, in that order.
 
+mod breakpoints;
 mod instrument;
 mod kernel;
 mod loss;

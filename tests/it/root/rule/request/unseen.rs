@@ -19,8 +19,9 @@ fn root_calls_of_a_child_that_has_no_probes_yet_are_reported_as_not_seen() {
     let notice = format!("10 [0] start_lib_call(407,-1,\"{why}\")");
     assert_eq!(tool.next_lines(1), [notice], "the rule for listed processes is not for children");
     let pid = tool.target.run(
-        "exec('r, w = os.pipe()\\np = os.fork()\\n\
-         if p == 0: l.fdatasync(-1); os.read(r, 1); l.fdatasync(7); os._exit(0)'); it = p",
+        "exec('r, w = os.pipe()\\na, b = os.pipe()\\np = os.fork()\\n\
+         if p == 0: l.fdatasync(-1); os.write(b, b\"x\"); os.read(r, 1); l.fdatasync(7); \
+         os._exit(0)'); it = len(os.read(a, 1)) and p",
     );
     let lines = tool.next_lines(1);
     let begin = format!("10 [0] start_lib_call(407,-1,\"calls of process {pid} were not seen for ");

@@ -13,20 +13,18 @@ use monitor_omis::{Text, Value};
 use monitor_symbols::{
     signatures::Signatures, signatures::call::ValueType, signatures::traced_values::TracedValue,
 };
-use std::{collections::BTreeSet, path::Path};
+use std::path::Path;
 
 /// Descriptions that people add.
 const FOLDER: &str = "/etc/monitor/calls";
 
-/// The taps that topics need. They are set in the processes of all tools, and so a return address
-/// is never replaced for them.
-pub(super) fn taps(topics: &BTreeSet<EventKind>) -> BTreeSet<Tap> {
-    let topics_with_taps = topics.iter().filter(|it| !it.is_by_trampoline());
-    let mut taps: BTreeSet<Tap> = topics_with_taps.filter_map(EventKind::tap).cloned().collect();
-    if topics.contains(&EventKind::MessageReceived) {
-        taps.extend([ARRIVAL, RECEIPT].map(call_start));
+/// The taps that an event is seen by; none, if that is by trampolines: its rule has them.
+pub(super) fn taps(kind: &EventKind) -> Vec<Tap> {
+    match kind {
+        EventKind::MessageReceived => [ARRIVAL, RECEIPT].map(call_start).into(),
+        kind if kind.is_by_trampoline() => Vec::new(),
+        kind => kind.tap().cloned().into_iter().collect(),
     }
-    taps
 }
 
 /// The tap at the start of a function.

@@ -29,7 +29,7 @@ use monitor_backends::procfs;
 use monitor_control::{CodePos, ProbeLocation};
 use monitor_event::node_event::{EventKind, FollowedActivity};
 use monitor_event::{outcome::Refusal, right::Tool, tap::Tap};
-use monitor_model::{Identity, Ns};
+use monitor_model::{Identity, Ns, Pid};
 use monitor_omis::Value;
 use monitor_symbols::report::FailureClass;
 use monitor_sys::{clock, pidfd};
@@ -78,7 +78,9 @@ impl RuleEvents {
     /// Of this kernel.
     pub(super) fn new(rules: Box<dyn Rules>) -> Result<Self, Refusal> {
         let descriptions = Arc::new(call::signatures()?);
-        let taps = Taps::new(Path::new("/proc"), rules, descriptions);
+        // Children join by `watch_processes`, or by the sets of their rules.
+        let children = Children::NotIncluded;
+        let taps = Taps::new(Path::new("/proc"), rules, descriptions, children);
         let mut taps = taps.map_err(backend_refusal)?.with_answers();
         let mut sets = BTreeMap::new();
         for sort in [FollowedActivity::Lifecycle, FollowedActivity::Scheduling] {
@@ -109,10 +111,10 @@ impl RuleEvents {
     /// Watches exactly these events; returns those that are seen.
     pub(super) fn set_events(&mut self, topics: &BTreeSet<EventKind>) -> BTreeSet<EventKind> {
         self.drain();
-        self.taps.set_taps(&call::taps(topics));
         let waits = topics.contains(&EventKind::MessageReceived);
         self.tagged_messages = waits.then(|| self.tagged_messages.take().unwrap_or_default());
         self.events.clone_from(topics);
+        self.update_taps();
         self.update_tracepoints();
         let all_new = self.watched.all_new;
         let is_seen = |topic: &&EventKind| {
@@ -202,9 +204,20 @@ impl RuleEvents {
                 }
             }
         }
-        let callers = followed.by_activity.get(&FollowedActivity::Calls).unwrap_or(&none);
-        self.taps.watch_processes(&callers.iter().map(|id| id.pid).collect());
+        self.update_taps();
         self.update_tracepoints();
+    }
+
+    /// Sets the taps of the events that are watched, each in the processes of those that wait for
+    /// it.
+    fn update_taps(&mut self) {
+        let mut wanted: BTreeMap<Tap, BTreeSet<Pid>> = BTreeMap::new();
+        for (kind, callers) in &self.watched.by_call {
+            for tap in call::taps(kind).into_iter().filter(|_| self.events.contains(kind)) {
+                wanted.entry(tap).or_default().extend(callers.iter().map(|id| id.pid));
+            }
+        }
+        self.taps.set_taps(&wanted);
     }
 
     /// Adds the tracepoints that are needed, and removes the others.

@@ -70,6 +70,10 @@ impl Linux {
 }
 
 impl RuleRunner for Linux {
+    fn runs_rules(&self) -> bool {
+        self.rule_events.is_some()
+    }
+
     fn set_rules(&mut self, programs: &CompiledRules) -> Vec<(RuleKey, Refusal)> {
         if programs.is_empty() && self.rule_events.is_none() {
             return Vec::new();

@@ -11,7 +11,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::stored::{ActionIndex, KernelPart, StoredRequest};
+use super::stored::{ActionIndex, KernelPart, KernelRefusal, StoredRequest};
 use monitor_backend::rule::insn::{GaugeChange, MAX_PENDING_EVENTS, MAX_TRACED};
 use monitor_event::action::{Operand, Step};
 use monitor_event::{EventKind, Predicate, node_event::is_shared};
@@ -50,6 +50,7 @@ pub fn compile(all: &[CompilerInput<'_>]) -> BTreeMap<RuleKey, KernelPart> {
         // A request that waits for a user event runs there only if the event is raised there.
         let is_possible = is_installed || !matches!(it.kind(), EventKind::User(_));
         let part = KernelPart {
+            checks: it.is_candidate(),
             reports: candidates.members[at].len() < n_actions,
             steps: candidates.steps(at).cloned().collect(),
             holds: is_possible && it.holds && it.is_candidate(),
@@ -199,9 +200,8 @@ impl<'w> Candidates<'w> {
             let it = &self.all[*at];
             let is_user = matches!(it.kind(), EventKind::User(_));
             let is_wanted = (it.rule.is_enabled || it.rule.kernel.is_installed) && !is_user;
-            let has_work =
-                it.holds || it.kind().is_by_trampoline() || !self.members[*at].is_empty();
-            is_wanted && it.is_candidate() && has_work
+            let has_work = it.holds || !self.members[*at].is_empty();
+            is_wanted && (it.is_candidate() && has_work || it.is_reportable())
         };
         let mut open: Vec<usize> = (0..self.all.len()).filter(is_root).collect();
         let mut needed = BTreeSet::new();
@@ -270,6 +270,13 @@ impl CompilerInput<'_> {
         &self.rule.filter.kind
     }
 
+    /// Whether the kernel reports its events if it does nothing else: each request on a call has
+    /// probes of its own, so that no process has a breakpoint for the request of another tool.
+    const fn is_reportable(&self) -> bool {
+        matches!(self.kind(), EventKind::Called(_))
+            && !matches!(self.rule.kernel_refusal, KernelRefusal::Whole)
+    }
+
     /// Whether the kernel could run its actions at all.
     fn is_candidate(&self) -> bool {
         let kind = self.kind();
@@ -290,7 +297,11 @@ impl CompilerInput<'_> {
         let joins = self.has_patterns && *kind == EventKind::Created;
         // Of the two processes of a switch the kernel checks the credentials of one.
         let is_half_checked = self.is_restricted && *self.kind() == EventKind::Scheduled;
-        is_seen && is_checked && !joins && !is_half_checked && !self.rule.is_refused
+        is_seen
+            && is_checked
+            && !joins
+            && !is_half_checked
+            && self.rule.kernel_refusal == KernelRefusal::None
     }
 }
 

@@ -1,5 +1,6 @@
 //! Text cases: the requests of a session, and where their actions run.
 
+use super::super::stored::KernelRefusal;
 use super::compile;
 use crate::context::ClusterMember;
 use crate::requests::{EngineInput, EngineOutput, RequestEngine, RequestLimits};
@@ -31,7 +32,7 @@ fn engine(lines: &str) -> RequestEngine {
     }
     // The fake platform has no kernel and refuses all programs.
     let stored = machine.sessions.values_mut().flat_map(|it| it.stored.requests.values_mut());
-    stored.for_each(|rule| rule.is_refused = false);
+    stored.for_each(|rule| rule.kernel_refusal = KernelRefusal::None);
     machine
 }
 
@@ -39,7 +40,11 @@ fn engine(lines: &str) -> RequestEngine {
 /// space, `*` a thread held for the rest.
 #[track_caller]
 fn check(lines: &str, want: &str) {
-    let engine = engine(lines);
+    assert_eq!(installed(&engine(lines)), want);
+}
+
+/// The requests that the kernel has, as `check` writes them.
+fn installed(engine: &RequestEngine) -> String {
     let mut said = Vec::new();
     let compiled = compile(&engine.compiler_input()).into_iter();
     for (key, it) in compiled.filter(|(_, it)| it.is_installed) {
@@ -51,7 +56,7 @@ fn check(lines: &str, want: &str) {
         };
         said.push(format!("{}:{}{mark}", key.1.0, members.join(" ")));
     }
-    assert_eq!(said.join(", "), want);
+    said.join(", ")
 }
 
 #[test]
@@ -73,7 +78,7 @@ fn a_request_that_needs_the_thread_held_is_in_the_kernel_to_hold_it() {
          40 [0] process_terminated([7]): 41 [0] stop([7])
          50 [0] start_lib_call([7],\"f\"): 51 [0] print($1)
          9 [0] enable(10); 9 [0] enable(20); 9 [0] enable(30); 9 [0] enable(40); 9 [0] enable(50)",
-        "10:*, 20:0.0*, 30:*",
+        "10:*, 20:0.0*, 30:*, 50:+",
     );
 }
 
@@ -90,7 +95,7 @@ fn actions_beside_a_print_are_split_off_and_those_after_one_are_not() {
                 23 [0] cnt_add(\"n\",1)
          30 [0] start_lib_call([7],\"f\"): 31 [0] print($1); 32 [0] cnt_add(\"n\",1)
          9 [0] enable(10); 9 [0] enable(20); 9 [0] enable(30)",
-        "10:0.1+, 20:0.0+",
+        "10:0.1+, 20:0.0+, 30:+",
     );
 }
 
@@ -107,7 +112,7 @@ fn a_request_enabled_by_the_kernel_is_installed_even_to_report_alone() {
         "10 [0] start_lib_call([7],\"f\"): 11 [0] enable(20)
          20 [0] process_stopped([7]): 21 [0] print($1)
          9 [0] enable(10)",
-        "",
+        "10:+",
     );
 }
 
@@ -120,10 +125,10 @@ fn an_event_is_raised_in_the_kernel_if_all_its_requests_are_there() {
     let reporting = format!("{first}\n30 [0] user_event(5): 31 [0] print($1)\n9 [0] enable(30)");
     check(&reporting, "10:0.0, 20:0.0, 30:+");
     // No request waits for it, it has too many parameters for the kernel, or the process is one.
-    check("10 [0] start_lib_call([7],\"f\"): 11 [0] raise_event(6,[1])\n9 [0] enable(10)", "");
+    check("10 [0] start_lib_call([7],\"f\"): 11 [0] raise_event(6,[1])\n9 [0] enable(10)", "10:+");
     let many = first.replace("[1,$2]", "[1,2,3,4]");
-    check(&many, "");
-    check(&first.replace("[1,$2]", "[$1]"), "");
+    check(&many, "10:+");
+    check(&first.replace("[1,$2]", "[$1]"), "10:+");
 }
 
 #[test]
@@ -133,7 +138,7 @@ fn a_cycle_of_events_runs_in_user_space() {
          20 [0] user_event(5): 21 [0] raise_event(6,[])
          30 [0] user_event(6): 31 [0] raise_event(5,[])
          9 [0] enable(10); 9 [0] enable(20); 9 [0] enable(30)",
-        "",
+        "10:+",
     );
 }
 
@@ -143,8 +148,27 @@ fn a_timer_runs_in_the_kernel_or_in_user_space_not_in_both() {
         "10 [0] start_lib_call([7],\"f\"): 11 [0] cnt_start(\"t\",$thread)
          20 [0] end_lib_call([7],\"f\"): 21 [0] print($1); 22 [0] cnt_stop(\"t\",$thread)
          9 [0] enable(10); 9 [0] enable(20)",
-        "",
+        "10:+, 20:+",
     );
+}
+
+/// What the kernel refuses is left to user space, but not the events of calls: their probes are
+/// those of the request alone.
+#[test]
+fn a_call_whose_condition_or_actions_are_refused_is_still_reported_by_the_kernel() {
+    let lines = "10 [0] start_lib_call([7],\"f\"): 11 [0] cnt_add(\"n\",1)
+                 20 [0] process_signal([7],[10]): 21 [0] cnt_add(\"n\",1)
+                 9 [0] enable(10); 9 [0] enable(20)";
+    for (refusal, want) in [
+        (KernelRefusal::None, "10:0.0, 20:0.0"),
+        (KernelRefusal::Actions, "10:+"),
+        (KernelRefusal::Whole, ""),
+    ] {
+        let mut engine = engine(lines);
+        let stored = engine.sessions.values_mut().flat_map(|it| it.stored.requests.values_mut());
+        stored.for_each(|rule| rule.kernel_refusal = refusal);
+        assert_eq!(installed(&engine), want, "{refusal:?}");
+    }
 }
 
 #[test]
