@@ -10,7 +10,7 @@ use monitor_model::Ns;
 use monitor_sys::{clock, fsuid};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
@@ -33,12 +33,13 @@ pub struct ShareLimits {
     pub processor: f64,
 }
 
-/// The shares of all users with connections.
+/// The shares of all users with connections, and of those that left with less than they may save
+/// up: a user that comes back does not start again.
 pub struct UserShares {
     limits: ShareLimits,
     /// The user of the daemon; its lines may take what they need.
     own_uid: u32,
-    users: HashMap<u32, Weak<UserShare>>,
+    users: HashMap<u32, Arc<UserShare>>,
     freed: Arc<Notify>,
 }
 
@@ -57,6 +58,7 @@ pub struct UserShare {
 }
 
 /// Processor time for lines.
+#[derive(Clone, Copy)]
 struct LineCredit {
     /// What may still be used; below zero after a line that cost more.
     left: i64,
@@ -78,23 +80,27 @@ impl UserShares {
 
     /// The share of a user.
     pub fn share(&mut self, uid: u32) -> Arc<UserShare> {
-        if let Some(share) = self.users.get(&uid).and_then(Weak::upgrade) {
-            return share;
+        if let Some(share) = self.users.get(&uid).filter(|it| has_connections(it)) {
+            return Arc::clone(share);
         }
-        self.users.retain(|_, it| it.strong_count() > 0);
+        let now = clock::boot();
+        self.users.retain(|_, it| has_connections(it) || !it.has_saved_all(now));
         let bytes = if uid == 0 { usize::MAX } else { self.limits.bytes };
         let is_free = uid == 0 || uid == self.own_uid;
         let processor = if is_free { f64::INFINITY } else { self.limits.processor };
         let limits = ShareLimits { bytes, processor };
-        let share = Arc::new(UserShare::new((uid, limits), Arc::clone(&self.freed)));
-        self.users.insert(uid, Arc::downgrade(&share));
+        let share = UserShare::new((uid, limits), Arc::clone(&self.freed));
+        if let Some(left) = self.users.get(&uid) {
+            *lock(&share.credit) = *lock(&left.credit);
+        }
+        let share = Arc::new(share);
+        self.users.insert(uid, Arc::clone(&share));
         share
     }
 
     /// The users that are over their share.
     pub fn over(&self) -> impl Iterator<Item = u32> {
-        let shares = self.users.iter().filter_map(|(uid, it)| Some((uid, it.upgrade()?)));
-        shares.filter(|(_, it)| it.is_over()).map(|(uid, _)| *uid)
+        self.users.iter().filter(|(_, it)| it.is_over()).map(|(uid, _)| *uid)
     }
 
     /// Notified when a user falls below its limit.
@@ -170,6 +176,17 @@ impl UserShare {
 
     /// How long the next line waits for those before it; `None` if it does not.
     fn line_wait(&self, now: Ns) -> Option<Ns> {
+        let overdraft = self.credit(now)?.min(0).unsigned_abs();
+        (overdraft > 0).then(|| Ns((overdraft as f64 / self.limits.processor) as u64 + 1))
+    }
+
+    /// Whether the user may use all that can be saved up.
+    fn has_saved_all(&self, now: Ns) -> bool {
+        self.credit(now).is_none_or(|left| left == signed(SAVED))
+    }
+
+    /// The nanoseconds of processor time that may be used now; none, if there is no limit.
+    fn credit(&self, now: Ns) -> Option<i64> {
         if self.limits.processor.is_infinite() {
             return None;
         }
@@ -177,8 +194,7 @@ impl UserShare {
         let earned = now.since(credit.at).0 as f64 * self.limits.processor;
         credit.left = credit.left.saturating_add(earned as i64).min(signed(SAVED));
         credit.at = now;
-        let overdraft = credit.left.min(0).unsigned_abs();
-        (overdraft > 0).then(|| Ns((overdraft as f64 / self.limits.processor) as u64 + 1))
+        Some(credit.left)
     }
 
     /// Why nothing more is taken from the user; counts the refusal.
@@ -195,6 +211,11 @@ impl UserShare {
     pub fn take_refused(&self) -> BTreeMap<&'static str, u64> {
         std::mem::take(&mut *lock(&self.refused))
     }
+}
+
+/// Whether anything but the list of users has a share.
+fn has_connections(share: &Arc<UserShare>) -> bool {
+    Arc::strong_count(share) > 1
 }
 
 fn signed(ns: Ns) -> i64 {
@@ -229,6 +250,7 @@ impl Drop for UnfinishedBytes<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn connections_of_a_user_share_its_limit_and_root_has_none() {
@@ -253,6 +275,21 @@ mod tests {
         assert_eq!(share.line_wait(Ns(0)), Some(Ns(500_000_001)));
         assert_eq!(share.line_wait(Ns(400_000_000)), Some(Ns(100_000_001)));
         assert_eq!(share.line_wait(Ns(500_000_001)), None);
+    }
+
+    #[test]
+    fn a_user_that_comes_back_still_waits_for_what_its_lines_took() {
+        let mut shares = UserShares::new(ShareLimits { bytes: 10, processor: 0.1 });
+        let first = shares.share(7);
+        assert_eq!(first.line_wait(clock::boot()), None);
+        first.charge(Ns(1_000_000_000_000));
+        drop(first);
+        let _of_another = shares.share(8);
+        assert!(shares.share(7).line_wait(clock::boot()).is_some());
+        assert_eq!(shares.share(9).line_wait(clock::boot()), None);
+        // Of users that left, only those that have less than all are known.
+        let _of_another = shares.share(10);
+        assert_eq!(shares.users.keys().copied().collect::<BTreeSet<_>>(), [7, 8, 10].into());
     }
 
     #[test]

@@ -30,6 +30,9 @@ use tokio::{sync::Notify, sync::mpsc::UnboundedSender};
 const QUEUE_BYTES: usize = 8 << 20;
 /// How soon a drop notice is tried again.
 const RETRY_PAUSE: Ns = Ns(100_000_000);
+/// How long the platform is kept without a session: to load the kernel's rules again takes up to a
+/// second.
+const IDLE_TIME: Ns = Ns(5_000_000_000);
 
 /// A message from the loop to the thread.
 enum RequestJob {
@@ -106,6 +109,7 @@ impl RequestThread {
             links,
             outboxes: HashMap::new(),
             drop_notices: DropNotices::default(),
+            idle_since: None,
         };
         let builder = std::thread::Builder::new().name("requests".into());
         let thread = builder.spawn(|| request_loop.run())?;
@@ -200,6 +204,8 @@ struct RequestLoop {
     links: PlatformLinks,
     outboxes: HashMap<Conn, Arc<Outbox>>,
     drop_notices: DropNotices,
+    /// When the last session closed, while the platform is kept for the next one.
+    idle_since: Option<Ns>,
 }
 
 impl RequestLoop {
@@ -216,6 +222,7 @@ impl RequestLoop {
     fn job(&mut self, job: RequestJob) {
         match job {
             RequestJob::Opened(tool, outbox) => {
+                self.idle_since = None;
                 self.outboxes.insert(tool.session.conn, outbox);
                 self.input(EngineInput::Opened(tool, Dialect::Extended));
             }
@@ -254,9 +261,13 @@ impl RequestLoop {
         self.outboxes.remove(&conn);
         self.drop_notices.forget(conn);
         if self.requests.n_sessions() == 0 {
-            // Without sessions, the backend and its probes are not needed.
-            self.platform = self.links.platform(self.opener);
+            self.idle_since = Some(clock::boot());
         }
+    }
+
+    /// When the backend and its probes are not needed any more, unless a session opens before.
+    fn end_of_idle_time(&self) -> Option<Ns> {
+        Some(Ns(self.idle_since?.0.saturating_add(IDLE_TIME.0)))
     }
 
     /// Closes all sessions, before the thread ends.
@@ -269,8 +280,12 @@ impl RequestLoop {
 
     /// Waits for a job, an event of the platform or a deadline.
     fn wait(&mut self) {
-        let due =
-            [self.requests.due(), self.platform.next_poll(), self.drop_notices.due(RETRY_PAUSE)];
+        let due = [
+            self.requests.due(),
+            self.platform.next_poll(),
+            self.drop_notices.due(RETRY_PAUSE),
+            self.end_of_idle_time(),
+        ];
         let due = due.into_iter().flatten().min();
         let left = due.map(|due| due.since(clock::boot()));
         let left = left.and_then(|left| Timespec::try_from(Duration::from_nanos(left.0)).ok());
@@ -297,6 +312,10 @@ impl RequestLoop {
             self.input(EngineInput::Tick);
         }
         self.drop_notices.retry(now, &self.outboxes);
+        if self.end_of_idle_time().is_some_and(|due| due <= now) {
+            self.idle_since = None;
+            self.platform = self.links.platform(self.opener);
+        }
     }
 
     fn input(&mut self, input: EngineInput) {
