@@ -152,12 +152,14 @@ impl MainLoop {
         Ok(())
     }
 
-    /// Writes as much of the outbox as the socket accepts.
+    /// Writes as much of the outbox as the socket accepts. Without a reader of replies, the
+    /// requests that are left are still executed: they undo something.
     fn flush(&mut self) -> io::Result<()> {
         while !self.outbox.is_empty() {
             match self.socket.write(self.outbox.as_slices().0) {
                 Ok(written) => drop(self.outbox.drain(..written)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.outbox.clear(),
                 Err(error) => return Err(error),
             }
         }

@@ -4,11 +4,14 @@
 use super::WorkerProxy;
 use crate::ToolId;
 use crate::user_worker::{process::exits_within, role::WorkerRole};
+use rustix::process::{Pid, WaitOptions, waitpid};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 /// Time to undo everything and exit, once the socket is closed; for all user workers together.
 const EXIT_TIME: Duration = Duration::from_millis(400);
-/// The same for those that replace user workers which did not exit.
+/// The same for those that replace user workers which did not exit. After that they are not waited
+/// for, and undo the rest without this process: to start one takes longer on a busy machine.
 const SECOND_EXIT_TIME: Duration = Duration::from_millis(300);
 
 impl WorkerProxy {
@@ -68,10 +71,19 @@ pub(in crate::user_worker) fn end_all(workers: &mut [&mut WorkerProxy]) {
     let until = Instant::now() + SECOND_EXIT_TIME;
     for worker in replaced.iter_mut().filter(|it| !it.is_lost) {
         if !exits_within(&mut worker.process, left(until)) {
-            let _dead = worker.process.kill();
+            let id = worker.process.id();
+            tracing::warn!("the user worker {id} does not exit yet: it undoes the rest by itself");
+            reap_later(&worker.process);
         }
     }
     workers.iter_mut().for_each(|it| it.is_lost = true);
+}
+
+/// Reaps a user worker when it exits, if this process lives that long.
+fn reap_later(process: &Child) {
+    let pid = Pid::from_child(process);
+    let reap = move || waitpid(Some(pid), WaitOptions::empty());
+    _ = std::thread::Builder::new().name("reaper".into()).spawn(reap);
 }
 
 impl Drop for WorkerProxy {
