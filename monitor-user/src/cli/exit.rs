@@ -22,6 +22,8 @@ pub enum Exit {
     NoTarget = 6,
     /// The daemon does not answer.
     NoDaemon = 7,
+    /// `when` found none of the functions in the processes.
+    NothingWatched = 8,
     /// Timed out.
     TimedOut = 124,
     /// Interrupted by the user.
@@ -39,6 +41,7 @@ Exit codes:
   5    not permitted
   6    no such process
   7    the daemon does not answer
+  8    when found none of the functions: nothing was watched
   124  timed out
   130  interrupted";
 

@@ -45,6 +45,7 @@ use std::process::ExitCode;
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let ended = match Cli::try_parse_from(args) {
         Ok(Cli { command: Some(Command::Run(args)) }) => run::run(&args),
+        Ok(Cli { command: Some(Command::When(args)) }) => when::when(&args),
         Ok(cli) => dispatch(cli.command).map(|exit| exit as u8),
         Err(error) => usage_error::help_or_failure(&error).map(|exit| exit as u8),
     };
@@ -54,7 +55,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }))
 }
 
-/// Runs a command that ends with an `Exit`. `run` is not one: it ends with its child's code.
+/// Runs a command that ends with an `Exit`. `run` and `when` are none: they end with the code of
+/// their child.
 fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
     match command {
         Some(Command::Sample(args)) => watch::sample(&args),
@@ -71,7 +73,6 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Events(args)) => monitors::events(&args),
         Some(Command::Ask(args)) => ask::ask(&args),
         Some(Command::Services(args)) => services::services(&args),
-        Some(Command::When(args)) => when::when(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Status(args)) => status::status(&args),
         Some(Command::Config(args)) => config::config(&args),
@@ -83,7 +84,7 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         None if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() => {
             top::top(&top::args::TopArgs::parse_from(["monitor top"]))
         }
-        None | Some(Command::Run(_)) => {
+        None | Some(Command::Run(_) | Command::When(_)) => {
             output::print(Cli::command().render_help().to_string().as_bytes())
         }
     }

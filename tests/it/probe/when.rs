@@ -10,6 +10,9 @@ use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
+/// What the program exits with after the calls that an argument asks for.
+const CODE: i32 = 3;
+
 fn program(test: &str) -> Option<PathBuf> {
     let words = ["-O1", "-fno-builtin"];
     Build { test, source: "calls.c", product: "calls", words: &words }.done()
@@ -57,7 +60,7 @@ fn root_a_command_is_watched_from_its_first_instruction() {
     let path = path.to_str().unwrap();
     let output = when(&["call libc:open", "print,count,time", "--", path, "23"]);
     let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    assert_eq!(output.status.code(), Some(CODE), "{out}{err}");
     let calls: Vec<&str> = out.lines().filter(|it| it.contains("/nonexistent/")).collect();
     assert_eq!(calls.len(), 23, "{out}");
     let last = "libc:open(path=\"/nonexistent/22\", flags=O_RDWR|O_CREAT)";
@@ -179,6 +182,73 @@ fn root_json_output_has_the_exit_code_of_a_process() {
     let lines = text(&when(&words).stdout);
     let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
     assert_eq!((&first["event"], &first["exit_code"]), (&json!("end"), &json!(3)), "{lines}");
+}
+
+#[test]
+fn root_a_function_that_no_process_has_is_named_with_the_nearest_one_and_is_no_success() {
+    const TEST: &str =
+        "root_a_function_that_no_process_has_is_named_with_the_nearest_one_and_is_no_success";
+    if !granted(TEST) {
+        return;
+    }
+    let process = Guarded::run(Command::new("sleep").arg("1000"));
+    let pid = process.pid().0.to_string();
+    for (event, rest) in [("return opne", ["--", "true"]), ("call libc:opne", ["--pid", &pid])] {
+        let output = when(&[&[event, "count"], &rest[..]].concat());
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(8), "{event} {rest:?}: {error}");
+        assert!(error.contains("; did you mean open?"), "{event} {rest:?}: {error}");
+    }
+}
+
+#[test]
+fn root_each_function_of_a_list_is_counted() {
+    const TEST: &str = "root_each_function_of_a_list_is_counted";
+    if !granted(TEST) {
+        return;
+    }
+    let Some(path) = program(TEST) else { return };
+    let path = path.to_str().unwrap();
+    let counts = |event: &str, code| {
+        let output = when(&[event, "count", "--", path, "23"]);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{out}{err}");
+        let rows = out.lines().skip(1).map(|row| {
+            let words: Vec<&str> = row.split_whitespace().collect();
+            (words[1].to_owned(), words[2].parse::<u64>().unwrap())
+        });
+        rows.collect::<Vec<_>>()
+    };
+    let row = |name: &str, n| (name.to_owned(), n);
+    let rows = counts("call libc:open, libc:abort", CODE);
+    assert_eq!(rows, [row("libc:open", 23), row("libc:abort", 0)]);
+    let rows = counts("call libc:open,libc:opne", 4);
+    assert_eq!(rows, [row("libc:open", 23), row("libc:opne", 0)]);
+}
+
+#[test]
+fn root_the_code_of_the_command_is_passed_on_and_a_command_that_runs_on_is_named() {
+    const TEST: &str =
+        "root_the_code_of_the_command_is_passed_on_and_a_command_that_runs_on_is_named";
+    if !granted(TEST) {
+        return;
+    }
+    for (script, code) in [("exit 3", 3), ("kill -TERM $$", 128 + 15)] {
+        let output = when(&["exec", "count", "--", "sh", "-c", script]);
+        assert_eq!(output.status.code(), Some(code), "{script}");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monitor"));
+    let words = ["when", "exec", "count", "--for", "100ms", "--", "sleep", "1000"];
+    let command = command.args(words).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut watch = command.spawn().unwrap();
+    let mut lines = BufReader::new(watch.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let end = " runs on, and is not watched any more";
+    let number =
+        |line: &str| line.strip_prefix("monitor: process ")?.strip_suffix(end)?.parse().ok();
+    let pid: Option<i32> = lines.find_map(|line| number(&line));
+    assert_eq!(watch.wait().unwrap().code(), Some(0));
+    let pid = rustix::process::Pid::from_raw(pid.unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
 #[test]

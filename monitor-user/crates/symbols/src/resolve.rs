@@ -15,6 +15,8 @@ use monitor_model::Pid;
 use std::collections::{HashMap, HashSet};
 use std::{ops::ControlFlow, path::Path, sync::Arc};
 
+/// How a hint with a similar name begins.
+const SUGGESTION: &str = "; did you mean ";
 /// How similar a name must be to be suggested; among thousands of names some are always similar.
 const ENOUGH: f64 = 0.9;
 
@@ -46,6 +48,10 @@ pub(super) fn in_files<'f>(
     if !sites.is_empty() {
         return Ok(sites);
     }
+    // A process that ends has no memory.
+    if files.is_empty() && failed.is_empty() {
+        return Err(SymbolError::Gone { pid: pid.0 });
+    }
     // A file that has the function but cannot be probed explains more than files that lack it.
     if !failed.is_empty() {
         return Err(failed.swap_remove(0));
@@ -57,6 +63,8 @@ pub(super) fn in_files<'f>(
         return Err(SymbolError::NotLoaded { pid: pid.0, library: library.clone(), mapped });
     }
     let place = format!("process {}", pid.0);
+    // A similar name in one file says more than that another file has no names.
+    near.sort_by_key(|hint: &String| !hint.starts_with(SUGGESTION));
     let hint = near.into_iter().find(|hint| !hint.is_empty());
     let hint = hint.unwrap_or_else(|| format!("; it has mapped {mapped}"));
     Err(SymbolError::NotFound { name: spec_text(wanted), place, hint })
@@ -168,10 +176,11 @@ fn spec_text(wanted: &FunctionSpec) -> String {
 fn missing(image: &ElfImage, wanted: &FunctionSpec) -> SymbolError {
     let (name, place) = (spec_text(wanted), image.file.path.display().to_string());
     if image.is_stripped() {
-        let hint = "; its symbols are stripped: give an offset, FILE:0xOFFSET".into();
+        let file = image.file.name();
+        let hint = format!("; the symbols of {file} are stripped: give an offset, FILE:0xOFFSET");
         return SymbolError::NotFound { name, place, hint };
     }
-    let hint = similar(image, &name).map(|near| format!("; did you mean {near}?"));
+    let hint = similar(image, &name).map(|near| format!("{SUGGESTION}{near}?"));
     let hint = hint.unwrap_or_default();
     SymbolError::NotFound { name, place, hint }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Events:
-  call FUNCTION       the function is called; shows its arguments
-  return FUNCTION     the function returns; shows result and output arguments
+  call FUNCTION,...   a function is called; shows its arguments
+  return FUNCTION,... a function returns; shows result and output arguments
   signal [NAME,...]   a signal is delivered
   exec                a program is executed
   end                 a process exits

@@ -4,7 +4,7 @@
 //! shell waits for a line on a pipe and then executes the command in the same process. If this
 //! program ends before the release, the pipe closes and the shell exits.
 
-use crate::cli::exit::Failure;
+use crate::cli::{exit::Failure, run_report::exit_code};
 use monitor_model::id::Pid;
 use monitor_sys::{fd_limit, spawn};
 use std::ffi::OsString;
@@ -40,6 +40,11 @@ impl HeldCommand {
     /// Executes the command.
     pub fn release(&mut self) -> io::Result<()> {
         self.gate.take().map_or(Ok(()), |mut gate| gate.write_all(b"\n"))
+    }
+
+    /// Its exit code, or 128 and the signal that ended it; none while it runs.
+    pub fn exit_code(&mut self) -> Option<u8> {
+        self.child.try_wait().ok().flatten().map(exit_code)
     }
 
     /// Whether the process has exited.

@@ -10,8 +10,8 @@ use monitor_model::event::Signal;
 /// An event to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WhenEvent {
-    /// A call of a function, or its return.
-    Call(Edge, String),
+    /// A call of one of these functions, or its return.
+    Call(Edge, Vec<String>),
     /// Delivery of one of these signals; empty means any.
     Signal(Vec<u32>),
     /// A process executes a program.
@@ -29,10 +29,15 @@ impl WhenEvent {
         let (verb, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
         let rest = rest.trim();
         match (verb, rest) {
-            ("call", name) if !name.is_empty() => Ok(Self::Call(Edge::Start, name.to_owned())),
-            ("return", name) if !name.is_empty() => Ok(Self::Call(Edge::End, name.to_owned())),
-            ("call" | "return", _) => {
-                Err(Failure::usage(format!("missing function in `{text}`: use `{verb} FUNCTION`")))
+            ("call" | "return", names) => {
+                let edge = if verb == "call" { Edge::Start } else { Edge::End };
+                let names = names.split(',').map(|name| name.trim().to_owned());
+                let names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
+                if names.is_empty() {
+                    let why = format!("missing function in `{text}`: use `{verb} FUNCTION`");
+                    return Err(Failure::usage(why));
+                }
+                Ok(Self::Call(edge, names))
             }
             ("signal", names) => signals(names).map(Self::Signal),
             ("exec", "") => Ok(Self::Exec),
@@ -158,8 +163,11 @@ mod tests {
 
     #[test]
     fn an_event_is_a_verb_and_its_argument() {
-        check("call MPI_Send", Ok(WhenEvent::Call(Edge::Start, "MPI_Send".into())));
-        check(" return  libc:open ", Ok(WhenEvent::Call(Edge::End, "libc:open".into())));
+        check("call MPI_Send", Ok(WhenEvent::Call(Edge::Start, vec!["MPI_Send".into()])));
+        check(" return  libc:open ", Ok(WhenEvent::Call(Edge::End, vec!["libc:open".into()])));
+        let both = ["MPI_Send", "libc:open"].map(str::to_owned);
+        check("call MPI_Send, libc:open,", Ok(WhenEvent::Call(Edge::Start, both.into())));
+        check("call ,", Err("use `call FUNCTION`"));
         check("signal", Ok(WhenEvent::Signal(vec![])));
         check("signal SIGTERM,USR1 9", Ok(WhenEvent::Signal(vec![15, 10, 9])));
         check("exec", Ok(WhenEvent::Exec));

@@ -7,6 +7,7 @@ use super::event::WhenEvent;
 use super::watch::WhenSession;
 use crate::cli::exit::Failure;
 use crate::cli::output::json;
+use monitor_event::tap::Edge;
 use monitor_format::human::{duration_text, escaped_lines};
 use monitor_platform::tap::price::{self, ProbePlace, ProbePrice};
 use serde_json::json;
@@ -17,11 +18,19 @@ impl WhenSession {
     /// Prints the prices.
     pub(super) fn explain(mut self, event: &WhenEvent) -> Result<(), Failure> {
         let mut text = String::new();
-        let WhenEvent::Call(edge, name) = event else {
+        let WhenEvent::Call(edge, names) = event else {
             text.push_str("a tracepoint of the kernel: no probe is set in a process\n");
             return self.out.put(text.as_bytes()).map(drop);
         };
-        let wanted = self.wanted_taps(*edge, name)?;
+        for name in names {
+            self.explain_call(*edge, name, &mut text)?;
+        }
+        self.out.put(escaped_lines(&text).as_bytes()).map(drop)
+    }
+
+    /// Adds the prices of one function.
+    fn explain_call(&mut self, edge: Edge, name: &str, text: &mut String) -> Result<(), Failure> {
+        let wanted = self.wanted_taps(edge, name)?.taps;
         let pids: Vec<_> = self.processes.iter().map(|id| id.pid).collect();
         for pid in pids {
             let mut probes = Vec::new();
@@ -46,7 +55,7 @@ impl WhenSession {
             let ns = ns.map_or_else(|| "unknown".to_owned(), |ns| duration_text(ns as f64));
             let _ = writeln!(text, "{pid}: a call of {name} takes {ns} longer", pid = pid.0);
         }
-        self.out.put(escaped_lines(&text).as_bytes()).map(drop)
+        Ok(())
     }
 }
 

@@ -19,8 +19,8 @@ use monitor_backend as backend;
 use monitor_platform::tap;
 use monitor_symbols as probe;
 
-/// Parses event and actions, then watches.
-pub fn when(args: &WhenArgs) -> Result<Exit, Failure> {
+/// Parses event and actions, then watches. Ends with the code of the command, if all was watched.
+pub fn when(args: &WhenArgs) -> Result<u8, Failure> {
     log::start(0);
     let event = WhenEvent::from_text(&args.event)?;
     let actions = Actions::from_text(&args.actions)?;
@@ -33,7 +33,8 @@ impl From<probe::SymbolError> for Failure {
         use probe::SymbolError::{BadSpec, File, Gone, NotFound, NotLoaded};
         let exit = match &error {
             Gone { .. } => Exit::NoTarget,
-            NotFound { .. } | NotLoaded { .. } | BadSpec { .. } => Exit::Usage,
+            NotFound { .. } | NotLoaded { .. } => Exit::NothingWatched,
+            BadSpec { .. } => Exit::Usage,
             File { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 Exit::Denied
             }

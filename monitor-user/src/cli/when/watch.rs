@@ -13,11 +13,11 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, OutputState, notice};
 use crate::cli::run_loop::{EndSignals, LoopEnd};
 use monitor_backend::Backend as _;
-use monitor_backend::rule::ProgramId;
 use monitor_backend::rule::insn::{
     Cell, Compare, Insn, LatencyHistogramId, RecordOptions, SignalTarget,
 };
 use monitor_backend::rule::rule_record::RuleRecord as Record;
+use monitor_backend::rule::{Children, ProgramId};
 use monitor_backends::procfs::{self, Procfs, Root};
 use monitor_event::tap::{Edge, Tap};
 use monitor_format as format;
@@ -44,11 +44,11 @@ const CHECK_EVERY: Duration = Duration::from_millis(50);
 const BATCH: usize = 4096;
 
 /// Watches until the session ends.
-pub fn watch(args: &WhenArgs, event: &WhenEvent, actions: &Actions) -> Result<Exit, Failure> {
+pub fn watch(args: &WhenArgs, event: &WhenEvent, actions: &Actions) -> Result<u8, Failure> {
     let mut watch = WhenSession::open(args, *actions)?;
     if args.explain {
         let found = watch.find_processes(args)?;
-        return watch.explain(event).map(|()| found);
+        return watch.explain(event).map(|()| found as u8);
     }
     let found = watch.choose_targets(args)?;
     watch.attach(event)?;
@@ -67,15 +67,28 @@ pub(super) struct WhenSession {
     by_trampoline: bool,
     pub(super) processes: Vec<Identity>,
     command: Option<HeldCommand>,
-    /// The tap that counts calls; other events are counted by `rules`.
-    tap: Option<Tap>,
-    histogram: Option<LatencyHistogramId>,
+    /// The functions; other events are counted by `rules`.
+    calls: Vec<WatchedCall>,
+    /// Functions that were refused at the beginning.
+    n_refused: usize,
     rules: Vec<InstalledRule>,
     pub(super) show: EventFormatter,
     pub(super) out: Output,
     n_lines: u64,
     /// The first calls that were not seen, and how many other processes had some.
     unseen: Option<(UnseenCalls, usize)>,
+}
+
+/// A function that is watched: the tap that counts its calls, and how long they take.
+struct WatchedCall {
+    tap: Tap,
+    histogram: Option<LatencyHistogramId>,
+}
+
+/// The taps that a function needs, and where its times are kept.
+pub(super) struct WantedTaps {
+    pub(super) taps: Vec<(Tap, TapOptions)>,
+    histogram: Option<LatencyHistogramId>,
 }
 
 /// A rule program that was installed, with its counter.
@@ -93,7 +106,8 @@ impl WhenSession {
             descriptions.add_folder(folder)?;
         }
         let rules = Box::new(KernelRules::open()?);
-        let taps = Taps::new(Path::new("/proc"), rules, Arc::new(descriptions))?;
+        let taps =
+            Taps::new(Path::new("/proc"), rules, Arc::new(descriptions), Children::Included)?;
         let now = clock::now();
         Ok(Self {
             taps,
@@ -101,8 +115,8 @@ impl WhenSession {
             by_trampoline: args.trampoline,
             processes: Vec::new(),
             command: None,
-            tap: None,
-            histogram: None,
+            calls: Vec::new(),
+            n_refused: 0,
             rules: Vec::new(),
             show: EventFormatter::new(
                 args.printed.is_json(),
@@ -191,17 +205,21 @@ impl WhenSession {
         }
     }
 
-    /// Prints the table and the number of lost records.
-    fn close(mut self, found: Exit, ended: LoopEnd) -> Result<Exit, Failure> {
+    /// Prints the table and the number of lost records; returns the exit code.
+    fn close(mut self, found: Exit, ended: LoopEnd) -> Result<u8, Failure> {
         let mut rows = Vec::new();
         let mut n_lost = self.taps.n_lost();
-        if let Some(tap) = &self.tap {
+        let mut n_absent = 0;
+        for WatchedCall { tap, histogram } in &self.calls {
             let runs = self.taps.tap_counts(tap);
             if runs.is_none() {
-                notice(&format!("no watched process maps {}; nothing attached", tap.name));
+                n_absent += 1;
+                let why = self.taps.absence(tap);
+                let none = || format!("no watched process has {}", tap.name);
+                notice(&format!("not watched: {}", why.map_or_else(none, str::to_owned)));
             }
             let verb = if tap.edge == Edge::Start { "call" } else { "return" };
-            let histogram = self.histogram.map(|id| self.taps.histogram(id));
+            let histogram = histogram.map(|id| self.taps.histogram(id));
             let times = histogram.and_then(|it| Percentiles::default().compute(&it, [50.0, 99.0]));
             let count = runs.map_or(0, |it| it.runs);
             rows.push(SummaryRow { what: format!("{verb} {}", tap.name), count, times });
@@ -220,9 +238,24 @@ impl WhenSession {
         }
         if n_lost > 0 {
             notice(&format!("{n_lost} records lost: they arrived faster than they were printed"));
-            return Ok(Exit::Partial);
         }
-        Ok(if ended == LoopEnd::Interrupted { Exit::Interrupted } else { found })
+        let exit = match (n_absent, ended) {
+            (1.., _) if n_absent == self.calls.len() => Exit::NothingWatched,
+            _ if n_lost > 0 || n_absent + self.n_refused > 0 => Exit::Partial,
+            (_, LoopEnd::Interrupted) => Exit::Interrupted,
+            _ => found,
+        };
+        Ok(self.command_exit().filter(|_| exit == Exit::Ok).unwrap_or(exit as u8))
+    }
+
+    /// The exit code of the command; says that it runs on, if it does.
+    fn command_exit(&mut self) -> Option<u8> {
+        let command = self.command.as_mut()?;
+        let code = command.exit_code();
+        if code.is_none() {
+            notice(&format!("process {} runs on, and is not watched any more", command.pid().0));
+        }
+        code
     }
 }
 
@@ -310,7 +343,7 @@ fn check_owner(pid: Pid) -> Result<(), Failure> {
 impl WhenSession {
     pub(super) fn attach(&mut self, event: &WhenEvent) -> Result<(), Failure> {
         match event {
-            WhenEvent::Call(edge, name) => self.attach_taps(*edge, name),
+            WhenEvent::Call(edge, names) => self.attach_calls(*edge, names),
             WhenEvent::Signal(numbers) if numbers.is_empty() => {
                 self.attach_tracepoint(Tracepoint::Signal, None, "signal".into())
             }
@@ -327,9 +360,25 @@ impl WhenSession {
         }
     }
 
+    /// Attaches to each of the functions that there are; fails if there are none.
+    fn attach_calls(&mut self, edge: Edge, names: &[String]) -> Result<(), Failure> {
+        let mut refused = Vec::new();
+        for name in names {
+            refused.extend(self.attach_taps(edge, name).err());
+        }
+        if refused.len() == names.len()
+            && let Some(failure) = refused.pop()
+        {
+            return Err(failure);
+        }
+        refused.iter().for_each(|failure| notice(&failure.message));
+        self.n_refused = refused.len();
+        Ok(())
+    }
+
     /// Attaches to entry or return of a function; to both if calls are timed.
     fn attach_taps(&mut self, edge: Edge, name: &str) -> Result<(), Failure> {
-        let wanted = self.wanted_taps(edge, name)?;
+        let WantedTaps { taps: wanted, histogram } = self.wanted_taps(edge, name)?;
         let mut n_found = 0;
         let mut refusal_seen = None;
         // The last one is at the ends, if ends are watched.
@@ -354,7 +403,8 @@ impl WhenSession {
         if let Some(refusal) = refusal_seen.filter(|_| n_found == 0) {
             return Err(refusal.into());
         }
-        self.tap = wanted.first().map(|(tap, _)| tap.clone());
+        let counting = wanted.first().map(|(tap, _)| tap.clone());
+        self.calls.extend(counting.map(|tap| WatchedCall { tap, histogram }));
         for (tap, options) in wanted.into_iter().rev() {
             self.taps.add_tap(tap, options);
         }
@@ -362,12 +412,8 @@ impl WhenSession {
     }
 
     /// The taps of a rule on calls, with their options set: the one that is reported, and one at
-    /// the ends if calls are timed.
-    pub(super) fn wanted_taps(
-        &mut self,
-        edge: Edge,
-        name: &str,
-    ) -> Result<Vec<(Tap, TapOptions)>, Failure> {
+    /// the ends if calls are timed; and the histogram of times.
+    pub(super) fn wanted_taps(&mut self, edge: Edge, name: &str) -> Result<WantedTaps, Failure> {
         if self.by_trampoline {
             self.processes.iter().try_for_each(|id| check_owner(id.pid))?;
         }
@@ -375,11 +421,11 @@ impl WhenSession {
         let tap = if edge == Edge::End { end.clone() } else { Tap::new(name, edge) };
         let signal = self.actions.signal;
         let options = TapOptions { histogram: None, signal, is_silent: !self.actions.print };
-        self.histogram = match self.actions.time {
+        let histogram = match self.actions.time {
             true => Some(self.taps.make_histogram()?),
             false => None,
         };
-        let timed = TapOptions { histogram: self.histogram, ..options };
+        let timed = TapOptions { histogram, ..options };
         let wanted = match (self.actions.time, edge) {
             (true, Edge::End) => vec![(tap, timed)],
             (true, Edge::Start) => {
@@ -390,7 +436,7 @@ impl WhenSession {
         for (tap, options) in &wanted {
             self.taps.set_options(tap, *options);
         }
-        Ok(wanted)
+        Ok(WantedTaps { taps: wanted, histogram })
     }
 
     /// Installs a rule program at a tracepoint that counts, records and signals.

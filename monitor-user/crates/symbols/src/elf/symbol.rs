@@ -116,14 +116,14 @@ impl ElfImage {
         Ok(found)
     }
 
-    /// Whether there are no symbols of functions.
+    /// Whether there are no symbols of functions; not, if they cannot be read.
     pub fn is_stripped(&self) -> bool {
         let mut has_code = false;
         let read = self.each_symbol(|symbol| {
             has_code = matches!(symbol.kind, SymbolKind::Function | SymbolKind::Ifunc);
             Ok(if has_code { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         });
-        read.is_err() || !has_code
+        read.is_ok() && !has_code
     }
 
     /// Visits the defined symbols: those of the first dynamic and the first debug symbol table, as

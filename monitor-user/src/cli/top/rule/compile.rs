@@ -81,8 +81,8 @@ impl WatchedEvent {
     /// Parses an event. The error names the valid events.
     pub fn from_text(text: &str) -> Result<Self, String> {
         match WhenEvent::from_text(text).map_err(|why| why.message)? {
-            WhenEvent::Call(Edge::Start, name) => Ok(Self::Call(name)),
-            WhenEvent::Call(Edge::End, name) => Ok(Self::Return(name)),
+            WhenEvent::Call(Edge::Start, names) => Ok(Self::Call(names.join("|"))),
+            WhenEvent::Call(Edge::End, names) => Ok(Self::Return(names.join("|"))),
             WhenEvent::Signal(numbers) => Ok(Self::Signal(numbers)),
             WhenEvent::End => Ok(Self::End),
             WhenEvent::Exec => Err("exec is not supported here: use call, return, signal or end, \
