@@ -4,13 +4,16 @@
 
 use crate::kernel_memory::{MemoryGroup, bpf_bytes};
 use crate::load::Sleepers;
+use crate::program::Program;
 use crate::service::{Daemon, call, quantile};
 use crate::verdict::{Bar, line};
 use crate::watch::MONITOR;
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
-use std::io::{BufRead as _, Write as _};
-use std::os::unix::net::UnixStream;
+use std::io::{BufRead as _, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
@@ -21,32 +24,80 @@ const ROUNDS: usize = 1000;
 /// The user that floods.
 const USER: u32 = 61_234;
 
-/// A flood: its name, connections, what each of them sends.
-type Flood = (&'static str, usize, fn() -> Vec<u8>);
+/// A flood: its name, connections, what each of them sends, given a process of the user.
+type Flood = (&'static str, (Listener, usize), fn(u32) -> Vec<u8>);
 
-const FLOODS: [Flood; 6] = [
-    ("4 x 2,000 calls, replies unread", 4, || calls(2000, r#""part":"all""#)),
-    ("1,000 monitors of one field at 100 ms", 1, || {
+/// What is flooded.
+#[derive(Clone, Copy)]
+enum Listener {
+    Socket,
+    /// The socket, beside a process of the user that sends itself signals.
+    SocketBesideStorm,
+    Http,
+}
+
+const FLOODS: [Flood; 11] = [
+    ("4 x 2,000 calls, replies unread", (Listener::Socket, 4), |_| calls(2000, r#""part":"all""#)),
+    ("1,000 monitors of one field at 100 ms", (Listener::Socket, 1), |_| {
         calls(1000, r#""fields":["rss_bytes"],"every_ns":100000000"#)
     }),
-    ("10,000 monitors of all fields at 10 ms", 10, || {
+    ("10,000 monitors of all fields at 10 ms", (Listener::Socket, 10), |_| {
         calls(1000, r#""part":"all","every_ns":10000000"#)
     }),
-    ("256 monitors with threads at 10 ms", 1, || {
+    ("256 monitors with threads at 10 ms", (Listener::Socket, 1), |_| {
         calls(256, r#""threads":true,"every_ns":10000000"#)
     }),
-    ("200 lines without an end", 200, || vec![b'{'; 1_000_000]),
-    ("1,000 connections that say nothing", 1000, Vec::new),
+    ("64 recorders of all fields and histograms", (Listener::Socket, 64), |_| {
+        calls(1, r#""part":"all","every_ns":100000000,"histograms":true"#)
+    }),
+    ("4 x rules on the hottest function and on signals", (Listener::SocketBesideStorm, 4), rules),
+    ("200 lines without an end", (Listener::Socket, 200), |_| vec![b'{'; 1_000_000]),
+    ("1,000 connections that say nothing", (Listener::Socket, 1000), |_| Vec::new()),
+    ("400 HTTP connections that say nothing", (Listener::Http, 400), |_| Vec::new()),
+    ("300 HTTP feeds, unread", (Listener::Http, 300), |_| get("/feed")),
+    ("16 x 5,000 HTTP scrapes, unread", (Listener::Http, 16), |_| get("/metrics").repeat(5000)),
 ];
 
 fn calls(n: usize, params: &str) -> Vec<u8> {
     (0..n).flat_map(|tag| call(tag, params).into_bytes()).collect()
 }
 
+fn get(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes()
+}
+
+/// A rule that runs too often is switched off: it is switched on again.
+fn rules(pid: u32) -> Vec<u8> {
+    let rules = format!(
+        "1 [0] attach([{pid}])\n10 [0] start_lib_call([{pid}],\"kill\"): 11 [0] print([$1])\n\
+         20 [0] process_signal([{pid}],[]): 21 [0] print([$1,$2])\n"
+    );
+    (rules + &"2 [0] enable(10)\n3 [0] enable(20)\n".repeat(20_000)).into_bytes()
+}
+
+/// A process of the user that sends itself signals all the time.
+fn storm() -> Program {
+    let mut command = Command::new("sh");
+    let command = command.args(["-c", "trap : USR1; while :; do kill -USR1 $$; done"]);
+    Program::start(command.uid(USER).gid(USER)).unwrap()
+}
+
+/// A configuration in which users may have calls of their processes reported, with an HTTP
+/// listener; and the address of that.
+fn configuration() -> (PathBuf, SocketAddr) {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).unwrap();
+    let text = format!("[http]\nlisten = \"{free}\"\n[policy]\ncontrol-own = [\"{USER}\"]\n");
+    let path = std::env::temp_dir().join(format!("monitor-bench-{}.toml", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    (path, free)
+}
+
 /// Runs all floods.
 pub fn run() {
     let _sleepers = Sleepers::up_to(400);
     let _raised = monitor_sys::fd_limit::raise();
+    let (config, address) = configuration();
+    let config = config.to_str().unwrap();
     for flood in FLOODS {
         // A service of its own: the next flood begins with the full credit of the user.
         let group = MemoryGroup::new();
@@ -54,10 +105,12 @@ pub fn run() {
             println!("  kernel memory: no memory groups");
         }
         let command = group.as_ref().map(|it| it.command(MONITOR));
-        let daemon = Daemon::run(command.unwrap_or_else(|| Command::new(MONITOR)));
-        measure(&daemon, group.as_ref(), flood);
+        let command = command.unwrap_or_else(|| Command::new(MONITOR));
+        let daemon = Daemon::run(command, &["--config", config]);
+        measure((&daemon, address), group.as_ref(), flood);
         drop(daemon);
     }
+    let _gone = std::fs::remove_file(config);
 }
 
 /// Memory of the service in MiB: its own, the kernel's for it.
@@ -66,16 +119,24 @@ fn memory(daemon: &Daemon, group: Option<&MemoryGroup>) -> [f64; 2] {
     [daemon.resident_bytes(), kernel].map(|bytes| bytes / f64::from(1 << 20))
 }
 
-fn measure(daemon: &Daemon, group: Option<&MemoryGroup>, (name, connections, lines): Flood) {
+fn measure(
+    (daemon, address): (&Daemon, SocketAddr),
+    group: Option<&MemoryGroup>,
+    (name, (listener, connections), lines): Flood,
+) {
+    let storm = matches!(listener, Listener::SocketBesideStorm).then(storm);
     let usual = round_trips(daemon, || {});
     let idle = memory(daemon, group);
     let above_idle = || {
         let [own, kernel] = memory(daemon, group);
         [own - idle[0], kernel - idle[1]]
     };
-    let lines = lines();
-    let mut clients =
-        as_user(|| (0..connections).map(|_| Client::connect(daemon)).collect::<Vec<_>>());
+    let lines = lines(storm.as_ref().map_or(0, Program::pid));
+    let connect = || match listener {
+        Listener::Socket | Listener::SocketBesideStorm => Client::connect(daemon),
+        Listener::Http => Client::connect_http(address),
+    };
+    let mut clients = as_user(|| (0..connections).map(|_| connect()).collect::<Vec<_>>());
     let mut most = [0.0_f64; 3];
     let beside = round_trips(daemon, || {
         clients.iter_mut().for_each(|client| client.send(&lines));
@@ -134,7 +195,7 @@ fn round_trips(daemon: &Daemon, mut between: impl FnMut()) -> f64 {
 
 /// A connection that sends as much as is taken, and reads nothing.
 struct Client {
-    stream: UnixStream,
+    stream: Box<dyn Write + Send>,
     sent: usize,
 }
 
@@ -142,7 +203,13 @@ impl Client {
     fn connect(daemon: &Daemon) -> Self {
         let (stream, _) = daemon.connect();
         stream.set_nonblocking(true).unwrap();
-        Self { stream, sent: 0 }
+        Self { stream: Box::new(stream), sent: 0 }
+    }
+
+    fn connect_http(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        Self { stream: Box::new(stream), sent: 0 }
     }
 
     fn send(&mut self, lines: &[u8]) {

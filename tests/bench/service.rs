@@ -73,14 +73,15 @@ pub struct Daemon {
 
 impl Daemon {
     pub fn start() -> Self {
-        Self::run(Command::new(MONITOR))
+        Self::run(Command::new(MONITOR), &[])
     }
 
-    /// Starts it by a command that runs the monitor.
-    pub fn run(mut command: Command) -> Self {
+    /// Starts it by a command that runs the monitor, with these arguments.
+    pub fn run(mut command: Command, arguments: &[&str]) -> Self {
         let socket =
             std::env::temp_dir().join(format!("monitor-bench-{}.sock", std::process::id()));
-        let program = Program::start(command.arg("serve").arg("--socket").arg(&socket)).unwrap();
+        let command = command.arg("serve").arg("--socket").arg(&socket).args(arguments);
+        let program = Program::start(command).unwrap();
         let daemon = Self { program, socket };
         let start = Instant::now();
         while UnixStream::connect(&daemon.socket).is_err() {
