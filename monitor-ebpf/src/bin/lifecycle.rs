@@ -197,7 +197,7 @@ mod program {
         end.max_rss_pages = task.max_rss_pages();
         end.waited = waited;
         task.read_thread(&mut end.process.leader);
-        task.read_group(&mut end.process);
+        task.read_group(task.parts(), &mut end.process);
         end.process.clear_memory();
     }
 

@@ -34,10 +34,11 @@ mod program {
     #[inline(always)]
     fn process(step: &Step, task: Task) {
         let record = PROCESS.get();
-        task.fetch();
+        let parts = task.parts();
+        task.fetch(parts);
         task.read_thread(&mut record.leader);
-        task.read_group(record);
-        task.read_memory(record);
+        task.read_group(parts, record);
+        task.read_memory(parts, record);
         step.meta.write(record);
     }
 

@@ -23,6 +23,24 @@ const PF_EXITING: u32 = 4;
 #[derive(Clone, Copy)]
 pub struct Task(*const u8);
 
+/// What a process has apart from its tasks. Each pointer is loaded once: where a program loads one
+/// from a task, the verifier looks up to four names among all types of the kernel, 1 ms each time
+/// that it gets there.
+#[derive(Clone, Copy)]
+pub struct Parts {
+    signal: *const u8,
+    access: Access,
+}
+
+/// What decides which users may read a process.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Access {
+    cred: *const u8,
+    /// Null without memory.
+    mm: *const u8,
+}
+
 macro_rules! member {
     ($(#[$doc:meta] $name:ident: $type:ty = $offset:ident,)+) => {
         $(#[$doc]
@@ -210,13 +228,22 @@ impl Task {
         }
     }
 
+    /// The parts of its process.
+    #[inline(always)]
+    pub fn parts(self) -> Parts {
+        Parts { signal: self.signal(), access: self.access() }
+    }
+
+    /// What decides which users may read it.
+    #[inline(always)]
+    pub fn access(self) -> Access {
+        Access { cred: load(self.0, constant!(TASK.cred)), mm: load(self.0, constant!(TASK.mm)) }
+    }
+
     /// Prefetches what reading a process needs, and the next task of the iteration. On a busy node
     /// most of a reading is cache misses; the processor overlaps misses that are close together.
     #[inline(always)]
-    pub fn fetch(self) {
-        let signal = self.signal();
-        let mm: *const u8 = load(self.0, constant!(TASK.mm));
-        let cred: *const u8 = load(self.0, constant!(TASK.cred));
+    pub fn fetch(self, Parts { signal, access: Access { cred, mm } }: Parts) {
         let _: u32 = load(signal, constant!(TASK.sig_threads));
         let _: u64 = load(signal, constant!(TASK.sig_utime));
         let _: u64 = load(signal, constant!(TASK.sig_maj_flt));
@@ -240,8 +267,12 @@ impl Task {
 
     /// Fills what the thread group shares; `self` is the leader. Not the `leader` record.
     #[inline(always)]
-    pub fn read_group(self, out: &mut ProcessRecord) {
-        let signal = self.signal();
+    pub fn read_group(self, parts: Parts, out: &mut ProcessRecord) {
+        let Parts { signal, access: Access { cred, mm } } = parts;
+        // Pointers first: after a branch the verifier checks each load once for each way there.
+        out.ppid = self.parent().tgid();
+        out.cgroup_id = self.cgroup_id();
+        let pid: *const u8 = load(self.0, constant!(TASK.thread_pid));
         out.threads = load(signal, constant!(TASK.sig_threads));
         out.group_flags = load(signal, constant!(TASK.sig_flags));
         out.group_exit_code = load(signal, constant!(TASK.sig_exit_code));
@@ -255,47 +286,19 @@ impl Task {
             major_faults: load(signal, constant!(TASK.sig_maj_flt)),
             io: io(signal, constant!(TASK.sig_ioac)),
         };
-        out.ppid = self.parent().tgid();
-        let cred: *const u8 = load(self.0, constant!(TASK.cred));
         out.uid = load(cred, constant!(TASK.cred_uid));
         out.gid = load(cred, constant!(TASK.cred_gid));
         // Root may read all processes anyway, so its own ones need no check.
-        let readable = out.uid != 0 && has_only_ids(cred, out.uid, out.gid) && self.dumpable();
+        let readable = out.uid != 0 && has_only_ids(cred, out.uid, out.gid) && dumpable(mm);
         out.readable_by_owner = u32::from(readable);
         out.exec_id = load(self.0, constant!(TASK.exec_id));
-        out.ns_pid = self.ns_pid();
-        out.cgroup_id = self.cgroup_id();
-    }
-
-    /// The user and group id that may read the process; `u32::MAX` twice, if it has other ids or
-    /// capabilities, or is not dumpable.
-    #[inline(always)]
-    pub fn credentials(self) -> [u32; 2] {
-        let cred: *const u8 = load(self.0, constant!(TASK.cred));
-        let credentials =
-            [load(cred, constant!(TASK.cred_uid)), load(cred, constant!(TASK.cred_gid))];
-        let [uid, gid] = credentials;
-        if has_only_ids(cred, uid, gid) && self.dumpable() { credentials } else { [u32::MAX; 2] }
-    }
-
-    /// Whether its memory is dumpable; a process without memory is.
-    #[inline(always)]
-    fn dumpable(self) -> bool {
-        let mm: *const u8 = load(self.0, constant!(TASK.mm));
-        if mm.is_null() {
-            return true;
-        }
-        // Stored elsewhere in this kernel: only root may read it.
-        if constant!(TASK.mm_flags) == ABSENT {
-            return false;
-        }
-        load::<u64>(mm, constant!(TASK.mm_flags)) & MMF_DUMPABLE_MASK == SUID_DUMP_USER
+        out.ns_pid = ns_pid(pid);
     }
 
     /// Fills the sizes of its memory, all zero when it has none.
     #[inline(always)]
-    pub fn read_memory(self, out: &mut ProcessRecord) {
-        let mm: *const u8 = load(self.0, constant!(TASK.mm));
+    pub fn read_memory(self, parts: Parts, out: &mut ProcessRecord) {
+        let mm = parts.access.mm;
         if mm.is_null() {
             // Its loads would fault and give zero; but 5.10 crashes on a fault in a program with
             // functions (fixed in 6.4 by 0108a4e9f358, and not everywhere before).
@@ -308,23 +311,6 @@ impl Task {
         out.peak_rss_pages = load(mm, constant!(TASK.mm_hiwater_rss));
     }
 
-    /// ProcessRecord id in the innermost pid namespace, 0 when that is the initial one.
-    #[inline(always)]
-    fn ns_pid(self) -> u32 {
-        let pid: *const u8 = load(self.0, constant!(TASK.thread_pid));
-        if pid.is_null() {
-            return 0;
-        }
-        let level: u32 = load(pid, constant!(TASK.pid_level));
-        if level == 0 || constant!(TASK.upid_nr) == ABSENT {
-            return 0;
-        }
-        let offset = constant!(TASK.pid_numbers)
-            + constant!(TASK.upid_nr)
-            + level * constant!(TASK.upid_size);
-        probe(pid, offset)
-    }
-
     #[inline(always)]
     fn cgroup_id(self) -> u64 {
         let set: *const u8 = load(self.0, constant!(TASK.cgroups));
@@ -332,6 +318,47 @@ impl Task {
         let node: *const u8 = load(cgroup, constant!(TASK.cgroup_kn));
         load(node, constant!(TASK.kn_id))
     }
+}
+
+impl Access {
+    /// The user and group id that may read the process; `u32::MAX` twice, if it has other ids or
+    /// capabilities, or is not dumpable.
+    #[inline(always)]
+    pub fn credentials(self) -> [u32; 2] {
+        let Self { cred, mm } = self;
+        let credentials =
+            [load(cred, constant!(TASK.cred_uid)), load(cred, constant!(TASK.cred_gid))];
+        let [uid, gid] = credentials;
+        if has_only_ids(cred, uid, gid) && dumpable(mm) { credentials } else { [u32::MAX; 2] }
+    }
+}
+
+/// Process id in the innermost pid namespace of a `struct pid`, 0 when that is the initial one.
+#[inline(always)]
+fn ns_pid(pid: *const u8) -> u32 {
+    if pid.is_null() {
+        return 0;
+    }
+    let level: u32 = load(pid, constant!(TASK.pid_level));
+    if level == 0 || constant!(TASK.upid_nr) == ABSENT {
+        return 0;
+    }
+    let offset =
+        constant!(TASK.pid_numbers) + constant!(TASK.upid_nr) + level * constant!(TASK.upid_size);
+    probe(pid, offset)
+}
+
+/// Whether a memory is dumpable; no memory is.
+#[inline(always)]
+fn dumpable(mm: *const u8) -> bool {
+    if mm.is_null() {
+        return true;
+    }
+    // Stored elsewhere in this kernel: only root may read it.
+    if constant!(TASK.mm_flags) == ABSENT {
+        return false;
+    }
+    load::<u64>(mm, constant!(TASK.mm_flags)) & MMF_DUMPABLE_MASK == SUID_DUMP_USER
 }
 
 /// Whether these credentials grant nothing beyond this user and group: the conditions of

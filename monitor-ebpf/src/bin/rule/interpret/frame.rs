@@ -10,7 +10,7 @@ use monitor_ebpf::abi::rule::{
     EncodedProgram, MAX_PARAMETERS, MAX_PENDING, MAX_REGS, PROGRAMS_PER_HOOK, hook,
 };
 use monitor_ebpf::kernel::scratch::Scratch;
-use monitor_ebpf::kernel::task::Task;
+use monitor_ebpf::kernel::task::{Access, Task};
 
 /// Arguments of an event.
 pub const ARGUMENTS: usize = 6;
@@ -35,8 +35,13 @@ pub struct Frame {
     /// Whether the thread is the current one and next executes an instruction in user mode.
     pub may_stop: u32,
     pad: u32,
+    /// When its process started.
+    pub start_ns: u64,
     /// When that second process started; 0 if there is none.
     pub other_start_ns: u64,
+    /// Which users may read the process. Loaded here and not by an instruction: the verifier checks
+    /// a load once for each way to it.
+    pub access: Access,
     /// Address of the probed instruction, or 0.
     pub ip: u64,
     /// Stack pointer, or 0.
@@ -86,7 +91,7 @@ static ZERO: Scratch<u64> = Scratch::new(0);
 /// Zero, as a value unknown to the verifier. The verifier checks a step for each combination of
 /// constants in the counters of a run; unknown values are one state.
 #[inline(always)]
-pub(super) fn unknown_zero() -> u64 {
+pub fn unknown_zero() -> u64 {
     // SAFETY: the static lives as long as the object.
     unsafe { core::ptr::read_volatile(ZERO.get()) }
 }
@@ -128,7 +133,9 @@ impl Frame {
             may_allocate: 1,
             may_stop: zero as u32,
             pad: zero as u32,
+            start_ns: task.leader().start_boottime_ns(),
             other_start_ns: zero,
+            access: task.access(),
             ip: ip | zero,
             sp: sp | zero,
             at_ns: zero,

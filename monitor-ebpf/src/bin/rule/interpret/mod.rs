@@ -20,11 +20,11 @@ mod timer;
 mod trace;
 mod value_histogram;
 
-pub use frame::Frame;
+pub use frame::{Frame, unknown_zero};
 
 use aya_ebpf::helpers::generated::bpf_loop;
 use core::ffi::c_void;
-use frame::{ARGUMENT_SLOTS, Flow, unknown_zero};
+use frame::{ARGUMENT_SLOTS, Flow};
 use monitor_ebpf::abi::rule::opcode::{self, EncodedInsn};
 use monitor_ebpf::abi::rule::{MAX_INSNS, MAX_STEPS};
 

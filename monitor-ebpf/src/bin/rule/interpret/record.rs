@@ -80,9 +80,9 @@ impl Frame {
         (record.pid, record.tid) = (self.pid, self.tid);
         record.cpu = clock::processor();
         record.stack_bytes = 0;
-        record.credentials = self.task.credentials();
+        record.credentials = self.access.credentials();
         record.at_boottime_ns = self.now_ns();
-        record.start_boottime_ns = self.task.leader().start_boottime_ns();
+        record.start_boottime_ns = self.start_ns;
         (record.ip, record.sp) = (self.ip, self.sp);
         copy(&mut record.regs, &self.run.regs);
     }

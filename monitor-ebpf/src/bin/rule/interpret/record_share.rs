@@ -26,7 +26,7 @@ impl Frame {
         if of_insn != OF_PROCESS {
             return u32::from(of_insn);
         }
-        let [uid, _] = self.task.credentials();
+        let [uid, _] = self.access.credentials();
         // SAFETY: the element is copied at once; user space changes it by replacing it.
         unsafe { USER_SHARES.get(uid) }.map_or(u32::from(OTHERS), |share| *share)
     }

@@ -64,7 +64,7 @@ impl Frame {
     /// since it joined the set.
     #[inline(always)]
     fn may_be_read_by(&self, credentials: [u32; 2]) -> bool {
-        credentials[0] == NO_CREDENTIALS || self.task.credentials() == credentials
+        credentials[0] == NO_CREDENTIALS || self.access.credentials() == credentials
     }
 
     /// Starts without a program. The pointer must not be null: the verifier loses track of a slot
