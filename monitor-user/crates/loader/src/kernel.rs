@@ -1,11 +1,13 @@
 //! Facts of the running kernel and machine that are needed to load BPF objects.
 //!
-//! Built once, used by every object, dropped when all are loaded: it holds the kernel's BTF, the
-//! largest data that the monitor ever keeps. aya reads it again for every loader, even if it is
-//! unused; so all objects share one loader.
+//! Built once, used by every object, dropped when all are loaded: it holds types of the kernel,
+//! the largest data that the monitor ever keeps. aya reads all of them for every loader, even if
+//! they are unused; so all objects share one loader.
 
-use crate::btf_offsets::{self, BtfTypes};
-use aya::{Btf, Ebpf, EbpfError, EbpfLoader, Endianness};
+use crate::attach_types::attach_types;
+use crate::btf_blob::{self, BtfBlob};
+use crate::btf_offsets::BtfTypes;
+use aya::{Btf, Ebpf, EbpfError, EbpfLoader};
 use monitor_backend::Error;
 use monitor_ebpf::abi::offset::{ABSENT, MemberPath, Offsets};
 use monitor_ebpf::abi::{block, lifecycle, rule, run_queue, signal, socket, task, tcp};
@@ -78,27 +80,21 @@ pub type Constant = (&'static str, &'static u32);
 /// The name of a map, and its number of rows or of bytes.
 pub type MapSize = (&'static str, u32);
 
-/// BTF of the running kernel.
+/// The types of the running kernel that programs are attached by.
+///
+/// # Errors
+///
+/// If the kernel's BTF cannot be read.
 pub fn types() -> Result<Btf, Error> {
-    parsed(&btf_offsets::read()?)
-}
-
-fn parsed(data: &[u8]) -> Result<Btf, Error> {
-    Btf::parse(data, Endianness::default()).map_err(|error| {
-        Error::unsupported(
-            "eBPF",
-            format!("the kernel's BTF cannot be parsed: {error}"),
-            "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y",
-        )
-    })
+    attach_types(BtfBlob::new(&btf_blob::read()?)?)
 }
 
 impl Facts {
-    fn learn(data: &[u8]) -> Result<&'static Self, Error> {
+    fn learn(blob: BtfBlob<'_>) -> &'static Self {
         if let Some(known) = FACTS.get() {
-            return Ok(known);
+            return known;
         }
-        let layout = BtfTypes::of_running_kernel(data)?;
+        let layout = BtfTypes::new(blob);
         let resolve =
             |members: &[MemberPath]| members.iter().map(|it| layout.resolve(it)).collect();
         let offsets = RECORDS.iter().map(|(symbol, all)| (*symbol, resolve(all))).collect();
@@ -107,7 +103,7 @@ impl Facts {
         if cpus as usize <= task::MAX_EXACT_CPUS && facts.counts_rss_per_cpu() {
             facts.rss_cpus = cpus;
         }
-        Ok(FACTS.get_or_init(|| facts))
+        FACTS.get_or_init(|| facts)
     }
 
     fn record<T: Offsets>(&self) -> Option<T> {
@@ -126,9 +122,10 @@ impl Kernel {
     pub fn read(log_level: u8) -> Result<Self, Error> {
         std::thread::scope(|scope| {
             let loader = scope.spawn(EbpfLoader::new);
-            let data = btf_offsets::read()?;
-            let btf = parsed(&data)?;
-            let facts = Facts::learn(&data)?;
+            let data = btf_blob::read()?;
+            let blob = BtfBlob::new(&data)?;
+            let btf = attach_types(blob)?;
+            let facts = Facts::learn(blob);
             let loader = loader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             let loader = Mutex::new(prepared(loader, facts, log_level));
             Ok(Self { btf, facts, machine: Machine::read(), log_level, loader })

@@ -4,7 +4,9 @@
 //! In: a read specification, or rule programs. Out: a `Sample` with notes, or rule records. Only
 //! the program and its tests use this crate; the others are given what [`select::opener`] opens.
 
+mod attach_types;
 mod block;
+mod btf_blob;
 mod btf_offsets;
 mod decode;
 mod ebpf;
