@@ -75,7 +75,7 @@ impl Plan {
         let plan = plan::Plan::from_request(&request)?;
         let pids = plan.pids_only().unwrap_or_default().to_vec();
         Ok(Self {
-            capabilities: plan.capabilities,
+            capabilities: needed(plan.capabilities, mode),
             read_spec: plan.read_spec,
             groups: plan.grouping.map(|it| Groups::new(it.by, it.limits)),
             selector: RowSelector::new(Filter { pids, ..plan.filter }, plan.order, plan.top),
@@ -85,6 +85,15 @@ impl Plan {
             request,
         })
     }
+}
+
+/// The capabilities that a reading can use: no process starts or ends between readings if there is
+/// one.
+fn needed(mut capabilities: Vec<Capability>, mode: SampleMode) -> Vec<Capability> {
+    if mode == SampleMode::Once {
+        capabilities.retain(|it| *it != Capability::Lifetimes);
+    }
+    capabilities
 }
 
 /// Refuses options that cannot be combined.
