@@ -113,10 +113,13 @@ pub fn run() {
     let _gone = std::fs::remove_file(config);
 }
 
-/// Memory of the service in MiB: its own, the kernel's for it.
-fn memory(daemon: &Daemon, group: Option<&MemoryGroup>) -> [f64; 2] {
+/// Memory of the service in MiB: its resident pages, the kernel's for it, and both. The
+/// pages of the kernel that the service maps, as the arrays of programs, are resident too; both has
+/// them once.
+fn memory(daemon: &Daemon, group: Option<&MemoryGroup>) -> [f64; 3] {
     let kernel = group.and_then(MemoryGroup::kernel_bytes).unwrap_or(0.0);
-    [daemon.resident_bytes(), kernel].map(|bytes| bytes / f64::from(1 << 20))
+    let both = daemon.status_bytes("RssAnon:") + kernel;
+    [daemon.status_bytes("VmRSS:"), kernel, both].map(|bytes| bytes / f64::from(1 << 20))
 }
 
 fn measure(
@@ -128,8 +131,8 @@ fn measure(
     let usual = round_trips(daemon, || {});
     let idle = memory(daemon, group);
     let above_idle = || {
-        let [own, kernel] = memory(daemon, group);
-        [own - idle[0], kernel - idle[1]]
+        let now = memory(daemon, group);
+        [0, 1, 2].map(|at| now[at] - idle[at])
     };
     let lines = lines(storm.as_ref().map_or(0, Program::pid));
     let connect = || match listener {
@@ -140,18 +143,16 @@ fn measure(
     let mut most = [0.0_f64; 3];
     let beside = round_trips(daemon, || {
         clients.iter_mut().for_each(|client| client.send(&lines));
-        let [own, kernel] = above_idle();
-        for (most, now) in most.iter_mut().zip([own, kernel, own + kernel]) {
+        for (most, now) in most.iter_mut().zip(above_idle()) {
             *most = most.max(now);
         }
     });
     drop(clients);
     let end = Instant::now();
-    let left = || above_idle().into_iter().sum::<f64>();
-    while left() > 4.0 && end.elapsed() < Duration::from_secs(10) {
+    while above_idle().iter().any(|left| *left > 4.0) && end.elapsed() < Duration::from_secs(10) {
         sleep(Duration::from_millis(100));
     }
-    let [own, kernel] = above_idle();
+    let [own, kernel, both] = above_idle();
     line(&format!("{name}: p99 without it"), usual, "ms", Bar::None);
     line("  p99 beside it", beside / usual, "x", Bar::AtMost(10.0));
     line("  resident memory above idle", most[0], "MiB", Bar::AtMost(64.0));
@@ -159,8 +160,8 @@ fn measure(
     line("  both above idle", most[2], "MiB", Bar::AtMost(64.0));
     line("  resident after it, within 10 s", own, "MiB", Bar::AtMost(4.0));
     line("  kernel after it, within 10 s", kernel, "MiB", Bar::AtMost(4.0));
-    line("  both after it, within 10 s", own + kernel, "MiB", Bar::AtMost(4.0));
-    let [own, kernel] = idle;
+    line("  both after it, within 10 s", both, "MiB", Bar::AtMost(4.0));
+    let [own, kernel, _] = idle;
     line("  idle: resident memory", own, "MiB", Bar::None);
     line("  idle: kernel memory", kernel, "MiB", Bar::None);
     let bpf = bpf_bytes(daemon.pid()) / f64::from(1 << 20);

@@ -100,8 +100,9 @@ impl Daemon {
         self.program.pid()
     }
 
-    pub fn resident_bytes(&self) -> f64 {
-        self.program.bytes("VmRSS:")
+    /// A number of bytes of `/proc/PID/status`.
+    pub fn status_bytes(&self, key: &str) -> f64 {
+        self.program.bytes(key)
     }
 
     /// CPU in percent of a core during a wait.
