@@ -3,7 +3,7 @@
 //!
 //! One BPF program per kind of hook: the rule program of a probe is its cookie, those of a
 //! tracepoint are in its row of `HOOKS`. Loaded and attached while a rule program needs it; fork
-//! and exit also maintain the process sets, as long as there is one.
+//! and exit also keep the process sets, and have a small program for when they do nothing else.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 #![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
 
@@ -96,6 +96,22 @@ mod program {
         0
     }
 
+    /// The same without rule programs: it only keeps the process sets.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/sched_process_fork")]
+    fn fork_of_sets(&[parent, child]: &[u64; 2]) -> i32 {
+        let (Some(parent), Some(child)) = (Task::from_argument(parent), Task::from_argument(child))
+        else {
+            return 0;
+        };
+        if child.is_leader() {
+            let start = parent.leader().start_boottime_ns();
+            let child = (child.tgid(), child.start_boottime_ns());
+            process_sets::inherit((parent.tgid(), start), child);
+        }
+        0
+    }
+
     /// `(task, old pid, program)`: the pid.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_exec")]
@@ -126,6 +142,18 @@ mod program {
             .run_hook(row as u32);
         if is_last == 1 {
             process_sets::remove(pid);
+        }
+        0
+    }
+
+    /// The same without rule programs: it only keeps the process sets.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/sched_process_exit")]
+    fn exit_of_sets(&[exiting]: &[u64; 1]) -> i32 {
+        if let Some(task) = Task::from_argument(exiting)
+            && task.group_is_dead()
+        {
+            process_sets::remove(task.tgid());
         }
         0
     }

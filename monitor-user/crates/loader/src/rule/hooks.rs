@@ -1,7 +1,7 @@
 //! Attaches rule programs: probes for each program, a tracepoint while it has programs.
 //!
 //! A tracepoint runs the programs of its row in `HOOKS`. Fork and exit are also attached while
-//! there are process sets.
+//! there are process sets: by a small program, unless rules have programs there.
 
 use super::probes::{ProbeProgram, ProbeTargets, Probes};
 use super::{encode::unsupported, map};
@@ -23,6 +23,12 @@ const TRACEPOINTS: &[(u32, &str, &str)] = &[
     (hook::WAKEUP, "wakeup", "sched_wakeup"),
 ];
 
+/// What keeps the process sets where no rule has programs.
+const OF_SETS: &[(u32, &str, &str)] = &[
+    (hook::FORK, "fork_of_sets", "sched_process_fork"),
+    (hook::EXIT, "exit_of_sets", "sched_process_exit"),
+];
+
 /// The attached hooks.
 #[derive(Default)]
 pub struct Hooks {
@@ -31,7 +37,8 @@ pub struct Hooks {
     /// The attached probes.
     pub probes: Probes,
     rows: BTreeMap<u32, Vec<ProgramId>>,
-    attached: BTreeSet<u32>,
+    /// The attached BPF programs.
+    attached: BTreeSet<&'static str>,
 }
 
 /// How a program is attached.
@@ -113,33 +120,31 @@ impl Hooks {
         map::set(object, abi::HOOKS, row, &hook)
     }
 
-    /// Attaches the tracepoints that are needed, and detaches the others.
+    /// The BPF programs of tracepoints that are needed, each with its tracepoint.
+    fn needed(&self) -> BTreeMap<&'static str, &'static str> {
+        let is_used = |row: u32| self.rows.get(&row).is_some_and(|programs| !programs.is_empty());
+        let of_rules = TRACEPOINTS.iter().filter(|(row, ..)| is_used(*row));
+        let of_sets = OF_SETS.iter().filter(|(row, ..)| self.n_sets > 0 && !is_used(*row));
+        of_rules.chain(of_sets).map(|&(_, program, tracepoint)| (program, tracepoint)).collect()
+    }
+
+    /// Attaches the tracepoints that are needed, then detaches the others: where one program
+    /// replaces another, the sets see each process, some of them twice.
     pub fn attach_needed(&mut self, object: &mut Object) -> Result<(), Error> {
-        let needed = |row: u32| {
-            let has_programs = self.rows.get(&row).is_some_and(|programs| !programs.is_empty());
-            has_programs || (self.n_sets > 0 && matches!(row, hook::FORK | hook::EXIT))
-        };
-        let (mut types, attached) = (None, self.attached.clone());
-        for &(row, program, tracepoint) in TRACEPOINTS {
-            match (needed(row), attached.contains(&row)) {
-                (true, false) => {
-                    // The kernel's BTF is read for the first tracepoint.
-                    let types = match &mut types {
-                        Some(types) => types,
-                        none => none.insert(kernel::types()?),
-                    };
-                    object.attach(program, tracepoint, types)?;
-                    let _ = self.attached.insert(row);
-                }
-                (false, true) => {
-                    detach(object, program);
-                    let _ = self.attached.remove(&row);
-                }
-                _ => {}
+        let needed = self.needed();
+        let new = |program: &&str| !self.attached.contains(*program);
+        let missing: Vec<_> = needed.keys().copied().filter(new).collect();
+        if !missing.is_empty() {
+            let types = kernel::types()?;
+            for program in missing {
+                object.attach(program, needed[program], &types)?;
+                let _ = self.attached.insert(program);
             }
-        }
-        if types.take().is_some() {
+            drop(types);
             monitor_sys::memory::trim_heap();
+        }
+        for program in self.attached.extract_if(.., |it| !needed.contains_key(it)) {
+            detach(object, program);
         }
         Ok(())
     }
