@@ -37,8 +37,9 @@ mod program {
         let parts = task.parts();
         task.fetch(parts);
         task.read_thread(&mut record.leader);
-        task.read_group(parts, record);
+        // Its loops first: after branches the verifier of 6.1 checks them once for each way there.
         task.read_memory(parts, record);
+        task.read_group(parts, record);
         step.meta.write(record);
     }
 

@@ -47,6 +47,37 @@ fn root_calls_of_children_are_counted_and_those_of_unrelated_processes_are_not()
     );
 }
 
+/// Another program of the kernel keeps the sets while a rule waits for forks or ends.
+#[test]
+fn root_children_join_the_set_before_while_and_after_a_rule_waits_for_forks_and_ends() {
+    const TEST: &str =
+        "root_children_join_the_set_before_while_and_after_a_rule_waits_for_forks_and_ends";
+    if !granted(TEST) {
+        return;
+    }
+    let mut fixture = RuleFixture::new();
+    let labs = fixture.function("labs");
+    let calls = fixture.list(HookPoint::Entry(labs), &[super::RECORD]);
+    let child_calls = |fixture: &mut RuleFixture| {
+        let child = fixture.target.run(
+            "exec('r, w = os.pipe()\\np = os.fork()\\n\
+             if p == 0: os.read(r, 1); [l.labs(1) for _ in range(23)]; os._exit(0)'); it = p",
+        );
+        fixture.rules.set_probes(Pid(child.try_into().unwrap())).unwrap();
+        let _ = fixture.target.run("it = os.write(w, b'x'); os.waitpid(p, 0)");
+        fixture.runs(calls)
+    };
+    assert_eq!(child_calls(&mut fixture), 23);
+    let waiting = [HookPoint::Fork, HookPoint::Exit];
+    let waiting = waiting.map(|hook| fixture.list(hook, &[super::RECORD]));
+    assert_eq!(child_calls(&mut fixture), 46);
+    assert_eq!(waiting.map(|id| fixture.runs(id)), [1, 1]);
+    for id in waiting {
+        fixture.rules.remove(id);
+    }
+    assert_eq!(child_calls(&mut fixture), 69);
+}
+
 #[test]
 fn root_a_freed_set_is_empty_when_its_number_is_used_again() {
     if !granted("root_a_freed_set_is_empty_when_its_number_is_used_again") {

@@ -84,7 +84,10 @@ impl Frame {
 /// Clears the starts of an earlier timer with the same index.
 #[inline(always)]
 fn reset(timer: &mut TimerState, generation: u64) {
-    (timer.generation, timer.depth) = (generation, 0);
+    timer.generation = generation;
+    // SAFETY: a reference is valid and aligned. Volatile: the compiler would call a function that
+    // clears this word and the next, and its stack would be too much for 6.1.
+    unsafe { core::ptr::write_volatile(&raw mut timer.depth, 0) };
     for call in &mut timer.calls {
         call.since_ns = 0;
     }
