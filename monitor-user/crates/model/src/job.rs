@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// The variables kept from an environment, in lookup order. What sets each of them is documented
 /// where they are used, in `monitor_sampling::job::environ`.
-pub const VARIABLES: [&str; 16] = [
+pub const VARIABLES: [&str; 23] = [
     "SLURM_JOB_ID",
     "SLURM_JOBID",
     "SLURM_STEP_ID",
@@ -15,6 +15,13 @@ pub const VARIABLES: [&str; 16] = [
     "SLURM_PROCID",
     "SLURM_LOCALID",
     "PBS_JOBID",
+    "LSB_JOBID",
+    "LSB_JOBINDEX",
+    "JOB_ID",
+    "SGE_TASK_ID",
+    "SGE_ROOT",
+    "FLUX_JOB_ID",
+    "_CONDOR_SLOT",
     "PMIX_NAMESPACE",
     "PMIX_RANK",
     "OMPI_COMM_WORLD_RANK",

@@ -4,7 +4,7 @@
 //! 2 alone there is one, `0::path`. Out: the membership. Every line is parsed: on a
 //! hybrid host the job is in the lines of version 1 and the unit in that of systemd.
 
-use super::membership::{Container, Membership, Pod, Qos, Slurm, Unit};
+use super::membership::{BatchJob, Container, Membership, Pod, Qos, Slurm, Unit};
 use std::sync::Arc;
 
 /// Appended where the cgroup was removed while a zombie was in it (cgroup-v2.rst, "Processes").
@@ -21,7 +21,7 @@ pub fn fill(membership: &mut Membership, text: &str) {
         let path = path.strip_suffix(REMOVED).unwrap_or(path);
         let path: Vec<&str> = path.split('/').filter(|it| !it.is_empty()).collect();
         keep_most_detailed(&mut membership.slurm, slurm(&path));
-        keep_first(&mut membership.pbs, pbs(&path));
+        keep_first(&mut membership.batch, pbs(&path));
         keep_first(&mut membership.pod, pod(&path));
         keep_first(&mut membership.container, container(&path));
         // systemd manages the unified hierarchy, or the one of its own name.
@@ -91,22 +91,24 @@ fn is_sluid(part: &str) -> bool {
 
 /// `/pbs_jobs.service/jobid/N.server` with version 1, `/pbs_jobs.service/jobs/N…` with version 2,
 /// `/pbspro.slice/pbspro-N.server.slice` and `/pbspro/N.server` before (the cgroups hook of
-/// OpenPBS, pbs_cgroups.PY; in the names of slices systemd escapes what it must).
-fn pbs(path: &[&str]) -> Option<Arc<str>> {
+/// OpenPBS, pbs_cgroups.PY; in the names of slices systemd escapes what it must). Torque has
+/// `/torque/N.server` (Administrator Guide 6.1, "Torque NUMA-Aware Configuration").
+fn pbs(path: &[&str]) -> Option<BatchJob> {
+    const ROOTS: [&str; 4] = ["pbs_jobs.service", "pbspro.slice", "pbspro", "torque"];
     let mut parts = path.iter();
-    let id =
-        match *parts.find(|part| ["pbs_jobs.service", "pbspro.slice", "pbspro"].contains(part))? {
-            "pbs_jobs.service" => {
-                parts.next().filter(|it| ["jobid", "jobs"].contains(it))?;
-                (*parts.next()?).to_owned()
-            }
-            "pbspro.slice" => {
-                let slice = parts.next()?.strip_prefix("pbspro-")?;
-                unescaped(slice.strip_suffix(".slice")?)
-            }
-            _ => (*parts.next()?).to_owned(),
-        };
-    id.starts_with(|first: char| first.is_ascii_digit()).then(|| id.into())
+    let id = match *parts.find(|part| ROOTS.contains(part))? {
+        "pbs_jobs.service" => {
+            parts.next().filter(|it| ["jobid", "jobs"].contains(it))?;
+            (*parts.next()?).to_owned()
+        }
+        "pbspro.slice" => {
+            let slice = parts.next()?.strip_prefix("pbspro-")?;
+            unescaped(slice.strip_suffix(".slice")?)
+        }
+        _ => (*parts.next()?).to_owned(),
+    };
+    let is_id = id.starts_with(|first: char| first.is_ascii_digit());
+    is_id.then(|| BatchJob { system: "pbs", id: id.into() })
 }
 
 /// What systemd.unit(5), "String Escaping for Inclusion in Unit Names", made of a name: `\xHH`.
@@ -165,8 +167,12 @@ const PREFIXES: [(&str, &str); 4] = [
     ("crio-", "cri-o"),
 ];
 
+/// How the name of an LXC container begins (lxc.container.conf(5), "lxc.cgroup.dir.container"); its
+/// monitor has `lxc.monitor.`. Before version 4 the container is below `/lxc`.
+const LXC: &str = "lxc.payload.";
+
 /// The innermost container. An id has 64 hexadecimal digits; without a prefix it is a container
-/// below `/docker`, or below a pod, where the path does not name the runtime.
+/// below `/docker`, or below a pod, where the path does not name the runtime. LXC has names.
 fn container(path: &[&str]) -> Option<Container> {
     path.iter().enumerate().rev().find_map(|(at, part)| {
         let name = part.strip_suffix(".scope").unwrap_or(part);
@@ -174,6 +180,10 @@ fn container(path: &[&str]) -> Option<Container> {
             name.strip_prefix(prefix).filter(|id| is_id(id)).map(|id| (Some(*runtime), id))
         });
         let parent = at.checked_sub(1).and_then(|at| path.get(at)).copied();
+        let in_lxc = part.strip_prefix(LXC).or_else(|| (parent == Some("lxc")).then_some(*part));
+        if let Some(name) = in_lxc {
+            return Some(Container { runtime: Some("lxc"), id: name.into() });
+        }
         let (runtime, id) = prefixed.or_else(|| match parent {
             _ if !is_id(name) => None,
             Some("docker") => Some((Some("docker"), name)),

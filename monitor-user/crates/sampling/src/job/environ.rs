@@ -3,15 +3,14 @@
 //! In: the variables of `model::job::VARIABLES`. Out: what the paths of its cgroups lack. The
 //! environment is the one of the last `execve`; the process can set it freely.
 
-use super::membership::{Container, Membership, Slurm};
+use super::membership::{BatchJob, Container, Membership, Slurm};
 use monitor_model::{Environ, Rank};
 use std::sync::Arc;
 
 /// Sets the parts of the membership that are still unset.
 pub fn fill(membership: &mut Membership, environ: &Environ) {
     slurm(&mut membership.slurm, environ);
-    let pbs = || environ.get("PBS_JOBID").map(Arc::from);
-    membership.pbs = membership.pbs.take().or_else(pbs);
+    membership.batch = membership.batch.take().or_else(|| batch(environ));
     membership.rank = rank(environ);
     if membership.container.is_none() {
         membership.container = apptainer(environ);
@@ -35,6 +34,30 @@ fn slurm(slot: &mut Option<Slurm>, environ: &Environ) {
         it.step = step.map(Arc::from);
         it.task = it.task.or_else(|| environ.get("SLURM_LOCALID")?.parse().ok());
     }
+}
+
+/// PBS and Torque: qsub(1B), `PBS_JOBID`. LSF: its environment variable reference, `LSB_JOBID`, and
+/// `LSB_JOBINDEX`, 0 but for elements of an array. Grid Engine: qsub(1), `JOB_ID`, and
+/// `SGE_TASK_ID`, `undefined` but for elements of an array; with `SGE_ROOT` it is its `JOB_ID`.
+/// Flux: flux-environment(7), `FLUX_JOB_ID`. HTCondor names no job, but the slot that runs it: its
+/// manual, "Services for Running Jobs", `_CONDOR_SLOT`.
+fn batch(environ: &Environ) -> Option<BatchJob> {
+    let array = |id: &str, element: Option<&str>, [open, close]: [&str; 2]| {
+        let element = element.filter(|it| it.parse::<u64>().is_ok_and(|it| it > 0));
+        element.map_or_else(|| id.to_owned(), |element| format!("{id}{open}{element}{close}"))
+    };
+    let lsf = || Some(array(environ.get("LSB_JOBID")?, environ.get("LSB_JOBINDEX"), ["[", "]"]));
+    let sge = || {
+        let id = environ.get("SGE_ROOT").and_then(|_| environ.get("JOB_ID"))?;
+        Some(array(id, environ.get("SGE_TASK_ID"), [".", ""]))
+    };
+    let alone = |name| environ.get(name).map(str::to_owned);
+    let found = |system, id: Option<String>| Some(BatchJob { system, id: id?.into() });
+    found("pbs", alone("PBS_JOBID"))
+        .or_else(|| found("lsf", lsf()))
+        .or_else(|| found("sge", sge()))
+        .or_else(|| found("flux", alone("FLUX_JOB_ID")))
+        .or_else(|| found("condor", alone("_CONDOR_SLOT")))
 }
 
 /// The variables of namespace and rank: PMIx (`PMIX_NAMESPACE` and `PMIX_RANK`, set by

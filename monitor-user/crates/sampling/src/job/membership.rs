@@ -9,8 +9,8 @@ use std::sync::Arc;
 pub struct Membership {
     /// A job of Slurm.
     pub slurm: Option<Slurm>,
-    /// A job of PBS: its id, such as `123.server`.
-    pub pbs: Option<Arc<str>>,
+    /// A job of another batch system.
+    pub batch: Option<BatchJob>,
     /// A rank of an MPI or PMIx namespace.
     pub rank: Option<Rank>,
     /// A pod of Kubernetes.
@@ -38,6 +38,15 @@ pub struct Slurm {
     pub node: Option<Arc<str>>,
 }
 
+/// A job of a batch system that has no more than an id.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct BatchJob {
+    /// `pbs` (Torque too), `lsf`, `sge`, `flux` or `condor`.
+    pub system: &'static str,
+    /// Its id, such as `123.server`; of HTCondor the slot that it has, such as `slot1_1`.
+    pub id: Arc<str>,
+}
+
 /// A pod of Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pod {
@@ -61,8 +70,8 @@ pub enum Qos {
 /// A container.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Container {
-    /// Its runtime: `docker`, `podman`, `containerd`, `cri-o`, `apptainer`; `None` if the path does
-    /// not have it.
+    /// Its runtime: `docker`, `podman`, `containerd`, `cri-o`, `lxc`, `apptainer`; `None` if the
+    /// path does not have it.
     pub runtime: Option<&'static str>,
     /// Its id, or the image of one that has none.
     pub id: Arc<str>,
@@ -87,7 +96,7 @@ impl Membership {
         });
         let named = |kind: &str, name: &Arc<str>| format!("{kind}:{name}");
         let name = slurm
-            .or_else(|| self.pbs.as_ref().map(|it| named("pbs", it)))
+            .or_else(|| self.batch.as_ref().map(|it| named(it.system, &it.id)))
             .or_else(|| self.rank.as_ref().map(|it| named("mpi", &it.namespace)))
             .or_else(|| self.pod.as_ref().map(|it| named("pod", &it.uid)))
             .or_else(|| self.container.as_ref().map(|it| named("container", &it.id)))

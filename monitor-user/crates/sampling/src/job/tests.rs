@@ -10,7 +10,7 @@ const CASES: &str = include_str!("../../../../../tests/fixture/job/cases.txt");
 fn membership_lines(it: &Membership) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(it.slurm.as_ref().map(slurm));
-    lines.extend(it.pbs.as_ref().map(|id| format!("pbs {id}")));
+    lines.extend(it.batch.as_ref().map(|it| format!("{} {}", it.system, it.id)));
     lines.extend(it.rank.as_ref().map(|it| format!("rank {} {}", it.namespace, it.rank)));
     let pod = |it: &Pod| format!("pod {} {:?}", it.uid, it.qos).to_lowercase();
     lines.extend(it.pod.as_ref().map(pod));
@@ -65,7 +65,7 @@ fn each_recorded_case_has_its_membership() {
         assert_eq!(membership_lines(&got), want, "of {case}");
         cases += usize::from(lines().next().is_some());
     }
-    assert_eq!(cases, 48);
+    assert_eq!(cases, 58);
 }
 
 #[test]
