@@ -12,21 +12,22 @@ use monitor_backend::rule::{HookPoint, ProgramId, RuleProgram};
 use monitor_ebpf::abi::rule::{self as abi, HookPrograms, PROGRAMS_PER_HOOK, hook};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Row, BPF program and name of each tracepoint.
+/// Rows of the tracepoints, the BPF program of each, and the name.
 const TRACEPOINTS: &[(u32, &str, &str)] = &[
     (hook::FORK, "fork", "sched_process_fork"),
     (hook::EXEC, "exec", "sched_process_exec"),
     (hook::EXIT, "exit", "sched_process_exit"),
+    (hook::LEADERLESS_EXIT, "exit", "sched_process_exit"),
     (hook::SIGNAL_GENERATE, "signal_generate", "signal_generate"),
     (hook::SIGNAL_DELIVER, "signal_deliver", "signal_deliver"),
     (hook::SWITCH, "switch", "sched_switch"),
     (hook::WAKEUP, "wakeup", "sched_wakeup"),
 ];
 
-/// What keeps the process sets where no rule has programs.
-const OF_SETS: &[(u32, &str, &str)] = &[
-    (hook::FORK, "fork_of_sets", "sched_process_fork"),
-    (hook::EXIT, "exit_of_sets", "sched_process_exit"),
+/// The BPF program of rules, the one that keeps the process sets alone, and their tracepoint.
+const OF_SETS: &[(&str, &str, &str)] = &[
+    ("fork", "fork_of_sets", "sched_process_fork"),
+    ("exit", "exit_of_sets", "sched_process_exit"),
 ];
 
 /// The attached hooks.
@@ -124,8 +125,14 @@ impl Hooks {
     fn needed(&self) -> BTreeMap<&'static str, &'static str> {
         let is_used = |row: u32| self.rows.get(&row).is_some_and(|programs| !programs.is_empty());
         let of_rules = TRACEPOINTS.iter().filter(|(row, ..)| is_used(*row));
-        let of_sets = OF_SETS.iter().filter(|(row, ..)| self.n_sets > 0 && !is_used(*row));
-        of_rules.chain(of_sets).map(|&(_, program, tracepoint)| (program, tracepoint)).collect()
+        let mut needed: BTreeMap<_, _> =
+            of_rules.map(|&(_, program, tracepoint)| (program, tracepoint)).collect();
+        for &(of_rules, of_sets, tracepoint) in OF_SETS {
+            if self.n_sets > 0 && !needed.contains_key(of_rules) {
+                let _ = needed.insert(of_sets, tracepoint);
+            }
+        }
+        needed
     }
 
     /// Attaches the tracepoints that are needed, then detaches the others: where one program
