@@ -8,6 +8,8 @@ use monitor_model::{Identity, Ns, Pid, Process, ProcessRow, field::ProcessField 
 use monitor_sys::pidfd;
 use std::iter;
 
+/// `PF_EXITING` of include/linux/sched.h.
+const PF_EXITING: u32 = 4;
 /// `PF_KTHREAD` of include/linux/sched.h.
 const PF_KTHREAD: u32 = 0x20_0000;
 /// Kernel priorities below this are real-time (`MAX_RT_PRIO`).
@@ -16,7 +18,7 @@ const MAX_RT_PRIO: i64 = 100;
 const DEFAULT_PRIO: i64 = 120;
 
 /// The seven counters of `task_io_accounting`, in its order.
-const IO: [F; 7] = [
+pub const IO: [F; 7] = [
     F::ReadChars,
     F::WrittenChars,
     F::ReadCalls,
@@ -54,7 +56,6 @@ pub fn living(
         waited = add_waits(&waited, thread);
     }
     let mut it = process(record, &used, &waited);
-    finish(&mut it);
     if keep == ThreadRows::Kept {
         // After a wrap-around an id can be lower than the leader's.
         let (lower, higher) = threads.split_at(threads.partition_point(|it| it.tid < leader.tid));
@@ -70,6 +71,7 @@ fn process(record: &task::ProcessRecord, used: &Sums, waited: &ThreadWaits) -> P
         id: identity(leader.owner()),
         comm: leader.comm,
         readable_by_owner: record.readable_by_owner == 1,
+        exiting: leader.flags & PF_EXITING != 0,
         ..Process::default()
     };
     let row = &mut it.row;
@@ -113,7 +115,6 @@ pub fn ended(end: &ExitRecord) -> Process {
     it.row.set(F::ExitCode, exit_code(record));
     it.row.set(F::PeakRss, end.max_rss_pages * page_bytes());
     it.row.clear(F::Threads);
-    finish(&mut it);
     it
 }
 
@@ -125,22 +126,7 @@ fn thread(record: &ThreadRecord) -> Process {
     it.row.set(F::Tid, u64::from(record.tid));
     schedule(&mut it.row, record);
     usage(&mut it.row, &record.sums, &add_waits(&ThreadWaits::NONE, record));
-    finish(&mut it);
     it
-}
-
-/// Divides the exact CPU time as the tick sampled user and system time, as `cputime_adjust` of
-/// kernel/sched/cputime.c does.
-fn finish(process: &mut Process) {
-    let row = &mut process.row;
-    let [cpu, user, system] =
-        [F::CpuTime, F::UserTime, F::SystemTime].map(|field| row.get(field).unwrap_or(0));
-    let sampled = u128::from(user) + u128::from(system);
-    // If no tick ever sampled it, the kernel counts all of it as user time.
-    let share = (u128::from(cpu) * u128::from(user)).checked_div(sampled);
-    let user = share.and_then(|share| u64::try_from(share).ok()).unwrap_or(cpu);
-    row.set(F::UserTime, user);
-    row.set(F::SystemTime, cpu - user);
 }
 
 fn usage(row: &mut ProcessRow, used: &Sums, waited: &ThreadWaits) {
@@ -225,24 +211,6 @@ mod tests {
     fn states_are_spelled_as_ps_spells_them() {
         let letters = [0, 1, 2, 4, 8, 0x10, 0x20, 0x402, 0x8000].map(state_letter);
         assert_eq!(&letters, b"RSDTtXZID");
-    }
-
-    #[track_caller]
-    fn check(cpu: u64, user: u64, system: u64, want: (u64, u64)) {
-        let mut it = Process::default();
-        it.row.set(F::CpuTime, cpu);
-        it.row.set(F::UserTime, user);
-        it.row.set(F::SystemTime, system);
-        finish(&mut it);
-        let got = (it.row.get(F::UserTime), it.row.get(F::SystemTime));
-        assert_eq!(got, (Some(want.0), Some(want.1)));
-    }
-
-    #[test]
-    fn exact_time_is_divided_as_the_tick_sampled() {
-        check(1000, 30, 10, (750, 250));
-        check(1000, 0, 0, (1000, 0));
-        check(u64::MAX, u64::MAX, 0, (u64::MAX, 0));
     }
 
     #[test]

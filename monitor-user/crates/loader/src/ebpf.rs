@@ -5,9 +5,9 @@
 
 use crate::probe_reader::{ProbeConfig, ProbeReader, ProbeSpec};
 use crate::{
-    block::Block, decode::ThreadRows, exact_cpu::ExactCpu, kernel::Kernel, lifecycle::Lifecycle,
-    run_queue::RunQueue, signal::SignalReader, snapshot::Snapshot, socket::Socket, tcp::Tcp,
-    tcp_dump::TcpDump,
+    block::Block, cpu_times::CpuTimes, decode::ThreadRows, exact_cpu::ExactCpu, kernel::Kernel,
+    lifecycle::Lifecycle, run_queue::RunQueue, signal::SignalReader, snapshot::Snapshot,
+    socket::Socket, tcp::Tcp, tcp_dump::TcpDump,
 };
 use crate::{health, pid_ns, rule};
 use monitor_backend::{Backend, Error};
@@ -53,6 +53,7 @@ pub struct Ebpf {
     root: Root,
     texts: TextCache,
     snapshot: Snapshot,
+    cpu_times: CpuTimes,
     asked: Vec<Capability>,
     readers: Vec<(&'static ProbeSpec, Box<dyn ProbeReader>)>,
     /// An epoll instance, readable when any probe has pending records (epoll(7)).
@@ -107,6 +108,7 @@ impl Ebpf {
             texts: TextCache::new(root.proc.clone()),
             root,
             snapshot: snapshot?,
+            cpu_times: CpuTimes::default(),
             asked: capabilities.to_vec(),
             readers: Vec::new(),
             wake: epoll::create(epoll::CreateFlags::CLOEXEC)
@@ -162,6 +164,7 @@ impl Ebpf {
                 object.flush_diagnostics();
             }
         }
+        self.cpu_times.divide(&mut sample.processes);
         // In a container the first process is that of the container, with any id on the host.
         let first = sample.processes.first();
         if first.is_some_and(|first| first.id.pid != INIT) && has_host_pids() {
@@ -328,6 +331,7 @@ impl Backend for Ebpf {
         for (_, reader) in &mut self.readers {
             reader.merge_into_few(&mut processes);
         }
+        self.cpu_times.divide_few(&mut processes);
         Some(Ok(Sample {
             at,
             backend: BackendKind::Ebpf,

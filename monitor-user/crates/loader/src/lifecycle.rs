@@ -1,11 +1,12 @@
 //! Forks, execs and exits since the last reading: the ring buffer of `bin/lifecycle.rs`.
 //!
-//! In: fork, exec and exit records. Out: ended processes with their final totals, and parents and
-//! executed paths of live processes.
+//! In: fork, exec and exit records. Out: ended processes with their final totals, dying ones with
+//! those at their exit, and parents and executed paths of live processes.
 
 use crate::object::{Object, Record};
 use crate::unreported_exits::{self, UnreportedExits};
-use crate::{decode, kernel::Kernel, owner, probe_reader::ProbeReader, snapshot::LEARN};
+use crate::{decode, last_reading::LastReading, owner, probe_reader::ProbeReader};
+use crate::{kernel::Kernel, snapshot::LEARN};
 use aya::maps::{HashMap as Table, MapData, RingBuf};
 use monitor_backend::Error;
 use monitor_ebpf::abi::lifecycle::{
@@ -13,6 +14,7 @@ use monitor_ebpf::abi::lifecycle::{
 };
 use monitor_ebpf::{abi::Owner, abi::task::RSS_CPUS};
 use monitor_model::{Identity, Ns, Process, ProcessParent, Sample, field::ProcessField as F};
+use monitor_sys::clock;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -33,6 +35,9 @@ pub struct Lifecycle {
     reported: HashSet<Identity>,
     /// Count of records lost to a full ring, when all exit records were last checked.
     checked_losses: u64,
+    /// When the hooks were attached.
+    attached: Ns,
+    last: LastReading,
 }
 
 /// What is known of a process that started since the hooks were attached.
@@ -70,6 +75,8 @@ impl Lifecycle {
             ended: UnreportedExits::default(),
             reported: HashSet::new(),
             checked_losses: 0,
+            attached: clock::boot(),
+            last: LastReading::default(),
         })
     }
 
@@ -80,6 +87,31 @@ impl Lifecycle {
                 add_wait(&mut processes[index], &waited);
             }
         }
+    }
+
+    /// Processes older than the hooks are known from readings only: those that are missing now are
+    /// dying.
+    fn note_missing(&mut self, processes: &[Process]) {
+        let missing = self.last.missing(processes);
+        if !missing.is_empty() {
+            let pending = self.ended.ids();
+            let dying = missing.into_iter().filter(|id| !pending.contains(id));
+            for id in dying {
+                self.started.entry(id).or_default();
+            }
+        }
+    }
+
+    /// The row of a dying process, from its exit record; none if it exited before the hooks were
+    /// attached.
+    fn dying_row(&self, id: Identity) -> Option<Process> {
+        let owner = Owner { start_boottime_ns: id.start.0, tgid: id.pid.0, zero: 0 };
+        let mut process = decode::ended(&self.object.row(lifecycle::EXIT_RECORDS, owner)?);
+        if let Some(waited) = self.object.row(lifecycle::THREAD_WAITS, owner) {
+            add_wait(&mut process, &waited);
+        }
+        self.started.get(&id).into_iter().for_each(|start| set_start(&mut process, start));
+        Some(process)
     }
 
     /// Processes that started before the snapshot, are missing from it, and have no final record.
@@ -166,10 +198,24 @@ impl ProbeReader for Lifecycle {
                 set_start(&mut processes[index], start);
             }
         }
+        let (attached, last) = (self.attached, &self.last);
+        // What used its time before the hooks were attached, and before the first reading.
+        self.ended.retain(|process| {
+            process.id.start >= attached
+                || last.has(process.id)
+                || processes.binary_search_by_key(&process.id, |other| other.id).is_ok()
+        });
         // Processes with a final record were removed from the started ones.
         self.report_lost(processes, sample.at.boot);
+        self.note_missing(processes);
         sample.dying = self.dying(processes, sample.at.boot);
-        sample.dying.extend(self.ended.merge_into(processes, sample.at.boot));
+        let mut dying: Vec<_> =
+            sample.dying.iter().filter_map(|it| self.dying_row(it.id)).collect();
+        for missed in self.ended.merge_into(processes, sample.at.boot) {
+            sample.dying.push(ProcessParent { id: missed.id, parent: missed.parent });
+            dying.push(missed);
+        }
+        self.last.add_dying(dying, processes);
     }
 
     fn merge_into_few(&mut self, processes: &mut [Process]) {

@@ -4,7 +4,8 @@
 //! it. An exit is never reported before the fork of a child: the fork was earlier, so a snapshot
 //! that started after the exit contains the child or its record.
 
-use monitor_model::{Ns, Process, ProcessParent};
+use monitor_model::{Identity, Ns, Process};
+use std::collections::HashSet;
 
 /// Maximum number of pending exits: at 10,000 per second, a reading every six seconds loses none.
 pub const LIMIT: usize = 1 << 16;
@@ -27,16 +28,26 @@ impl UnreportedExits {
         }
     }
 
+    /// Drops those for which this is false.
+    pub fn retain(&mut self, mut is_kept: impl FnMut(&Process) -> bool) {
+        self.pending.retain(|(_, process)| is_kept(process));
+    }
+
+    /// The identities of all that are pending.
+    pub fn ids(&self) -> HashSet<Identity> {
+        self.pending.iter().map(|(_, process)| process.id).collect()
+    }
+
     /// Adds the processes freed before the snapshot to it, and returns those that it missed because
     /// they were freed while it was taken.
-    pub fn merge_into(&mut self, processes: &mut Vec<Process>, snapshot: Ns) -> Vec<ProcessParent> {
+    pub fn merge_into(&mut self, processes: &mut Vec<Process>, snapshot: Ns) -> Vec<Process> {
         processes.extend(self.pending.extract_if(.., |it| it.0 < snapshot).map(|it| it.1));
         processes.sort_by_key(|process| process.id);
         let missed = |it: &&Process| {
             it.id.start < snapshot && processes.binary_search_by_key(&it.id, |it| it.id).is_err()
         };
         let pending = self.pending.iter().map(|it| &it.1);
-        pending.filter(missed).map(|it| ProcessParent { id: it.id, parent: it.parent }).collect()
+        pending.filter(missed).cloned().collect()
     }
 }
 

@@ -64,7 +64,8 @@ pub struct Sample {
     /// Processes, in the order of their identities, including those ended since the last sample.
     pub processes: Vec<Process>,
     /// Ended processes whose final record has not arrived yet: the kernel frees a process some
-    /// milliseconds after its parent has waited for it.
+    /// milliseconds after its parent has waited for it. Where the exit was seen, `processes` has
+    /// their rows, with the totals at the exit.
     pub dying: Vec<ProcessParent>,
     /// The node itself, if requested.
     pub node_stats: Option<Node>,
@@ -117,6 +118,8 @@ pub struct Process {
     /// Whether its real user and group may read it (`PTRACE_MODE_READ`): real, effective and saved
     /// ids are equal, it has no further capabilities, and it is dumpable. Not set for root's.
     pub readable_by_owner: bool,
+    /// Whether its first thread is exiting or has exited (`PF_EXITING`). Not set by `/proc`.
+    pub exiting: bool,
     /// Its threads, if requested.
     pub threads: Vec<Process>,
     /// Its transfers on each disk, in the order of device numbers (`--disk`).

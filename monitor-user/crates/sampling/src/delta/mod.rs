@@ -52,9 +52,12 @@ impl Deltas {
     }
 
     /// Processes that are not in the sample are dying, and after a time lost. The backend does not
-    /// name all of them as dying: it cannot for processes older than its hooks.
+    /// name all of them as dying: it cannot for processes that exited before its hooks.
     fn update_missing(&mut self, sample: &Sample) {
         let dying: HashSet<_> = sample.dying.iter().map(|it| it.id).collect();
+        for id in &dying {
+            self.accounts.get_mut(id).into_iter().for_each(|it| it.state = State::Dying);
+        }
         let there: HashSet<_> = sample.processes.iter().map(|it| it.id).collect();
         let now = sample.at.boot;
         for (id, account) in self.accounts.iter_mut().filter(|(id, _)| !there.contains(id)) {

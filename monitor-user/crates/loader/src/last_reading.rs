@@ -1,0 +1,110 @@
+//! The processes of the last reading, and those that are dying.
+//!
+//! The kernel removes a process from its list when its parent has waited for it, and frees it some
+//! milliseconds later; only then are its totals final. In between a reading has its row with the
+//! totals at its exit: without it, the time of two intervals would be reported in the second.
+
+use crate::decode::IO;
+use monitor_model::{Category, Identity, Process, Role, field::ProcessField as F};
+
+/// What the next reading needs of the last one.
+#[derive(Default)]
+pub struct LastReading {
+    /// The processes that had not ended, in order.
+    ids: Vec<Identity>,
+    /// Those of them that were exiting or had exited, in order. Their totals may be above those at
+    /// their exit.
+    exiting: Vec<Process>,
+}
+
+impl LastReading {
+    /// Whether a process was in it.
+    pub fn has(&self, id: Identity) -> bool {
+        self.ids.binary_search(&id).is_ok()
+    }
+
+    /// Those that are not in this reading; both are in the order of identities.
+    pub fn missing(&self, processes: &[Process]) -> Vec<Identity> {
+        let mut now = processes.iter().map(|it| it.id).peekable();
+        let mut is_missing = |id: &Identity| {
+            while now.next_if(|other| other < id).is_some() {}
+            now.peek() != Some(id)
+        };
+        self.ids.iter().copied().filter(|id| is_missing(id)).collect()
+    }
+
+    /// Adds the rows of dying processes to a reading, which then is the last one.
+    pub fn add_dying(&mut self, dying: Vec<Process>, processes: &mut Vec<Process>) {
+        if !dying.is_empty() {
+            processes.extend(dying.into_iter().map(|it| self.as_dying(it)));
+            processes.sort_by_key(|it| it.id);
+        }
+        let exiting = processes.iter().filter(|it| it.exiting && !it.ended());
+        self.exiting = exiting.cloned().collect();
+        self.ids.clear();
+        self.ids.extend(processes.iter().filter(|it| !it.ended()).map(|it| it.id));
+    }
+
+    /// A process with the totals of its exit as one that has not ended. Without I/O: the kernel has
+    /// added that to its parent, which waited for it.
+    fn as_dying(&self, mut process: Process) -> Process {
+        let row = &mut process.row;
+        for field in [F::Ended, F::ExitCode, F::Approximate].into_iter().chain(IO) {
+            row.clear(field);
+        }
+        row.set(F::State, u64::from(b'X'));
+        process.exiting = true;
+        if let Ok(at) = self.exiting.binary_search_by_key(&process.id, |it| it.id) {
+            let last = &self.exiting[at].row;
+            for field in F::all().filter(|it| it.field().role == Role::Counter) {
+                if let (Some(now), Some(before)) = (row.get(field), last.get(field)) {
+                    row.set(field, now.max(before));
+                }
+            }
+        }
+        process
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monitor_model::{Ns, Pid};
+
+    fn process(pid: u32, cpu: u64) -> Process {
+        let id = Identity { pid: Pid(pid), start: Ns(1) };
+        let mut it = Process { id, ..Process::default() };
+        it.row.set(F::CpuTime, cpu);
+        it.row.set(F::ReadBytes, 7);
+        it
+    }
+
+    fn ended(pid: u32, cpu: u64) -> Process {
+        let mut it = process(pid, cpu);
+        it.row.set(F::Ended, 1);
+        it
+    }
+
+    #[test]
+    fn a_dying_process_stays_in_the_reading_and_its_counters_do_not_fall() {
+        let mut last = LastReading::default();
+        let mut zombie = process(3, 50);
+        zombie.exiting = true;
+        let mut first = vec![process(1, 1), zombie, process(5, 1)];
+        last.add_dying(Vec::new(), &mut first);
+
+        let mut second = vec![process(1, 2)];
+        assert_eq!(last.missing(&second).len(), 2);
+        last.add_dying(vec![ended(5, 9), ended(3, 40)], &mut second);
+        let rows: Vec<_> = second.iter().map(|it| (it.id.pid.0, it.row.get(F::CpuTime))).collect();
+        assert_eq!(rows, [(1, Some(2)), (3, Some(50)), (5, Some(9))]);
+        let dying = &second[1];
+        assert!(!dying.ended() && dying.row.get(F::State) == Some(u64::from(b'X')));
+        assert_eq!((dying.row.get(F::ReadBytes), second[0].row.get(F::ReadBytes)), (None, Some(7)));
+
+        // Its final record ends it.
+        let mut third = vec![process(1, 2), ended(3, 60)];
+        last.add_dying(Vec::new(), &mut third);
+        assert!(last.has(third[0].id) && !last.has(third[1].id));
+    }
+}
