@@ -82,7 +82,7 @@ fn a_watch_by_the_daemon_has_rates_and_its_count() {
         ran(service.command("watch --every 20ms --count 3 --format json --fields cpu_percent"));
     assert_eq!((code, text.lines().count()), (Some(0), 3));
     // A busy machine may be late for the next reading, and says so.
-    assert!(said.lines().all(|line| line.contains("left out")), "{said}");
+    assert!(said.lines().all(|line| line.contains("readings skipped")), "{said}");
     assert!(!text.lines().next().is_some_and(|line| line.contains("cpu_percent")));
     assert!(text.lines().last().is_some_and(|line| line.contains("cpu_percent")));
 }
@@ -173,7 +173,7 @@ fn a_watch_waits_for_its_daemon_up_to_a_limit() {
     service.kill();
     let mut says = |what: &str| {
         let mut said = String::new();
-        // A machine that is busy may have said that readings were left out.
+        // A machine that is busy may have said that readings were skipped.
         while !said.contains(what) {
             said.clear();
             assert!(err.read_line(&mut said).expect("text") > 0, "it never said {what:?}");

@@ -10,11 +10,11 @@ use std::process::{Child, Command, Stdio};
 pub struct Busy(pub Child);
 
 impl Busy {
-    /// Starts it.
+    /// Starts it with a nice value that gives it some percent of a processor beside busy loops.
     pub fn start() -> Self {
         let busy_loop = "while :; do :; done";
         let mut command = Command::new("nice");
-        command.args(["-n", "19", "sh", "-c", busy_loop, "busy-for-the-page"]);
+        command.args(["-n", "5", "sh", "-c", busy_loop, "busy-for-the-page"]);
         Self(command.stdin(Stdio::null()).spawn().unwrap())
     }
 }
