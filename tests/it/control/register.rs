@@ -1,8 +1,10 @@
 //! Registers of a thread, signals and nice values.
 
-use super::target::{Target, does, refuses, worker};
+use super::target::{Target, does, meanwhile, refuses, worker};
 use crate::deadline;
-use monitor_control::{ControlError, WorkerReply, WorkerRequest};
+use monitor_control::{ControlError, RequestTag, UserWorker, WorkerReply, WorkerRequest};
+
+const MARK: RequestTag = RequestTag(11);
 
 #[track_caller]
 fn integers(worker: &mut monitor_control::Executor, act: WorkerRequest) -> Vec<u64> {
@@ -95,6 +97,29 @@ fn an_address_without_code_is_refused() {
     assert!(matches!(refused, ControlError::Unsafe(_)), "{refused:?}");
     let refused = refuses(&mut worker, WorkerRequest::Goto(target.whole(), 16));
     assert!(matches!(refused, ControlError::Fault { address: 16, .. }), "{refused:?}");
+    target.until_counts(0);
+}
+
+#[test]
+fn a_thread_continues_only_where_an_instruction_begins() {
+    let (target, mut worker) = (Target::new("slow", 1), worker());
+    let (whole, thread, tick) = (target.whole(), target.thread(0), target.at("tick"));
+    let refused_within = |worker: &mut dyn UserWorker| {
+        for request in [
+            WorkerRequest::Goto(whole, tick + 1),
+            WorkerRequest::WriteIntegers(whole, 15, vec![0, tick + 1]),
+            WorkerRequest::Call(thread, MARK, tick + 1, Vec::new()),
+        ] {
+            let refused = refuses(worker, request);
+            assert!(matches!(refused, ControlError::Unsafe(_)), "{refused:?}");
+        }
+    };
+    refused_within(&mut worker);
+    // The byte of a breakpoint is no instruction of the program.
+    let _placed = does(&mut worker, WorkerRequest::SetBreakpoint(whole, tick, MARK));
+    refused_within(&mut worker);
+    let _unset = does(&mut worker, WorkerRequest::Unset(whole, MARK));
+    let _seen = meanwhile(&mut worker, || !target.is_traced());
     target.until_counts(0);
 }
 

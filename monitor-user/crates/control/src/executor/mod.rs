@@ -188,8 +188,10 @@ impl Executor {
             }
             WorkerRequest::Step(..) => tracer.step(&plan, process, &mut deadline),
             WorkerRequest::Next(..) => tracer.next(&plan, process, &mut deadline),
-            WorkerRequest::Finish(..) => tracer.finish(&plan, process, &mut deadline),
+            WorkerRequest::Finish(..) => tracer.finish(&plan, process, &self.probes, &mut deadline),
             WorkerRequest::Call(.., procedure, arguments) => {
+                let site = BreakpointSite { address: *procedure, probes: &self.probes };
+                tracer.check_code(&process, &site)?;
                 tracer.call(&plan, process, (*procedure, arguments), &mut deadline)
             }
             WorkerRequest::WatchRules(..) => {

@@ -5,8 +5,12 @@
 
 use super::{Answer, Executor, done, open, request_deadline};
 use crate::{
-    ControlError, FrameNames, WorkerReply, event_pos::EventPositions, machine::Floats,
-    process_ref::ProcessRef, trace::check_code, unwind,
+    ControlError, FrameNames, WorkerReply,
+    event_pos::EventPositions,
+    machine::{Floats, Registers},
+    process_ref::ProcessRef,
+    trace::BreakpointSite,
+    unwind,
 };
 use monitor_event::Target;
 
@@ -37,6 +41,10 @@ impl Executor {
 
     pub(super) fn set_integers(&mut self, target: &Target, first: u16, values: &[u64]) -> Answer {
         let numbers = numbers(first, u16::try_from(values.len()).unwrap_or(u16::MAX))?;
+        let mut written = numbers.clone().zip(values);
+        if let Some((_, address)) = written.find(|(number, _)| *number == Registers::PC) {
+            self.check_code(target, *address)?;
+        }
         done(self.with_stopped_thread(target, |positions, _, tid| {
             positions.change_registers(tid, |registers| {
                 numbers.zip(values).try_for_each(|(number, value)| registers.put(number, *value))
@@ -60,13 +68,19 @@ impl Executor {
     }
 
     pub(super) fn goto(&mut self, target: &Target, address: u64) -> Answer {
-        done(self.with_stopped_thread(target, |positions, process, tid| {
-            check_code(process, address)?;
+        self.check_code(target, address)?;
+        done(self.with_stopped_thread(target, |positions, _, tid| {
             positions.change_registers(tid, |registers| {
                 registers.set_pc(address);
                 Ok(())
             })
         }))
+    }
+
+    /// Refuses to let a thread continue where no instruction begins.
+    fn check_code(&self, target: &Target, address: u64) -> Result<(), ControlError> {
+        let site = BreakpointSite { address, probes: &self.probes };
+        self.tracer.check_code(&open(target)?, &site)
     }
 
     pub(super) fn backtrace(&mut self, target: &Target, most: u16, names: FrameNames) -> Answer {

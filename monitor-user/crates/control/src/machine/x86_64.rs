@@ -41,7 +41,7 @@ const PLACES: &[(u16, usize)] = &[
     (13, 2),
     (14, 1),
     (15, 0),
-    (16, RIP),
+    (Registers::PC, RIP),
     (49, 18),
     (50, 24),
     (51, 17),
@@ -58,6 +58,9 @@ const PLACES: &[(u16, usize)] = &[
 pub struct Registers([u64; WORDS]);
 
 impl Registers {
+    /// The DWARF number of the program counter.
+    pub const PC: u16 = 16;
+
     /// Reads them from a stopped thread.
     pub fn read(tid: i32) -> Result<Self, ControlError> {
         let mut words = [0_u64; WORDS];

@@ -26,7 +26,7 @@ pub struct Breakpoint {
     pub owners: Vec<(ToolId, RequestTag)>,
 }
 
-/// Where to set a breakpoint.
+/// Where to set a breakpoint, or where a thread is to continue.
 pub struct BreakpointSite<'a> {
     /// The address.
     pub address: u64,
@@ -112,16 +112,7 @@ impl Breakpoints {
         site: &BreakpointSite<'_>,
     ) -> Result<Option<u8>, ControlError> {
         let address = site.address;
-        let begins = match is_of_file(&code_at(process, address)?) {
-            true => insn_boundary(process, address, &|from, bytes| {
-                self.unpatch(process, site, from, bytes)
-            })?,
-            false => InsnBoundary::Unknown,
-        };
-        if begins == InsnBoundary::Inside {
-            return Err(ControlError::Unsafe(format!("no instruction begins at {address:#x}")));
-        }
-        if begins == InsnBoundary::Unknown {
+        if self.check_code(process, site)? == InsnBoundary::Unknown {
             let taken = self.all.iter().filter(|it| it.original.is_none()).count();
             if taken >= BREAKPOINT_SLOTS {
                 let why = "all debug registers for breakpoints in generated code are in use";
@@ -132,6 +123,26 @@ impl Breakpoints {
         let byte = memory::read(process, address, 1)?[0];
         memory::write(process, address, &[INT3])?;
         Ok(Some(byte))
+    }
+
+    /// Refuses an address that is not code, or inside an instruction; returns whether an
+    /// instruction is known to begin there.
+    pub fn check_code(
+        &self,
+        process: &ProcessRef,
+        site: &BreakpointSite<'_>,
+    ) -> Result<InsnBoundary, ControlError> {
+        let address = site.address;
+        if !is_of_file(&code_at(process, address)?) {
+            return Ok(InsnBoundary::Unknown);
+        }
+        let unpatch = |from, bytes: &mut [u8]| self.unpatch(process, site, from, bytes);
+        match insn_boundary(process, address, &unpatch)? {
+            InsnBoundary::Inside => {
+                Err(ControlError::Unsafe(format!("no instruction begins at {address:#x}")))
+            }
+            known => Ok(known),
+        }
     }
 
     /// Restores the original bytes in code that was read, at breakpoints and kernel probes.
@@ -208,7 +219,7 @@ pub fn restore(process: &ProcessRef, patch: &Patch) -> Result<(), ControlError> 
 }
 
 /// The executable mapping at an address.
-pub fn code_at(process: &ProcessRef, address: u64) -> Result<MemoryMap, ControlError> {
+fn code_at(process: &ProcessRef, address: u64) -> Result<MemoryMap, ControlError> {
     let maps = proc_result("reading its memory map", process.procfs()?.maps())?;
     let mut maps = maps.into_iter();
     let it = maps.find(|map| (map.address.0..map.address.1).contains(&address));

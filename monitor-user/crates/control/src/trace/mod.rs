@@ -21,9 +21,10 @@ mod tracee;
 use super::machine::{self, Registers};
 use super::process_ref::{ProcessRef, tick_identity};
 use super::{
-    ControlError, Patch, RequestTag, ToolId, WorkerEvent, deadline::DeadlineWait,
+    ControlError, Patch, ProbeLocation, RequestTag, ToolId, WorkerEvent, deadline::DeadlineWait,
     stop_reason::StopReason, unwind,
 };
+use breakpoint::Breakpoints;
 pub use breakpoint::{BreakpointSite, INT3};
 pub use detach::TracerFate;
 use monitor_event::thread::Argument;
@@ -204,15 +205,19 @@ impl Tracer {
         })
     }
 
-    /// Runs the thread until its current procedure has returned.
+    /// Runs the thread until its current procedure has returned: to the return address on its
+    /// stack, which must be code.
     pub fn finish(
         &mut self,
         plan: &PlanRequest,
         process: ProcessRef,
+        probes: &[ProbeLocation],
         deadline: &mut DeadlineWait<'_>,
     ) -> StartResult {
         self.start_plan(plan, process, deadline, |traced| {
             let (address, sp) = unwind::caller(&traced.process, &Registers::read(plan.tid)?)?;
+            let site = BreakpointSite { address, probes };
+            let _known = traced.breakpoints.check_code(&traced.process, &site)?;
             Ok(PlanKind::RunTo { address, sp, report: ReturnReport::Value })
         })
     }
@@ -247,6 +252,17 @@ impl Tracer {
                 Some(ThreadPlan { tool: plan.tool, tag: plan.tag, kind, waiting_holders });
             Ok(())
         })
+    }
+
+    /// Refuses an address at which no instruction of the process begins.
+    pub fn check_code(
+        &self,
+        process: &ProcessRef,
+        site: &BreakpointSite<'_>,
+    ) -> Result<(), ControlError> {
+        let none = Breakpoints::default();
+        let traced = self.0.get(&tick_identity(process.id));
+        traced.map_or(&none, |it| &it.breakpoints).check_code(process, site).map(drop)
     }
 
     /// Our breakpoint bytes in a process.
@@ -319,11 +335,6 @@ fn begin_call(
     let before = machine::begin_call(&traced.process, tid, procedure, arguments)?;
     let until = Instant::now() + CALL_AT_MOST;
     Ok(PlanKind::Call { before: Box::new(before), result: None, until })
-}
-
-/// Refuses an address that is not executable.
-pub fn check_code(process: &ProcessRef, address: u64) -> Result<(), ControlError> {
-    breakpoint::code_at(process, address).map(|_| ())
 }
 
 /// Whether a plan was started.
