@@ -4,7 +4,7 @@
 //! a place in it, what was read is the same when it is printed and read again, and an answer to
 //! what was refused is a reply.
 
-use monitor_omis::{Dialect, Fault, caret, parse};
+use monitor_omis::{Dialect, Fault, Node, caret, parse};
 
 /// Checks all of it.
 pub fn check(line: &[u8]) {
@@ -29,7 +29,7 @@ pub fn check(line: &[u8]) {
 
 fn refused(line: &[u8], fault: &Fault) {
     assert!(fault.at <= line.len(), "{}", line.escape_ascii());
-    let reply = fault.reply();
+    let reply = fault.reply(Node(0), Dialect::Extended);
     assert_eq!(parse::reply(reply.to_string().as_bytes()), Ok(reply));
     assert_eq!(caret::render(line, fault).matches('\n').count(), 1);
 }

@@ -2,7 +2,7 @@
 //!
 //! A case is a line and its expectation: by default it prints as it was written, in both dialects.
 
-use monitor_omis::{Dialect, Fault, caret, limit, parse, status};
+use monitor_omis::{Dialect, Fault, Node, caret, limit, parse, status};
 use std::fs;
 use std::path::Path;
 
@@ -43,7 +43,7 @@ fn cases<'t>(name: &str, text: &'t str) -> Vec<LanguageCase<'t>> {
 /// The line as it is printed, or the reply to an invalid one.
 fn parsed(case: &LanguageCase, dialect: Dialect) -> Result<String, String> {
     let line = case.text.as_bytes();
-    let answer = |fault: Fault| fault.reply().to_string();
+    let answer = |fault: Fault| fault.reply(Node(0), Dialect::Extended).to_string();
     match case.sign {
         ">" => parse::request(line, dialect).map(|it| it.to_string()).map_err(answer),
         _ => parse::reply(line).map(|it| it.to_string()).map_err(answer),
@@ -134,5 +134,5 @@ fn the_page_shows_a_fault_with_its_caret() {
     let line = b"10 [0] stop([1)";
     let fault = parse::request(line, Dialect::Extended).unwrap_err();
     assert!(PAGE.contains(&format!("```text\n{}\n```", caret::render(line, &fault))));
-    assert!(PAGE.contains(&fault.reply().to_string()));
+    assert!(PAGE.contains(&fault.reply(Node(0), Dialect::Extended).to_string()));
 }

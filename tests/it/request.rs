@@ -15,14 +15,15 @@ use monitor_model::probe::Probe;
 use monitor_model::read_spec::ReadSpec;
 use monitor_model::sample::{BackendKind, Process, Sample};
 use monitor_monitors::embedded::{EmbeddedMonitors, OpenReader, StatFile};
-use monitor_omis::{Dialect, Node};
+use monitor_omis::param_type::ParamType;
+use monitor_omis::{Dialect, Node, Status, parse};
 use monitor_platform::EventSource;
 use monitor_platform::fake::FakePlatform;
 use monitor_sampling::file_watch::{FileStat, StatFailure};
 use monitor_sampling::shared_read::SharedReader;
 use monitor_services::context::ClusterMember;
-use monitor_services::registry;
 use monitor_services::requests::{EngineInput, RequestLimits};
+use monitor_services::{Class, ServiceSpec, registry};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::Path;
@@ -311,6 +312,92 @@ fn every_example_of_a_service_gets_its_replies() {
             run(&format!("example of {}", row.name), example);
         }
     }
+}
+
+/// Runs a case that ends with a request, in both dialects; returns the status of its first answer.
+/// A strict session must get its reply from this node and, if nothing was done, that status alone.
+fn failure_status(place: &str, text: &str) -> Status {
+    let (world, request) = text.rsplit_once("> ").unwrap();
+    let reply = |dialect: &str| {
+        let mut case = RequestCase::new(place);
+        (1..).zip(world.lines()).for_each(|(number, line)| case.line(number, line));
+        case.line(0, &format!("> 0 [0] dialect(\"{dialect}\")\n"));
+        case.line(0, "< 0 [0] dialect(0)");
+        case.line(0, &format!("> {request}"));
+        let line = case.replies.entry(case.tools["a"]).or_default().pop_front();
+        let line = line.unwrap_or_else(|| panic!("{place}: no reply"));
+        (parse::reply(line.as_bytes()).unwrap().0.remove(0), line)
+    };
+    let (answer, _) = reply("extended");
+    let (strict, line) = reply("strict");
+    assert_eq!(strict.status, answer.status, "{place}: {line}");
+    assert_eq!(strict.nodes, [Node(0)], "{place}: {line}");
+    assert!(strict.status.is_success() || strict.results.is_empty(), "{place}: {line}");
+    answer.status
+}
+
+#[test]
+fn every_error_of_a_service_is_shown_by_its_case() {
+    for row in registry::all() {
+        for error in row.errors.iter().filter(|it| !it.case.is_empty()) {
+            let place = format!("{}, {}", row.name, error.when);
+            assert_eq!(failure_status(&place, error.case), error.status, "{place}");
+        }
+    }
+}
+
+/// A request of a service about this process, with some value for each other parameter.
+fn request_about(row: &ServiceSpec, process: &str) -> String {
+    let value = |kind: &ParamType| match kind {
+        ParamType::Process | ParamType::Many(ParamType::Process) => process,
+        ParamType::Text => "\"x\"",
+        ParamType::Bytes => "[1]",
+        ParamType::Float => "1.0",
+        ParamType::Node => "0",
+        ParamType::Many(ParamType::Any) => "[]",
+        _ => "1",
+    };
+    let values: Vec<&str> = row.params.iter().map(|param| value(&param.param_type)).collect();
+    let action = if row.class() == Class::Event { ": 11 [0] print(1)" } else { "" };
+    format!("> 10 [0] {}({}){action}", row.name, values.join(","))
+}
+
+#[test]
+fn every_service_of_processes_refuses_one_that_it_cannot_serve() {
+    let worlds = [
+        ("process 7\nattach 7\n", Status::NO_SUCH_OBJECT, "9"),
+        ("process 7\nattach 7\nprocess 8\n", Status::NOT_ATTACHED, "8"),
+        ("process 7\nattach 7\nat 1ms end 7\n", Status::GONE, "7"),
+    ];
+    let mut n_services = 0;
+    let mut wrong = Vec::new();
+    for row in registry::all() {
+        if !row.all_errors().any(|it| it.status == Status::GONE) {
+            continue;
+        }
+        n_services += 1;
+        for (world, status, process) in worlds {
+            let case = format!("{world}{}", request_about(row, process));
+            let got = failure_status(&case, &case);
+            wrong.extend((got != status).then(|| format!("{case}\n  got {}", got.0)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(n_services > 30, "only {n_services} services of processes");
+}
+
+#[test]
+fn every_service_of_lists_serves_the_processes_that_it_can() {
+    let world = "process 7\nattach 7\n> 1 [0] stop([7])\n< 1 [0] stop(0)\n";
+    let mut n_services = 0;
+    for row in registry::all() {
+        if row.all_errors().any(|it| it.status == Status::PARTIAL) {
+            let case = format!("{world}{}", request_about(row, "[7,9]"));
+            assert_eq!(failure_status(&case, &case), Status::PARTIAL, "{case}");
+            n_services += 1;
+        }
+    }
+    assert!(n_services > 5, "only {n_services} services of lists");
 }
 
 #[test]

@@ -109,6 +109,7 @@ impl From<Error> for Failure {
             Error::Unreachable { .. } => {
                 format!("{error}; start it with monitor serve, or name its socket with --socket")
             }
+            Error::InvalidRequest { .. } => return Self::usage(error.to_string()),
             Error::Lost | Error::Protocol { .. } => error.to_string(),
         };
         Self { message, exit: Exit::NoDaemon }

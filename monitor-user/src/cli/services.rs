@@ -15,7 +15,7 @@ use monitor_model::name;
 use monitor_omis::param_type::{Param, listed};
 use monitor_omis::{Value, parse};
 use monitor_services::spec::{FlagSpec, ResultSpec};
-use monitor_services::{Class, SERVICE_GROUPS, ServiceSpec, registry};
+use monitor_services::{Class, ErrorSpec, SERVICE_GROUPS, ServiceSpec, registry};
 use serde_json::Value as Json;
 use std::fmt::Write;
 use std::path::Path;
@@ -82,6 +82,10 @@ fn page(spec: &ServiceSpec) -> String {
     for flag in spec.flags {
         let _ = writeln!(out, "  flags  {}: {} {}, {}", flag.bit, flag.kind, flag.name, flag.help);
     }
+    for error in spec.all_errors() {
+        let _ = write!(out, "  status {}: ", error.status.0);
+        wrap(error.when, 14, COLUMNS, &mut out);
+    }
     for example in spec.examples {
         out.push('\n');
         for line in example.lines() {
@@ -131,6 +135,10 @@ fn json_service(spec: &ServiceSpec) -> Json {
         let FlagSpec { bit, name, kind, help, .. } = it;
         serde_json::json!({ "bit": bit, "name": name, "kind": kind, "help": help })
     };
+    let errors = |it: &ErrorSpec| {
+        let (number, name) = (it.status.0, it.status.name());
+        serde_json::json!({ "number": number, "name": name, "when": it.when })
+    };
     serde_json::json!({
         "name": spec.name,
         "aliases": spec.aliases,
@@ -139,6 +147,7 @@ fn json_service(spec: &ServiceSpec) -> Json {
         "takes": spec.params.iter().map(takes).collect::<Vec<_>>(),
         "gives": spec.results.iter().map(gives).collect::<Vec<_>>(),
         "flags": spec.flags.iter().map(flags).collect::<Vec<_>>(),
+        "errors": spec.all_errors().map(errors).collect::<Vec<_>>(),
         "needs": right,
         "level": spec.level.name(),
         "help": spec.help,
@@ -153,6 +162,9 @@ The services that requests can call; [REQUESTS.md](REQUESTS.md) documents the la
 `monitor services --format markdown` generates this page from the list that the program uses.
 Every example is run as a test: `>` is a request, `<` a reply, other lines set up the world.
 An event service is written before a `:`; its parameters are `$1`, `$2`, … in its actions.
+Every service may fail as any request does, with `ARITY`, `TYPE`, `NO_SUCH_NODE` and others.
+The table of a service has its own failures.
+A test runs a case of each error, in both dialects.
 ";
 
 /// The page.
@@ -189,6 +201,7 @@ fn markdown_service(spec: &ServiceSpec, out: &mut String) {
         let _ = writeln!(out, "Also spelled `{}`.", spec.aliases.join("`, `"));
     }
     markdown_results(spec, out);
+    markdown_errors(spec, out);
     for example in spec.examples {
         let _ = write!(out, "\n```text\n{example}\n```\n");
     }
@@ -210,6 +223,16 @@ fn markdown_results(spec: &ServiceSpec, out: &mut String) {
     }
 }
 
+fn markdown_errors(spec: &ServiceSpec, out: &mut String) {
+    for (index, error) in spec.all_errors().enumerate() {
+        if index == 0 {
+            out.push_str("\n| status | when |\n|---|---|\n");
+        }
+        let (number, name) = (error.status.0, error.status.name().unwrap_or_default());
+        let _ = writeln!(out, "| {number} `{name}` | {} |", error.when);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,6 +242,7 @@ mod tests {
         let page = page(find("process_terminated").unwrap());
         assert!(page.starts_with("process_terminated(process* tid_list):\n"), "{page}");
         assert!(page.contains("\n  param  2: integer code\n"), "{page}");
+        assert!(page.contains("\n  status 301: a process that has ended\n"), "{page}");
         assert!(page.contains("\n  > 10 [0] process_terminated([7]): "), "{page}");
         assert!(page.lines().filter(|it| !it.contains("[0]")).all(|it| it.len() <= 80), "{page}");
     }

@@ -20,6 +20,12 @@ pub enum Error {
     /// The daemon refused the call.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// The request cannot be sent: correct it.
+    #[error("invalid request: {why}")]
+    InvalidRequest {
+        /// The reason.
+        why: &'static str,
+    },
     /// The reply is malformed.
     #[error("malformed reply: {why}; the daemon may have another version")]
     Protocol {
@@ -38,7 +44,7 @@ impl Error {
         match self {
             Self::Unreachable { .. } | Self::Lost => true,
             Self::Refused(refusal) => refusal.status == Status::NotAvailable,
-            Self::Protocol { .. } => false,
+            Self::InvalidRequest { .. } | Self::Protocol { .. } => false,
         }
     }
 

@@ -71,7 +71,7 @@ impl Tool {
     ///
     /// # Errors
     ///
-    /// Fails if `line` is not one line, or the daemon has closed the session.
+    /// Fails if `line` is empty or not one line, or the daemon has closed the session.
     pub fn request_block(&self, line: &str) -> Result<String, Error> {
         let (sender, receiver) = sync_channel(1);
         self.request(line, move |reply| {
@@ -86,14 +86,18 @@ impl Tool {
     ///
     /// # Errors
     ///
-    /// Fails if `line` is not one line, or the daemon has closed the session.
+    /// Fails if `line` is empty or not one line, or the daemon has closed the session.
     pub fn request(
         &self,
         line: &str,
         callback: impl FnMut(&str) + Send + 'static,
     ) -> Result<(), Error> {
         if line.contains('\n') {
-            return Err(Error::protocol("a request is one line"));
+            return Err(Error::InvalidRequest { why: "it is not one line" });
+        }
+        // The daemon skips such a line, so there would be no reply to wait for.
+        if line.trim_ascii().is_empty() {
+            return Err(Error::InvalidRequest { why: "it is empty" });
         }
         let ids = ids(line);
         let mut writer = lock(&self.writer);
@@ -209,7 +213,21 @@ mod tests {
         });
         assert!(tool.request_block("(").unwrap().contains("error(100"));
         assert_eq!(answer.join().unwrap(), "(\n");
-        assert!(matches!(tool.request_block("1 [] a()\n2 [] b()"), Err(Error::Protocol { .. })));
+        assert!(matches!(
+            tool.request_block("1 [] a()\n2 [] b()"),
+            Err(Error::InvalidRequest { .. })
+        ));
+    }
+
+    #[test]
+    fn an_empty_request_is_refused_because_it_gets_no_reply() {
+        let (tool, _theirs) = pair();
+        for line in ["", " ", "\t\r", "\u{c}"] {
+            assert!(
+                matches!(tool.request_block(line), Err(Error::InvalidRequest { .. })),
+                "{line:?}"
+            );
+        }
     }
 
     #[test]

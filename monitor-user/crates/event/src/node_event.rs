@@ -2,7 +2,7 @@
 
 use super::{EventParam, HeldThread, RunControlRequest, SessionId, Tap};
 use monitor_format::diagnosis::DiagFormat;
-use monitor_model::{Credentials, Identity, Ns, Pid, id::is_same};
+use monitor_model::{Credentials, Identity, Ns, Pid, id::is_among, id::is_same};
 use monitor_omis::Value;
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -182,7 +182,7 @@ impl ProcessSelector {
         match self {
             Self::Any => true,
             Self::Attached => process.is_some_and(is_attached),
-            Self::Listed(these) => process.is_some_and(|id| these.contains(&id)),
+            Self::Listed(these) => process.is_some_and(|id| is_among(these, id)),
         }
     }
 

@@ -146,6 +146,7 @@ mod tests {
             message: "adding buffers in the SRQ".into(),
             count,
             reason: why,
+            process: None,
             origin: DiagOrigin::rank("2981429249", 3, Pid(7)),
             processes: 1,
         }

@@ -3,7 +3,7 @@
 //!
 //! Pure data; the service `diag` decides what is reported, `monitor_format::diagnosis` writes it.
 
-use super::{Ns, Pid};
+use super::{Identity, Ns, Pid};
 use std::sync::Arc;
 
 /// Where an event happened; unknown parts are absent.
@@ -69,6 +69,8 @@ pub struct Diagnosis {
     pub count: u64,
     /// Why it is reported.
     pub reason: DiagReason,
+    /// The process; the first, if there are several, and `None` for the node.
+    pub process: Option<Identity>,
     /// Where it happened; the first origin, if there are several.
     pub origin: DiagOrigin,
     /// Number of processes; more than one if the message combines several equal ones.

@@ -2,7 +2,7 @@
 //! integers.
 
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::{collections::BTreeSet, ops::RangeInclusive, time::Duration};
 
 /// A span of time, or a point on the clock that the variable is named after, in nanoseconds.
 #[derive(
@@ -54,4 +54,15 @@ const TICK: Ns = Ns(10_000_000);
 /// Whether two identities from different backends are the same process.
 pub fn is_same(one: Identity, other: Identity) -> bool {
     one.pid == other.pid && one.start.0.abs_diff(other.start.0) <= TICK.0
+}
+
+/// Whether a process is in a set, also as another backend knows it.
+pub fn is_among(these: &BTreeSet<Identity>, id: Identity) -> bool {
+    these.contains(&id) || these.range(of_pid(id.pid)).any(|it| is_same(*it, id))
+}
+
+/// All identities with a pid, for a look-up in a sorted set or map.
+pub fn of_pid(pid: Pid) -> RangeInclusive<Identity> {
+    let at = |start| Identity { pid, start: Ns(start) };
+    at(0)..=at(u64::MAX)
 }

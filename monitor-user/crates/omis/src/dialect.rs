@@ -21,8 +21,6 @@ pub enum Extension {
     MixedSeparators,
     /// A named variable: `$time`.
     NamedVariable,
-    /// An integer of more than 32 bits.
-    WideInteger,
     /// A token: `p_1_7`.
     Token,
     /// A byte string: `#2:beef`.
@@ -34,14 +32,13 @@ pub enum Extension {
 }
 
 /// Number of variants of `Extension`.
-pub(super) const N_EXTENSIONS: usize = 7;
+pub(super) const N_EXTENSIONS: usize = 6;
 
 impl fmt::Display for Extension {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::MixedSeparators => "`,` and `;` in one list of actions",
             Self::NamedVariable => "a named variable",
-            Self::WideInteger => "an integer of more than 32 bits",
             Self::Token => "a token",
             Self::Binary => "a binary",
             Self::SpecialFloat => "a float that is not a number or infinite",

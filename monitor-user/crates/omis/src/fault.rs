@@ -3,7 +3,7 @@
 //! In: the position and the reason from the parser, and the line. Out: the fault, its one-line
 //! message, and its reply. Suggests no corrections; the caller knows the names of services.
 
-use super::{Answer, Name, Reply, RequestId, Status, Value};
+use super::{Answer, Dialect, Name, Node, Reply, RequestId, Status, Value};
 use std::{borrow::Cow, fmt};
 
 /// Maximum bytes of a line that are quoted.
@@ -20,6 +20,8 @@ pub struct Fault {
     pub at: usize,
     /// The number of the request, if it was parsed.
     pub id: Option<RequestId>,
+    /// The service that it calls, if that much was parsed.
+    pub service: Option<Name>,
     /// What the line has there.
     pub found: String,
     /// What was expected or is allowed there.
@@ -29,19 +31,31 @@ pub struct Fault {
 impl Fault {
     /// Builds the fault at a position of a line, quoting the line.
     pub(super) fn new(line: &[u8], at: usize, status: Status, expected: Cow<'static, str>) -> Self {
-        Self { status, at, id: None, found: piece(&line[at.min(line.len())..]), expected }
+        Self {
+            status,
+            at,
+            id: None,
+            service: None,
+            found: piece(&line[at.min(line.len())..]),
+            expected,
+        }
     }
 
-    /// Returns the reply to the line.
-    pub fn reply(&self) -> Reply {
+    /// Returns the reply to the line, which a node has read. In the extended dialect it comes from
+    /// no node and gives the position and the reason. A strict reply has what the grammar and the
+    /// prototypes of the specification allow: the node, the service if it is known, and a status.
+    pub fn reply(&self, node: Node, dialect: Dialect) -> Reply {
+        let error = || Name::new(SERVICE).expect("`error` is an identifier");
         let at = u64::try_from(self.at).unwrap_or(u64::MAX);
-        Reply(vec![Answer {
-            id: self.id.unwrap_or_default(),
-            nodes: Vec::new(),
-            service: Name::new(SERVICE).expect("`error` is an identifier"),
-            status: self.status,
-            results: vec![Value::from(at), Value::from(self.to_string().as_str())],
-        }])
+        let (nodes, service, results) = match dialect {
+            Dialect::Strict => (vec![node], self.service.clone().unwrap_or_else(error), Vec::new()),
+            Dialect::Extended => {
+                let reason = vec![Value::from(at), Value::from(self.to_string().as_str())];
+                (Vec::new(), error(), reason)
+            }
+        };
+        let (id, status) = (self.id.unwrap_or_default(), self.status);
+        Reply(vec![Answer { id, nodes, service, status, results }])
     }
 }
 

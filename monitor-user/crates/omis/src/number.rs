@@ -1,7 +1,8 @@
 //! Integers and floating-point numbers of the language.
 //!
-//! The specification defines 32-bit integers; addresses and counters need 64 bits, signed or
-//! unsigned. Two numbers are equal if they print alike, so that equal answers can be unified.
+//! The specification's integers have the 32 bits of an address of 1996; those of today, and
+//! counters, need 64, signed or unsigned, in both dialects. Two numbers are equal if they print
+//! alike, so that equal answers can be unified.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -24,11 +25,6 @@ impl Int {
     /// Converts to another integer type; `None` if the value does not fit.
     pub fn get<T: TryFrom<i128>>(self) -> Option<T> {
         T::try_from(self.0).ok()
-    }
-
-    /// Returns whether it fits 32 bits, signed or unsigned, as the specification requires.
-    pub fn is_narrow(self) -> bool {
-        self.get::<i32>().is_some() || self.get::<u32>().is_some()
     }
 }
 

@@ -199,6 +199,7 @@ impl Mismatch {
             status: self.status,
             at: arg.map_or(basic.pos, |arg| arg.pos).0,
             id: basic.id,
+            service: Some(basic.service.clone()),
             found: self.found,
             expected: self.expected.into(),
         }

@@ -67,9 +67,14 @@ impl Request {
         }
     }
 
-    /// Returns the number of the line: that of the event, or of the first action.
+    /// Returns the basic request that gives the line its number: the event, or the first action.
+    pub fn head(&self) -> Option<&Basic> {
+        self.event.as_ref().or_else(|| self.actions().next())
+    }
+
+    /// Returns the number of the line.
     pub fn id(&self) -> Option<RequestId> {
-        self.event.as_ref().or_else(|| self.actions().next()).and_then(|basic| basic.id)
+        self.head().and_then(|basic| basic.id)
     }
 }
 
@@ -89,7 +94,8 @@ impl Basic {
 
     /// Builds a fault at the name of the service, for errors found after parsing.
     pub fn fault(&self, status: Status, found: String, expected: String) -> Fault {
-        Fault { status, at: self.pos.0, id: self.id, found, expected: expected.into() }
+        let (id, service) = (self.id, Some(self.service.clone()));
+        Fault { status, at: self.pos.0, id, service, found, expected: expected.into() }
     }
 }
 

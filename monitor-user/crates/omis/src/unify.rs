@@ -21,6 +21,11 @@ impl AnswerSet {
         Self { id, service, nodes: HashMap::new() }
     }
 
+    /// Returns the service.
+    pub const fn service(&self) -> &Name {
+        &self.service
+    }
+
     /// Adds the answer of some nodes.
     pub fn add(&mut self, nodes: &[Node], status: Status, results: Vec<Value>) {
         self.nodes.entry((status, results)).or_default().extend_from_slice(nodes);

@@ -4,10 +4,11 @@
 //! thread plan is done when time advances; a breakpoint is hit each time that it does.
 
 use super::{PlatformEvent, ProcessAction, events::process_event};
+use monitor_control::process_ref::tick_identity;
 use monitor_control::{FrameNames, LoadedImage, StackFrame, WorkerReply};
 use monitor_event::node_event::{EventKind, NodeEvent};
-use monitor_event::outcome::EventParam;
 use monitor_event::thread::{HeldThread, RunControl, RunControlRequest, Target};
+use monitor_event::{outcome::EventParam, right::SessionId};
 use monitor_model::{Identity, Ns};
 use monitor_omis::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +20,8 @@ pub struct FakeProcesses {
     integers: BTreeMap<(Identity, u16), u64>,
     floats: BTreeMap<(Identity, u16), f64>,
     plans: BTreeMap<RunControlRequest, bool>,
-    stopped: BTreeSet<Identity>,
+    /// The tools that hold each stopped process.
+    stopped: BTreeMap<Identity, BTreeSet<SessionId>>,
     pending: Vec<PlatformEvent>,
 }
 
@@ -63,25 +65,52 @@ impl FakeProcesses {
         })
     }
 
-    /// Marks a process as stopped or continued.
-    pub fn set_stopped(&mut self, id: Identity, topic: EventKind) {
-        let changed = match topic {
-            EventKind::Stopped => self.stopped.insert(id),
-            _ => self.stopped.remove(&id),
-        };
-        if changed {
-            self.pending.push(PlatformEvent::Event(process_event(topic, Ns(0), id, None)));
+    /// A tool stops a process.
+    pub fn stop(&mut self, tool: SessionId, id: Identity) {
+        let is_first = !self.has_stopped(id);
+        self.start_stopped(tool, id);
+        if is_first {
+            self.pending.push(PlatformEvent::Event(process_event(
+                EventKind::Stopped,
+                Ns(0),
+                id,
+                None,
+            )));
         }
     }
 
-    /// A process was started and has not run.
-    pub fn start_stopped(&mut self, id: Identity) {
-        let _new = self.stopped.insert(id);
+    /// A tool has started a process, which has not run.
+    pub fn start_stopped(&mut self, tool: SessionId, id: Identity) {
+        let _new = self.stopped.entry(id).or_default().insert(tool);
+    }
+
+    /// A tool continues a process; whether it had stopped it.
+    pub fn resume(&mut self, tool: SessionId, id: Identity) -> bool {
+        let Some(holders) = self.stopped.get_mut(&id) else { return false };
+        let was_held = holders.remove(&tool);
+        if was_held && holders.is_empty() {
+            let _ended = self.stopped.remove(&id);
+            // Workers report identities in ticks.
+            let id = tick_identity(id);
+            self.pending.push(PlatformEvent::Event(process_event(
+                EventKind::Continued,
+                Ns(0),
+                id,
+                None,
+            )));
+        }
+        was_held
+    }
+
+    /// The processes that a tool has stopped.
+    pub fn stopped_by(&self, tool: SessionId) -> Vec<Identity> {
+        let held = self.stopped.iter().filter(|(_, holders)| holders.contains(&tool));
+        held.map(|(id, _)| *id).collect()
     }
 
     /// Whether the process is stopped.
     pub fn has_stopped(&self, id: Identity) -> bool {
-        self.stopped.contains(&id)
+        self.stopped.contains_key(&id)
     }
 
     /// The thread plans of these events are active from now on.

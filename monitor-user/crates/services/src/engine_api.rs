@@ -18,11 +18,24 @@ pub struct ExternalService {
     pub help: String,
 }
 
+/// The call that enables a stored request.
+#[derive(Clone, Copy, Debug)]
+pub struct EnableCall {
+    /// The tool.
+    pub tool: Tool,
+    /// How many processes it has attached.
+    pub n_attached: usize,
+    /// Identifies a command to a thread that begins now.
+    pub ticket: Ticket,
+    /// When.
+    pub now: Ns,
+}
+
 /// The stored requests and the user events of one session on one node.
 pub trait EngineApi {
-    /// Enables a stored request for a tool that has attached this number of processes: it runs when
-    /// its event occurs.
-    fn enable(&mut self, id: RequestId, by: (&Tool, usize), now: Ns) -> Result<(), Refusal>;
+    /// Enables a stored request: it runs when its event occurs. A command to a thread begins again,
+    /// also if the request was disabled by the same line.
+    fn enable(&mut self, id: RequestId, by: EnableCall) -> Result<(), Refusal>;
     /// Disables a stored request; actions that run already are finished.
     fn disable(&mut self, id: RequestId) -> Result<(), Refusal>;
     /// Deletes a stored request.

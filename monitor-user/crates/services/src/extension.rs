@@ -1,6 +1,9 @@
 //! Services about services: definitions of a tool, the dialect, and the list of extensions.
 
-use super::{CallContext, Handler, Outcome, ResultSpec, ServiceSpec, spec::param};
+use super::{
+    CallContext, Handler, Outcome, ResultSpec, ServiceSpec,
+    spec::{error, param},
+};
 use monitor_event::{CallResult, Refusal};
 use monitor_omis::{Dialect, Status, Text, Value, param_type::ParamType};
 
@@ -14,11 +17,34 @@ pub const SERVICES: &[ServiceSpec] = &[
             param("body", ParamType::Text),
         ],
         help: "Defines a service of the tool's own in terms of other services. Its body uses the \
-               parameters by their names; see docs/REQUESTS.md. A definition of the same name is \
-               replaced.",
+               parameters by their names; see docs/REQUESTS.md. A definition of the same name by \
+               this tool is replaced; other tools have definitions of their own. Names of \
+               services, and of the prefixes of extensions, cannot be defined.",
         examples: &["> 10 [0] define_service(\"twice\",[\"it\"],\"print($it); print($it)\")\n\
                      < 10 [0] define_service(0)\n> 11 [0] twice(5)\n\
                      < 11 [0] print(0,[5]); 11 [0] print(0,[5])"],
+        errors: &[
+            error(
+                Status::EXISTS,
+                "the name is that of a service, or has the prefix of an extension",
+                "> 10 [0] define_service(\"stop\",[\"p\"],\"continue($p)\")",
+            ),
+            error(
+                Status::LEX,
+                "the name or a parameter is not a name",
+                "> 10 [0] define_service(\"a b\",[],\"stop([])\")",
+            ),
+            error(
+                Status::UNBOUND_VAR,
+                "the body uses a variable that is neither a parameter nor of every event",
+                "> 10 [0] define_service(\"a\",[],\"stop($p)\")",
+            ),
+            error(
+                Status::CLASS,
+                "the service would call itself",
+                "> 10 [0] define_service(\"a\",[],\"a()\")",
+            ),
+        ],
         handler: Handler::Manipulation(define_service),
         ..ServiceSpec::BASE
     },
@@ -30,6 +56,11 @@ pub const SERVICES: &[ServiceSpec] = &[
                until it ends, since OMIS 1.0 does not have this service.",
         examples: &["> 10 [0] dialect(\"strict\")\n< 10 [0] dialect(0)\n\
                      > 11 [0] enable(9)\n< 11 [0] enable(306)"],
+        errors: &[error(
+            Status::RANGE,
+            "another name; or a strict session, which stays strict",
+            "> 10 [0] dialect(\"loose\")",
+        )],
         handler: Handler::Manipulation(dialect),
         ..ServiceSpec::BASE
     },

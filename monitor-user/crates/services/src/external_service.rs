@@ -4,7 +4,7 @@
 //! calls. `requests/run.rs` forwards the calls; docs/EXTENSIONS.md says how to write a
 //! provider, and why this replaces a linked library.
 
-use super::spec::{param, params};
+use super::spec::{error, param, params};
 use super::{CallContext, Handler, Outcome, ResultSpec, ServiceSpec, engine_api::ExternalService};
 use monitor_event::{CallResult, Refusal};
 use monitor_omis::{Name, Status, Value, param_type::ParamType};
@@ -41,6 +41,18 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 0 [0] extension_called(0,4,\"demo_add\",0,[2,3])\n\
                      > 2 [0] extension_reply(4,0,[5])\n< 2 [0] extension_reply(0)\n\
                      tool b\n< 10 [0] demo_add(0,5)"],
+        errors: &[
+            error(
+                Status::EXISTS,
+                "the prefix overlaps with that of other services",
+                "> 10 [0] extension_register(\"cnt_\",[\"cnt_a\",\"\",\"A.\"])",
+            ),
+            error(
+                Status::RANGE,
+                "a prefix or a service that is not named so",
+                "> 10 [0] extension_register(\"demo\",[\"demo\",\"\",\"A.\"])",
+            ),
+        ],
         handler: Handler::Manipulation(register),
         ..ServiceSpec::BASE
     },
@@ -55,6 +67,11 @@ pub const SERVICES: &[ServiceSpec] = &[
                gets the reply, or a timeout after ten seconds.",
         examples: &["> 1 [0] extension_reply(7,0,[])\n\
                      < 1 [0] extension_reply(300,0,\"no external call 7 is pending\")"],
+        errors: &[error(
+            Status::NO_SUCH_OBJECT,
+            "no such call is pending",
+            "> 10 [0] extension_reply(7,0,[])",
+        )],
         handler: Handler::Manipulation(reply),
         ..ServiceSpec::BASE
     },

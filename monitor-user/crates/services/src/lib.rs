@@ -42,12 +42,12 @@ mod recording;
 mod scope;
 
 pub use context::{CallContext, Outcome, PendingCall};
-pub use engine_api::EngineApi;
+pub use engine_api::{EnableCall, EngineApi};
 pub use monitor_event::outcome::{CallResult, EventParam, Refusal};
 pub use monitor_event::right::Right;
 pub use registry::Registry;
 pub use session::Session;
-pub use spec::{Class, ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec};
+pub use spec::{Class, ErrorSpec, ExecutionLevel, FlagSpec, Handler, ResultSpec, ServiceSpec};
 
 /// All built-in services, by object.
 pub const SERVICE_GROUPS: &[(&str, &[&[ServiceSpec]])] = &[

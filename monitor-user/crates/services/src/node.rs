@@ -1,9 +1,12 @@
 //! Services about nodes (OMIS 1.0, section 8.1.3). "The application" is the attached processes.
 
-use super::{CallContext, FlagSpec, Handler, Outcome, ResultSpec, ServiceSpec, spec::param};
+use super::{
+    CallContext, FlagSpec, Handler, Outcome, ResultSpec, ServiceSpec,
+    spec::{error, param},
+};
 use monitor_event::{CallResult, EventFilter, EventKind, Refusal};
 use monitor_model::ProcessField;
-use monitor_omis::{Value, param_type::ParamType};
+use monitor_omis::{Status, Value, param_type::ParamType};
 use std::collections::BTreeSet;
 
 const NODE: &[ResultSpec] = &[ResultSpec::new("node_number", "integer")];
@@ -29,13 +32,18 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "node_info",
         params: &[param("flags", ParamType::Integer)],
-        results: &[ResultSpec::new("info", "any*")],
+        results: &[ResultSpec { name: "info", kind: ResultSpec::ANY.kind }],
         flags: FLAGS,
-        help: "Returns the properties of a node that `flags` selects, in the order of its bits; \
-               -1 where one is not available. OMIS 1.0 has two results for bit 5: here the \
-               processor speed has bit 6.",
+        help: "Returns the properties of a node that `flags` selects, one result for each of its \
+               bits, in their order; -1 where one is not available. OMIS 1.0 has two results for \
+               bit 5: here the processor speed has bit 6.",
         examples: &["node cpus=2 mem_available_bytes=1M\n> 10 [0] node_info(11)\n\
-                     < 10 [0] node_info(0,[\"test\",2,1048576])"],
+                     < 10 [0] node_info(0,\"test\",2,1048576)"],
+        errors: &[error(
+            Status::RANGE,
+            "a bit of `flags` that it does not have",
+            "> 10 [0] node_info(128)",
+        )],
         handler: Handler::Synchronous(node_info),
         ..ServiceSpec::BASE
     },
@@ -112,5 +120,6 @@ fn node_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refus
         number(facts.cpu_speed),
     ];
     let wanted = (0..).zip(all).filter(|(bit, _)| flags >> bit & 1 == 1);
-    Ok(CallResult::with(vec![Value::List(wanted.map(|(_, value)| value).collect())]).into())
+    // A struct of the specification (chapter 8) is its members without brackets.
+    Ok(CallResult::with(wanted.map(|(_, value)| value).collect()).into())
 }

@@ -2,8 +2,9 @@
 //! 8.2).
 
 use super::{
-    CallContext, EngineApi, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec,
-    lower::StoredCall, spec::param,
+    CallContext, EnableCall, EngineApi, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec,
+    lower::StoredCall,
+    spec::{error, param},
 };
 use monitor_event::{
     CallResult, Edge, EventFilter, EventKind, ExecutionPlace, ProcessSelector, Refusal, Tap,
@@ -28,6 +29,14 @@ pub const SERVICES: &[ServiceSpec] = &[
         level: ExecutionLevel::Kernel,
         help: "Enables the stored request of this number, which is that of its event: it runs \
                whenever the event occurs. An enabled request stays enabled.",
+        errors: &[
+            error(
+                Status::NO_SUCH_REQUEST,
+                "no stored request has the number here",
+                "> 10 [0] enable(9)",
+            ),
+            error(Status::RESOURCE, "the user watches too many calls", ""),
+        ],
         handler: Handler::Manipulation(enable),
         lower: Some(|it| Some(vec![Step::Enable(request(it)?)])),
         examples: &["> 10 [0] enable(9)\n\
@@ -46,6 +55,11 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 13 [0] enable(0); 14 [0] raise_event(0)\n< 12 [0] print(0,[1])\n\
                      > 15 [0] disable(11); 16 [0] raise_event(5,[2])\n\
                      < 15 [0] disable(0); 16 [0] raise_event(0)"],
+        errors: &[error(
+            Status::NO_SUCH_REQUEST,
+            "no stored request has the number here",
+            "> 10 [0] disable(9)",
+        )],
         handler: Handler::Manipulation(disable),
         lower: Some(|it| Some(vec![Step::Disable(request(it)?)])),
         ..ServiceSpec::BASE
@@ -58,6 +72,11 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["> 10 [0] new_process(): 11 [0] print($1)\n< 10 [0] new_process(0)\n\
                      > 12 [0] delete(10)\n< 12 [0] delete(0)\n> 13 [0] delete(10)\n\
                      < 13 [0] delete(306,0,\"no request 10 is stored on node 0\")"],
+        errors: &[error(
+            Status::NO_SUCH_REQUEST,
+            "no stored request has the number here",
+            "> 10 [0] delete(9)",
+        )],
         handler: Handler::Manipulation(delete),
         ..ServiceSpec::BASE
     },
@@ -75,6 +94,11 @@ pub const SERVICES: &[ServiceSpec] = &[
                      > 10 [0] process_terminated([7]): 11 [0] print($1), 12 [0] stop([])\n\
                      < 10 [0] process_terminated(0)\n> 13 [0] request_level(10)\n\
                      < 13 [0] request_level(0,[\"copy\",\"after\"])"],
+        errors: &[error(
+            Status::NO_SUCH_REQUEST,
+            "no stored request has the number here",
+            "> 10 [0] request_level(9)",
+        )],
         handler: Handler::Synchronous(request_level),
         ..ServiceSpec::BASE
     },
@@ -94,6 +118,11 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 10 [0] end_lib_call(0)\n> 12 [0] request_price(10)\n\
                      < 12 [0] request_price(0,2000,\
                      [[\"/usr/lib/libpvm3.so\",4096,\"end\",1,2000]])"],
+        errors: &[error(
+            Status::NO_SUCH_REQUEST,
+            "no stored request has the number here",
+            "> 10 [0] request_price(9)",
+        )],
         handler: Handler::Synchronous(request_price),
         ..ServiceSpec::BASE
     },
@@ -106,6 +135,19 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["> 10 [0] define_user_event(5)\n< 10 [0] define_user_event(0)\n\
                      > 11 [0] define_user_event(5)\n\
                      < 11 [0] define_user_event(305,0,\"event 5 is defined already\")"],
+        errors: &[
+            error(
+                Status::EXISTS,
+                "the event is defined already",
+                "> 9 [0] define_user_event(5)\n< 9 [0] define_user_event(0)\n\
+                 > 10 [0] define_user_event(5)",
+            ),
+            error(
+                Status::RANGE,
+                "a number of more than 63 bits",
+                "> 10 [0] define_user_event(0x8000000000000000)",
+            ),
+        ],
         handler: Handler::Manipulation(|ctx, args| {
             with_event(args, |no| ctx.engine.define_event(no))
         }),
@@ -123,6 +165,10 @@ pub const SERVICES: &[ServiceSpec] = &[
                to 64 deep.",
         examples: &["> 10 [0] raise_event(5,[])\n\
                      < 10 [0] raise_event(304,0,\"no event 5 is defined on node 0\")"],
+        errors: &[
+            error(Status::NO_SUCH_EVENT, "the event is not defined", "> 10 [0] raise_event(5,[])"),
+            error(Status::EVENT_STORM, "events raise each other more than 64 deep", ""),
+        ],
         handler: Handler::Manipulation(raise_event),
         lower: Some(raise_in_kernel),
         ..ServiceSpec::BASE
@@ -134,6 +180,11 @@ pub const SERVICES: &[ServiceSpec] = &[
         help: "Deletes an event of the tool's own, and every stored request that waits for it.",
         examples: &["> 10 [0] destroy_user_event(5)\n\
                      < 10 [0] destroy_user_event(304,0,\"no event 5 is defined on node 0\")"],
+        errors: &[error(
+            Status::NO_SUCH_EVENT,
+            "the event is not defined",
+            "> 10 [0] destroy_user_event(5)",
+        )],
         handler: Handler::Manipulation(|ctx, args| {
             with_event(args, |no| ctx.engine.destroy_event(no))
         }),
@@ -149,15 +200,20 @@ pub const SERVICES: &[ServiceSpec] = &[
                      > 11 [0] user_event(5): 12 [0] print($1,$2)\n< 11 [0] user_event(0)\n\
                      > 13 [0] enable(11); 14 [0] raise_event(5,[1,\"x\"])\n\
                      < 13 [0] enable(0); 14 [0] raise_event(0)\n< 12 [0] print(0,[1,\"x\"])"],
+        errors: &[error(
+            Status::NO_SUCH_EVENT,
+            "the event is not defined",
+            "> 10 [0] user_event(5): 11 [0] print(1)",
+        )],
         handler: Handler::Event(user_event),
         ..ServiceSpec::BASE
     },
 ];
 
 fn enable(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
-    let (tool, now) = (ctx.session.tool, ctx.now);
-    let n_attached = ctx.session.scope.members().count();
-    with_request(ctx, args, |api, id| api.enable(id, (&tool, n_attached), now))
+    let (tool, n_attached) = (ctx.session.tool, ctx.session.scope.members().count());
+    let by = EnableCall { tool, n_attached, ticket: ctx.ticket, now: ctx.now };
+    with_request(ctx, args, |api, id| api.enable(id, by))
 }
 
 fn disable(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {

@@ -87,6 +87,16 @@ impl Registry {
         self.external.values().filter(is_for).flat_map(|it| it.services.clone()).collect()
     }
 
+    /// Why a tool cannot define a service of this name, if it cannot: what it means to other tools
+    /// would change, or the prefix is that of an extension (OMIS 1.0, section 6.2).
+    pub fn owner(&self, name: &str) -> Option<String> {
+        if self.spec(name).is_some() {
+            return Some("is a service of the monitor or of an extension".to_owned());
+        }
+        let prefix = self.prefixes().find(|prefix| name.starts_with(prefix))?;
+        Some(format!("begins with the prefix `{prefix}` of an extension"))
+    }
+
     /// The name most similar to this one.
     pub fn nearest(&self, name: &str) -> Option<&'static str> {
         // Sorted, so that the same one of two equally similar names is returned each time.

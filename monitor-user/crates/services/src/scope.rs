@@ -3,7 +3,10 @@
 //!
 //! Children of attached processes are attached too. A request cannot name other processes.
 
-use super::{CallContext, Handler, Outcome, ResultSpec, ServiceSpec, spec::param};
+use super::{
+    CallContext, Handler, Outcome, ResultSpec, ServiceSpec,
+    spec::{error, param},
+};
 use monitor_event::{CallResult, Refusal, Right};
 use monitor_model::{Pid, Process};
 use monitor_omis::{Status, Value, param_type::ParamType};
@@ -23,6 +26,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                scope as well.",
         examples: &["process 7\n> 10 [0] attach([7])\n< 10 [0] attach(0)\n\
                      > 11 [0] attach([7,8])\n< 11 [0] attach(1,[8,300])"],
+        errors: &[error(Status::NO_SUCH_OBJECT, "no process has the pid", "> 10 [0] attach([9])")],
         handler: Handler::Manipulation(attach),
         ..ServiceSpec::BASE
     },
@@ -35,6 +39,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                process that gets such a name later. `*` matches any characters.",
         examples: &["process 7 comm=worker\nprocess 8 comm=other\n\
                      > 10 [0] attach_command(\"work*\")\n< 10 [0] attach_command(0,[7])"],
+        errors: &[error(Status::RESOURCE, "the session has 64 patterns", "")],
         handler: Handler::Synchronous(attach_command),
         ..ServiceSpec::BASE
     },
@@ -47,6 +52,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                comes there later.",
         examples: &["process 7 cgroup=/job/7\nprocess 8 cgroup=/\n\
                      > 10 [0] attach_cgroup(\"/job\")\n< 10 [0] attach_cgroup(0,[7])"],
+        errors: &[error(Status::RESOURCE, "the session has 64 patterns", "")],
         handler: Handler::Synchronous(attach_cgroup),
         ..ServiceSpec::BASE
     },

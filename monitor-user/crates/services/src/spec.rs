@@ -8,6 +8,7 @@ use monitor_event::{CallResult, EventFilter, Refusal, Right};
 use monitor_model::Ns;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Value};
+use std::ops::RangeInclusive;
 
 /// The specification of a service.
 #[derive(Clone, Copy, Debug)]
@@ -36,9 +37,35 @@ pub struct ServiceSpec {
     pub help: &'static str,
     /// Text cases (tests/request/README.md); tests run each of them.
     pub examples: &'static [&'static str],
+    /// Its failures, besides those of its parameters' types (`ServiceSpec::all_errors`).
+    pub errors: &'static [ErrorSpec],
     /// Its function.
     pub handler: Handler,
 }
+
+/// A failure of a service.
+#[derive(Clone, Copy, Debug)]
+pub struct ErrorSpec {
+    /// Its status.
+    pub status: Status,
+    /// When it is returned.
+    pub when: &'static str,
+    /// A text case that ends with a request which fails so; a test runs it in both dialects. Empty
+    /// if only a real system fails so.
+    pub case: &'static str,
+}
+
+/// The failures of every service that has processes among its parameters. A list fails so if none
+/// of its processes can be served.
+const OF_PROCESSES: &[ErrorSpec] = &[
+    error(Status::NO_SUCH_OBJECT, "a process that does not exist", ""),
+    error(Status::GONE, "a process that has ended", ""),
+    error(Status::NOT_ATTACHED, "a process that is not attached", ""),
+    error(Status::PERMISSION, "a process to which the user of the tool lacks the right", ""),
+];
+/// Of a list of processes.
+const OF_LISTS: &[ErrorSpec] =
+    &[error(Status::PARTIAL, "some processes of the list failed, the others were served", "")];
 
 /// The function of a service, by its class.
 #[derive(Clone, Copy, Debug)]
@@ -143,6 +170,7 @@ impl ServiceSpec {
         timeout: timeouts::ACTION,
         help: "",
         examples: &[],
+        errors: &[],
         handler: Handler::Manipulation(|_, _| Ok(CallResult::ok().into())),
     };
 
@@ -153,6 +181,21 @@ impl ServiceSpec {
             Handler::Synchronous(_) => Class::Synchronous,
             Handler::Event(_) => Class::Event,
         }
+    }
+
+    /// Its failures: those of its parameters' types, then its own. Those of all services are in
+    /// docs/REQUESTS.md.
+    pub fn all_errors(&self) -> impl Iterator<Item = &'static ErrorSpec> {
+        let is_list = |it: &Param| it.param_type == ParamType::Many(&ParamType::Process);
+        let is_process = |it: &Param| it.param_type == ParamType::Process || is_list(it);
+        // Without a right, none are looked for on this node.
+        let has_processes = self.right != Right::Nothing && self.params.iter().any(is_process);
+        // An event of a process that cannot be served is refused as a whole.
+        let has_list = self.params.iter().any(is_list) && self.class() != Class::Event;
+        let when = |holds: bool, these: &'static [ErrorSpec]| if holds { these } else { &[] };
+        [when(has_list, OF_LISTS), when(has_processes, OF_PROCESSES), self.errors]
+            .into_iter()
+            .flatten()
     }
 
     /// All names of the service.
@@ -196,6 +239,17 @@ pub fn integer<T: TryFrom<i128>>(value: &Value, what: &str) -> Result<T, Refusal
     value.integer().ok_or_else(wrong)
 }
 
+/// A parameter as a number in a range; `what` names it in the message.
+///
+/// # Errors
+/// `RANGE` if it is outside.
+pub fn number(value: &Value, what: &str, range: RangeInclusive<i32>) -> Result<i32, Refusal> {
+    value.integer().filter(|it| range.contains(it)).ok_or_else(|| {
+        let (first, last) = range.into_inner();
+        Refusal::new(Status::RANGE, format!("{what} {value}: expected {first} to {last}"))
+    })
+}
+
 /// A parameter as a 64-bit word; a negative number is its two's complement.
 pub fn word(value: &Value) -> Result<u64, Refusal> {
     match value.integer::<i64>() {
@@ -209,6 +263,11 @@ impl FlagSpec {
     pub const fn new(bit: u8, name: &'static str, kind: &'static str, help: &'static str) -> Self {
         Self { bit, name, kind, help }
     }
+}
+
+/// A failure with its status, when it is returned, and a case.
+pub const fn error(status: Status, when: &'static str, case: &'static str) -> ErrorSpec {
+    ErrorSpec { status, when, case }
 }
 
 /// A parameter with its type.

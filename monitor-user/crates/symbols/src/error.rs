@@ -82,6 +82,14 @@ pub enum SymbolError {
         /// Why not, and what to use instead.
         why: &'static str,
     },
+    /// A message queue has no such position.
+    #[error("no position {position} in the queue, which has {length} messages")]
+    NoPosition {
+        /// The position, from 0.
+        position: usize,
+        /// The number of messages.
+        length: usize,
+    },
     /// It kept changing while it was read.
     #[error("the queue keeps changing while it is read; stop the process first")]
     Changing,
@@ -120,7 +128,7 @@ impl SymbolError {
             Self::Malformed { .. } => FailureClass::Unreadable,
             Self::Unsupported { why, .. } if *why == REPLACED => FailureClass::Denied,
             Self::Unsupported { .. } | Self::Unavailable { .. } => FailureClass::Unsupported,
-            Self::NotFound { .. } => FailureClass::NotFound,
+            Self::NotFound { .. } | Self::NoPosition { .. } => FailureClass::NotFound,
             Self::NotLoaded { .. } => FailureClass::NotLoaded,
             Self::Changing => FailureClass::Changing,
             Self::Reported(report) => report.class,

@@ -27,7 +27,7 @@ pub enum FailureClass {
     Denied,
     /// There is no such file.
     NoFile,
-    /// No file defines the function.
+    /// No file defines the function, or the queue has no such message.
     NotFound,
     /// The library is not loaded yet.
     NotLoaded,

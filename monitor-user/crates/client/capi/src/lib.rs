@@ -77,7 +77,7 @@ unsafe fn text(string: *const c_char) -> Result<String, Error> {
     // SAFETY: guaranteed by the caller.
     let bytes = unsafe { CStr::from_ptr(string) };
     let text = bytes.to_str().map(str::to_owned);
-    text.map_err(|_| Error::Protocol { why: "the request is not UTF-8".into() })
+    text.map_err(|_| Error::InvalidRequest { why: "it is not UTF-8" })
 }
 
 /// The session of this process, opened at the first call, and again after it was lost.

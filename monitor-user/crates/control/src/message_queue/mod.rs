@@ -110,6 +110,7 @@ const OPEN_MPI_UNSUPPORTED: SymbolError = unavailable(
 /// The kernel takes messages at the end only.
 fn check_at_end(position: Option<usize>, length: usize) -> Result<()> {
     match position {
+        Some(position) if position > length => Err(SymbolError::NoPosition { position, length }),
         Some(position) if position != length => Err(unavailable(
             "way to put a message between others of the system's",
             "the kernel takes them at the end only, and to take all out and put them back \

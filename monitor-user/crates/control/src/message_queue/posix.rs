@@ -36,8 +36,9 @@ pub fn put(proc: &Path, pid: Pid, content: &[u8]) -> Result<()> {
 
 /// Takes the first message out; the kernel gives out no other.
 pub fn take(proc: &Path, pid: Pid, position: usize) -> Result<()> {
-    if u64::try_from(position).is_ok_and(|position| position >= length(proc, pid).unwrap_or(0)) {
-        return Err(unavailable("message at this position", "the queue is shorter"));
+    let length = usize::try_from(length(proc, pid)?).unwrap_or(usize::MAX);
+    if position >= length {
+        return Err(SymbolError::NoPosition { position, length });
     }
     if position > 0 {
         return Err(unavailable(

@@ -56,7 +56,7 @@ pub fn take(proc: &Path, pid: Pid, position: usize) -> Result<()> {
     let queue = single_queue(proc, pid)?;
     let all = messages(proc, pid, QueueDetail::Headers)?;
     let Some(wanted) = all.get(position) else {
-        return Err(unavailable("message at this position", "the queue is shorter"));
+        return Err(SymbolError::NoPosition { position, length: all.len() });
     };
     if all[..position].iter().any(|it| it.tag == wanted.tag) {
         return Err(unavailable(

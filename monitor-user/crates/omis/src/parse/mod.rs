@@ -27,9 +27,7 @@ pub fn request(line: &[u8], dialect: Dialect) -> Result<Request, Fault> {
     let (request, used) = whole(line, &limit::REQUEST, line::request)?;
     match used.first() {
         Some((extension, at)) if dialect == Dialect::Strict => {
-            let mut fault = refuse(line, extension, at);
-            fault.id = request.id();
-            Err(fault)
+            Err(of_request(refuse(line, extension, at), &request))
         }
         _ => bound(line, request),
     }
@@ -96,14 +94,16 @@ fn bound(line: &[u8], request: Request) -> Result<Request, Fault> {
     };
     let mut fault = Fault::new(line, pos.0, Status::UNBOUND_VAR, expected.into());
     fault.found = format!("`{var}`");
-    fault.id = request.id();
-    Err(fault)
+    Err(of_request(fault, &request))
 }
 
 fn refuse(line: &[u8], extension: Extension, at: usize) -> Fault {
-    let status = match extension {
-        Extension::WideInteger => Status::RANGE,
-        _ => Status::SYNTAX,
-    };
-    Fault::new(line, at, status, format!("OMIS 1.0; {extension} is an extension").into())
+    let expected = format!("OMIS 1.0; {extension} is an extension");
+    Fault::new(line, at, Status::SYNTAX, expected.into())
+}
+
+/// The fault with the number and the service of the line that has it.
+fn of_request(fault: Fault, request: &Request) -> Fault {
+    let service = request.head().map(|basic| basic.service.clone());
+    Fault { id: request.id(), service, ..fault }
 }

@@ -24,9 +24,6 @@ pub fn number(input: &mut Input<'_>) -> Parsed<Value> {
     let word = word(input)?;
     let value = if is_float(word) { float(word, is_negative) } else { integer(word, is_negative) };
     let value = value.map_err(|(status, expected)| wrong_at(begin, status, expected))?;
-    if matches!(&value, Value::Integer(number) if !number.is_narrow()) {
-        input.state.used.note(Extension::WideInteger, at);
-    }
     space(input)?;
     Ok(value)
 }

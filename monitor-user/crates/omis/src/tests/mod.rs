@@ -3,7 +3,7 @@
 
 mod arbitrary;
 
-use super::{Basic, Dialect, Fault, Request, Status, caret, limit, parse};
+use super::{Basic, Dialect, Fault, Node, Request, Status, caret, limit, parse};
 use proptest::test_runner::{Config, RngSeed};
 use proptest::{prop_assert_eq, proptest};
 
@@ -131,7 +131,7 @@ fn hostile(random: &mut Random) -> Vec<u8> {
 fn check_fault(line: &[u8], fault: &Fault) {
     assert!(fault.at <= line.len(), "{}", line.escape_ascii());
     assert!(fault.status.name().is_some() && !fault.expected.is_empty() && !fault.found.is_empty());
-    let reply = fault.reply();
+    let reply = fault.reply(Node(0), Dialect::Extended);
     assert_eq!(parse::reply(reply.to_string().as_bytes()), Ok(reply));
     assert_eq!(caret::render(line, fault).matches('\n').count(), 1);
 }

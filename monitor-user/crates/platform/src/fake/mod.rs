@@ -21,7 +21,8 @@ use monitor_backends::canned::{Canned, ScriptError};
 use monitor_control::LaunchSpec;
 use monitor_control::{QueueAnswer, QueueContent, QueueQuery, QueuedMessage};
 use monitor_event::outcome::{ProcessResults, Refusal};
-use monitor_event::{node_event::EventKind, right::Tool, tap::Tap, thread::Ticket};
+use monitor_event::right::{SessionId, Tool};
+use monitor_event::{node_event::EventKind, tap::Tap, thread::Ticket};
 use monitor_model::{Identity, NodeField, Ns, Pid, Process};
 use monitor_omis::{Status, Value};
 use monitor_symbols::SymbolError;
@@ -31,6 +32,9 @@ use std::{path::Path, task::Poll};
 
 /// Started processes get the numbers after this one.
 const FIRST_STARTED: u32 = 100;
+
+/// Why a process cannot be continued.
+const NOT_STOPPED: &str = "this tool has not stopped the process";
 
 /// The node.
 pub struct FakePlatform {
@@ -90,14 +94,22 @@ impl FakePlatform {
         self.poller.backend.advance_to(to);
     }
 
-    fn perform_on(&mut self, action: &ProcessAction, id: Identity) -> Result<Vec<Value>, Refusal> {
+    fn perform_on(
+        &mut self,
+        tool: SessionId,
+        action: &ProcessAction,
+        id: Identity,
+    ) -> Result<Vec<Value>, Refusal> {
         if let Some(done) = self.processes.perform(action, id) {
             return Ok(status_map::reply_values(done));
         }
         let pid = id.pid.0;
         match action {
-            ProcessAction::Stop => self.processes.set_stopped(id, EventKind::Stopped),
-            ProcessAction::Continue => self.processes.set_stopped(id, EventKind::Continued),
+            ProcessAction::Stop => self.processes.stop(tool, id),
+            ProcessAction::Continue if !self.processes.resume(tool, id) => {
+                return Err(Refusal::new(Status::WRONG_STATE, NOT_STOPPED));
+            }
+            ProcessAction::Continue if self.processes.has_stopped(id) => return Ok(Vec::new()),
             _ => {}
         }
         let line = match action {
@@ -118,7 +130,7 @@ impl FakePlatform {
     }
 
     /// A new process, of the first number that the cases leave free.
-    fn start(&mut self, program: &LaunchSpec) -> Result<Identity, Refusal> {
+    fn start(&mut self, tool: SessionId, program: &LaunchSpec) -> Result<Identity, Refusal> {
         self.n_started += 1;
         let pid = Pid(FIRST_STARTED + self.n_started);
         let state = if program.stopped { 'T' } else { 'S' };
@@ -127,7 +139,7 @@ impl FakePlatform {
         let missing = || Refusal::new(Status::INTERNAL, "the script started no process");
         let id = found.map(|it| it.id).ok_or_else(missing)?;
         if program.stopped {
-            self.processes.start_stopped(id);
+            self.processes.start_stopped(tool, id);
         }
         Ok(id)
     }
@@ -151,11 +163,8 @@ fn message(line: &str) -> Option<(Pid, QueuedMessage)> {
     Some((pid, message))
 }
 
-fn check_position(position: usize, length: usize) -> Result<(), Refusal> {
-    if position < length {
-        return Ok(());
-    }
-    Err(Refusal::new(Status::UNSUPPORTED, "no message at this position: the queue is shorter"))
+fn no_position(position: usize, length: usize) -> Refusal {
+    symbol_refusal(&SymbolError::NoPosition { position, length })
 }
 
 impl Processes for FakePlatform {
@@ -195,18 +204,19 @@ impl ProcessActions for FakePlatform {
         action: &ProcessAction,
         on: &[Identity],
     ) -> Option<ProcessResults> {
+        let tool = by.tool.session;
         if self.defer(by.ticket, action, on) {
             return None;
         }
         if let ProcessAction::Start(program) = action {
-            let started = self.start(program);
+            let started = self.start(tool, program);
             let id = *started.as_ref().unwrap_or(&Identity::default());
             return Some(vec![(id, started.map(|_| Vec::new()))]);
         }
         if let Some(each) = self.checkpoint(action, on) {
             return Some(each);
         }
-        Some(on.iter().map(|id| (*id, self.perform_on(action, *id))).collect())
+        Some(on.iter().map(|id| (*id, self.perform_on(tool, action, *id))).collect())
     }
 
     fn has_stopped(&self, id: Identity) -> bool {
@@ -214,6 +224,10 @@ impl ProcessActions for FakePlatform {
     }
 
     fn session_ended(&mut self, tool: &Tool) {
+        for id in self.processes.stopped_by(tool.session) {
+            // The script has the process: the tool had stopped it.
+            let _resumed = self.perform_on(tool.session, &ProcessAction::Continue, id);
+        }
         self.monitors.session_ended(tool.session);
     }
 }
@@ -250,13 +264,18 @@ impl FakePlatform {
             QueueQuery::Insert(position, content) => {
                 let bytes = u64::try_from(content.len()).unwrap_or(u64::MAX);
                 let position = position.unwrap_or(queue.len());
-                check_position(position, queue.len() + 1)?;
+                if position > queue.len() {
+                    return Err(no_position(position, queue.len()));
+                }
                 let (sender, content) = (Some(0), content.clone());
                 let message = QueuedMessage { sender, bytes, content, ..QueuedMessage::default() };
                 queue.insert(position, message);
             }
             QueueQuery::Remove(position) => {
-                check_position(*position, queue.len())?;
+                let length = queue.len();
+                if *position >= length {
+                    return Err(no_position(*position, length));
+                }
                 drop(queue.remove(*position));
             }
             QueueQuery::Mark(..) => {}

@@ -16,12 +16,16 @@ const MAX_EVENTS: usize = 65_536;
 /// Interval at which counts of static probes are read.
 const READ_INTERVAL: Ns = Ns(100_000_000);
 
+/// The name that stands for all events in `DiagSettings::events`.
+const ALL_EVENTS: &str = "*";
+
 /// The administrator's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiagSettings {
     /// How long lines of other processes are collected into one; 0 to report each.
     pub dedup_interval: Ns,
-    /// Thresholds by event name; they override those of the event.
+    /// Thresholds by event name, `ALL_EVENTS` for those without their own; they override those of
+    /// the event.
     pub events: BTreeMap<String, ThresholdOverride>,
 }
 
@@ -244,6 +248,7 @@ impl DiagCounters {
             message,
             count,
             reason: why,
+            process: *process,
             origin: whose,
             processes: 1,
         };
@@ -254,8 +259,11 @@ impl DiagCounters {
 impl DiagSettings {
     /// The threshold of an event; the administrator's override wins.
     fn threshold(&self, event: &DiagEvent) -> Threshold {
-        let said = self.events.get(&*event.name).copied().unwrap_or_default();
-        let own = event.threshold;
-        Threshold { count: said.count.unwrap_or(own.count), delay: said.delay.unwrap_or(own.delay) }
+        let named = |name: &str| self.events.get(name).copied().unwrap_or_default();
+        let (its, all, own) = (named(&event.name), named(ALL_EVENTS), event.threshold);
+        Threshold {
+            count: its.count.or(all.count).unwrap_or(own.count),
+            delay: its.delay.or(all.delay).unwrap_or(own.delay),
+        }
     }
 }

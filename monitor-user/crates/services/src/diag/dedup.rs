@@ -4,7 +4,7 @@
 //! the job collected into one line per interval. Further ones of the first process pass through:
 //! its thresholds limit them.
 
-use monitor_model::{DiagReason, Diagnosis, Ns, Pid};
+use monitor_model::{DiagReason, Diagnosis, Identity, Ns};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -22,28 +22,33 @@ pub struct Dedup {
 
 #[derive(Debug)]
 struct DedupGroup {
-    first: Option<Pid>,
+    first: Option<Identity>,
     until: Ns,
-    held: Option<(Diagnosis, BTreeSet<Option<Pid>>)>,
+    held: Option<(Diagnosis, BTreeSet<Identity>)>,
 }
 
 impl Dedup {
     /// Adds a diagnosis; returns it if it is to be reported at once.
     pub fn add(&mut self, it: Diagnosis, now: Ns, every: Ns) -> Option<Diagnosis> {
-        let Some(pid) = it.origin.pid.filter(|_| every.0 > 0) else { return Some(it) };
+        let Some(process) = it.process.filter(|_| every.0 > 0) else { return Some(it) };
         let is_end = matches!(it.reason, DiagReason::Finalize { .. });
         let (family, job) = (it.origin.family.clone(), it.origin.local_job.clone());
         let until = Ns(now.0.saturating_add(every.0));
         let fresh = || DedupGroup { first: None, until, held: None };
         let group = self.groups.entry((Arc::clone(&it.event), family, job, is_end));
         let group = group.or_insert_with(fresh);
-        if group.first.is_none_or(|first| first == pid) {
-            group.first = Some(pid);
+        if group.first.is_none_or(|first| first == process) {
+            group.first = Some(process);
             return Some(it);
         }
         match &mut group.held {
-            None => group.held = Some((it, [Some(pid)].into())),
-            Some((held, pids)) => merge(held, pids, &it),
+            None => group.held = Some((it, [process].into())),
+            Some((held, processes)) => {
+                if processes.len() < MAX_PROCESSES && processes.insert(process) {
+                    held.processes += 1;
+                }
+                merge(held, &it);
+            }
         }
         None
     }
@@ -76,11 +81,8 @@ impl Dedup {
     }
 }
 
-fn merge(held: &mut Diagnosis, pids: &mut BTreeSet<Option<Pid>>, it: &Diagnosis) {
+fn merge(held: &mut Diagnosis, it: &Diagnosis) {
     held.count = held.count.saturating_add(it.count);
-    if pids.len() < MAX_PROCESSES && pids.insert(it.origin.pid) {
-        held.processes += 1;
-    }
     held.reason = match (held.reason, it.reason) {
         (
             DiagReason::Finalize { total, was_reported },
@@ -99,7 +101,7 @@ fn merge(held: &mut Diagnosis, pids: &mut BTreeSet<Option<Pid>>, it: &Diagnosis)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monitor_model::diagnosis::DiagOrigin;
+    use monitor_model::{Pid, diagnosis::DiagOrigin};
 
     const EVERY: Ns = Ns(5);
 
@@ -111,6 +113,7 @@ mod tests {
             message: "m".into(),
             count,
             reason: DiagReason::First,
+            process: Some(Identity { pid: Pid(pid), start: Ns(1) }),
             origin: DiagOrigin::rank("65537", pid, Pid(pid)),
             processes: 1,
         }

@@ -1,7 +1,10 @@
 //! The services of `diag_`.
 
 use super::{DiagEvent, ProbeSelection, Threshold, finalize_tap};
-use crate::{CallContext, Handler, Outcome, ResultSpec, ServiceSpec, spec::param};
+use crate::{
+    CallContext, Handler, Outcome, ResultSpec, ServiceSpec,
+    spec::{error, param},
+};
 use monitor_event::{CallResult, EventFilter, EventKind, Refusal, Right};
 use monitor_format::diagnosis::{DIAG_FORMATS, DiagFormat};
 use monitor_model::{Identity, Ns};
@@ -39,6 +42,11 @@ pub const SERVICES: &[ServiceSpec] = &[
              at 3000ms signal 7 10\nat 4000ms end 7\n\
              < 13 [0] print(0,[\"TIME=1004 MPI_NOTIFIER_EVENT FAMILY=- JOB=- VPID=- HOST=node0 \
              EVENT=a signal COUNT=1 (Finalize): a signal\"])"],
+        errors: &[error(
+            Status::RANGE,
+            "a count below 1, a negative delay, or several processes",
+            "> 10 [0] diag_event(\"x\",0,1)",
+        )],
         handler: Handler::Manipulation(count_event),
         ..BLANK
     },
@@ -106,6 +114,11 @@ pub const SERVICES: &[ServiceSpec] = &[
                      at 1000ms\n> 13 [0] diag_event(\"x\",1,60)\n< 13 [0] diag_event(0)\n\
                      < 11 [0] print(0,[\"[1970-01-01T00:16:41Z] 1 warnings : x [host node0]\",1])",
         ],
+        errors: &[error(
+            Status::RANGE,
+            "an unknown form",
+            "> 10 [0] diag_traced(\"x\"): 11 [0] print(1)",
+        )],
         handler: Handler::Event(traced),
         ..BLANK
     },

@@ -54,12 +54,12 @@ impl Throttle {
             .map(|reported_at| Ns(reported_at.0.saturating_add(at.delay.0)))
     }
 
-    /// The rest to report at the end of the process, if it ever occurred. Restarts the count.
+    /// The rest to report at the end of the process, if there is any. Restarts the count.
     pub fn finalize(&mut self) -> Option<(u64, DiagReason)> {
         let (left, total) = (self.fresh, self.total);
         let was_reported = self.reported_at.is_some();
         *self = Self { reported_at: self.reported_at, ..Self::default() };
-        (total > 0).then_some((left, DiagReason::Finalize { total, was_reported }))
+        (left > 0).then_some((left, DiagReason::Finalize { total, was_reported }))
     }
 
     /// The counts since the last report and in all.
@@ -101,6 +101,14 @@ mod tests {
             it.finalize(),
             Some((500, DiagReason::Finalize { total: 1500, was_reported: true }))
         );
+    }
+
+    #[test]
+    fn nothing_is_reported_at_the_end_if_all_was_reported() {
+        let mut it = Throttle::default();
+        it.add(1000);
+        assert_eq!(it.check(second(0), AT), Some((1000, DiagReason::First)));
+        assert_eq!(it.finalize(), None);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! The parameters of a call follow the description of its library (docs/DESCRIPTIONS.md).
 
-use super::process_filter;
-use crate::spec::{param, params};
+use super::{check_named, process_filter};
+use crate::spec::{error, param, params};
 use crate::{CallContext, ExecutionLevel, Handler, ResultSpec, ServiceSpec};
 use monitor_event::{Edge, EventFilter, EventKind, Predicate, Refusal, Right, Tap, Tool};
 use monitor_model::{Process, ProcessField};
@@ -37,6 +37,15 @@ pub const SERVICES: &[ServiceSpec] = &[
                      > 10 [0] start_lib_call([7],\"pvm_send\"): 11 [0] print([$1,$2,$3])\n\
                      < 10 [0] start_lib_call(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
                      at 1ms call 7 pvm_send 262147 100\n< 11 [0] print(0,[7,262147,100])"],
+        errors: &[
+            error(
+                Status::NO_SUCH_OBJECT,
+                "none of the processes has the function",
+                "process 7\nattach 7\n> 10 [0] start_lib_call([],\"f\"): 11 [0] print(1)",
+            ),
+            error(Status::RANGE, "the name does not name a function", ""),
+            error(Status::UNSAFE_SITE, "a probe there would change what the program does", ""),
+        ],
         handler: Handler::Event(start),
         ..ServiceSpec::BASE
     },
@@ -61,6 +70,18 @@ pub const SERVICES: &[ServiceSpec] = &[
                      > 10 [0] end_lib_call([7],\"pvm_send\"): 11 [0] print([$1,$2])\n\
                      < 10 [0] end_lib_call(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
                      at 1ms return 7 pvm_send -2\n< 11 [0] print(0,[7,-2])"],
+        errors: &[
+            error(
+                Status::NO_SUCH_OBJECT,
+                "none of the processes has the function",
+                "process 7\nattach 7\n> 10 [0] end_lib_call([7],\"f\"): 11 [0] print(1)",
+            ),
+            error(
+                Status::RANGE,
+                "an unknown option",
+                "process 7\nattach 7\n> 10 [0] end_lib_call([7],\"f\",[\"x\"]): 11 [0] print(1)",
+            ),
+        ],
         handler: Handler::Event(end),
         ..ServiceSpec::BASE
     },
@@ -89,6 +110,11 @@ pub const SERVICES: &[ServiceSpec] = &[
                      at 1ms call 7 mesg_input|mca_pml_ob1_recv_frag_callback_match|\
                      mca_pml_ob1_recv_frag_callback_rndv|mca_pml_ob1_recv_frag_callback_rget \
                      262147 100 4\n< 11 [0] print(0,[7,262147,100,4])"],
+        errors: &[error(
+            Status::UNSUPPORTED,
+            "none of the processes has a supported library",
+            "process 7\nattach 7\n> 10 [0] message_arrived([]): 11 [0] print(1)",
+        )],
         handler: Handler::Event(arrived),
         ..ServiceSpec::BASE
     },
@@ -149,6 +175,7 @@ fn check_owner(tool: &Tool, process: &Process) -> Result<(), Refusal> {
 }
 
 fn arrived(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
+    check_named(ctx, &args[0])?;
     let tap = Tap::new(ARRIVALS, Edge::Start);
     // Internal messages of libraries come from a daemon, or have a negative tag.
     let check =
@@ -178,14 +205,18 @@ pub(crate) fn call_filter(
     kind: EventKind,
     check: Option<Predicate>,
 ) -> Result<EventFilter, Refusal> {
-    let chosen = ctx.processes(list)?;
-    let mut refused = None;
+    let is_all = list.list().is_some_and(<[Value]>::is_empty);
+    let mut refused: Option<Refusal> = None;
     let mut n_found = 0;
-    for it in &chosen.served {
+    for it in &ctx.processes(list)?.served {
         match ctx.platform.check_tap(tap, it.id) {
             Poll::Ready(Ok(())) => n_found += 1,
+            // "All attached processes" does not include those that have ended.
+            Poll::Ready(Err(why)) if is_all && why.status == Status::GONE => {}
             // Some of the processes may run other programs.
-            Poll::Ready(Err(why)) if why.status == Status::NO_SUCH_OBJECT => refused = Some(why),
+            Poll::Ready(Err(why)) if is_all || why.status == Status::NO_SUCH_OBJECT => {
+                refused = refused.or(Some(why));
+            }
             Poll::Ready(Err(why)) => return Err(why),
             Poll::Pending => ctx.awaits_files = true,
         }

@@ -34,7 +34,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         name: "migration_finished",
         params: TIDS,
         results: &[TID, ResultSpec::new("pid", "integer")],
-        right: Right::ObserveInFull,
+        right: Right::Nothing,
         help: "Occurs on the node that a process has migrated to, for the session that moved it: \
                there it is attached. The list has the numbers of the processes on other nodes; \
                an empty list matches all. `$2` is its pid, an extension.",

@@ -14,6 +14,14 @@ use super::CallContext;
 use monitor_event::{EventFilter, EventKind, Predicate, ProcessSelector, Refusal};
 use monitor_omis::Value;
 
+/// Refuses a list with a process that cannot be served.
+pub(crate) fn check_named(ctx: &mut CallContext<'_>, list: &Value) -> Result<(), Refusal> {
+    if list.list().is_some_and(<[Value]>::is_empty) {
+        return Ok(());
+    }
+    ctx.processes(list)?.failed.into_iter().next().map_or(Ok(()), |(_, why)| Err(why))
+}
+
 /// The filter for events of the processes of a list; of all attached ones if it is empty.
 fn process_filter(
     ctx: &mut CallContext<'_>,

@@ -4,7 +4,7 @@
 //! breakpoint, a command is started once, when its request is enabled: to start it again, disable
 //! and enable the request.
 
-use crate::{CallContext, Handler, ResultSpec, ServiceSpec, spec, spec::param};
+use crate::{CallContext, Handler, ResultSpec, ServiceSpec, spec, spec::error, spec::param};
 use monitor_event::{
     Argument, EventFilter, EventKind, ProcessSelector, Refusal, Right, RunControl,
     RunControlRequest,
@@ -31,6 +31,18 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["process 7\nattach 7\n> 10 [0] breakpoint([7],4096): 11 [0] print([$1,$pc])\n\
                      < 10 [0] breakpoint(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
                      at 1ms process 7 nice=1\n< 11 [0] print(0,[7,4096])"],
+        errors: &[
+            error(
+                Status::UNSAFE_SITE,
+                "the address is not code, or inside an instruction; when it is enabled",
+                "",
+            ),
+            error(
+                Status::RANGE,
+                "an address that is negative or has more than 64 bits",
+                "process 7\nattach 7\n> 10 [0] breakpoint([7],-1): 11 [0] print(1)",
+            ),
+        ],
         handler: Handler::Event(breakpoint),
         ..THREAD_EVENT
     },
@@ -64,6 +76,11 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["process 7\nattach 7\n> 10 [0] finish(7): 11 [0] print([$1,$2])\n\
                      < 10 [0] finish(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
                      at 1ms process 7 nice=1\n< 11 [0] print(0,[7,0])"],
+        errors: &[error(
+            Status::UNSAFE_SITE,
+            "the return address is not code, or inside an instruction; when it is enabled",
+            "",
+        )],
         handler: Handler::Event(|ctx, args| for_thread(ctx, &args[0], RunControl::Finish)),
         ..THREAD_EVENT
     },
@@ -83,6 +100,23 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["process 7\nattach 7\n> 10 [0] call_procedure(7,4096,1,\"a\",2.5): \
                      11 [0] print([$1,$2,$3])\n< 10 [0] call_procedure(0)\n> 12 [0] enable(10)\n\
                      < 12 [0] enable(0)\nat 1ms process 7 nice=1\n< 11 [0] print(0,[7,3,0.0])"],
+        errors: &[
+            error(
+                Status::UNSAFE_SITE,
+                "the address is not code, or inside an instruction; when it is enabled",
+                "",
+            ),
+            error(
+                Status::RANGE,
+                "an address that is negative or has more than 64 bits",
+                "process 7\nattach 7\n> 10 [0] call_procedure(7,-1): 11 [0] print(1)",
+            ),
+            error(
+                Status::TYPE,
+                "a list as a parameter of the procedure",
+                "process 7\nattach 7\n> 10 [0] call_procedure(7,4096,[1,[2]]): 11 [0] print(1)",
+            ),
+        ],
         handler: Handler::Event(call),
         ..THREAD_EVENT
     },

@@ -1,11 +1,11 @@
 //! `insert_message` and `remove_message`: changes to the message queue of a process.
 
 use super::queue::queue_answer;
-use crate::spec::{param, params};
+use crate::spec::{error, param, params};
 use crate::{CallContext, ExecutionLevel, Handler, Outcome, ServiceSpec, spec};
 use monitor_event::{CallResult, Refusal, Right};
 use monitor_model::Identity;
-use monitor_omis::{Value, param_type::ParamType};
+use monitor_omis::{Status, Value, param_type::ParamType};
 use monitor_platform as platform;
 use monitor_platform::{QueueAnswer, QueueQuery};
 
@@ -33,6 +33,20 @@ pub const SERVICES: &[ServiceSpec] = &[
                      > 10 [0] insert_message(7,[98,99],0); 11 [0] insert_message(7,#1:63,-1)\n\
                      < 10 [0] insert_message(0); 11 [0] insert_message(0)\n\
                      > 12 [0] queue_info(7,6)\n< 12 [0] queue_info(0,3,[0,2,5,1,0,1])"],
+        errors: &[
+            error(
+                Status::RANGE,
+                "a position below -1",
+                "process 7\nattach 7\n> 10 [0] insert_message(7,[1],-2)",
+            ),
+            error(
+                Status::NO_SUCH_OBJECT,
+                "a position beyond the end of the queue",
+                "process 7\nattach 7\n> 10 [0] insert_message(7,[1],1)",
+            ),
+            error(Status::UNSUPPORTED, "the library or the kernel takes no message there", ""),
+            error(Status::WRONG_STATE, "a thread is inside the library", ""),
+        ],
         handler: Handler::Manipulation(insert),
         ..ServiceSpec::BASE
     },
@@ -48,6 +62,20 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["process 7\nattach 7\nmessage 7 sender=1 tag=5 content=a\n\
                      > 10 [0] remove_message(7,0)\n< 10 [0] remove_message(0)\n\
                      > 11 [0] queue_info(7,0)\n< 11 [0] queue_info(0,0,[])"],
+        errors: &[
+            error(
+                Status::RANGE,
+                "a negative position",
+                "process 7\nattach 7\n> 10 [0] remove_message(7,-1)",
+            ),
+            error(
+                Status::NO_SUCH_OBJECT,
+                "no message has the position",
+                "process 7\nattach 7\n> 10 [0] remove_message(7,0)",
+            ),
+            error(Status::UNSUPPORTED, "the library or the kernel gives out no such message", ""),
+            error(Status::WRONG_STATE, "a thread is inside the library", ""),
+        ],
         handler: Handler::Manipulation(remove),
         ..ServiceSpec::BASE
     },

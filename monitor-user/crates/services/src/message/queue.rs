@@ -1,6 +1,6 @@
 //! `queue_info`: messages that wait in a process; `message_buffer`: the message that it packs.
 
-use crate::spec::{param, params};
+use crate::spec::{error, param, params};
 use crate::{
     CallContext, ExecutionLevel, FlagSpec, Handler, Outcome, ResultSpec, ServiceSpec, spec,
 };
@@ -36,6 +36,15 @@ pub const SERVICES: &[ServiceSpec] = &[
             "process 7\nattach 7\nmessage 7 tag=100\nmessage 7 tag=101 mark=5\n\
              > 10 [0] queue_info(7,18)\n< 10 [0] queue_info(0,2,[100,0,0,101,1,5])",
         ],
+        errors: &[
+            error(
+                Status::RANGE,
+                "a bit of `flags` that it does not have",
+                "process 7\nattach 7\n> 10 [0] queue_info(7,32)",
+            ),
+            error(Status::UNSUPPORTED, "the process has no queue that can be read", ""),
+            error(Status::INTERRUPTED, "the queue kept changing while it was read", ""),
+        ],
         handler: Handler::Synchronous(queue_info),
         ..ServiceSpec::BASE
     },
@@ -49,6 +58,11 @@ pub const SERVICES: &[ServiceSpec] = &[
                packing. It may consist of several pieces: the address is that of the first.",
         examples: &["process 7\nattach 7\n> 10 [0] message_buffer(7)\n\
                      < 10 [0] message_buffer(402,0,\"no message to send: the script has none\")"],
+        errors: &[error(
+            Status::UNSUPPORTED,
+            "the process packs no message of PVM",
+            "process 7\nattach 7\n> 10 [0] message_buffer(7)",
+        )],
         handler: Handler::Synchronous(message_buffer),
         ..ServiceSpec::BASE
     },

@@ -2,7 +2,8 @@
 
 use super::change::change_outcome;
 use crate::event::call::{call_filter, only_supported_in};
-use crate::spec::{param, params};
+use crate::event::check_named;
+use crate::spec::{error, param, params};
 use crate::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, spec};
 use monitor_event::{Edge, EventFilter, EventKind, Predicate, Refusal, Right, Tap};
 use monitor_omis::{Status, Value, param_type::ParamType};
@@ -32,6 +33,14 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 10 [0] tag_message(0); 11 [0] tag_message(105,0,\"tag 0: expected \
                      -2147483648 to 2147483647, but not 0\")",
         ],
+        errors: &[
+            error(
+                Status::RANGE,
+                "a mark that is 0 or does not fit 32 bits",
+                "process 7\nattach 7\n> 10 [0] tag_message(7,0,0)",
+            ),
+            error(Status::UNSUPPORTED, "the process packs no message of PVM", ""),
+        ],
         handler: Handler::Manipulation(tag),
         ..ServiceSpec::BASE
     },
@@ -56,6 +65,18 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 10 [0] tagged_message_recv(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
                      at 1ms received 7 262147 100 6\nat 2ms received 7 262147 101 5\n\
                      < 11 [0] print(0,[7,262147,101])"],
+        errors: &[
+            error(
+                Status::UNSUPPORTED,
+                "none of the processes has PVM 3.4",
+                "process 7\nattach 7\n> 10 [0] tagged_message_recv([],5): 11 [0] print(1)",
+            ),
+            error(
+                Status::RANGE,
+                "a mark that is 0 or does not fit 32 bits",
+                "process 7\nattach 7\n> 10 [0] tagged_message_recv([7],0): 11 [0] print(1)",
+            ),
+        ],
         handler: Handler::Event(received),
         ..ServiceSpec::BASE
     },
@@ -64,18 +85,23 @@ pub const SERVICES: &[ServiceSpec] = &[
 fn tag(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let [named, buffer, mark] = params(args);
     let process = ctx.process(named)?;
-    let wrong = || {
-        let text = format!("tag {mark}: expected {} to {}, but not 0", i32::MIN, i32::MAX);
-        Refusal::new(Status::RANGE, text)
-    };
-    let number: i32 = mark.integer().filter(|mark| *mark != 0).ok_or_else(wrong)?;
+    let number = mark_number(mark)?;
     let buffer: u64 = spec::integer(buffer, "address")?;
     change_outcome(ctx, (named, process.id), &QueueQuery::Mark(buffer, number))
 }
 
+/// A mark: 0 means none.
+fn mark_number(mark: &Value) -> Result<i32, Refusal> {
+    mark.integer().filter(|mark| *mark != 0).ok_or_else(|| {
+        let text = format!("tag {mark}: expected {} to {}, but not 0", i32::MIN, i32::MAX);
+        Refusal::new(Status::RANGE, text)
+    })
+}
+
 fn received(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
     let [list, mark] = params(args);
-    let check = Predicate::OneOf(3, vec![mark.clone()]);
+    let check = Predicate::OneOf(3, vec![mark_number(mark)?.into()]);
+    check_named(ctx, list)?;
     // Both calls are watched: a mark is read when the message arrives.
     let mut filter = |name: &str| {
         let tap = Tap::new(name, Edge::Start);

@@ -1,12 +1,12 @@
 //! `process_info`: identity, state and usage of processes.
 
-use crate::spec::{param, params};
+use crate::spec::{error, param, params};
 use crate::{
     CallContext, ExecutionLevel, FlagSpec, Handler, Outcome, ResultSpec, ServiceSpec, spec,
 };
 use monitor_event::{Refusal, Right};
 use monitor_model::{Process, field::ProcessField as F};
-use monitor_omis::{Text, Value, param_type::ParamType};
+use monitor_omis::{Status, Text, Value, param_type::ParamType};
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
@@ -26,6 +26,11 @@ pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
            of its bits. An empty list means all attached processes.",
     examples: &["process 7 comm=a rss_bytes=1M nice=5\nattach 7\n> 10 [0] process_info([7],24)\n\
                  < 10 [0] process_info(0,1,[7,1048576,5])"],
+    errors: &[error(
+        Status::RANGE,
+        "a bit of `flags` that it does not have",
+        "process 7\nattach 7\n> 10 [0] process_info([7],128)",
+    )],
     handler: Handler::Synchronous(process_info),
     ..ServiceSpec::BASE
 }];

@@ -1,7 +1,7 @@
 //! The memory, the stack and the loaded object files of a process.
 
 use super::{CONTROLLED, TID, act_on_one};
-use crate::spec::{integer, param};
+use crate::spec::{error, integer, param};
 use crate::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
 use monitor_control::FrameNames;
 use monitor_event::Refusal;
@@ -24,6 +24,14 @@ pub const SERVICES: &[ServiceSpec] = &[
                Bytes that the monitor has patched read as the original ones.",
         examples: &["process 7\nattach 7\n> 10 [0] read_memory(7,0x1002,3)\n\
                      < 10 [0] read_memory(0,[2,3,4])"],
+        errors: &[
+            error(
+                Status::RANGE,
+                "an address that is negative or has more than 64 bits, or more than 1 MiB",
+                "process 7\nattach 7\n> 10 [0] read_memory(7,0,1048577)",
+            ),
+            error(Status::FAULT, "a part is not mapped; the bytes before it are the result", ""),
+        ],
         handler: Handler::Synchronous(|ctx, args| {
             let address = integer(&args[1], "address")?;
             act_on_one(ctx, &args[0], &ProcessAction::Read(address, count(&args[2])?))
@@ -38,6 +46,14 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["process 7\nattach 7\n> 10 [0] write_memory(7,0x1000,[9,9]); \
                      11 [0] read_memory(7,0x1000,3)\n\
                      < 10 [0] write_memory(0); 11 [0] read_memory(0,[9,9,2])"],
+        errors: &[
+            error(
+                Status::RANGE,
+                "an address that is negative or has more than 64 bits",
+                "process 7\nattach 7\n> 10 [0] write_memory(7,-1,[1])",
+            ),
+            error(Status::FAULT, "a part is not mapped", ""),
+        ],
         handler: Handler::Manipulation(|ctx, args| {
             let bytes = args[2].bytes().unwrap_or_default().into_owned();
             let act = ProcessAction::Write(integer(&args[1], "address")?, bytes);
@@ -55,6 +71,10 @@ pub const SERVICES: &[ServiceSpec] = &[
                pointer before the call.",
         examples: &["process 7\nattach 7\n> 10 [0] stack_backtrace(7)\n\
                      < 10 [0] stack_backtrace(0,[4096,8192,4160,8224])"],
+        errors: &[
+            error(Status::BUSY, "another debugger traces the process", ""),
+            error(Status::TIMEOUT, "its threads did not stop in time", ""),
+        ],
         handler: Handler::Synchronous(|ctx, args| {
             act_on_one(ctx, &args[0], &ProcessAction::Backtrace(FrameNames::Without))
         }),
@@ -69,6 +89,10 @@ pub const SERVICES: &[ServiceSpec] = &[
                has none. An extension.",
         examples: &["process 7\nattach 7\n> 10 [0] stack_names(7)\n\
                      < 10 [0] stack_names(0,[4096,8192,\"work\",4160,8224,\"main\"])"],
+        errors: &[
+            error(Status::BUSY, "another debugger traces the process", ""),
+            error(Status::TIMEOUT, "its threads did not stop in time", ""),
+        ],
         handler: Handler::Synchronous(|ctx, args| {
             act_on_one(ctx, &args[0], &ProcessAction::Backtrace(FrameNames::With))
         }),

@@ -6,7 +6,7 @@
 
 use super::start::{attach_started, check_may_start};
 use super::{CONTROLLED, TID};
-use crate::spec::{param, params};
+use crate::spec::{error, param, params};
 use crate::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, timeouts};
 use monitor_event::{ActionReport, CallResult, Refusal, Right};
 use monitor_omis::{Node, Status, Value, param_type::ParamType};
@@ -30,6 +30,11 @@ pub const SERVICES: &[ServiceSpec] = &[
              > 11 [0] prepare_checkpoint()\n< 11 [0] prepare_checkpoint(402,0,\
              \"process 8 is connected to 10.0.0.1:80\")",
         ],
+        errors: &[error(
+            Status::UNSUPPORTED,
+            "CRIU is missing, or a process has what a dump would lose",
+            "process 7\nattach 7\n> 10 [0] prepare_checkpoint()",
+        )],
         handler: Handler::Manipulation(|ctx, _| prepare(ctx)),
         ..ANYWHERE
     },
@@ -57,6 +62,23 @@ pub const SERVICES: &[ServiceSpec] = &[
              > 10 [0] migrate_process(7,1)\n< 10 [0] migrate_process(0)\n\
              > 11 [1] process_info([7],4)\n< 11 [1] process_info(0,1,[7,3])",
         ],
+        errors: &[
+            error(
+                Status::NO_SUCH_NODE,
+                "no node has the number",
+                "process 7\nattach 7\n> 10 [0] migrate_process(7,5)",
+            ),
+            error(
+                Status::WRONG_STATE,
+                "the process is on the node already",
+                "process 7\nattach 7\n> 10 [0] migrate_process(7,0)",
+            ),
+            error(
+                Status::UNSUPPORTED,
+                "the process cannot be moved without a loss",
+                "nodes 2\nprocess 7\nattach 7\n> 10 [0] migrate_process(7,1)",
+            ),
+        ],
         handler: Handler::Manipulation(migrate),
         ..ANYWHERE
     },
@@ -74,6 +96,11 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 10 [0] restore_process(0,7)\n> 11 [0] restore_process(\"/7\")\n\
                      < 11 [0] restore_process(105,0,\"no dump has the name \
                      \\\"/7\\\"\")"],
+        errors: &[error(
+            Status::RANGE,
+            "the name is not one of a dump",
+            "criu 4.1\n> 10 [0] restore_process(\"/7\")",
+        )],
         handler: Handler::Manipulation(|ctx, args| restore(ctx, &args[0])),
         ..ANYWHERE
     },

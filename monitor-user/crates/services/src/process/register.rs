@@ -3,11 +3,11 @@
 //! Numbers are the DWARF numbers of the processor's psABI; docs/CONTROL.md lists those of x86-64.
 
 use super::{CONTROLLED, TID, act_on_one};
-use crate::spec::{integer, param};
+use crate::spec::{error, integer, param};
 use crate::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, spec};
 use monitor_event::Refusal;
-use monitor_omis::Value;
 use monitor_omis::param_type::{Param, ParamType};
+use monitor_omis::{Status, Value};
 use monitor_platform::ProcessAction;
 
 const REG: Param = param("reg", ParamType::Integer);
@@ -28,6 +28,15 @@ pub const SERVICES: &[ServiceSpec] = &[
                and 59 the bases of fs and gs.",
         examples: &["process 7\nattach 7\n> 10 [0] read_int_regs(7,6,2)\n\
                      < 10 [0] read_int_regs(0,[6,7])"],
+        errors: &[
+            error(
+                Status::RANGE,
+                "a register number or a count that does not fit 16 bits",
+                "process 7\nattach 7\n> 10 [0] read_int_registers(7,-1,1)",
+            ),
+            error(Status::BUSY, "another debugger traces the process", ""),
+            error(Status::TIMEOUT, "its threads did not stop in time", ""),
+        ],
         handler: Handler::Synchronous(|ctx, args| read(ctx, args, ProcessAction::Integers)),
         ..THREAD_SERVICE
     },
@@ -39,6 +48,15 @@ pub const SERVICES: &[ServiceSpec] = &[
                xmm15, 33 to 40 st0 to st7.",
         examples: &["process 7\nattach 7\n> 10 [0] read_fp_registers(7,17,2)\n\
                      < 10 [0] read_fp_registers(0,[17.0,18.0])"],
+        errors: &[
+            error(
+                Status::RANGE,
+                "a register number or a count that does not fit 16 bits",
+                "process 7\nattach 7\n> 10 [0] read_fp_registers(7,17,65536)",
+            ),
+            error(Status::BUSY, "another debugger traces the process", ""),
+            error(Status::TIMEOUT, "its threads did not stop in time", ""),
+        ],
         handler: Handler::Synchronous(|ctx, args| read(ctx, args, ProcessAction::Floats)),
         ..THREAD_SERVICE
     },
@@ -50,6 +68,20 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["process 7\nattach 7\n> 10 [0] write_int_registers(7,3,[-1]); \
                      11 [0] read_int_registers(7,3,1)\n< 10 [0] write_int_registers(0); \
                      11 [0] read_int_registers(0,[18446744073709551615])"],
+        errors: &[
+            error(
+                Status::UNSAFE_SITE,
+                "the instruction pointer would not be at an instruction",
+                "",
+            ),
+            error(
+                Status::RANGE,
+                "a register number or a count that does not fit 16 bits",
+                "process 7\nattach 7\n> 10 [0] write_int_registers(7,65536,[1])",
+            ),
+            error(Status::BUSY, "another debugger traces the process", ""),
+            error(Status::TIMEOUT, "its threads did not stop in time", ""),
+        ],
         handler: Handler::Manipulation(|ctx, args| {
             let first = integer(&args[1], "register")?;
             act_on_one(ctx, &args[0], &ProcessAction::SetIntegers(first, words(&args[2])?))
@@ -63,6 +95,15 @@ pub const SERVICES: &[ServiceSpec] = &[
         examples: &["process 7\nattach 7\n> 10 [0] write_fp_registers(7,17,[2.5]); \
                      11 [0] read_fp_registers(7,17,1)\n\
                      < 10 [0] write_fp_registers(0); 11 [0] read_fp_registers(0,[2.5])"],
+        errors: &[
+            error(
+                Status::RANGE,
+                "a register number or a count that does not fit 16 bits",
+                "process 7\nattach 7\n> 10 [0] write_fp_registers(7,-1,[1.0])",
+            ),
+            error(Status::BUSY, "another debugger traces the process", ""),
+            error(Status::TIMEOUT, "its threads did not stop in time", ""),
+        ],
         handler: Handler::Manipulation(|ctx, args| {
             let values = args[2].list().unwrap_or_default().iter().filter_map(Value::float);
             let act = ProcessAction::SetFloats(integer(&args[1], "register")?, values.collect());
@@ -73,11 +114,22 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "goto",
         params: &[TID, param("addr", ParamType::Integer)],
-        help: "Makes the thread continue at another address, which must be code. Its stack and \
-               other registers are kept; a system call that it was in is abandoned.",
+        help: "Makes the thread continue at another address, at which an instruction of \
+               the program begins. Its stack and other registers are kept; a system call that it \
+               was in is abandoned.",
         examples: &[
             "process 7\nattach 7\n> 10 [0] goto(7,4096); 11 [0] read_int_registers(7,16,1)\n\
                      < 10 [0] goto(0); 11 [0] read_int_registers(0,[4096])",
+        ],
+        errors: &[
+            error(Status::UNSAFE_SITE, "the address is not code, or inside an instruction", ""),
+            error(
+                Status::RANGE,
+                "an address that is negative or has more than 64 bits",
+                "process 7\nattach 7\n> 10 [0] goto(7,-1)",
+            ),
+            error(Status::BUSY, "another debugger traces the process", ""),
+            error(Status::TIMEOUT, "its threads did not stop in time", ""),
         ],
         handler: Handler::Manipulation(|ctx, args| {
             act_on_one(ctx, &args[0], &ProcessAction::Goto(integer(&args[1], "address")?))

@@ -2,7 +2,7 @@
 //! streams.
 
 use super::CONTROLLED;
-use crate::spec::{param, params};
+use crate::spec::{error, param, params};
 use crate::{
     CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, session::StartOptions,
 };
@@ -60,6 +60,11 @@ pub const SERVICES: &[ServiceSpec] = &[
                      path\")\n> 12 [0] start_options(\"\",[\"A\"],[])\n\
                      < 12 [0] start_options(105,0,\"variable \\\"A\\\": expected \
                      \\\"NAME=VALUE\\\"\")"],
+        errors: &[error(
+            Status::RANGE,
+            "a path that is not absolute, or a variable without `=`",
+            "> 10 [0] start_options(\"srv\",[],[])",
+        )],
         handler: Handler::Manipulation(options),
         ..ANYWHERE
     },

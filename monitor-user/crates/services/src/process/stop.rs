@@ -1,12 +1,18 @@
 //! `stop`, `continue`, `kill`, `nice`.
 
 use super::CONTROLLED;
-use crate::spec::{integer, param};
-use crate::{CallContext, Handler, Outcome, ServiceSpec, lower::StoredCall};
+use crate::spec::{error, number, param, params};
+use crate::{CallContext, Handler, Outcome, ServiceSpec, context::Completion, lower::StoredCall};
 use monitor_event::{ControlGrant, Refusal, action::Step};
-use monitor_omis::Value;
 use monitor_omis::param_type::{Param, ParamType};
+use monitor_omis::{Status, Value};
 use monitor_platform::ProcessAction;
+use std::ops::RangeInclusive;
+
+/// The signals of this system.
+pub(crate) const SIGNALS: RangeInclusive<i32> = 1..=64;
+/// The nice values of this system; the kernel replaces others by the nearest of them.
+const NICE_VALUES: RangeInclusive<i32> = -20..=19;
 
 const LIST: Param = param("tid_list", ParamType::Many(&ParamType::Process));
 
@@ -20,25 +26,24 @@ pub const SERVICES: &[ServiceSpec] = &[
                gets. docs/CONTROL.md lists the system calls that notice it.",
         examples: &["process 7\nattach 7\n> 10 [0] stop([7])\n< 10 [0] stop(0)\n\
                      > 11 [0] process_info([7],4)\n< 11 [0] process_info(0,1,[7,5])"],
-        handler: Handler::Manipulation(|ctx, args| {
-            ctx.act_on(&args[0], &ProcessAction::Stop, |ctx, report| Ok(ctx.acknowledge(report)))
-        }),
+        errors: &[error(Status::TIMEOUT, "its threads did not stop in time", "")],
+        handler: Handler::Manipulation(|ctx, args| act(ctx, &args[0], &ProcessAction::Stop)),
         ..CONTROLLED
     },
     ServiceSpec {
         name: "continue",
         params: &[LIST],
         help: "Continues processes that this tool has stopped. They run unless another tool has \
-               stopped them, or they were stopped before the first tool stopped them.",
+               stopped them, or they were stopped before the first tool stopped them. An empty \
+               list means those of the attached processes that this tool has stopped.",
         examples: &["process 7\nattach 7\n> 10 [0] stop([7]); 11 [0] continue([7])\n\
                      < 10 [0] stop(0); 11 [0] continue(0)"],
-        handler: Handler::Manipulation(|ctx, args| {
-            ctx.act_on(
-                &args[0],
-                &ProcessAction::Continue,
-                |ctx, report| Ok(ctx.acknowledge(report)),
-            )
-        }),
+        errors: &[error(
+            Status::WRONG_STATE,
+            "a process in the list that this tool has not stopped",
+            "process 7\nattach 7\n> 10 [0] continue([7])",
+        )],
+        handler: Handler::Manipulation(resume),
         ..CONTROLLED
     },
     ServiceSpec {
@@ -47,7 +52,15 @@ pub const SERVICES: &[ServiceSpec] = &[
         help: "Sends a signal, by its number on this node. A stopped process takes it when it \
                runs again, SIGKILL at once.",
         examples: &["process 7\nattach 7\n> 10 [0] kill([7],9)\n< 10 [0] kill(0)"],
-        handler: Handler::Manipulation(|ctx, args| with_number(ctx, args, ProcessAction::Kill)),
+        errors: &[error(
+            Status::RANGE,
+            "a number that is no signal, 1 to 64",
+            "process 7\nattach 7\n> 10 [0] kill([7],65)",
+        )],
+        handler: Handler::Manipulation(|ctx, args| {
+            let [list, signal] = params(args);
+            act(ctx, list, &ProcessAction::Kill(number(signal, "signal", SIGNALS)?))
+        }),
         lower: Some(kill_in_kernel),
         ..CONTROLLED
     },
@@ -58,24 +71,47 @@ pub const SERVICES: &[ServiceSpec] = &[
                privilege. Real-time and deadline scheduling ignore it.",
         examples: &["process 7\nattach 7\n> 10 [0] nice([7],5); 11 [0] process_info([7],16)\n\
                      < 10 [0] nice(0); 11 [0] process_info(0,1,[7,5])"],
-        handler: Handler::Manipulation(|ctx, args| with_number(ctx, args, ProcessAction::Nice)),
+        errors: &[error(
+            Status::RANGE,
+            "a value outside -20 to 19",
+            "process 7\nattach 7\n> 10 [0] nice([7],20)",
+        )],
+        handler: Handler::Manipulation(|ctx, args| {
+            let [list, value] = params(args);
+            act(ctx, list, &ProcessAction::Nice(number(value, "nice value", NICE_VALUES)?))
+        }),
         ..CONTROLLED
     },
 ];
 
-fn with_number(
+fn act(
     ctx: &mut CallContext<'_>,
-    args: &[Value],
-    act: fn(i32) -> ProcessAction,
+    list: &Value,
+    action: &ProcessAction,
 ) -> Result<Outcome, Refusal> {
-    let number = integer::<i32>(&args[1], "32-bit integer")?;
-    ctx.act_on(&args[0], &act(number), |ctx, report| Ok(ctx.acknowledge(report)))
+    ctx.act_on(list, action, |ctx, report| Ok(ctx.acknowledge(report)))
+}
+
+/// Continues processes. An empty list names those that are stopped: the others do not fail.
+fn resume(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
+    let completion: Completion = match args[0].list() {
+        Some([]) => |ctx, mut report| {
+            let is_running = |why: &Refusal| why.status == Status::WRONG_STATE;
+            report.by_process.retain(|(_, done)| !done.as_ref().is_err_and(is_running));
+            Ok(ctx.acknowledge(report))
+        },
+        _ => |ctx, report| Ok(ctx.acknowledge(report)),
+    };
+    ctx.act_on(&args[0], &ProcessAction::Continue, completion)
 }
 
 /// Lowers a signal to the process that hits the event, for a tool that may signal all processes;
 /// for other tools the permission is checked when the event occurs.
 fn kill_in_kernel(it: &StoredCall<'_>) -> Option<Vec<Step>> {
-    let number = it.value(1)?.integer::<u32>().filter(|number| (1..=64).contains(number))?;
+    let number = it
+        .value(1)?
+        .integer::<u32>()
+        .filter(|it| i32::try_from(*it).is_ok_and(|it| SIGNALS.contains(&it)))?;
     let may = it.session.tool.uid == 0 && it.session.tool.control == ControlGrant::All;
     (may && it.is_event_process(0)).then(|| vec![Step::Signal(number)])
 }

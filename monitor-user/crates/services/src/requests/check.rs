@@ -55,12 +55,14 @@ fn check_action(
     }
     check_params(row, action)?;
     let mut variables = action.variables();
-    let unbound = variables.find(|(var, _)| event.is_some_and(|event| !binds(event, var)));
+    // A line without an event has none, but the body of a service that the tool has defined may.
+    let unbound = variables.find(|(var, _)| event.is_none_or(|event| !binds(event, var)));
     unbound.map_or(Ok(()), |(var, pos)| {
         Err(Fault {
             status: Status::UNBOUND_VAR,
             at: pos.0,
             id: action.id,
+            service: Some(action.service.clone()),
             found: format!("`{var}`"),
             expected: variables_of(event).into(),
         })
@@ -83,7 +85,7 @@ fn binds(event: &ServiceSpec, var: &Var) -> bool {
 }
 
 fn variables_of(event: Option<&ServiceSpec>) -> String {
-    let Some(event) = event else { return "a value".to_owned() };
+    let Some(event) = event else { return "a value; there is no event to take it from".to_owned() };
     let variables = (1..).zip(event.results).map(|(place, it)| format!("`${place}` {}", it.name));
     let variables: Vec<String> = ["`$0` node".to_owned()].into_iter().chain(variables).collect();
     format!("a variable of `{}`: {}", event.name, variables.join(", "))

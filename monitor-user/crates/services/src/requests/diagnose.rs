@@ -146,11 +146,7 @@ impl RequestEngine {
     fn dispatch_diagnosis(&mut self, session: SessionId, it: Diagnosis, turn: &mut Turn<'_>) {
         let it = self.with_host(it, turn);
         self.log(&it);
-        let process = it
-            .origin
-            .pid
-            .and_then(|pid| self.finalize.checked.iter().find(|(id, _)| id.pid == pid));
-        let process = process.map(|(id, _)| *id);
+        let process = it.process;
         for (_, form) in DIAG_FORMATS {
             let line = Value::Text(Text::from(form.line(&it).into_bytes()));
             let process_param =

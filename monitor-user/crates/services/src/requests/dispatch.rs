@@ -15,7 +15,7 @@ use super::{
 use monitor_event::node_event::ProcessSelector;
 use monitor_event::{EventKind, EventParam, NodeEvent, Refusal, SessionId, Tool};
 use monitor_model::{Identity, Ns, Process};
-use monitor_omis::{Answer, Reply, RequestId, Status, Value};
+use monitor_omis::{Answer, Dialect, Reply, RequestId, Status, Value};
 use monitor_platform::{PlatformEvent, RuleKey, tap::UnseenCalls};
 use std::collections::BTreeSet;
 
@@ -149,7 +149,7 @@ impl RequestEngine {
     /// Disables a request whose event occurs too often, and notifies its tool.
     fn disable_storming(&mut self, key: RuleKey, most: u64, turn: &mut Turn<'_>) {
         let Some(rule) = self.rule_mut(key) else { return };
-        rule.set_enabled(false);
+        rule.disable();
         self.shared.is_stale = true;
         let text = format!("more than {most} in a second: disabled");
         let reply = self.notice(key, (Status::EVENT_STORM, vec![text.as_str().into()]));
@@ -329,7 +329,13 @@ impl RequestEngine {
         (session, id): (SessionId, RequestId),
         (status, results): (Status, Vec<Value>),
     ) -> Option<Reply> {
-        let rule: &StoredRequest = self.sessions.get(&session)?.stored.requests.get(&id)?;
+        let state = self.sessions.get(&session)?;
+        let rule: &StoredRequest = state.stored.requests.get(&id)?;
+        // OMIS 1.0 has a status alone as the result of an event service.
+        let results = match state.session.dialect {
+            Dialect::Extended => results,
+            Dialect::Strict => Vec::new(),
+        };
         let (id, nodes) = (rule.event().id.unwrap_or_default(), vec![self.shared.node]);
         let service = rule.service().clone();
         Some(Reply(vec![Answer { id, nodes, service, status, results }]))

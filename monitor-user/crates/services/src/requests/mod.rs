@@ -207,7 +207,8 @@ impl RequestEngine {
         match read {
             Ok(request) => self.start(id, request, turn),
             Err(fault) => {
-                turn.out.push(EngineOutput::Reply(conn, print::reply(&fault.reply(), dialect)))
+                let reply = fault.reply(self.shared.node, dialect);
+                turn.out.push(EngineOutput::Reply(conn, print::reply(&reply, dialect)));
             }
         }
     }
@@ -334,10 +335,12 @@ impl RequestEngine {
 
     /// Removes requests that wait for a user event that was destroyed, also by another tool.
     fn drop_orphaned_requests(&mut self) {
+        let destroyed = std::mem::take(&mut self.shared.destroyed_events);
         for state in self.sessions.values_mut() {
             let (events, shared) = (&state.stored.events, &self.shared.user_events);
-            state.stored.requests.retain(|_, rule| match rule.filter.kind {
-                EventKind::User(number) => events.contains(&number) || shared.contains(&number),
+            let exists = |number: &i64| events.contains(number) || shared.contains(number);
+            state.stored.requests.retain(|_, rule| match &rule.filter.kind {
+                EventKind::User(number) => exists(number) && !destroyed.contains(number),
                 _ => true,
             });
         }

@@ -6,14 +6,14 @@
 use super::shared_state::{PROBES, RaisedEvent, SharedState};
 use super::stored::{SessionStore, StoredRequest};
 use crate::{
-    EngineApi, counter::InstrumentRegistry, diag::DiagCounters, engine_api::ExternalService,
+    EnableCall, EngineApi, counter::InstrumentRegistry, diag::DiagCounters,
+    engine_api::ExternalService,
 };
 use monitor_event::{
-    CallResult, EventFilter, ExecutionPlace, Refusal, SessionId, Ticket, Tool,
+    CallResult, EventFilter, EventKind, ExecutionPlace, Refusal, SessionId, Ticket,
     node_event::is_shared,
 };
-use monitor_model::Ns;
-use monitor_omis::define::{Definition, Definitions};
+use monitor_omis::define::{DefineError, Definition, Definitions};
 use monitor_omis::{RequestId, Status, Value};
 use std::collections::BTreeSet;
 
@@ -62,27 +62,22 @@ impl SessionApi<'_> {
 }
 
 impl EngineApi for SessionApi<'_> {
-    fn enable(
-        &mut self,
-        id: RequestId,
-        (tool, n_attached): (&Tool, usize),
-        now: Ns,
-    ) -> Result<(), Refusal> {
+    fn enable(&mut self, id: RequestId, by: EnableCall) -> Result<(), Refusal> {
         let rule = self.rule_mut(id)?;
-        let n_probes = if rule.is_enabled { 0 } else { rule.n_probes(n_attached) };
-        if !self.shared.probe_budget.take(tool.uid, n_probes, now) {
+        let n_probes = if rule.is_enabled { 0 } else { rule.n_probes(by.n_attached) };
+        if !self.shared.probe_budget.take(by.tool.uid, n_probes, by.now) {
             let text = format!(
                 "user {} may watch {PROBES} calls, each of one function in one process, in \
                  {PROBES} s: name fewer, or wait",
-                tool.uid
+                by.tool.uid
             );
             return Err(Refusal::new(Status::RESOURCE, text));
         }
-        self.rule_mut(id).map(|rule| rule.set_enabled(true))
+        self.rule_mut(id).map(|rule| rule.enable(by.ticket))
     }
 
     fn disable(&mut self, id: RequestId) -> Result<(), Refusal> {
-        self.rule_mut(id).map(|rule| rule.set_enabled(false))
+        self.rule_mut(id).map(StoredRequest::disable)
     }
 
     fn delete(&mut self, id: RequestId) -> Result<(), Refusal> {
@@ -112,6 +107,11 @@ impl EngineApi for SessionApi<'_> {
     fn destroy_event(&mut self, number: i64) -> Result<(), Refusal> {
         self.check_event(number)?;
         self.events(number).remove(&number);
+        // At once: the same line may define it again.
+        self.stored.requests.retain(|_, rule| rule.filter.kind != EventKind::User(number));
+        if is_shared(number) {
+            self.shared.destroyed_events.insert(number);
+        }
         self.shared.is_stale = true;
         Ok(())
     }
@@ -181,8 +181,12 @@ impl EngineApi for SessionApi<'_> {
     }
 
     fn define_service(&mut self, values: &[Value]) -> Result<(), Refusal> {
-        let definition = Definition::from_values(values);
-        let defined = definition.and_then(|it| self.definitions.define(it));
-        defined.map_err(|why| Refusal::new(why.status, why.reason))
+        let refusal = |why: DefineError| Refusal::new(why.status, why.reason);
+        let definition = Definition::from_values(values).map_err(refusal)?;
+        if let Some(owner) = self.shared.registry.owner(definition.name().as_str()) {
+            let text = format!("`{}` {owner}: choose another name", definition.name());
+            return Err(Refusal::new(Status::EXISTS, text));
+        }
+        self.definitions.define(definition).map_err(refusal)
     }
 }

@@ -41,6 +41,8 @@ pub struct SharedState {
     pub registry: Registry,
     /// The numbers of user events that all tools share.
     pub user_events: BTreeSet<i64>,
+    /// Those of them that were destroyed, as long as requests may wait for them.
+    pub destroyed_events: BTreeSet<i64>,
     /// The queue of raised events.
     pub raised: VecDeque<RaisedEvent>,
     /// The instruments.
@@ -78,6 +80,7 @@ impl SharedState {
             limits,
             registry: Registry::built_in(),
             user_events: BTreeSet::new(),
+            destroyed_events: BTreeSet::new(),
             raised: VecDeque::new(),
             instruments: InstrumentRegistry::default(),
             diag_counters: DiagCounters::default(),

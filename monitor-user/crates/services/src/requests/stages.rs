@@ -6,11 +6,13 @@
 use super::execution::{Execution, ExecutionStep};
 use super::packet::{ClientReply, Packet, PacketBody, PacketReply, PartId, ResultTarget};
 use super::{EngineOutput, RequestEngine, Turn, bind_vars::bound_values};
-use crate::timeouts;
+use crate::{Class, timeouts};
 use monitor_event::{CallResult, Refusal, SessionId};
 use monitor_model::Ns;
 use monitor_omis::route::{Route, route};
-use monitor_omis::{Basic, Node, NodeRef, Reply, Request, Status, Value, unify::AnswerSet};
+use monitor_omis::{
+    Basic, Dialect, Node, NodeRef, Reply, Request, Status, Value, unify::AnswerSet,
+};
 
 impl RequestEngine {
     /// Executes or stores a request of a local tool.
@@ -143,7 +145,16 @@ impl RequestEngine {
     fn add_result(&mut self, part: PartId, node: Node, done: CallResult) {
         let Some(execution) = self.executions.get_mut(&part.execution) else { return };
         let dialect = self.sessions.get(&execution.session).map(|it| it.session.dialect);
-        execution.add_result(part.member, node, done, dialect.unwrap_or_default());
+        let dialect = dialect.unwrap_or_default();
+        let service = execution.gatherings.get(part.member).map(AnswerSet::service);
+        let spec = service.and_then(|name| self.shared.registry.spec(name.as_str()));
+        // The results that other classes have here are extensions (OMIS 1.0, section 5.1).
+        let has_results = spec.is_some_and(|spec| spec.class() == Class::Synchronous);
+        let results = match dialect {
+            Dialect::Strict if !has_results => Vec::new(),
+            _ => done.results,
+        };
+        execution.add_result(part.member, node, CallResult { results, ..done }, dialect);
     }
 
     fn finish(&mut self, key: u64, turn: &mut Turn<'_>) {
@@ -224,11 +235,10 @@ impl RequestEngine {
         let most = format!("at most {}", self.shared.limits.executions);
         let fault =
             first.map(|it| it.fault(Status::LIMIT, "one more running action list".into(), most));
+        let dialect = self.sessions.get(&session).map(|it| it.session.dialect).unwrap_or_default();
         if let Some(fault) = fault {
-            self.send_to_tool(
-                ClientReply { session, reply: fault.reply(), is_notice: false },
-                turn,
-            );
+            let reply = fault.reply(self.shared.node, dialect);
+            self.send_to_tool(ClientReply { session, reply, is_notice: false }, turn);
         }
     }
 }

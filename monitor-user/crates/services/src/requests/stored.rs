@@ -2,7 +2,7 @@
 
 use crate::{ExecutionLevel, Registry};
 use monitor_event::{
-    EventFilter, EventKind, ExecutionPlace, NodeEvent, ProcessSelector, action::Step,
+    EventFilter, EventKind, ExecutionPlace, NodeEvent, ProcessSelector, Ticket, action::Step,
 };
 use monitor_model::Ns;
 use monitor_omis::{Basic, Name, Request, RequestId, Stage};
@@ -122,8 +122,21 @@ impl StoredRequest {
         }
     }
 
-    /// Enables or disables it from the end of this input on.
-    pub fn set_enabled(&mut self, is_on: bool) {
+    /// Enables it from the end of this input on. A command to a thread is given again, under a
+    /// ticket of its own: the platform compares the commands that it is to give with those it gave.
+    pub fn enable(&mut self, ticket: Ticket) {
+        if let (false, EventKind::RunControl(sent)) = (self.is_enabled, &mut self.filter.kind) {
+            sent.ticket = ticket;
+        }
+        self.switch(true);
+    }
+
+    /// Disables it from the end of this input on.
+    pub fn disable(&mut self) {
+        self.switch(false);
+    }
+
+    fn switch(&mut self, is_on: bool) {
         self.is_enabled = is_on;
         self.is_switch_pending = true;
         // The reason may not hold any more.

@@ -5,9 +5,10 @@
 //! attaches the process that has the pid now.
 
 use monitor_event::EventParam;
-use monitor_model::{Identity, id::is_same};
+use monitor_model::Identity;
+use monitor_model::id::{is_same, of_pid};
 use monitor_omis::Value;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// The first number above all pids (`PID_MAX_LIMIT` of include/linux/threads.h).
 const ABOVE_PIDS: u64 = 1 << 22;
@@ -17,7 +18,7 @@ const MAX_PROCESSES: usize = 1 << 20;
 /// The numbers that were assigned.
 #[derive(Debug)]
 pub struct ProcessNumbers {
-    by_process: HashMap<Identity, u64>,
+    by_process: BTreeMap<Identity, u64>,
     by_number: HashMap<u64, Identity>,
     assigned: VecDeque<Identity>,
     next: u64,
@@ -26,7 +27,7 @@ pub struct ProcessNumbers {
 impl Default for ProcessNumbers {
     fn default() -> Self {
         Self {
-            by_process: HashMap::new(),
+            by_process: BTreeMap::new(),
             by_number: HashMap::new(),
             assigned: VecDeque::new(),
             next: ABOVE_PIDS,
@@ -37,8 +38,8 @@ impl Default for ProcessNumbers {
 impl ProcessNumbers {
     /// The number of a process; a new one if it has none yet.
     pub fn assign(&mut self, id: Identity) -> u64 {
-        if let Some(number) = self.by_process.get(&id) {
-            return *number;
+        if let Some(number) = self.number(id) {
+            return number;
         }
         let pid = u64::from(id.pid.0);
         let number = if self.by_number.contains_key(&pid) { self.next_unused() } else { pid };
@@ -90,6 +91,12 @@ impl ProcessNumbers {
         params.iter().map(value).collect()
     }
 
+    /// The number of a process that has one, also under the identity of another backend.
+    fn number(&self, id: Identity) -> Option<u64> {
+        let mut same = self.by_process.range(of_pid(id.pid)).filter(|(it, _)| is_same(**it, id));
+        self.by_process.get(&id).or_else(|| same.next().map(|(_, number)| number)).copied()
+    }
+
     fn next_unused(&mut self) -> u64 {
         self.next += 1;
         self.next - 1
@@ -130,15 +137,25 @@ mod tests {
 
     #[test]
     fn a_reused_pid_gets_another_number() {
+        const SECOND: u64 = 1_000_000_000;
         let mut numbers = ProcessNumbers::default();
         assert_eq!(numbers.assign(process(7, 1)), 7);
-        assert_eq!(numbers.assign(process(7, 2)), 4_194_304);
-        assert_eq!(numbers.assign(process(7, 3)), 4_194_305);
+        assert_eq!(numbers.assign(process(7, SECOND)), 4_194_304);
+        assert_eq!(numbers.assign(process(7, 2 * SECOND)), 4_194_305);
         assert_eq!(numbers.assign(process(7, 1)), 7);
         assert_eq!(numbers.find(7), Some(process(7, 1)));
         assert_eq!(numbers.find(8), None);
-        numbers.reassign(process(7, 1), process(7, 4));
-        assert_eq!(numbers.find(7), Some(process(7, 4)));
-        assert_eq!(numbers.assign(process(7, 4)), 7);
+        numbers.reassign(process(7, 1), process(7, 3 * SECOND));
+        assert_eq!(numbers.find(7), Some(process(7, 3 * SECOND)));
+        assert_eq!(numbers.assign(process(7, 3 * SECOND)), 7);
+    }
+
+    #[test]
+    fn a_process_has_one_number_under_the_identities_of_all_backends() {
+        let mut numbers = ProcessNumbers::default();
+        let (precise, in_ticks) = (process(7, 1_234_567_890), process(7, 1_230_000_000));
+        assert_eq!((numbers.assign(precise), numbers.assign(in_ticks)), (7, 7));
+        let mut numbers = ProcessNumbers::default();
+        assert_eq!((numbers.assign(in_ticks), numbers.assign(precise)), (7, 7));
     }
 }

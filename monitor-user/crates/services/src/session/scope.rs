@@ -3,7 +3,8 @@
 //! In: identities, creations, exits. Out: whether a process is attached. The caller reads the
 //! command names and cgroups that patterns match.
 
-use monitor_model::{Identity, Ns, Process, id::is_same};
+use monitor_model::id::{is_among, is_same};
+use monitor_model::{Identity, Process};
 use monitor_sampling::filter::Filter;
 use std::collections::BTreeSet;
 
@@ -105,15 +106,10 @@ impl Scope {
 }
 
 /// Whether a process is one of these; backends may differ in the start time they report.
-fn is_among(these: &BTreeSet<Identity>, id: Identity) -> bool {
-    let of_pid = |start| Identity { pid: id.pid, start: Ns(start) };
-    these.contains(&id) || these.range(of_pid(0)..=of_pid(u64::MAX)).any(|it| is_same(*it, id))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monitor_model::id::Pid;
+    use monitor_model::id::{Ns, Pid};
 
     fn process(pid: u32, start: u64) -> Identity {
         Identity { pid: Pid(pid), start: Ns(start) }

@@ -157,7 +157,7 @@ impl QueueRing {
         let mut places = (0..self.links.len()).filter(|place| !self.is_own[*place]);
         let length = places.clone().count();
         if position >= length + beyond {
-            return Err(unavailable("message at this position", "the queue is shorter"));
+            return Err(SymbolError::NoPosition { position, length });
         }
         Ok(places.nth(position).unwrap_or(self.links.len()))
     }

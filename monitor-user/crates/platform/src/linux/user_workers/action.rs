@@ -4,7 +4,7 @@
 //! In: actions of tools, replies of workers. Out: reports, and that a process was stopped or
 //! released.
 
-use super::pending::{ActionKind, PendingAction, PendingReply};
+use super::pending::{ActionKind, HeldProcess, PendingAction, PendingReply};
 use super::{WorkerDispatch, requests::worker_request};
 use crate::events::{arrival, process_event};
 use crate::{ActionContext, PlatformEvent, ProcessAction, status_map};
@@ -14,6 +14,7 @@ use monitor_control::{
 use monitor_event::thread::{Target, Ticket};
 use monitor_event::{node_event::EventKind, outcome::ProcessResults, right::SessionId};
 use monitor_model::{Identity, Ns};
+use std::collections::BTreeSet;
 
 /// Whether the action has no target process.
 const fn has_no_target(action: &ProcessAction) -> bool {
@@ -99,7 +100,7 @@ impl WorkerDispatch {
         match kind {
             ActionKind::Stop if is_done => self.add_holder(session, id),
             ActionKind::Start if is_done => {
-                let _first = self.stopped.entry(tick_identity(id)).or_default().insert(session);
+                let _first = self.held_process(id).holders.insert(session);
             }
             ActionKind::Continue if is_done => self.remove_holder(session, id),
             ActionKind::Restore if is_done => self.events.push(arrival(id)),
@@ -108,7 +109,7 @@ impl WorkerDispatch {
     }
 
     fn add_holder(&mut self, session: SessionId, id: Identity) {
-        let holders = self.stopped.entry(tick_identity(id)).or_default();
+        let holders = &mut self.held_process(id).holders;
         let is_first = holders.is_empty();
         let _again = holders.insert(session);
         if is_first {
@@ -117,12 +118,17 @@ impl WorkerDispatch {
     }
 
     pub(super) fn remove_holder(&mut self, session: SessionId, id: Identity) {
-        let Some(holders) = self.stopped.get_mut(&tick_identity(id)) else { return };
-        let held = holders.remove(&session);
-        if held && holders.is_empty() {
+        let Some(process) = self.stopped.get_mut(&tick_identity(id)) else { return };
+        let held = process.holders.remove(&session);
+        if held && process.holders.is_empty() {
             let _holders = self.stopped.remove(&tick_identity(id));
             self.queue_event(EventKind::Continued, id);
         }
+    }
+
+    fn held_process(&mut self, id: Identity) -> &mut HeldProcess {
+        let held = || HeldProcess { id, holders: BTreeSet::new() };
+        self.stopped.entry(tick_identity(id)).or_insert_with(held)
     }
 
     /// Whether a tool keeps a process from running.

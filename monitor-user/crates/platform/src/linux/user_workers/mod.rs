@@ -23,9 +23,9 @@ use monitor_event::{node_event::EventKind, outcome::Refusal};
 use monitor_model::{Identity, Ns};
 use monitor_omis::Status;
 use monitor_sys::clock;
-use pending::{PendingAction, PendingReply};
+use pending::{HeldProcess, PendingAction, PendingReply};
 pub use pending::{PendingStop, StopMode, StopPolicy};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::{os::fd::BorrowedFd, path::PathBuf, time::Instant};
 
 /// The sender of requests that belong to no tool.
@@ -49,8 +49,8 @@ pub struct WorkerDispatch {
     stopped_threads: Vec<control::WorkerEvent>,
     /// Whether it has changed how processes are held.
     policies_changed: bool,
-    /// The tools that hold each process; it stopped for the first and resumes after the last.
-    stopped: BTreeMap<Identity, BTreeSet<SessionId>>,
+    /// The processes that tools hold, by `tick_identity`.
+    stopped: BTreeMap<Identity, HeldProcess>,
     events: Vec<PlatformEvent>,
     /// Where processes are dumped to.
     dump_folder: PathBuf,
@@ -86,8 +86,12 @@ impl WorkerDispatch {
         self.plans.retain(|_, sent| sent.tool.session != tool.session);
         self.stop_policies.retain(|_, it| it.tool.session != tool.session);
         self.held_threads.retain(|(session, _), _| *session != tool.session);
-        let of_it: Vec<Identity> =
-            self.stopped.iter().filter(|it| it.1.contains(&tool.session)).map(|it| *it.0).collect();
+        let of_it: Vec<Identity> = self
+            .stopped
+            .values()
+            .filter(|it| it.holders.contains(&tool.session))
+            .map(|it| it.id)
+            .collect();
         for id in of_it {
             self.remove_holder(tool.session, id);
         }

@@ -4,10 +4,11 @@
 use crate::{PlatformEvent, ProcessAction, RuleKey};
 use monitor_backend::rule::rule_record::StopScope;
 use monitor_control::CodePos;
+use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::{Target, Ticket};
-use monitor_event::{node_event::NodeEvent, outcome::ProcessResults, right::Tool};
+use monitor_event::{node_event::NodeEvent, outcome::ProcessResults};
 use monitor_model::Identity;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An order that was given.
 pub enum PendingReply {
@@ -21,6 +22,14 @@ pub enum PendingReply {
     HoldForEvent(u64, Target),
     /// Its reply is not used.
     Ignored,
+}
+
+/// A process that tools hold: it stopped for the first, and resumes after the last.
+pub struct HeldProcess {
+    /// As the first tool named it: workers know its start time less precisely.
+    pub id: Identity,
+    /// The tools.
+    pub holders: BTreeSet<SessionId>,
 }
 
 /// An action on several processes.

@@ -130,7 +130,7 @@ impl WorkerDispatch {
             }
             // The worker was lost, and with it the holds of all tools.
             None => {
-                let _holders = self.stopped.remove(&it.target.process);
+                let _holders = self.stopped.remove(&tick_identity(it.target.process));
             }
         }
     }

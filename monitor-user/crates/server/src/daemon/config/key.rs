@@ -307,7 +307,11 @@ pub const KEYS: &[ConfigKey] = &[
         ),
     ),
     key(
-        ["diag", "events", "thresholds of diagnostic events, which override their own"],
+        [
+            "diag",
+            "events",
+            "thresholds of diagnostic events; \"*\" for those without their own here",
+        ],
         Other(
             |it, value| diag::events(value).map(|events| it.diag.events = events),
             |it| diag::events_to_toml(&it.diag.events),
