@@ -113,6 +113,56 @@ fn root_a_full_disk_ends_a_recording_with_a_message_and_keeps_the_samples() {
 }
 
 #[test]
+fn root_a_disk_without_room_for_a_sample_is_left_without_a_file() {
+    if !granted("root_a_disk_without_room_for_a_sample_is_left_without_a_file") {
+        return;
+    }
+    let folder = Folder::new();
+    // One page more each time, until there is room for the header and a sample.
+    let script = r#"
+        mount -t tmpfs -o size=4k none "$1" || exit 77
+        for pages in $(seq 64); do
+            mount -o remount,size=$((4 * pages))k "$1"
+            "$2" record "$1/r" --backend procfs --count 1
+            code=$?
+            # The only sample may be written and not yet compressed.
+            rows=$("$2" replay "$1/r" --format csv --fields pid 2>/dev/null | wc -l)
+            [ "$rows" -gt 1 ] && left=samples || left=$(ls "$1")
+            echo "code $code, left: $left"
+            [ $code != 0 ] || break
+            [ "$left" != samples ] || rm "$1/r"
+        done
+    "#;
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, "sh", text(folder.path())])
+        .arg(env!("CARGO_BIN_EXE_monitor"))
+        .output()
+        .unwrap();
+    let (printed, out) =
+        (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    let (last, full) =
+        out.lines().collect::<Vec<_>>().split_last().map(|(a, b)| (*a, b.to_vec())).unwrap();
+    let is_full = |line: &&str| ["code 1, left: ", "code 1, left: samples"].contains(line);
+    assert_eq!(last, "code 0, left: samples", "{printed}");
+    assert!(!full.is_empty() && full.iter().all(is_full), "{full:?}");
+    assert!(printed.contains("; nothing was recorded, and no file is left"), "{printed}");
+}
+
+#[test]
+fn a_recording_of_a_process_that_does_not_exist_leaves_no_file() {
+    let folder = Folder::new();
+    let file = folder.join("r");
+    let args = ["--pid", "4194304", "--local", "--backend", "procfs"];
+    let output = Command::new(env!("CARGO_BIN_EXE_monitor"))
+        .args(["record", text(&file)])
+        .args(args)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(6), "{output:?}");
+    assert!(!file.exists());
+}
+
+#[test]
 fn a_recording_can_be_read_while_it_is_written() {
     let folder = Folder::new();
     let file = folder.join("r");

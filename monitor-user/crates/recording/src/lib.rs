@@ -37,7 +37,7 @@ pub use header::{Header, VERSION};
 pub use recording::{Recording, Span};
 pub use replay::Replay;
 pub use rotate::{RotateOptions, RotatingWriter, WriteOutcome};
-pub use writer::{Existing, Writer, create};
+pub use writer::{Existing, Writer, create, remove};
 
 #[cfg(test)]
 mod hostile_tests;

@@ -294,11 +294,26 @@ fn an_existing_file_is_kept_unless_replacement_is_requested() {
     let link = TestFile::new();
     std::os::unix::fs::symlink(&file.0, &link.0).expect("a link");
     assert!(Writer::create(&link.0, Existing::Keep, &header).is_err());
-    Writer::create(&link.0, Existing::Replace, &header).expect("the link was replaced");
+    let _open = Writer::create(&link.0, Existing::Replace, &header).expect("the link was replaced");
     assert_eq!(std::fs::read(&file.0).expect("an existing file"), b"mine");
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::symlink_metadata(&link.0).expect("an existing file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_recording_that_ends_before_its_first_sample_leaves_no_file() {
+    let file = TestFile::new();
+    drop(written(&file.0, &[], FIVE));
+    assert!(!file.0.exists());
+    drop(written(&file.0, &samples(1), FIVE));
+    assert!(file.0.exists(), "a sample is never removed");
+    std::fs::remove_file(&file.0).expect("an existing file");
+    let writer = written(&file.0, &[], FIVE);
+    std::fs::remove_file(&file.0).expect("an existing file");
+    std::fs::write(&file.0, b"mine").expect("a writable folder");
+    drop(writer);
+    assert_eq!(std::fs::read(&file.0).expect("an existing file"), b"mine");
 }
 
 #[test]

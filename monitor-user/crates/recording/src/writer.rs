@@ -18,7 +18,7 @@ use super::{BlockLimits, Error, Header, block::OpenBlock, codec::Encoder};
 use monitor_model::Sample;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Result as Answer};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// What to do with an existing file.
@@ -30,10 +30,13 @@ pub enum Existing {
     Replace,
 }
 
-/// Writes one file.
+/// Writes one file. One that is dropped before it has a sample is removed: it would only be in the
+/// way of the next recording.
 pub struct Writer {
     path: PathBuf,
     file: File,
+    /// Whether the file is kept without a sample.
+    is_finished: bool,
     encoder: Encoder,
     block: OpenBlock,
     index: BlockIndex,
@@ -57,6 +60,7 @@ impl Writer {
         let mut writer = Self {
             path: path.to_owned(),
             file,
+            is_finished: false,
             encoder,
             block: open,
             index: BlockIndex::default(),
@@ -132,6 +136,7 @@ impl Writer {
             self.compact()?;
         }
         self.sync()?;
+        self.is_finished = true;
         Ok(self.file_end)
     }
 
@@ -182,6 +187,27 @@ impl Writer {
 
     fn file_error(&self, act: &'static str, source: std::io::Error) -> Error {
         Error::File { act, path: self.path.clone(), source }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if self.seq == 0 && !self.is_finished {
+            remove(&self.path, &self.file);
+        }
+    }
+}
+
+/// Removes a file that could not be written, unless the path names another file by now.
+pub fn remove(path: &Path, file: &File) {
+    let id = |it: std::fs::Metadata| (it.dev(), it.ino());
+    let ours = file.metadata().map(id);
+    let there = std::fs::symlink_metadata(path).map(id);
+    if let (Ok(ours), Ok(there)) = (ours, there)
+        && ours == there
+    {
+        // If this fails, the next run says that the file exists.
+        let _ = std::fs::remove_file(path);
     }
 }
 

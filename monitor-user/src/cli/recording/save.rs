@@ -37,10 +37,12 @@ async fn write(
 ) -> Result<(), Failure> {
     loop {
         let bytes = chunk.bytes().map_err(|why| Failure::from(Error::Protocol { why }))?;
-        let written = file.write_all(&bytes);
-        written.map_err(|source| {
-            Failure::from(record::Error::File { act: "write", path: args.file.clone(), source })
-        })?;
+        if let Err(source) = file.write_all(&bytes) {
+            // The daemon still has all of it.
+            record::remove(&args.file, &file);
+            let path = args.file.clone();
+            return Err(record::Error::File { act: "write", path, source }.into());
+        }
         match chunk.next {
             Some(next) => chunk = client.flight(next).await?,
             None => return Ok(()),
