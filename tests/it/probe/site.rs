@@ -1,6 +1,7 @@
 //! The instruction that is chosen for a probe, and places where probes are refused.
 
 use super::fixture::{Build, sites};
+use crate::root::workload::Guarded;
 use monitor_symbols::site::ProbeCost;
 use monitor_symbols::{FunctionSpec, ProbeSite, SymbolError, resolve};
 use std::path::Path;
@@ -148,6 +149,35 @@ fn a_stripped_program_is_probed_by_offset() {
     let inside = found(&path, "main+1").map(|it| it[0].offset);
     let stripped_inside = found(&stripped, &format!("{:#x}", one(&path, "main").offset + 1));
     assert_eq!(inside.is_ok(), stripped_inside.is_ok());
+}
+
+/// Why a process that executes a file lacks a function.
+fn absence(path: &Path) -> String {
+    let mut process = Guarded::run(&mut Command::new(path));
+    assert_eq!(process.line(), "ready");
+    let wanted = FunctionSpec::from_text("no_such_function").unwrap();
+    let found = resolve::in_process(Path::new("/proc"), process.pid(), &wanted);
+    found.unwrap_err().to_string()
+}
+
+#[test]
+fn only_a_stripped_program_is_called_stripped() {
+    const TEST: &str = "only_a_stripped_program_is_called_stripped";
+    let words = ["-O1", "-static"];
+    let build = Build { test: TEST, source: "calls.c", product: "calls", words: &words };
+    let Some(path) = build.done() else { return };
+    assert!(absence(&path).ends_with("; it has mapped calls"), "{}", absence(&path));
+    let stripped = path.with_extension("bare");
+    let done = Command::new("strip").arg("-o").args([&stripped, &path]).status().unwrap();
+    assert!(done.success());
+    let error = absence(&stripped);
+    assert!(error.ends_with("; it has mapped calls.bare (stripped)"), "{error}");
+    // A table of labels is one of symbols too.
+    let words = ["-nostdlib", "-static"];
+    let build = Build { test: TEST, source: "labels.s", product: "labels", words: &words };
+    let Some(path) = build.done() else { return };
+    let error = found(&path, "no_such_function").unwrap_err().to_string();
+    assert!(error.ends_with("/labels"), "no hint: {error}");
 }
 
 #[test]

@@ -215,15 +215,30 @@ fn root_each_function_of_a_list_is_counted() {
         assert_eq!(output.status.code(), Some(code), "{out}{err}");
         let rows = out.lines().skip(1).map(|row| {
             let words: Vec<&str> = row.split_whitespace().collect();
-            (words[1].to_owned(), words[2].parse::<u64>().unwrap())
+            (words[1].to_owned(), words[2].to_owned())
         });
         rows.collect::<Vec<_>>()
     };
-    let row = |name: &str, n| (name.to_owned(), n);
+    let row = |name: &str, n: &str| (name.to_owned(), n.to_owned());
     let rows = counts("call libc:open, libc:abort", CODE);
-    assert_eq!(rows, [row("libc:open", 23), row("libc:abort", 0)]);
-    let rows = counts("call libc:open,libc:opne", 4);
-    assert_eq!(rows, [row("libc:open", 23), row("libc:opne", 0)]);
+    assert_eq!(rows, [row("libc:open", "23"), row("libc:abort", "0")]);
+    // What was not watched has no count, and the code is that of the command, which failed.
+    let rows = counts("call libc:open,libc:opne", CODE);
+    assert_eq!(rows, [row("libc:open", "23"), row("libc:opne", "-")]);
+}
+
+#[test]
+fn root_what_was_not_watched_is_reported_while_the_command_runs() {
+    const TEST: &str = "root_what_was_not_watched_is_reported_while_the_command_runs";
+    if !granted(TEST) {
+        return;
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_monitor"));
+    command.args(["when", "call libc:opne", "count", "--lines", "1", "--", "cat"]);
+    let mut watch = Guarded::run(command.stderr(Stdio::piped()));
+    let mut lines = BufReader::new(watch.0.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let line = lines.find(|line| line.starts_with("monitor: not watched so far: ")).unwrap();
+    assert!(line.ends_with("; did you mean open?"), "{line}");
 }
 
 #[test]
@@ -237,14 +252,19 @@ fn root_the_code_of_the_command_is_passed_on_and_a_command_that_runs_on_is_named
         let output = when(&["exec", "count", "--", "sh", "-c", script]);
         assert_eq!(output.status.code(), Some(code), "{script}");
     }
+    let output = when(&["exec", "--for", "100ms", "--terminate", "--", "sleep", "1000"]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    assert!(error.contains("--for is reached: process "), "{error}");
+    assert!(error.ends_with(" was ended with SIGTERM\n"), "{error}");
     let mut command = Command::new(env!("CARGO_BIN_EXE_monitor"));
     let words = ["when", "exec", "count", "--for", "100ms", "--", "sleep", "1000"];
     let command = command.args(words).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut watch = command.spawn().unwrap();
     let mut lines = BufReader::new(watch.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let end = " runs on, and is not watched any more";
-    let number =
-        |line: &str| line.strip_prefix("monitor: process ")?.strip_suffix(end)?.parse().ok();
+    let end = " runs on, and is not watched any more; --terminate ends it";
+    let begin = "monitor: --for is reached: process ";
+    let number = |line: &str| line.strip_prefix(begin)?.strip_suffix(end)?.parse().ok();
     let pid: Option<i32> = lines.find_map(|line| number(&line));
     assert_eq!(watch.wait().unwrap().code(), Some(0));
     let pid = rustix::process::Pid::from_raw(pid.unwrap()).unwrap();

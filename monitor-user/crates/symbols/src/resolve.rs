@@ -56,17 +56,25 @@ pub(super) fn in_files<'f>(
     if !failed.is_empty() {
         return Err(failed.swap_remove(0));
     }
-    let mapped = files.iter().map(|it| it.image.file.name()).collect::<Vec<_>>().join(", ");
+    let name = |it: &MappedFile| it.image.file.name().to_owned();
     if let Some(library) = &wanted.file
         && !files.iter().any(|it| wanted.matches_file(&it.image.file.path))
     {
+        let mapped = files.iter().map(name).collect::<Vec<_>>().join(", ");
         return Err(SymbolError::NotLoaded { pid: pid.0, library: library.clone(), mapped });
     }
-    let place = format!("process {}", pid.0);
     // A similar name in one file says more than that another file has no names.
     near.sort_by_key(|hint: &String| !hint.starts_with(SUGGESTION));
-    let hint = near.into_iter().find(|hint| !hint.is_empty());
-    let hint = hint.unwrap_or_else(|| format!("; it has mapped {mapped}"));
+    let hint = near.into_iter().find(|hint| match wanted.file {
+        Some(_) => !hint.is_empty(),
+        None => hint.starts_with(SUGGESTION),
+    });
+    let hint = hint.unwrap_or_else(|| {
+        let mark = |it: &MappedFile| if it.image.is_stripped() { " (stripped)" } else { "" };
+        let mapped = files.iter().map(|it| name(it) + mark(it)).collect::<Vec<_>>();
+        format!("; it has mapped {}", mapped.join(", "))
+    });
+    let place = format!("process {}", pid.0);
     Err(SymbolError::NotFound { name: spec_text(wanted), place, hint })
 }
 

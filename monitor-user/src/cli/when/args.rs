@@ -30,11 +30,21 @@ Examples:
   monitor when 'call MPI_Send' time --pid 4711 --explain
   monitor when signal print --comm 'worker*'
   monitor when 'call abort' print,stop -- ./program
+  monitor when 'call read,write' count --for 10s --terminate -- ./server
 ";
+
+/// The exit codes: those of all commands, and that of the watched command.
+fn codes() -> String {
+    format!(
+        "{}\n  With a command: its own code, or 128 plus the signal that ended it; 8 if nothing \
+         was\n  watched, and 4 if it succeeded but not all was watched",
+        exit::HELP
+    )
+}
 
 /// Arguments of `when`.
 #[derive(Debug, Args)]
-#[command(after_help = exit::HELP, after_long_help = EXAMPLES)]
+#[command(after_help = codes(), after_long_help = format!("{EXAMPLES}\n{}", codes()))]
 pub struct WhenArgs {
     /// Event, such as 'call MPI_Send', 'return open', 'signal SIGTERM', exec or end
     pub event: String,
@@ -47,12 +57,15 @@ pub struct WhenArgs {
     /// Watch processes with this command name and their children; * matches any characters
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Which processes")]
     pub comm: Vec<String>,
-    /// Stop after this time, such as 10s
+    /// Watch for this time, such as 10s; a command runs on
     #[arg(long = "for", value_name = "TIME", value_parser = interval)]
     pub span: Option<Duration>,
-    /// Stop after N lines
+    /// Watch until N lines are printed; a command runs on
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub lines: Option<u64>,
+    /// End the command with SIGTERM when --for or --lines is reached
+    #[arg(long, requires = "command")]
+    pub terminate: bool,
     /// Output format.
     #[command(flatten)]
     pub printed: PrintArgs,

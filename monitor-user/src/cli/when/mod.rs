@@ -6,6 +6,7 @@
 
 pub mod args;
 mod command;
+mod end;
 pub mod event;
 mod explain;
 mod show;

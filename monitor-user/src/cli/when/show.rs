@@ -76,8 +76,8 @@ impl ShownEventKind {
 pub struct SummaryRow {
     /// The event.
     pub what: String,
-    /// Number of occurrences.
-    pub count: u64,
+    /// Number of occurrences; absent if it was not watched.
+    pub count: Option<u64>,
     /// Median and 99th percentile of the duration of calls.
     pub times: Option<[Ns; 2]>,
 }
@@ -211,7 +211,8 @@ fn table(rows: &[SummaryRow]) -> String {
     for row in rows {
         let times = row.times.map(|times| times.map(span)).unwrap_or_default();
         let [half, most] = &times;
-        _ = writeln!(text, "{:<width$} {:>10} {half:>8} {most:>8}", row.what, row.count);
+        let count = row.count.map_or_else(|| "-".to_owned(), |count| count.to_string());
+        _ = writeln!(text, "{:<width$} {count:>10} {half:>8} {most:>8}", row.what);
     }
     text.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
@@ -264,7 +265,8 @@ struct Summary<'a> {
 #[derive(Serialize)]
 struct JsonCount<'a> {
     what: &'a str,
-    count: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     p50_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -335,13 +337,15 @@ mod tests {
     fn the_table_has_times_only_where_they_were_measured() {
         let times = Some([Ns(1_200), Ns(3_400_000)]);
         let rows = [
-            SummaryRow { what: "call MPI_Send".into(), count: 23, times },
-            SummaryRow { what: "SIGTERM".into(), count: 1, times: None },
+            SummaryRow { what: "call MPI_Send".into(), count: Some(23), times },
+            SummaryRow { what: "SIGTERM".into(), count: Some(1), times: None },
+            SummaryRow { what: "call MPI_Sned".into(), count: None, times: None },
         ];
         let want = "\
 EVENT              COUNT      P50      P99
 call MPI_Send         23    1.2us    3.4ms
 SIGTERM                1
+call MPI_Sned          -
 ";
         assert_eq!(table(&rows), want);
     }
@@ -397,12 +401,13 @@ SIGTERM                1
     #[test]
     fn the_json_summary_has_times_only_where_they_were_measured() {
         let rows = [
-            SummaryRow { what: "call f".into(), count: 23, times: Some([Ns(1), Ns(2)]) },
-            SummaryRow { what: "SIGTERM".into(), count: 1, times: None },
+            SummaryRow { what: "call f".into(), count: Some(23), times: Some([Ns(1), Ns(2)]) },
+            SummaryRow { what: "SIGTERM".into(), count: Some(1), times: None },
+            SummaryRow { what: "call g".into(), count: None, times: None },
         ];
         let want = concat!(
             r#"{"event":"summary","counts":[{"what":"call f","count":23,"p50_ns":1,"p99_ns":2},"#,
-            r#"{"what":"SIGTERM","count":1}],"lost":4}"#,
+            r#"{"what":"SIGTERM","count":1},{"what":"call g"}],"lost":4}"#,
             "\n"
         );
         assert_eq!(json_summary(&rows, 4), want);

@@ -5,13 +5,13 @@
 //! interrupted.
 
 use super::args::WhenArgs;
-use super::command::HeldCommand;
+use super::command::{AbsenceReport, HeldCommand, SessionEnd};
 use super::event::{Actions, WhenEvent};
-use super::show::{EventFormatter, ShownEvent as Shown, SummaryRow};
+use super::show::{EventFormatter, ShownEvent as Shown};
 use crate::cli::client::runtime;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, OutputState, notice};
-use crate::cli::run_loop::{EndSignals, LoopEnd};
+use crate::cli::run_loop::EndSignals;
 use monitor_backend::Backend as _;
 use monitor_backend::rule::insn::{
     Cell, Compare, Insn, LatencyHistogramId, RecordOptions, SignalTarget,
@@ -23,7 +23,6 @@ use monitor_event::tap::{Edge, Tap};
 use monitor_format as format;
 use monitor_loader::rule::KernelRules;
 use monitor_model::event::Signal;
-use monitor_model::histogram::Percentiles;
 use monitor_model::id::{Identity, Ns, Pid};
 use monitor_model::read_spec::ReadSpec;
 use monitor_platform::rules::tracepoints::{self, Tracepoint};
@@ -52,37 +51,38 @@ pub fn watch(args: &WhenArgs, event: &WhenEvent, actions: &Actions) -> Result<u8
     }
     let found = watch.choose_targets(args)?;
     watch.attach(event)?;
-    let targets = match watch.command {
-        Some(_) => "the command and its children".to_owned(),
-        None => format!("{} processes and their children", watch.processes.len()),
+    let targets = match (&watch.command, &*watch.processes) {
+        (Some(_), _) => "the command and its children".to_owned(),
+        (None, [id]) => format!("process {} and its children", id.pid.0),
+        (None, all) => format!("{} processes and their children", all.len()),
     };
     notice(&format!("watching {targets}; {}", actions.execution_places()));
     let ended = runtime()?.block_on(watch.run(args));
-    watch.close(found, ended?)
+    watch.close(args, found, ended?)
 }
 
 pub(super) struct WhenSession {
     pub(super) taps: Taps,
-    actions: Actions,
+    pub(super) actions: Actions,
     by_trampoline: bool,
     pub(super) processes: Vec<Identity>,
-    command: Option<HeldCommand>,
+    pub(super) command: Option<HeldCommand>,
     /// The functions; other events are counted by `rules`.
-    calls: Vec<WatchedCall>,
+    pub(super) calls: Vec<WatchedCall>,
     /// Functions that were refused at the beginning.
-    n_refused: usize,
-    rules: Vec<InstalledRule>,
+    pub(super) n_refused: usize,
+    pub(super) rules: Vec<InstalledRule>,
     pub(super) show: EventFormatter,
     pub(super) out: Output,
     n_lines: u64,
     /// The first calls that were not seen, and how many other processes had some.
-    unseen: Option<(UnseenCalls, usize)>,
+    pub(super) unseen: Option<(UnseenCalls, usize)>,
 }
 
 /// A function that is watched: the tap that counts its calls, and how long they take.
-struct WatchedCall {
-    tap: Tap,
-    histogram: Option<LatencyHistogramId>,
+pub(super) struct WatchedCall {
+    pub(super) tap: Tap,
+    pub(super) histogram: Option<LatencyHistogramId>,
 }
 
 /// The taps that a function needs, and where its times are kept.
@@ -92,11 +92,11 @@ pub(super) struct WantedTaps {
 }
 
 /// A rule program that was installed, with its counter.
-struct InstalledRule {
-    id: ProgramId,
+pub(super) struct InstalledRule {
+    pub(super) id: ProgramId,
     tracepoint: Tracepoint,
-    what: String,
-    count: Cell,
+    pub(super) what: String,
+    pub(super) count: Cell,
 }
 
 impl WhenSession {
@@ -129,7 +129,7 @@ impl WhenSession {
         })
     }
 
-    async fn run(&mut self, args: &WhenArgs) -> Result<LoopEnd, Failure> {
+    async fn run(&mut self, args: &WhenArgs) -> Result<SessionEnd, Failure> {
         let failed = |error| Failure::failed(format!("cannot wait for events: {error}"));
         let ring = self.taps.wake_fd();
         let ring = ring.ok_or_else(|| Failure::failed("no ring buffer to wait for"))?;
@@ -137,6 +137,7 @@ impl WhenSession {
         let mut signals = EndSignals::install()?;
         let mut tick = tokio::time::interval(CHECK_EVERY);
         let end = args.span.map(|span| tokio::time::Instant::now() + span);
+        let mut absences = AbsenceReport::default();
         if let Some(command) = &mut self.command {
             command.release().map_err(failed)?;
         }
@@ -146,14 +147,23 @@ impl WhenSession {
                     ready.map_err(failed)?.clear_ready();
                 }
                 _ = tick.tick() => {}
-                _ = signals.recv() => return Ok(LoopEnd::Interrupted),
+                _ = signals.recv() => return Ok(SessionEnd::Interrupted),
             }
-            let is_over =
-                self.targets_ended() || end.is_some_and(|end| tokio::time::Instant::now() >= end);
+            let is_over = end.is_some_and(|end| tokio::time::Instant::now() >= end);
+            let ended = match self.targets_ended() {
+                true => Some(SessionEnd::Targets),
+                false => is_over.then_some(SessionEnd::Limit("--for")),
+            };
             // Read records after this check, so that the last ones are printed.
-            let is_closed = self.print_records(args)? == OutputState::Closed;
-            if is_closed || is_over || args.lines.is_some_and(|most| self.n_lines >= most) {
-                return Ok(LoopEnd::Done);
+            if self.print_records(args)? == OutputState::Closed {
+                return Ok(SessionEnd::Reader);
+            }
+            let has_all = args.lines.is_some_and(|most| self.n_lines >= most);
+            if let Some(ended) = ended.or(has_all.then_some(SessionEnd::Limit("--lines"))) {
+                return Ok(ended);
+            }
+            if absences.are_due(self.command.as_ref()) {
+                self.report_absent_functions();
             }
         }
     }
@@ -203,59 +213,6 @@ impl WhenSession {
             }
             TapEvent::Other(record) => self.rule_event(record).filter(|_| self.actions.print),
         }
-    }
-
-    /// Prints the table and the number of lost records; returns the exit code.
-    fn close(mut self, found: Exit, ended: LoopEnd) -> Result<u8, Failure> {
-        let mut rows = Vec::new();
-        let mut n_lost = self.taps.n_lost();
-        let mut n_absent = 0;
-        for WatchedCall { tap, histogram } in &self.calls {
-            let runs = self.taps.tap_counts(tap);
-            if runs.is_none() {
-                n_absent += 1;
-                let why = self.taps.absence(tap);
-                let none = || format!("no watched process has {}", tap.name);
-                notice(&format!("not watched: {}", why.map_or_else(none, str::to_owned)));
-            }
-            let verb = if tap.edge == Edge::Start { "call" } else { "return" };
-            let histogram = histogram.map(|id| self.taps.histogram(id));
-            let times = histogram.and_then(|it| Percentiles::default().compute(&it, [50.0, 99.0]));
-            let count = runs.map_or(0, |it| it.runs);
-            rows.push(SummaryRow { what: format!("{verb} {}", tap.name), count, times });
-        }
-        for rule in &self.rules {
-            n_lost += self.taps.program_counts(rule.id).lost_records;
-            let count = self.taps.count(rule.count);
-            rows.push(SummaryRow { what: rule.what.clone(), count, times: None });
-        }
-        // JSON always ends with a summary, so that a reader knows it is complete.
-        if self.actions.count || self.actions.time || self.show.is_json {
-            let _reader = self.out.put(self.show.summary(&rows, n_lost).as_bytes())?;
-        }
-        if let Some((calls, n_others)) = &self.unseen {
-            notice(&calls.with_others(*n_others));
-        }
-        if n_lost > 0 {
-            notice(&format!("{n_lost} records lost: they arrived faster than they were printed"));
-        }
-        let exit = match (n_absent, ended) {
-            (1.., _) if n_absent == self.calls.len() => Exit::NothingWatched,
-            _ if n_lost > 0 || n_absent + self.n_refused > 0 => Exit::Partial,
-            (_, LoopEnd::Interrupted) => Exit::Interrupted,
-            _ => found,
-        };
-        Ok(self.command_exit().filter(|_| exit == Exit::Ok).unwrap_or(exit as u8))
-    }
-
-    /// The exit code of the command; says that it runs on, if it does.
-    fn command_exit(&mut self) -> Option<u8> {
-        let command = self.command.as_mut()?;
-        let code = command.exit_code();
-        if code.is_none() {
-            notice(&format!("process {} runs on, and is not watched any more", command.pid().0));
-        }
-        code
     }
 }
 

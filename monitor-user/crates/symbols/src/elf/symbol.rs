@@ -116,8 +116,12 @@ impl ElfImage {
         Ok(found)
     }
 
-    /// Whether there are no symbols of functions; not, if they cannot be read.
+    /// Whether the debug symbol table was removed and no other has functions; not, if they cannot
+    /// be read.
     pub fn is_stripped(&self) -> bool {
+        if self.section(SHT_SYMTAB).is_some() {
+            return false;
+        }
         let mut has_code = false;
         let read = self.each_symbol(|symbol| {
             has_code = matches!(symbol.kind, SymbolKind::Function | SymbolKind::Ifunc);
