@@ -101,7 +101,7 @@ fn root_the_daemon_watches_for_a_screen_that_it_feeds() {
 fn an_event_that_cannot_be_watched_is_reported_on_the_screen() {
     let terminal = Terminal::start(&["top", "--local", "--backend", "test"], SIZE);
     terminal.shows("test-stats");
-    for (event, why) in [("exec", "monitor when exec"), ("dance", "unknown event")] {
+    for (event, why) in [("exec", "monitor when exec"), ("signal DANCE", "unknown signal")] {
         terminal.types(&format!("w\x15{event}\r"));
         terminal.shows(why);
     }

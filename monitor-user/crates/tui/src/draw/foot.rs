@@ -36,9 +36,7 @@ pub fn draw(state: &ScreenState, areas: Areas, buffer: &mut Buffer) {
 fn label(prompt: Option<&Prompt>) -> String {
     match prompt.map(|it| &it.purpose) {
         Some(PromptPurpose::Nice(id, name)) => format!("nice value of {} ({name}): ", id.pid.0),
-        Some(PromptPurpose::Watch(id, name)) => {
-            format!("watch in {} ({name}), call FUNCTION or signal: ", id.pid.0)
-        }
+        Some(PromptPurpose::Watch(id, name)) => format!("watch in {} ({name}): ", id.pid.0),
         _ => "filter: ".into(),
     }
 }
@@ -74,6 +72,32 @@ fn typed(state: &ScreenState, prompt: &Prompt, area: Rect, buffer: &mut Buffer) 
     let mut rest = after.chars();
     let under: String = rest.next().map_or_else(|| " ".into(), String::from);
     line.text(Role::Chosen, &under).text(Role::Text, rest.as_str());
+    if prompt.text.is_empty() && matches!(prompt.purpose, PromptPurpose::Watch(..)) {
+        line.text(Role::Dim, EVENTS);
+    }
+}
+
+/// What can be typed for a rule.
+const EVENTS: &str = "FUNCTION, return FUNCTION, signal NAME or end";
+
+/// The position in the list, as `7/345`: the selected row, and how many there are.
+fn position(state: &ScreenState) -> String {
+    if state.rows.is_empty() {
+        return String::new();
+    }
+    // The daemon sends only the first rows of a plain list.
+    let is_plain = state.view.condition.is_none() && state.view.group_by.is_none();
+    let matched = state.update.matched.filter(|_| is_plain).unwrap_or(0);
+    format!("{}/{}", state.cursor.index + 1, matched.max(state.rows.len()))
+}
+
+/// The part of the last line that has the keys, and the one at its end: condition and position.
+fn halves(state: &ScreenState, area: Rect) -> (Rect, Rect) {
+    let condition = state.view.condition.as_ref().map_or(0, |it| width(&it.text) + 3);
+    let wanted = width(&position(state)) + 1 + condition;
+    let room = wanted.min(area.width.saturating_sub(1));
+    let keys = Rect { width: area.width - room, ..area };
+    (keys, Rect { x: area.right() - room, width: room, ..area })
 }
 
 fn first_key(row: &key::Binding) -> String {
@@ -81,7 +105,8 @@ fn first_key(row: &key::Binding) -> String {
 }
 
 /// The keys of the last line: column, width and binding.
-pub fn key_positions(area: Rect) -> Vec<(u16, u16, &'static key::Binding)> {
+pub fn key_positions(state: &ScreenState, area: Rect) -> Vec<(u16, u16, &'static key::Binding)> {
+    let (area, _) = halves(state, area);
     let mut x = area.x;
     let mut places = Vec::new();
     for row in BINDINGS.iter().filter(|row| !row.label.is_empty()) {
@@ -96,17 +121,17 @@ pub fn key_positions(area: Rect) -> Vec<(u16, u16, &'static key::Binding)> {
 }
 
 fn keys(state: &ScreenState, area: Rect, buffer: &mut Buffer) {
-    for (x, width, row) in key_positions(area) {
+    for (x, width, row) in key_positions(state, area) {
         let cell = Rect { x, width, ..area };
         let mut line = LineWriter::new(buffer, state.theme, cell);
         line.text(Role::Accent, &first_key(row)).skip(1).text(Role::Text, row.label);
     }
+    let (_, end) = halves(state, area);
+    let position = position(state);
     if let Some(condition) = &state.view.condition {
-        let condition_text = format!("/{}", condition.text);
-        let room = area.width.saturating_sub(1).min(width(&condition_text) + 1);
-        let cell = Rect { x: area.right() - room, width: room, ..area };
-        LineWriter::new(buffer, state.theme, cell)
-            .text(Role::Chosen, " ")
-            .text(Role::Chosen, &condition_text);
+        let room = end.width.saturating_sub(width(&position) + 1);
+        let mut line = LineWriter::new(buffer, state.theme, Rect { width: room, ..end });
+        line.text(Role::Chosen, " /").text(Role::Chosen, &condition.text);
     }
+    LineWriter::new(buffer, state.theme, end).at_end(Role::Title, &position);
 }

@@ -57,8 +57,9 @@ fn in_table(state: &ScreenState, position: Position) -> Option<ClickTarget> {
         return found.map(|(field, ..)| ClickTarget::Column(field));
     }
     if areas.foot.contains(position) {
-        let found =
-            foot::key_positions(areas.foot).into_iter().find(|(x, width, _)| within(*x, *width));
+        let found = foot::key_positions(state, areas.foot)
+            .into_iter()
+            .find(|(x, width, _)| within(*x, *width));
         return found.map(|(.., row)| ClickTarget::Key(row.action));
     }
     let first_line = areas.pane.map(|pane| Rect { height: 1, ..pane })?;

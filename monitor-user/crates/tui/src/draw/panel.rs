@@ -2,7 +2,7 @@
 
 use super::line::LineWriter;
 use crate::key::{BINDINGS, names};
-use crate::state::menu::{Menu, MenuPurpose};
+use crate::state::menu::{Menu, MenuEntry, MenuPurpose};
 use crate::{
     feed_source::Usage, process_action::ProcessAction, state::ScreenState, state::layout::centered,
     theme::Role,
@@ -16,8 +16,14 @@ use ratatui::widgets::{Block, Clear, Widget};
 use ratatui::{buffer::Buffer, symbols::border};
 use unicode_width::UnicodeWidthStr;
 
-/// The width of a list in cells.
-const WIDTH: u16 = 76;
+/// The narrowest list, in cells.
+const NARROWEST: u16 = 34;
+
+/// The width of a box whose content has this width: all of it, if the screen has room.
+fn box_width(state: &ScreenState, content: usize) -> u16 {
+    let wanted = u16::try_from(content).unwrap_or(u16::MAX).saturating_add(2);
+    wanted.clamp(NARROWEST, state.size.width.saturating_sub(2).max(NARROWEST))
+}
 
 /// Draws an empty box in the middle, and returns its inner area.
 pub fn frame(state: &ScreenState, title: &str, size: Size, buffer: &mut Buffer) -> Rect {
@@ -33,10 +39,12 @@ pub fn frame(state: &ScreenState, title: &str, size: Size, buffer: &mut Buffer) 
 /// Draws a box with lines of text in the middle, scrolled to a line.
 pub fn lines(
     state: &ScreenState,
-    (title, width): (&str, u16),
+    title: &str,
     (lines, from): (&[(Role, String)], u16),
     buffer: &mut Buffer,
 ) {
+    let content = lines.iter().map(|(_, text)| text.width()).max().unwrap_or(0);
+    let width = box_width(state, content.max(title.width() + 2));
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
     let inside = frame(state, title, Size { width, height }, buffer);
     let last = lines.len().saturating_sub(inside.height.into());
@@ -60,12 +68,21 @@ const ASCII: border::Set<'static> = border::Set {
 /// The area of the entries of a list, the size of its box, and the first visible entry.
 pub fn entries(state: &ScreenState, menu: &Menu) -> (Rect, Size, usize) {
     let n_entries = u16::try_from(menu.entries.len()).unwrap_or(u16::MAX);
-    let size = Size { width: WIDTH, height: n_entries.saturating_add(2) };
+    let content = menu.entries.iter().map(entry_width).max().unwrap_or(0);
+    let width = box_width(state, content.max(menu.title().width() + 2));
+    let size = Size { width, height: n_entries.saturating_add(2) };
     let size = Size { height: size.height.min(state.size.height.saturating_sub(2)), ..size };
     let area = centered(state.size, size);
     let inside = area.inner(Margin::new(1, 1));
     let first = (menu.selected_index + 1).saturating_sub(inside.height.into());
     (inside, size, first)
+}
+
+/// The cells of an entry: mark, label, gap and note.
+fn entry_width(entry: &MenuEntry) -> usize {
+    const MARK: usize = 4;
+    const GAP: usize = 2;
+    MARK + entry.label.width() + GAP + entry.note.width()
 }
 
 /// Draws a list.
@@ -102,12 +119,11 @@ pub fn confirm(state: &ScreenState, action: &ProcessAction, buffer: &mut Buffer)
     }
 }
 
-const HELP_WIDTH: u16 = 76;
 const HELP_TITLE: &str = "Help: Up and Down scroll, other keys close it";
 
 /// Draws the help from this line on.
 pub fn help(state: &ScreenState, from: u16, buffer: &mut Buffer) {
-    lines(state, (HELP_TITLE, HELP_WIDTH), (&help_lines(), from), buffer);
+    lines(state, HELP_TITLE, (&help_lines(), from), buffer);
 }
 
 /// The lines of the help.
@@ -146,11 +162,9 @@ const ABOUT: &[(Role, &str)] = &[
     (Role::Text, "  `monitor fields` lists the names of all fields; short names:"),
 ];
 
-const PROBES_WIDTH: u16 = 78;
-
 /// Draws the panel from this line on.
 pub fn probes(state: &ScreenState, from: u16, buffer: &mut Buffer) {
-    lines(state, ("Probes and cost", PROBES_WIDTH), (&probe_lines(state), from), buffer);
+    lines(state, "Probes and cost", (&probe_lines(state), from), buffer);
 }
 
 fn probe_lines(state: &ScreenState) -> Vec<(Role, String)> {
@@ -160,9 +174,10 @@ fn probe_lines(state: &ScreenState) -> Vec<(Role, String)> {
     lines.push((Role::Title, title));
     for it in state.update.probes.iter() {
         lines.push(probe(it));
-        lines.extend(it.why.iter().chain(&it.fix).flat_map(|why| sentence(why)));
+        lines.extend(it.why.iter().chain(&it.fix).flat_map(|why| sentence(state, why)));
     }
-    lines.extend(state.update.rates.sample.notes.iter().flat_map(|note| sentence(&note.text)));
+    let notes = &state.update.rates.sample.notes;
+    lines.extend(notes.iter().flat_map(|note| sentence(state, &note.text)));
     lines
 }
 
@@ -194,10 +209,11 @@ fn count(number: Option<u64>, base: f64) -> String {
     number.map_or_else(|| "-".into(), |number| human::scaled_text(number as f64, base))
 }
 
-/// An explanation below a line, indented.
-fn sentence(text: &str) -> Vec<(Role, String)> {
+/// An explanation below a line, indented and wrapped to the width of the widest box.
+fn sentence(state: &ScreenState, text: &str) -> Vec<(Role, String)> {
     const INDENT: usize = 2;
     let mut out = " ".repeat(INDENT);
-    wrap(text, INDENT, usize::from(PROBES_WIDTH) - 4, &mut out);
+    let room = box_width(state, usize::from(u16::MAX)).saturating_sub(4);
+    wrap(text, INDENT, room.into(), &mut out);
     out.lines().map(|line| (Role::High, line.to_owned())).collect()
 }

@@ -137,6 +137,7 @@ impl ScreenState {
             PromptResult::Cancelled => {
                 if let prompt::PromptPurpose::Filter(before) = prompt.purpose {
                     self.view.condition = before;
+                    self.return_to_place();
                     self.rebuild_rows();
                 }
             }
@@ -165,6 +166,7 @@ impl ScreenState {
 
     fn submit_prompt(&mut self, prompt: Prompt) -> Option<Effect> {
         let nice = prompt.nice();
+        let event = prompt.event();
         match prompt.purpose {
             prompt::PromptPurpose::Nice(id, name) => {
                 let act = ProcessAction { id, name, kind: ActionKind::Nice(nice.ok()?) };
@@ -172,13 +174,17 @@ impl ScreenState {
                 None
             }
             prompt::PromptPurpose::Watch(id, name) => {
+                let event = event?;
                 // The page of rules shows its state.
                 self.tab = Some(Tab::Rules);
                 self.select(self.cursor.index);
-                let event = prompt.text.trim().to_owned();
                 Some(Effect::Rule(rule::RuleRequest::Start { id, name, event }))
             }
-            prompt::PromptPurpose::Filter(_) => None,
+            prompt::PromptPurpose::Filter(_) => {
+                self.return_to_place();
+                self.rebuild_rows();
+                None
+            }
         }
     }
 }

@@ -104,6 +104,8 @@ pub struct ScreenState {
     pub rows: Vec<ScreenRow>,
     /// The selected row.
     pub cursor: Cursor,
+    /// The selected row before a condition was typed; none after the cursor was moved.
+    unfiltered: Option<Cursor>,
     /// The rules that were started from the screen.
     pub rules: Rules,
     /// Histories, for plots.
@@ -131,6 +133,7 @@ impl ScreenState {
             has_data: false,
             rows: Vec::new(),
             cursor: Cursor::default(),
+            unfiltered: None,
             rules: Rules::default(),
             trends: Trends::default(),
             panel: Panel::None,
@@ -202,6 +205,15 @@ impl ScreenState {
     pub(super) fn rebuild_rows(&mut self) {
         self.rows = row::rows(&self.update.rates, &self.view);
         self.place_cursor();
+    }
+
+    /// Without a condition, selects what was selected before it was typed.
+    pub(super) fn return_to_place(&mut self) {
+        if self.view.condition.is_none()
+            && let Some(before) = self.unfiltered.take()
+        {
+            self.cursor = before;
+        }
     }
 
     /// Updates the position of the selected row.

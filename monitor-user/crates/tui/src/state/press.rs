@@ -50,7 +50,10 @@ impl ScreenState {
             Action::Down => self.select(self.cursor.index + 1),
             Action::PageUp => self.select(self.cursor.index.saturating_sub(self.page())),
             Action::PageDown => self.select(self.cursor.index + self.page()),
-            Action::First => self.cursor.reset(),
+            Action::First => {
+                self.unfiltered = None;
+                self.cursor.reset();
+            }
             Action::Last => self.select(usize::MAX),
             Action::Left => self.view.left = self.view.left.saturating_sub(1),
             Action::Right => {
@@ -93,6 +96,7 @@ impl ScreenState {
         if self.tab.take().is_some() {
             self.place_cursor();
         } else if self.view.condition.take().is_some() {
+            self.return_to_place();
             self.rebuild_rows();
         } else if self.view.group_by.take().is_some() {
             self.leave_groups();
@@ -105,12 +109,16 @@ impl ScreenState {
 
     /// Selects a row.
     pub(super) fn select(&mut self, at: usize) {
+        self.unfiltered = None;
         self.cursor.move_to(at, &self.rows, &self.update.rates);
         self.place_cursor();
     }
 
     fn ask_for_condition(&mut self) {
         let now = self.view.condition.clone();
+        if now.is_none() {
+            self.unfiltered = Some(self.cursor.clone());
+        }
         let text = now.as_ref().map(|it| it.text.clone()).unwrap_or_default();
         self.panel = Panel::Prompt(Prompt::new(prompt::PromptPurpose::Filter(now), &text));
     }
@@ -118,7 +126,7 @@ impl ScreenState {
     fn ask_for_event(&mut self) {
         if let Some((id, name)) = self.target() {
             let purpose = prompt::PromptPurpose::Watch(id, name);
-            self.panel = Panel::Prompt(Prompt::new(purpose, "call "));
+            self.panel = Panel::Prompt(Prompt::new(purpose, ""));
         }
     }
 

@@ -62,6 +62,14 @@ impl Prompt {
         if (-20..=19).contains(&number) { Ok(number) } else { Err(wrong()) }
     }
 
+    /// The event of a rule; a word that begins no event is a function. `None` if there is no text.
+    pub fn event(&self) -> Option<String> {
+        const VERBS: [&str; 5] = ["call", "return", "signal", "exec", "end"];
+        let text = self.text.trim();
+        let verb = text.split_whitespace().next()?;
+        Some(if VERBS.contains(&verb) { text.to_owned() } else { format!("call {text}") })
+    }
+
     /// The error in the text.
     pub fn fault(&self) -> Option<ParseError> {
         match self.purpose {
@@ -154,6 +162,17 @@ mod tests {
         let it = Prompt::new(PromptPurpose::Filter(None), "cpu >");
         assert_eq!(it.fault().map(|fault| fault.at), Some(5));
         assert_eq!(typed(&[]).fault(), None);
+    }
+
+    #[test]
+    fn a_function_needs_no_verb() {
+        let event = |text| {
+            Prompt::new(PromptPurpose::Watch(Identity::default(), String::new()), text).event()
+        };
+        assert_eq!(event("MPI_Send").as_deref(), Some("call MPI_Send"));
+        assert_eq!(event(" call MPI_Send").as_deref(), Some("call MPI_Send"));
+        assert_eq!(event("signal TERM").as_deref(), Some("signal TERM"));
+        assert_eq!(event(" "), None);
     }
 
     #[test]

@@ -162,6 +162,8 @@ impl Cursor {
         let last = rows.len().saturating_sub(1);
         match &self.row {
             None => self.index = 0,
+            // The condition may be changed again.
+            Some(_) if rows.is_empty() => self.index = 0,
             Some(on) => {
                 let found = rows.iter().position(|row| row_id(row, rates).as_ref() == Some(on));
                 self.index = found.unwrap_or(self.index).min(last);

@@ -15,6 +15,8 @@ use std::collections::VecDeque;
 const MOST: usize = 32;
 /// Occurrences kept per rule.
 const KEPT: usize = 8;
+/// How long a rule that could not be started is shown.
+const FAILED_SHOWN: Ns = Ns(15_000_000_000);
 /// Minimum interval between two rates.
 const RATE: Ns = Ns(1_000_000_000);
 
@@ -30,6 +32,10 @@ struct RuleEntry {
     rule: Rule,
     watched: WatchedEvent,
     last: VecDeque<RuleOccurrence>,
+    /// Whether it was active at some time.
+    was_active: bool,
+    /// When it was found to have failed.
+    failed_at: Option<Ns>,
     /// When its instruments were last requested.
     read_at: Ns,
     /// Whether that was the final request.
@@ -44,7 +50,12 @@ impl RuleTable {
     /// Executes an order; returns the requests to send.
     pub fn execute(&mut self, order: RuleRequest, now: Ns) -> Vec<String> {
         match order {
-            RuleRequest::Start { id, name, event } => self.start((id, name, event), now),
+            RuleRequest::Start { id, name, event } => {
+                // The user has read why the one before failed.
+                let mut lines = self.remove_where(RuleEntry::has_failed);
+                lines.extend(self.start((id, name, event), now));
+                lines
+            }
             RuleRequest::Remove(number) => self.remove(number),
         }
     }
@@ -85,6 +96,8 @@ impl RuleTable {
             rule,
             watched,
             last: VecDeque::new(),
+            was_active: false,
+            failed_at: None,
             read_at: now,
             final_read: false,
             shown_at: None,
@@ -100,6 +113,20 @@ impl RuleTable {
         let RuleEntry { rule, watched, .. } = self.entries.remove(at);
         let is_last = !self.entries.iter().any(|it| it.rule.id == rule.id);
         watched.remove_lines(number, (rule.id.pid, is_last))
+    }
+
+    /// Removes the rules that failed some time ago; returns the requests to send.
+    pub fn remove_failed(&mut self, now: Ns) -> Vec<String> {
+        for it in self.entries.iter_mut().filter(|it| it.has_failed()) {
+            let _ = it.failed_at.get_or_insert(now);
+        }
+        self.remove_where(|it| it.failed_at.is_some_and(|at| now.since(at) >= FAILED_SHOWN))
+    }
+
+    fn remove_where(&mut self, is_over: impl Fn(&RuleEntry) -> bool) -> Vec<String> {
+        let over = self.entries.iter().filter(|it| is_over(it)).map(|it| it.rule.number);
+        let over: Vec<u32> = over.collect();
+        over.into_iter().flat_map(|number| self.remove(number)).collect()
     }
 
     /// Handles a reply line.
@@ -166,8 +193,14 @@ impl RuleEntry {
         !matches!(self.rule.state, RuleStatus::Ended(_))
     }
 
+    /// Whether it ended without having been active.
+    fn has_failed(&self) -> bool {
+        !self.was_active && !self.is_running()
+    }
+
     fn handle_answer(&mut self, part: RequestPart, answer: &Answer) {
         let status = answer.status;
+        self.was_active |= part == RequestPart::Enable && status == Status::OK;
         match part {
             RequestPart::Action => self.add_occurrence(&answer.results),
             RequestPart::Read => self.set_counters(&answer.results),
@@ -299,6 +332,25 @@ mod tests {
         let lines = ["11 [0] start_lib_call(300,0,\"no such function\")", "15 [0] enable(306)"];
         let rule = rule_after(&mut table, &lines);
         assert_eq!(rule.state, RuleStatus::Ended("no such function".into()));
+    }
+
+    #[test]
+    fn a_rule_that_failed_goes_away_and_one_that_was_active_stays() {
+        const LATER: Ns = Ns(100_000_000_000);
+        let refusal = "11 [0] start_lib_call(300,0,\"no such function\")";
+        let mut table = started("call nothing");
+        let _ = rule_after(&mut table, &[refusal]);
+        assert_eq!(table.remove_failed(Ns(1)), [""; 0]);
+        assert_eq!(table.remove_failed(LATER).last().unwrap(), "17 [0] detach([7])");
+        assert!(table.rules(LATER).is_empty());
+        let mut table = started("call nothing");
+        let _ = rule_after(&mut table, &[refusal]);
+        let order = RuleRequest::Start { id: id(), name: "x".into(), event: "signal".into() };
+        let _ = table.execute(order, Ns(0));
+        assert_eq!(table.rules(Ns(0)).iter().map(|it| it.number).collect::<Vec<_>>(), [2]);
+        let _ = rule_after(&mut table, &["25 [0] enable(0)"]);
+        table.end_exited(|_| false);
+        assert_eq!((table.remove_failed(Ns(1)), table.remove_failed(LATER)), (vec![], vec![]));
     }
 
     #[test]

@@ -207,8 +207,9 @@ impl WorkerLoop {
 
     fn refresh(&mut self) {
         self.table.end_exited(|id| pidfd_watch::open(id).is_some());
+        let mut lines = self.table.remove_failed(clock::boot());
         if self.transport.is_some() {
-            let lines = self.table.read_lines(clock::boot());
+            lines.extend(self.table.read_lines(clock::boot()));
             self.send_all(lines);
         }
         let rules = self.table.rules(clock::boot());

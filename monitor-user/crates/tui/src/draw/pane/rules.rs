@@ -3,7 +3,7 @@
 use super::lists::more;
 use crate::rule::{Rule, RuleOccurrence, RuleStatus};
 use crate::{draw::line::LineWriter, state::ScreenState, theme::Role};
-use monitor_format::human;
+use monitor_format::{human, wrap::wrap};
 use monitor_model::{Ns, Process};
 use ratatui::{buffer::Buffer, layout::Rect};
 
@@ -33,7 +33,7 @@ pub fn draw((state, process): (&ScreenState, &Process), area: Rect, buffer: &mut
             let process_text = format!("{} {}", rule.id.pid.0, rule.name);
             row(state, (role, &rule.event, &process_text, &numbers(rule)), line, buffer);
         }
-        below.extend(about(rule));
+        below.extend(about(rule, area.width));
     }
     below.extend(last(state, state.rules.iter().filter(|it| it.id == process.id)));
     let shown = usize::from(area.height).saturating_sub(1);
@@ -77,17 +77,25 @@ fn numbers(rule: &Rule) -> [String; 4] {
     [count, rate, half, most]
 }
 
-/// Why a rule is not fully active.
-fn about(rule: &Rule) -> Option<Text> {
+/// Why a rule is not fully active, wrapped to the width of the page.
+fn about(rule: &Rule, width: u16) -> Vec<Text> {
+    const INDENT: usize = 3;
+    let Some((role, text)) = remark(rule) else { return Vec::new() };
+    let mut lines = String::from(" ");
+    wrap(&text, INDENT, width.into(), &mut lines);
+    lines.lines().map(|line| (role, line.to_owned())).collect()
+}
+
+fn remark(rule: &Rule) -> Option<Text> {
     let role = match rule.state {
         RuleStatus::Ended(_) => Role::Full,
         RuleStatus::Requested => Role::Dim,
         RuleStatus::Active | RuleStatus::Degraded(_) => Role::High,
     };
     if let Some(why) = rule.state.why() {
-        return Some((role, format!(" {}: {why}", rule.event)));
+        return Some((role, format!("{}: {why}", rule.event)));
     }
-    let lost = (rule.lost > 0).then(|| format!(" {}: {} were lost", rule.event, rule.lost));
+    let lost = (rule.lost > 0).then(|| format!("{}: {} were lost", rule.event, rule.lost));
     lost.map(|text| (Role::High, text))
 }
 

@@ -4,7 +4,9 @@ pub mod fixture;
 
 use super::*;
 use crate::process_action::ActionKind;
-use crossterm::event::KeyCode::{Backspace, Char, Down, End, Enter, Esc, Home, Tab as TabKey, Up};
+use crossterm::event::KeyCode::{
+    self, Backspace, Char, Down, End, Enter, Esc, Home, Tab as TabKey, Up,
+};
 use fixture::{Fixture, rules};
 
 const SIZE: (u16, u16) = (80, 24);
@@ -88,6 +90,26 @@ fn a_condition_applies_while_it_is_typed_and_esc_restores_the_previous_one() {
     names(&fixture, "");
     let _ = fixture.press(&[Esc]);
     names(&fixture, "mpi_solver mpi_solver mpirun systemd sshd bash");
+}
+
+#[test]
+fn the_cursor_returns_to_its_place_when_a_condition_is_dropped() {
+    let mut fixture = Fixture::after(2, (80, 10));
+    let _ = fixture.press(&[End]);
+    let before = fixture.state.cursor.clone();
+    let leave: [&[KeyCode]; 3] = [&[Esc], &[Enter, Esc], &[Backspace; 12]];
+    for keys in leave {
+        let _ = fixture.types("/nothing has");
+        names(&fixture, "");
+        let _ = fixture.press(keys);
+        let _ = fixture.press(if keys.len() > 2 { &[Enter] } else { &[] });
+        assert_eq!(fixture.state.view.condition, None);
+        assert_eq!(fixture.state.cursor, before, "{keys:?}");
+    }
+    // What was selected meanwhile stays selected.
+    let _ = fixture.types("/solver");
+    let _ = fixture.press(&[Enter, Down, Esc]);
+    assert_eq!(fixture.state.selected().map(|it| it.id.pid.0), Some(302));
 }
 
 #[test]
