@@ -29,8 +29,8 @@ fn refused(args: &[&str], line: &str) {
 #[test]
 fn an_unknown_name_is_reported_in_one_line_with_the_nearest() {
     refused(
-        &["sample", "--fields", "pid,rss"],
-        r#"monitor: unknown field "rss"; did you mean "rss_bytes"?"#,
+        &["sample", "--fields", "pid,rsss"],
+        r#"monitor: unknown field "rsss"; did you mean "rss"?"#,
     );
     refused(
         &["fields", "--format", "jsno"],
@@ -204,7 +204,46 @@ fn one_field_can_be_listed() {
     let fields: serde_json::Value = serde_json::from_slice(&got.stdout).expect("JSON");
     assert_eq!(fields.as_array().map(Vec::len), Some(1));
     assert_eq!((&fields[0]["category"], &fields[0]["name"]), (&"process".into(), &"cpu_ns".into()));
-    refused(&["fields", "rss"], r#"monitor: unknown field "rss"; did you mean "rss_bytes"?"#);
+    refused(&["fields", "rsss"], r#"monitor: unknown field "rsss"; did you mean "rss"?"#);
+}
+
+#[test]
+fn short_names_and_conditions_of_top_are_those_of_every_command() {
+    let csv = |args: &[&str]| {
+        let got = run(&[&["sample", "--backend", "test", "--format", "csv"], args].concat());
+        let error = String::from_utf8_lossy(&got.stderr).into_owned();
+        assert_eq!((got.status.code(), error.as_str()), (Some(0), ""), "{args:?}");
+        String::from_utf8(got.stdout).expect("text")
+    };
+    let short = csv(&["--fields", "pid,rss,time,thr", "--sort", "+mem"]);
+    assert_eq!(short, csv(&["--fields", "pid,rss_bytes,cpu_ns,threads", "--sort", "+rss_bytes"]));
+    let all = csv(&["--fields", "pid"]).lines().count();
+    assert!(all > 1 && csv(&["--fields", "pid", "--filter", "rss > 0"]).lines().count() > 1);
+    assert_eq!(csv(&["--fields", "pid", "--filter", "not rss >= 0"]).lines().count(), 1);
+    refused(
+        &["watch", "--filter", "cpu > 10 and cpuu > 1"],
+        "monitor: --filter, column 14: unknown field \"cpuu\"; did you mean \"cpu\"?",
+    );
+    refused(
+        &["sample", "--filter", "cpu > 10"],
+        "monitor: --filter: cpu_percent needs two readings: use monitor watch --count 2",
+    );
+}
+
+#[test]
+fn a_report_as_text_is_the_table() {
+    for args in [&["sample", "--backend", "test"][..], &["fields"], &["services"]] {
+        let of = |form| run(&[args, &["--format", form]].concat()).stdout;
+        assert!(of("text").starts_with(of("table").split_at(3).0), "{args:?}");
+    }
+}
+
+#[test]
+fn watch_ends_after_a_time() {
+    let args = ["watch", "--backend", "test", "--every", "10ms", "--for", "20ms"];
+    let got = run(&[&args[..], &["--format", "csv", "--fields", "pid", "--top", "1"]].concat());
+    let text = String::from_utf8(got.stdout).expect("text");
+    assert_eq!((got.status.code(), text.lines().count()), (Some(0), 4), "{text}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn with_field_names(command: Command) -> Command {
     fn names<F: Category>() -> Vec<&'static str> {
         F::FIELDS.iter().map(|field| field.name).collect()
     }
-    let sortable = names::<ProcessField>();
+    let sortable: Vec<_> = ProcessField::suggested_names().collect();
     let mut all = [names::<NodeField>(), names::<DiskField>(), names::<NetField>()].concat();
     all.extend(&sortable);
     all.sort_unstable();

@@ -68,11 +68,11 @@ impl Failure {
 
 impl From<monitor_backend::Error> for Failure {
     fn from(error: monitor_backend::Error) -> Self {
-        let exit = match error {
-            monitor_backend::Error::Denied { .. } => Exit::Denied,
-            _ => Exit::Failed,
+        let (exit, advice) = match error {
+            monitor_backend::Error::Denied { .. } => (Exit::Denied, "; run it as root"),
+            _ => (Exit::Failed, ""),
         };
-        Self { message: error.to_string(), exit }
+        Self { message: format!("{error}{advice}"), exit }
     }
 }
 

@@ -28,7 +28,7 @@ pub fn start(args: &StartArgs) -> Result<Exit, Failure> {
     let request = MonitorRequest {
         id: Some(args.name.clone()),
         every_ns: Some(Ns::from(args.every).0),
-        count: args.count,
+        count: args.limit.samples(args.every),
         lease_ns: args.detach.then(|| Ns::from(args.lease).0),
         replace: args.replace,
         follow: args.follow,
@@ -112,10 +112,16 @@ fn table(listed: &[MonitorSummary]) -> String {
 /// Prints the samples of one monitor, or of all detached ones.
 pub fn events(args: &EventsArgs) -> Result<Exit, Failure> {
     with_daemon(args.daemon.socket.as_deref(), async |client| -> Result<Exit, Failure> {
-        match &args.name {
-            Some(name) => print(client.attach(name).await?, args.follow, event_writer(args)).await,
-            None => print_all(&client, args).await,
-        }
+        let printed = async {
+            match &args.name {
+                Some(name) => {
+                    print(client.attach(name).await?, args.follow, event_writer(args)).await
+                }
+                None => print_all(&client, args).await,
+            }
+        };
+        let Some(span) = args.span else { return printed.await };
+        tokio::time::timeout(span, printed).await.unwrap_or(Ok(Exit::Ok))
     })
 }
 

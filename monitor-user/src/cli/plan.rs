@@ -7,13 +7,14 @@ use super::args::ReadingArgs;
 use super::columns::{self, SampleMode};
 use super::exit::Failure;
 use monitor_format::{Layout, OutputFormat};
-use monitor_model::field::{Category, GroupField, ProcessField};
+use monitor_model::field::{Category, GroupField, ProcessField, Role};
 use monitor_model::group::aggregation;
 use monitor_model::id::Ns;
 use monitor_model::read_spec::{Capability, ReadSpec};
 use monitor_model::request::{MonitorRequest, Target};
 use monitor_model::scope::Scope;
 use monitor_sampling::capability_deps::CapabilityReason;
+use monitor_sampling::expression::{self, Expression};
 use monitor_sampling::filter::Filter;
 use monitor_sampling::group::Groups;
 use monitor_sampling::select_rows::RowSelector;
@@ -61,6 +62,7 @@ impl Plan {
             comms: args.comm.clone(),
             uids: args.uid.clone(),
             cgroups: args.cgroup.clone(),
+            filter: args.filter.clone(),
             sort: sort(args, mode),
             top: args.top,
             threads: args.threads,
@@ -71,6 +73,9 @@ impl Plan {
             ..MonitorRequest::default()
         };
         check_group_fields(args, &shown, request.sort.as_deref())?;
+        if let Some(condition) = args.filter.as_deref().map(condition).transpose()? {
+            check_rates(&condition, mode)?;
+        }
         let is_json = matches!(args.output_format(), OutputFormat::Json | OutputFormat::Pmix);
         let plan = plan::Plan::from_request(&request)?;
         let pids = plan.pids_only().unwrap_or_default().to_vec();
@@ -78,12 +83,31 @@ impl Plan {
             capabilities: needed(plan.capabilities, mode),
             read_spec: plan.read_spec,
             groups: plan.grouping.map(|it| Groups::new(it.by, it.limits)),
-            selector: RowSelector::new(Filter { pids, ..plan.filter }, plan.order, plan.top),
+            selector: RowSelector::new(Filter { pids, ..plan.filter }, plan.order, plan.top)
+                .with_condition(plan.condition),
             // JSON has the layout that a daemon would send.
             layout: if is_json { plan.layout } else { shown },
             form: args.output_format(),
             request,
         })
+    }
+}
+
+/// Parses the condition of `--filter`.
+pub fn condition(text: &str) -> Result<Expression, Failure> {
+    expression::parse(text).map_err(|fault| Failure::usage(fault.in_text("--filter", text)))
+}
+
+/// Refuses a condition that a single reading can never meet.
+fn check_rates(condition: &Expression, mode: SampleMode) -> Result<(), Failure> {
+    let is_rate = |it: &ProcessField| matches!(it.field().role, Role::RateOf(_));
+    let rate = condition.compared_fields().into_iter().find(is_rate);
+    match rate.filter(|_| mode == SampleMode::Once) {
+        Some(rate) => Err(Failure::usage(format!(
+            "--filter: {} needs two readings: use monitor watch --count 2",
+            rate.field().name
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -128,7 +152,7 @@ fn check_combination(args: &ReadingArgs) -> Result<(), Failure> {
 /// else.
 fn without_group_fields(args: &ReadingArgs) -> Result<ReadingArgs, Failure> {
     let of_group = |name: &String| {
-        GroupField::from_name(name).is_some() && ProcessField::from_name(name).is_none()
+        GroupField::from_name(name).is_some() && ProcessField::from_any_name(name).is_none()
     };
     let mut rest = args.clone();
     let of_groups: Vec<_> = rest.fields.extract_if(.., |name| of_group(name)).collect();
@@ -151,6 +175,7 @@ fn process_option(args: &ReadingArgs) -> Option<&'static str> {
         ("--comm", !args.comm.is_empty()),
         ("--uid", !args.uid.is_empty()),
         ("--cgroup", !args.cgroup.is_empty()),
+        ("--filter", args.filter.is_some()),
         ("--top", args.top.is_some()),
         ("--sort", args.sort.is_some()),
         ("--group-by", args.group_by.is_some()),
@@ -289,8 +314,8 @@ mod tests {
 
     #[test]
     fn an_unknown_field_is_reported_with_the_nearest_name() {
-        refused("--fields pid,rss", r#"unknown field "rss"; did you mean "rss_bytes"?"#);
-        refused("--sort -cpu", r#"unknown field "cpu"; did you mean "cpu_ns"?"#);
+        refused("--fields pid,rsss", r#"unknown field "rsss"; did you mean "rss"?"#);
+        refused("--sort -cpus", r#"unknown field "cpus"; did you mean "cpu"?"#);
         refused("--fields pid,,comm", "a field without a name; see monitor fields");
         refused("net --fields sent", r#"unknown field "sent"; did you mean "sent_bytes"?"#);
     }
@@ -307,6 +332,24 @@ mod tests {
         refused("disk --signals", "--signals does not apply to disk");
         refused("--pmix --group-by job", "group_by with pmix: PMIx has no names for groups");
         refused("--sort cmdline", "cannot sort by cmdline: choose a number or comm");
+    }
+
+    #[test]
+    fn a_condition_has_the_grammar_of_top() {
+        let text = |filter: &str, mode| {
+            let args = ["monitor", "sample", "--filter", filter];
+            let Ok(Cli { command: Some(Command::Sample(it)) }) = Cli::try_parse_from(args) else {
+                panic!("arguments that parse")
+            };
+            Plan::resolve(&it.reading, mode).err().map(|failure| failure.message)
+        };
+        let rate = "--filter: cpu_percent needs two readings: use monitor watch --count 2";
+        assert_eq!(text("cpu > 10", SampleMode::Once).as_deref(), Some(rate));
+        assert_eq!(text("cpu > 10 and comm ~ mpi", SampleMode::Periodic), None);
+        assert_eq!(text("rss > 1G or solver", SampleMode::Once), None);
+        let fault = "--filter, column 1: unknown field \"cpuu\"; did you mean \"cpu\"?";
+        assert_eq!(text("cpuu > 10", SampleMode::Periodic).as_deref(), Some(fault));
+        refused("node --filter mpi", "--filter does not apply to node");
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub fn help_or_failure(error: &clap::Error) -> Result<Exit, Failure> {
 fn one_line(kind: ErrorKind, text: &str) -> String {
     if kind == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         // The text is the whole help.
-        return "a command is missing; see --help".into();
+        return format!("a command is missing; see {} --help", command(text));
     }
     let shows_usage = kind == ErrorKind::UnknownArgument && !text.contains("tip: ");
     let mut line = String::new();
@@ -34,7 +34,17 @@ fn one_line(kind: ErrorKind, text: &str) -> String {
         line += if line.is_empty() { "" } else { " " };
         line += part.trim_start_matches("error: ");
     }
+    if kind == ErrorKind::MissingRequiredArgument {
+        line += &format!("; see {} --help", command(text));
+    }
     line
+}
+
+/// The command that the usage in the text begins with: `monitor config check`.
+fn command(text: &str) -> String {
+    let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: "));
+    let is_name = |word: &&str| word.starts_with(|it: char| it.is_ascii_lowercase());
+    usage.unwrap_or("monitor").split(' ').take_while(is_name).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -73,8 +83,10 @@ mod tests {
     fn a_missing_command_is_reported() {
         let usage = "Usage: monitor run [OPTIONS] -- <COMMAND>...";
         check("run true", &format!("unexpected argument 'true' found; {usage}"));
-        check("run", "the following required arguments were not provided: <COMMAND>...");
-        check("config", "a command is missing; see --help");
+        let missing = "the following required arguments were not provided:";
+        check("run", &format!("{missing} <COMMAND>...; see monitor run --help"));
+        check("start m", &format!("{missing} --every <TIME>; see monitor start --help"));
+        check("config", "a command is missing; see monitor config --help");
     }
 
     #[test]

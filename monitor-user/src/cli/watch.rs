@@ -75,7 +75,7 @@ pub fn watch(args: &WatchArgs) -> Result<Exit, Failure> {
         // After the signal handlers: a signal before them would leave the terminal changed.
         let output =
             if redraws(&args.sample.reading) { Output::Screen(Screen::open()?) } else { output };
-        let schedule = Schedule::new(Ns(0), Ns::from(args.every), args.count);
+        let schedule = Schedule::new(Ns(0), Ns::from(args.every), args.limit.samples(args.every));
         Ok(LocalWatch { pipeline, output, schedule })
     }))
 }
@@ -91,7 +91,7 @@ async fn watch_by_daemon(
     let max_rows = output::lines().filter(|_| redraws).map(|lines| lines + MORE_ROWS);
     let request = MonitorRequest {
         every_ns: Some(Ns::from(args.every).0),
-        count: args.count,
+        count: args.limit.samples(args.every),
         // As without a daemon: continue after all named processes have exited.
         follow: true,
         top: plan.request.top.or(max_rows.and_then(|max_rows| u32::try_from(max_rows).ok())),

@@ -7,3 +7,4 @@ mod manual;
 mod options;
 mod pmix;
 mod tool;
+mod tour;

@@ -135,6 +135,7 @@ fn a_monitor_accepts_every_key_of_its_request() {
         json!({"targets": [{"namespace": "job", "rank": 0}]}),
         json!({"targets": [{"namespace": "job"}]}),
         json!({"comms": ["test*"], "uids": [1000], "cgroups": ["/test"]}),
+        json!({"filter": "rss > 1M and comm ~ test"}),
         json!({"part": "disk", "disks": ["sda"]}),
         json!({"part": "disk", "disks": ["sda", "nothing"]}),
         json!({"part": "net", "nets": ["lo"]}),

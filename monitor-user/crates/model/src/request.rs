@@ -44,6 +44,9 @@ pub struct MonitorRequest {
     /// Only processes in one of these cgroups or below it.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "non_empty")]
     pub cgroups: Vec<String>,
+    /// Only processes, or groups, for which this condition holds: `cpu > 10 and comm ~ mpi`.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "non_null")]
+    pub filter: Option<String>,
     /// Groups processes by `job`, `user`, `comm`, `cgroup` or `container`; the sample then has
     /// groups instead of processes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -166,6 +169,7 @@ impl MonitorRequest {
     pub fn bytes(&self) -> usize {
         let fields = self.fields.iter().chain(&self.disks).chain(&self.nets).flatten();
         let texts = fields.chain(&self.comms).chain(&self.cgroups).chain(&self.capabilities);
+        let texts = texts.chain(&self.filter);
         let targets = self.targets.len() * size_of::<Target>() + self.uids.len() * size_of::<u32>();
         size_of::<Self>() + targets + texts.map(|it| size_of::<String>() + it.len()).sum::<usize>()
     }

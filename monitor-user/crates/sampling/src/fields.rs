@@ -4,6 +4,7 @@
 //! `plan` and `capability_deps` decide what is read and attached for them.
 
 use monitor_format::Layout;
+use monitor_model::field::SHORT;
 use monitor_model::{
     Capability, Category, CpuField, DiskField, MonitorRequest, NetField, NodeField, PmixNamed,
     ProcessField, Refusal, Scope, name, pmix,
@@ -70,7 +71,12 @@ fn add_field(layout: &mut Layout, name: &str) -> Result<(), Refusal> {
         _ => (None, name),
     };
     let takes = |category: &str| kind.is_none_or(|kind| kind == category);
-    let taken = (scope.processes() && takes("proc") && push(&mut layout.processes, PID, bare))
+    let of_process = |layout: &mut Layout| {
+        let short = SHORT.iter().find(|(short, _)| *short == bare);
+        let name = short.map_or(bare, |(_, field)| field.field().name);
+        push(&mut layout.processes, PID, name)
+    };
+    let taken = (scope.processes() && takes("proc") && of_process(layout))
         || (scope.node() && takes("node") && push(&mut layout.node, None, bare))
         || (scope.node() && takes("cpu") && push_cpu(&mut layout.cpus, bare))
         || (scope.disks() && takes("disk") && push(&mut layout.disks, DISK, bare))
@@ -103,7 +109,7 @@ fn push<F: PmixNamed>(fields: &mut Vec<F>, by: Option<F>, name: &str) -> bool {
 
 fn unknown(scope: Scope, written: &str) -> Refusal {
     let names: Vec<&str> = match scope {
-        Scope::Processes | Scope::All => names::<ProcessField>().collect(),
+        Scope::Processes | Scope::All => ProcessField::suggested_names().collect(),
         Scope::Node => {
             names::<NodeField>().chain(names::<DiskField>()).chain(names::<NetField>()).collect()
         }
@@ -147,7 +153,7 @@ mod tests {
 
     #[test]
     fn an_unknown_field_or_capability_is_named_with_the_nearest() {
-        refused(&request("proc", &["rss"]), r#"unknown field "rss"; did you mean "rss_bytes"?"#);
+        refused(&request("proc", &["rsss"]), r#"unknown field "rsss"; did you mean "rss"?"#);
         let capabilities = vec!["blok".into()];
         let request = MonitorRequest { capabilities, ..MonitorRequest::default() };
         refused(&request, r#"unknown capability "blok"; did you mean "block"?"#);
@@ -180,6 +186,15 @@ mod tests {
         assert_eq!(plan.layout.disks, [DiskField::Device, DiskField::ReadBytes]);
         assert_eq!(plan.layout.nets, [NetField::Interface, NetField::SentBytes]);
         assert!(order("+PMIX_PROC_RSS").is_ok_and(|it| it.field == ProcessField::Rss));
+    }
+
+    #[test]
+    fn a_short_name_is_of_a_process_only() {
+        let plan = Plan::from_request(&request("proc", &["cpu", "proc.rss"])).expect("a plan");
+        let want = [ProcessField::CpuPercent, ProcessField::Rss];
+        assert_eq!(plan.layout.processes[2..], want);
+        assert!(order("+mem").is_ok_and(|it| it.field == ProcessField::Rss));
+        refused(&request("net", &["sent"]), r#"unknown field "sent"; did you mean "sent_bytes"?"#);
     }
 
     #[test]

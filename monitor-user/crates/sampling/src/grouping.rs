@@ -2,9 +2,9 @@
 //!
 //! In: the request. Out: by what, and how long a group is kept, or why that makes no sense.
 
-use super::{group::GroupLimits, order::Order};
+use super::{expression::Expression, group::GroupLimits, order::Order};
 use monitor_model::{
-    Category, GroupBy, MonitorRequest, Ns, ProcessField, Refusal, group::aggregation, pmix,
+    Category, GroupBy, MonitorRequest, Ns, ProcessField, Refusal, group::aggregation,
 };
 
 /// By what, and within which limits.
@@ -40,7 +40,7 @@ impl Grouping {
         // A name of no process field is refused elsewhere, or of the node.
         let named = names.filter_map(|name| {
             let name = name.trim();
-            pmix::field::<ProcessField>(name.strip_prefix("proc.").unwrap_or(name))
+            ProcessField::from_any_name(name.strip_prefix("proc.").unwrap_or(name))
         });
         for field in named.chain(order.map(|order| order.field)) {
             if aggregation(field).is_none() {
@@ -51,6 +51,19 @@ impl Grouping {
         }
         let keep = request.keep_ns.map_or(GroupLimits::default().keep, Ns);
         Ok(Some(Self { by, limits: GroupLimits { keep, ..GroupLimits::default() } }))
+    }
+
+    /// Refuses a condition on what groups do not have.
+    ///
+    /// # Errors
+    /// If it compares a field that is not added up.
+    pub fn check(self, condition: &Expression) -> Result<(), Refusal> {
+        let compared = condition.compared_fields();
+        let has = |field: ProcessField| field == self.by.field() || aggregation(field).is_some();
+        let Some(field) = compared.into_iter().find(|it| !has(*it)) else { return Ok(()) };
+        let (name, by) = (field.field().name, self.by.name());
+        let why = format!("filter: {name} is of one process: groups by {by} have {by} and sums");
+        Err(Refusal::bad(why))
     }
 
     /// Whether a field must be read of each process to show these of groups.

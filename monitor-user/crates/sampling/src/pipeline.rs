@@ -83,8 +83,8 @@ impl FrameBuilder {
     }
 
     /// Whether the texts of all processes are needed, for the filter or the groups.
-    pub const fn needs_all_texts(&self) -> bool {
-        self.groups.is_some() || self.selector.filter.needs_texts()
+    pub fn needs_all_texts(&self) -> bool {
+        self.groups.is_some() || self.selector.needs_texts()
     }
 
     /// Adds up the groups of a sample. Returns them and how many matched; their processes are
@@ -92,6 +92,9 @@ impl FrameBuilder {
     pub fn group(&mut self, sample: &mut Sample, room: Viewport) -> Option<(Grouped, usize)> {
         let order = self.order();
         let mut grouped = self.groups.as_mut()?.learn(sample, &self.selector.filter);
+        if let Some(condition) = &self.selector.condition {
+            grouped.groups.retain(|group| condition.admits(group));
+        }
         let matched = grouped.groups.len();
         group::arrange(&mut grouped.groups, order, self.requested.1.or(room.lines));
         if !self.shows_events {

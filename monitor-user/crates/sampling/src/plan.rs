@@ -4,12 +4,13 @@
 //! nothing; whether a process or device exists is known when it is read.
 
 use super::capability_deps::{self, CapabilityReason};
+use super::expression::{self, Expression};
 use super::order::{Direction, Order};
 use super::{fields, filter::Filter, grouping::Grouping};
 use monitor_format::{Layout, OutputFormat};
 use monitor_model::{
-    Capability, Category as _, Devices, MonitorRequest, Ns, Pid, PmixNamed as _, ProcessField,
-    ProcessFilter, RankTarget, ReadSpec, Refusal, Scope, Status, Target, name, request::EMPTY,
+    Capability, Devices, MonitorRequest, Ns, Pid, ProcessField, ProcessFilter, RankTarget,
+    ReadSpec, Refusal, Scope, Status, Target, name, request::EMPTY,
 };
 
 /// Fields that are read only if they are shown.
@@ -37,6 +38,8 @@ pub struct Plan {
     pub layout: Layout,
     /// The filter of processes.
     pub filter: Filter,
+    /// The condition of processes or groups.
+    pub condition: Option<Expression>,
     /// The named processes; all if `None`.
     pub targets: Option<Targets>,
     /// The grouping, if any.
@@ -76,15 +79,23 @@ impl Plan {
         let layout = fields::layout(request, scope)?;
         let order = request.sort.as_deref().map(order).transpose()?;
         let filter = filter(request);
+        let condition = request.filter.as_deref().map(condition).transpose()?;
         let shown = if request.fields.is_some() { &*layout.processes } else { &[] };
-        let named: Vec<_> = shown.iter().copied().chain(order.map(|order| order.field)).collect();
+        let mut compared = condition.as_ref().map(Expression::fields).unwrap_or_default();
+        let named = shown.iter().chain(&compared).copied().chain(order.map(|order| order.field));
+        let named: Vec<_> = named.collect();
+        compared.extend((!filter.cgroups.is_empty()).then_some(ProcessField::Cgroup));
         let grouping = Grouping::from_request(request, order)?;
+        if let (Some(grouping), Some(condition)) = (grouping, &condition) {
+            grouping.check(condition)?;
+        }
         let targets = targets(&request.targets)?;
         Ok(Self {
             capabilities: capability_deps::capabilities(scope, &reasons(request)?, &named),
-            read_spec: read_spec((request, grouping), &layout, (&filter, targets.as_ref())),
+            read_spec: read_spec((request, grouping), &layout, (&compared, targets.as_ref())),
             layout,
             filter,
+            condition,
             targets,
             grouping,
             order,
@@ -153,6 +164,7 @@ fn process_key(request: &MonitorRequest) -> Option<&'static str> {
         ("comms", !request.comms.is_empty()),
         ("uids", !request.uids.is_empty()),
         ("cgroups", !request.cgroups.is_empty()),
+        ("filter", request.filter.is_some()),
         ("top", request.top.is_some()),
         ("sort", request.sort.is_some()),
         ("threads", request.threads),
@@ -183,17 +195,15 @@ pub fn order(written: &str) -> Result<Order, Refusal> {
         None => (Direction::Descending, written.strip_prefix('-').unwrap_or(written)),
     };
     let name = name.trim();
-    let field = match ProcessField::alias(name) {
-        Some(field) => field,
-        None => {
-            let index = name::position("field", fields::names::<ProcessField>(), name)?;
-            ProcessField::at(index).expect("the index is in the list")
-        }
-    };
+    let field = ProcessField::named(name)?;
     if Order::is_sortable(field) {
         return Ok(Order { field, direction });
     }
     Err(Refusal::bad(format!("cannot sort by {name}: choose a number or comm")))
+}
+
+fn condition(text: &str) -> Result<Expression, Refusal> {
+    expression::parse(text).map_err(|fault| Refusal::bad(fault.in_text("filter", text)))
 }
 
 fn filter(request: &MonitorRequest) -> Filter {
@@ -231,7 +241,7 @@ fn targets(all: &[Target]) -> Result<Option<Targets>, Refusal> {
 fn read_spec(
     (request, grouping): (&MonitorRequest, Option<Grouping>),
     layout: &Layout,
-    (filter, targets): (&Filter, Option<&Targets>),
+    (compared, targets): (&[ProcessField], Option<&Targets>),
 ) -> ReadSpec {
     let scope = layout.scope;
     let listed = |field: &ProcessField| match grouping {
@@ -242,9 +252,7 @@ fn read_spec(
     let named = targets.is_some_and(|it| !it.ranks.is_empty());
     let ranks = named || (request.pmix && scope.processes());
     let shown = |field: &ProcessField| {
-        listed(field)
-            || (*field == ProcessField::Cgroup && !filter.cgroups.is_empty())
-            || (*field == ProcessField::Job && ranks)
+        listed(field) || compared.contains(field) || (*field == ProcessField::Job && ranks)
     };
     let pids = targets.filter(|it| it.ranks.is_empty()).map(|it| it.pids.clone());
     let every = request.fields.is_none();
@@ -301,6 +309,31 @@ mod tests {
             let request = MonitorRequest { targets, ..MonitorRequest::default() };
             refused(&request, &format!("pid {pid}: expected a process id, or -1 for all"));
         }
+    }
+
+    #[test]
+    fn a_condition_reads_what_it_compares() {
+        let request = |filter: &str| MonitorRequest {
+            fields: Some(vec!["comm".into()]),
+            filter: Some(filter.into()),
+            ..MonitorRequest::default()
+        };
+        let plan = Plan::from_request(&request("path ~ bin and block_read_bytes > 0"));
+        let plan = plan.expect("a plan");
+        assert!(plan.read_spec.wants(ProcessField::Path) && plan.condition.is_some());
+        assert!(plan.capabilities.contains(&Capability::Block));
+        assert_eq!(plan.layout.processes.last(), Some(&ProcessField::Comm));
+        refused(&request("cpu >"), "filter, column 6: a value is missing after >");
+        let of_node = MonitorRequest { part: "node".into(), fields: None, ..request("cpu > 1") };
+        refused(&of_node, "filter applies to processes, not to node");
+        let groups = |filter: &str| MonitorRequest {
+            group_by: Some("user".into()),
+            fields: Some(vec!["cpu_ns".into()]),
+            ..request(filter)
+        };
+        assert!(Plan::from_request(&groups("user ~ ro and rss > 1M or root")).is_ok());
+        let why = "filter: comm is of one process: groups by user have user and sums";
+        refused(&groups("rss > 1M and comm = sh"), why);
     }
 
     #[test]

@@ -3,8 +3,10 @@
 //! In: the processes of a sample. Out: copies of the selected rows, in a buffer that is reused, so
 //! that texts are read for them only. The sample keeps the order of identities that rates need.
 
+use super::expression::Expression;
 use super::filter::Filter;
 use super::order::{self, Order, SortKey};
+use super::plan::COSTLY;
 use monitor_model::{Identity, Process, Sample, SampleEvent};
 use std::borrow::Cow;
 
@@ -13,6 +15,8 @@ use std::borrow::Cow;
 pub struct RowSelector {
     /// The filter.
     pub filter: Filter,
+    /// The condition, which may compare rates.
+    pub condition: Option<Expression>,
     /// The order; that of identities if absent.
     pub order: Option<Order>,
     /// Maximum number of rows.
@@ -27,11 +31,26 @@ impl RowSelector {
         Self { filter, order, top, ..Self::default() }
     }
 
-    /// Selects among the processes of a sample; returns how many match the filter.
+    /// The same with a condition.
+    pub fn with_condition(self, condition: Option<Expression>) -> Self {
+        Self { condition, ..self }
+    }
+
+    /// Whether texts of all processes must be read before rows are selected.
+    pub fn needs_texts(&self) -> bool {
+        let compared = self.condition.as_ref().map(Expression::fields).unwrap_or_default();
+        self.filter.needs_texts() || compared.iter().any(|field| COSTLY.contains(field))
+    }
+
+    fn admits(&self, process: &Process) -> bool {
+        self.filter.admits(process) && self.condition.iter().all(|it| it.admits(process))
+    }
+
+    /// Selects among the processes of a sample; returns how many match.
     pub fn select(&mut self, processes: &[Process]) -> usize {
         self.keys.clear();
         for (index, process) in processes.iter().enumerate() {
-            if self.filter.admits(process) {
+            if self.admits(process) {
                 let unsorted = (false, 0, index);
                 self.keys.push(self.order.map_or(unsorted, |order| order.key(process, index)));
             }
@@ -45,12 +64,12 @@ impl RowSelector {
 
     /// The events that a process matching the filter sent or received.
     pub fn events<'s>(&self, sample: &'s Sample) -> Cow<'s, [SampleEvent]> {
-        if self.filter.admits_all() {
+        if self.filter.admits_all() && self.condition.is_none() {
             return Cow::Borrowed(&sample.events);
         }
         let matches = |id: Identity| {
             let found = sample.processes.binary_search_by_key(&id, |process| process.id);
-            found.is_ok_and(|index| self.filter.admits(&sample.processes[index]))
+            found.is_ok_and(|index| self.admits(&sample.processes[index]))
         };
         let concerns_match =
             |event: &&SampleEvent| matches(event.target) || event.sender().is_some_and(matches);
@@ -76,6 +95,7 @@ impl RowSelector {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::expression;
     use crate::order::Direction;
     use monitor_model::field::ProcessField;
     use monitor_model::id::Pid;
@@ -98,6 +118,18 @@ mod tests {
         let mut selector = RowSelector::new(filter, Some(order), Some(2));
         assert_eq!(selector.select(&processes()), 3);
         assert_eq!(selector.rows().iter().map(|it| it.id.pid.0).collect::<Vec<_>>(), [4, 2]);
+    }
+
+    #[test]
+    fn a_condition_and_a_filter_must_both_match() {
+        let filter = Filter { uids: vec![7], ..Filter::default() };
+        let condition = expression::parse("rss > 20").expect("a condition");
+        let mut selector = RowSelector::new(filter, None, None).with_condition(Some(condition));
+        assert!(!selector.needs_texts());
+        assert_eq!(selector.select(&processes()), 2);
+        assert_eq!(selector.rows().iter().map(|it| it.id.pid.0).collect::<Vec<_>>(), [2, 4]);
+        let by_path = expression::parse("path ~ bin").expect("a condition");
+        assert!(RowSelector::default().with_condition(Some(by_path)).needs_texts());
     }
 
     #[test]

@@ -2,9 +2,8 @@
 //!
 //! In: the command line. Out: the same, typed.
 
-use super::reading::{PrintArgs, ReadingArgs, SourceArgs, interval, names};
+use super::reading::{LimitArgs, PrintArgs, ReadingArgs, SourceArgs, formats, interval, names};
 use crate::cli::exit;
-use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use monitor_backend::BackendChoice;
 use std::path::{Path, PathBuf};
@@ -100,9 +99,9 @@ pub struct StartArgs {
     /// Interval between samples, such as 100ms, 1s or 2m
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub every: Duration,
-    /// Stop after N samples
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub count: Option<u64>,
+    /// When it stops.
+    #[command(flatten)]
+    pub limit: LimitArgs,
     /// Leave the monitor running at the daemon and exit
     #[arg(long, conflicts_with_all = ["output", "format"])]
     pub detach: bool,
@@ -160,6 +159,9 @@ pub struct EventsArgs {
     /// Keep printing new samples
     #[arg(long)]
     pub follow: bool,
+    /// With --follow: stop after this time, such as 10s
+    #[arg(long = "for", value_name = "TIME", value_parser = interval, requires = "follow")]
+    pub span: Option<Duration>,
     /// Output format.
     #[command(flatten)]
     pub printed: PrintArgs,
@@ -209,7 +211,6 @@ pub struct ServicesArgs {
     #[command(flatten)]
     pub daemon: DaemonArgs,
     /// Output format
-    #[arg(long, default_value = "text",
-        value_parser = PossibleValuesParser::new(["text", "json", "markdown"]))]
+    #[arg(long, default_value = "table", value_parser = formats(&["table", "json", "markdown"]))]
     pub format: String,
 }

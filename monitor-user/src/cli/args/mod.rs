@@ -7,12 +7,12 @@ pub mod daemon;
 mod reading;
 
 pub use daemon::{ConfigArgs, ServeArgs};
-pub use reading::{PrintArgs, ProbeLogArgs, ReadingArgs, SourceArgs, interval, names};
+pub use reading::{LimitArgs, PrintArgs, ProbeLogArgs, ReadingArgs, SourceArgs};
+pub use reading::{formats, interval, names};
 
 use super::recording::args as recording;
 use super::top::args::TopArgs;
 use super::{exit, when};
-use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -126,9 +126,9 @@ pub struct WatchArgs {
     /// Interval between readings, such as 100ms, 1s or 2m
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub every: Duration,
-    /// Stop after N readings
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub count: Option<u64>,
+    /// When it stops.
+    #[command(flatten)]
+    pub limit: LimitArgs,
 }
 
 /// Arguments of `run`.
@@ -159,6 +159,7 @@ pub struct RunArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum RunForm {
     /// Text, on standard error.
+    #[value(name = "table", alias = "text")]
     Text,
     /// One JSON object, on standard output.
     Json,
@@ -177,8 +178,7 @@ pub struct FieldsArgs {
     /// Field to list; default: all fields
     pub name: Option<String>,
     /// Output format
-    #[arg(long, default_value = "table",
-        value_parser = PossibleValuesParser::new(["table", "json", "markdown"]))]
+    #[arg(long, default_value = "table", value_parser = formats(&["table", "json", "markdown"]))]
     pub format: String,
 }
 

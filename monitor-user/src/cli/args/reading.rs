@@ -3,7 +3,7 @@
 //! In: the command line. Out: the same, typed. `cli/plan` checks combinations and field names.
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use monitor_backend::BackendChoice;
 use monitor_format::OutputFormat;
 use monitor_model::group::GroupBy;
@@ -34,6 +34,9 @@ pub struct ReadingArgs {
     /// Show only processes in this cgroup or below it
     #[arg(long, value_name = "PATH,…", value_delimiter = ',', help_heading = "Which processes")]
     pub cgroup: Vec<String>,
+    /// Show only processes, or groups, that match this condition, such as: rss > 1G and comm ~ mpi
+    #[arg(long, value_name = "CONDITION", help_heading = "Which processes")]
+    pub filter: Option<String>,
     /// Show at most N rows (default for watch on a terminal: as many as fit)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
         help_heading = "Which processes")]
@@ -81,8 +84,7 @@ pub struct ReadingArgs {
     pub signals: bool,
 
     /// Output format
-    #[arg(long, default_value = "table", value_parser = names::<OutputFormat>(&OutputFormat::NAMES),
-        help_heading = "Output")]
+    #[arg(long, default_value = "table", value_parser = output_format(), help_heading = "Output")]
     pub format: OutputFormat,
     /// Use the keys and units of PMIx: same as --format pmix
     #[arg(long, conflicts_with = "format", help_heading = "Output")]
@@ -112,9 +114,31 @@ pub struct SourceArgs {
 #[derive(Clone, Debug, Args)]
 pub struct PrintArgs {
     /// Output format
-    #[arg(long, default_value = "table",
-        value_parser = PossibleValuesParser::new(["table", "json"]))]
+    #[arg(long, default_value = "table", value_parser = formats(&["table", "json"]))]
     pub format: String,
+}
+
+/// When a series of samples ends.
+#[derive(Clone, Debug, Args)]
+pub struct LimitArgs {
+    /// Stop after this time, such as 10s
+    #[arg(long = "for", value_name = "TIME", value_parser = interval)]
+    pub span: Option<Duration>,
+    /// Stop after N samples
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+}
+
+impl LimitArgs {
+    /// The number of samples at this interval, of which the first is taken at once; `None` is
+    /// unlimited.
+    pub fn samples(&self, every: Duration) -> Option<u64> {
+        let by_time = self.span.map(|span| {
+            let intervals = span.as_nanos() / every.as_nanos().max(1);
+            u64::try_from(intervals).unwrap_or(u64::MAX).saturating_add(1)
+        });
+        by_time.into_iter().chain(self.count).min()
+    }
 }
 
 /// The log level of the BPF programs, for commands that read with a local backend.
@@ -151,6 +175,22 @@ impl PrintArgs {
     }
 }
 
+/// A parser of names of formats. `text` is another word for `table`, which is not listed.
+pub fn formats(valid: &'static [&'static str]) -> PossibleValuesParser {
+    let value = |name: &&'static str| match *name {
+        "table" => PossibleValue::new("table").alias("text"),
+        name => PossibleValue::new(name),
+    };
+    PossibleValuesParser::new(valid.iter().map(value))
+}
+
+fn output_format() -> impl TypedValueParser<Value = OutputFormat> {
+    formats(&OutputFormat::NAMES).try_map(|name| match name.as_str() {
+        "text" => Ok(OutputFormat::Table),
+        name => name.parse::<OutputFormat>(),
+    })
+}
+
 /// A parser of names that shell completions list too. It accepts exactly the `valid` names.
 pub fn names<T>(valid: &'static [&'static str]) -> impl TypedValueParser<Value = T>
 where
@@ -174,6 +214,17 @@ pub fn interval(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_and_a_count_limit_the_samples_together() {
+        let limit =
+            |span: Option<u64>, count| LimitArgs { span: span.map(Duration::from_secs), count };
+        let every = Duration::from_millis(500);
+        assert_eq!(limit(None, None).samples(every), None);
+        assert_eq!(limit(Some(2), None).samples(every), Some(5));
+        assert_eq!(limit(Some(2), Some(3)).samples(every), Some(3));
+        assert_eq!(limit(Some(2), Some(9)).samples(every), Some(5));
+    }
 
     #[test]
     fn intervals_need_a_unit_and_at_least_1ms() {

@@ -3,7 +3,7 @@
 //! In: the command line, and the span of a recording. Out: the same, typed.
 
 use crate::cli::args::daemon::DaemonArgs;
-use crate::cli::args::{PrintArgs, ReadingArgs, SourceArgs, interval, names};
+use crate::cli::args::{LimitArgs, PrintArgs, ReadingArgs, SourceArgs, interval, names};
 use crate::cli::exit::{self, Failure};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -35,12 +35,9 @@ pub struct RecordArgs {
     /// Interval between samples, such as 100ms, 1s or 2m
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub every: Duration,
-    /// Stop after this time
-    #[arg(long = "for", value_name = "TIME", value_parser = interval)]
-    pub time: Option<Duration>,
-    /// Stop after N samples
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub count: Option<u64>,
+    /// When it stops.
+    #[command(flatten)]
+    pub limit: LimitArgs,
     /// Maximum file size, such as 100m or 1g; then stop, or rotate with --rotate
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Limits")]
     pub max_size: Option<u64>,
@@ -59,7 +56,8 @@ pub struct RecordArgs {
 /// Adapts the shared arguments to `record`: hides those about format and order, and records all
 /// parts by default.
 fn adapt_for_record(argument: clap::Arg) -> clap::Arg {
-    const NOT_RECORDED: [&str; 7] = ["format", "pmix", "output", "sort", "top", "group_by", "keep"];
+    const NOT_RECORDED: [&str; 8] =
+        ["format", "pmix", "output", "filter", "sort", "top", "group_by", "keep"];
     let name = argument.get_id().as_str();
     let hide = NOT_RECORDED.contains(&name);
     if name == "part" { argument.default_value("all") } else { argument.hide(hide) }
@@ -173,6 +171,9 @@ pub struct PartArgs {
     /// End time, in the same format
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub to: Option<String>,
+    /// Length of the range, such as 90s, instead of its end
+    #[arg(long = "for", value_name = "TIME", value_parser = interval, conflicts_with = "to")]
+    pub span: Option<Duration>,
 }
 
 /// The speed of playback.
@@ -231,7 +232,10 @@ pub fn time_range(part: &PartArgs, span: &Span) -> Result<TimeRange, Failure> {
         Some(text) => parse_time(text, span).map_err(Failure::usage),
         None => Ok(or),
     };
-    let (from, to) = (at(&part.from, Ns(0))?, at(&part.to, Ns(u64::MAX))?);
+    let (from, mut to) = (at(&part.from, Ns(0))?, at(&part.to, Ns(u64::MAX))?);
+    if let Some(length) = part.span {
+        to = Ns(from.max(span.first.unix).0.saturating_add(Ns::from(length).0));
+    }
     if to < from {
         return Err(Failure::usage("--to is before --from"));
     }
@@ -294,11 +298,16 @@ mod tests {
 
     #[track_caller]
     fn check(from: Option<&str>, to: Option<&str>, want: Option<(u64, u64)>) {
+        let (from, to) = (from.map(Into::into), to.map(Into::into));
+        check_part(&PartArgs { from, to, span: None }, want);
+    }
+
+    #[track_caller]
+    fn check_part(part: &PartArgs, want: Option<(u64, u64)>) {
         const SECOND: u64 = 1_000_000_000;
         let at = |second: u64| Instant { unix: Ns(second * SECOND), boot: Ns(0) };
         let span = Span { first: at(1_000), last: at(2_000), samples: 7 };
-        let part = PartArgs { from: from.map(str::to_owned), to: to.map(str::to_owned) };
-        let got = time_range(&part, &span).ok().map(|it| (it.from.0 / SECOND, it.to.0 / SECOND));
+        let got = time_range(part, &span).ok().map(|it| (it.from.0 / SECOND, it.to.0 / SECOND));
         assert_eq!(got, want);
     }
 
@@ -308,6 +317,17 @@ mod tests {
         check(Some("1970-01-01T00:20:00Z"), None, Some((1_200, u64::MAX / 1_000_000_000)));
         check(Some("1970-01-01 00:20:00"), Some("+1000s"), Some((1_200, 2_000)));
         check(None, None, Some((0, u64::MAX / 1_000_000_000)));
+    }
+
+    #[test]
+    fn a_range_has_a_length_instead_of_an_end() {
+        let part = |from: Option<&str>| PartArgs {
+            from: from.map(Into::into),
+            span: Some(Duration::from_secs(30)),
+            ..PartArgs::default()
+        };
+        check_part(&part(Some("-5m")), Some((1_700, 1_730)));
+        check_part(&part(None), Some((0, 1_030)));
     }
 
     #[test]

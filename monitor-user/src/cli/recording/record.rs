@@ -65,6 +65,7 @@ fn check(args: &RecordArgs) -> Result<(), Failure> {
     let given = [
         ("--pmix", reading.pmix),
         ("--output", reading.output.is_some()),
+        ("--filter", reading.filter.is_some()),
         ("--sort", reading.sort.is_some()),
         ("--top", reading.top.is_some()),
         ("--group-by", reading.group_by.is_some()),
@@ -92,15 +93,6 @@ fn open_sink(args: &RecordArgs, node: &str, backend: &str) -> Result<RecordingSi
         kept: args.rotate,
     };
     Ok(RecordingSink::new(RotatingWriter::create(options, header)?))
-}
-
-/// The number of samples to record; `None` is unlimited.
-fn sample_count(args: &RecordArgs) -> Option<u64> {
-    let by_time = args.time.map(|time| {
-        let intervals = time.as_nanos() / args.every.as_nanos().max(1);
-        u64::try_from(intervals).unwrap_or(u64::MAX).saturating_add(1)
-    });
-    by_time.into_iter().chain(args.count).min()
 }
 
 /// The header of a recording that starts on this node now.
@@ -138,7 +130,7 @@ impl DaemonRecorder {
         let named = plan.request.fields.clone();
         let request = MonitorRequest {
             every_ns: Some(Ns::from(args.every).0),
-            count: sample_count(args),
+            count: args.limit.samples(args.every),
             follow: true,
             sort: None,
             fields: named.or_else(|| Some(default_fields(&args.reading))),
@@ -238,7 +230,7 @@ impl LocalRecorder {
         let mut sink = open_sink(args, &host::name(), backend.kind().name())?;
         opening.iter().for_each(|note| notice(&note.text));
         opening.into_iter().for_each(|note| sink.note(note));
-        let schedule = Schedule::new(Ns(0), Ns::from(args.every), sample_count(args));
+        let schedule = Schedule::new(Ns(0), Ns::from(args.every), args.limit.samples(args.every));
         Ok(Self {
             reader: SampleReader::new(backend, plan.read_spec, true),
             targets: Some(targets),
@@ -322,7 +314,11 @@ impl RecordingSink {
 
     fn append_failure(&self, error: monitor_recording::Error) -> Failure {
         let mut failure = Failure::from(error);
-        failure.message += &format!("; the {} samples before it are kept", self.roll.written().0);
+        failure.message += &match self.roll.written().0 {
+            0 => "; nothing was recorded, and no file is left".to_owned(),
+            1 => "; the sample before it is kept".to_owned(),
+            kept => format!("; the {kept} samples before it are kept"),
+        };
         self.progress.finish();
         failure
     }
@@ -331,7 +327,7 @@ impl RecordingSink {
     fn finish(&mut self) -> Result<Exit, Failure> {
         let ended = self.roll.finish();
         self.progress.finish();
-        ended?;
+        ended.map_err(|error| self.append_failure(error))?;
         let (samples, bytes) = self.roll.written();
         let size = human::scaled_text(bytes as f64, 1024.0);
         notice(&format!("{samples} samples, {size}B"));

@@ -7,12 +7,13 @@ mod rule;
 use super::client::{find, runtime};
 use super::exit::{Exit, Failure};
 use super::log;
+use super::plan::condition;
 use args::TopArgs;
 use daemon_source::DaemonSource;
 use monitor_loader::select;
 use monitor_model::field::ProcessField;
 use monitor_recording::Recording;
-use monitor_sampling::{expression, fields, plan};
+use monitor_sampling::{fields, plan};
 use monitor_tui::local_source::LocalSource;
 use monitor_tui::replay_source::ReplaySource;
 use monitor_tui::run::{Ended, Top};
@@ -87,10 +88,7 @@ fn view(args: &TopArgs) -> Result<View, Failure> {
         view.columns = Some(named.processes);
     }
     if let Some(text) = &args.filter {
-        let expression = expression::parse(text).map_err(|fault| {
-            let column = text[..fault.at].chars().count() + 1;
-            Failure::usage(format!("--filter, column {column}: {}", fault.message))
-        })?;
+        let expression = condition(text)?;
         view.condition = Some(Condition { text: text.clone(), expression });
     }
     if view.group_by.is_some() && view.tree {

@@ -11,6 +11,7 @@ pub mod net;
 pub mod node;
 pub mod process;
 pub mod row;
+pub mod short;
 
 pub use block::BlockField;
 pub use disk::DiskField;
@@ -19,6 +20,7 @@ pub use net::NetField;
 pub use node::{CpuField, NodeField};
 pub use process::ProcessField;
 pub use row::{FieldValue, Row};
+pub use short::SHORT;
 
 use crate::names;
 

@@ -11,6 +11,7 @@ mod token;
 
 pub use parse::parse;
 
+pub use monitor_model::field::SHORT;
 use monitor_model::{FieldValue, Group, GroupBy, Process, ProcessField, name::matches_pattern};
 use std::borrow::Cow;
 
@@ -63,6 +64,14 @@ pub struct ParseError {
     pub at: usize,
     /// The message, in one line.
     pub message: String,
+}
+
+impl ParseError {
+    /// The message with the name of the option and the column in its text.
+    pub fn in_text(&self, option: &str, text: &str) -> String {
+        let column = text[..self.at].chars().count() + 1;
+        format!("{option}, column {column}: {}", self.message)
+    }
 }
 
 /// An object that a condition can be evaluated for.
@@ -135,10 +144,20 @@ impl Expression {
     /// The fields that must have been read.
     pub fn fields(&self) -> Vec<ProcessField> {
         match self {
+            Self::Named(_) => vec![ProcessField::Comm, ProcessField::Cmdline],
             Self::And(a, b) | Self::Or(a, b) => [a.fields(), b.fields()].concat(),
             Self::Not(it) => it.fields(),
+            _ => self.compared_fields(),
+        }
+    }
+
+    /// The fields that it compares; a name that is searched is none.
+    pub fn compared_fields(&self) -> Vec<ProcessField> {
+        match self {
+            Self::And(a, b) | Self::Or(a, b) => [a.compared_fields(), b.compared_fields()].concat(),
+            Self::Not(it) => it.compared_fields(),
             Self::Number(field, ..) | Self::Same(field, _) | Self::Like(field, _) => vec![*field],
-            Self::Named(_) => vec![ProcessField::Comm, ProcessField::Cmdline],
+            Self::Named(_) => Vec::new(),
         }
     }
 }
@@ -164,18 +183,3 @@ impl Pattern {
         matches_pattern(self.0.as_bytes(), text.to_lowercase().as_bytes())
     }
 }
-
-/// Short names beside those of the field list.
-pub const SHORT: &[(&str, ProcessField)] = &[
-    ("cpu", ProcessField::CpuPercent),
-    ("delay", ProcessField::RunDelayPercent),
-    ("mem", ProcessField::Rss),
-    ("rss", ProcessField::Rss),
-    ("read", ProcessField::ReadRate),
-    ("write", ProcessField::WrittenRate),
-    ("recv", ProcessField::TcpReceivedRate),
-    ("sent", ProcessField::TcpSentRate),
-    ("thr", ProcessField::Threads),
-    ("time", ProcessField::CpuTime),
-    ("cmd", ProcessField::Cmdline),
-];

@@ -5,8 +5,8 @@
 //! `1.5G` (powers of 1,024), `20ms`.
 
 use super::token::{Token, TokenAt, tokens};
-use super::{Expression, LONGEST, ParseError, Pattern, Relation, SHORT};
-use monitor_model::{Category, Field, ProcessField, Unit, ValueKind, name};
+use super::{Expression, LONGEST, ParseError, Pattern, Relation};
+use monitor_model::{Category as _, Field, ProcessField, Unit, ValueKind};
 
 /// Maximum nesting depth of brackets.
 const MAX_DEPTH: usize = 32;
@@ -120,7 +120,8 @@ impl<'t> Rest<'t> {
         if ["&&", "||", "!"].contains(relation) {
             return Ok(Expression::Named(Pattern::new(word)));
         }
-        let field = field(word).map_err(|message| ParseError { at, message })?;
+        let field = ProcessField::named(word)
+            .map_err(|unknown| ParseError { at, message: unknown.to_string() })?;
         let sign_at = self.at();
         let _ = self.next();
         let value_at = self.at();
@@ -131,18 +132,6 @@ impl<'t> Rest<'t> {
         };
         compared(field, (sign_at, relation), (value_at, value))
     }
-}
-
-/// The field of a name: short, or of the field list.
-fn field(word: &str) -> Result<ProcessField, String> {
-    let short = SHORT.iter().find(|(name, _)| *name == word).map(|(_, field)| *field);
-    if let Some(field) = short.or_else(|| ProcessField::from_name(word)) {
-        return Ok(field);
-    }
-    let names = SHORT.iter().map(|(name, _)| *name);
-    let names = names.chain(ProcessField::FIELDS.iter().map(|field| field.name));
-    let unknown = name::position("field", names, word).err();
-    Err(unknown.map_or_else(String::new, |it| it.to_string()))
 }
 
 fn compared(

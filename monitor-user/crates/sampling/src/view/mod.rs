@@ -10,8 +10,9 @@ use super::exit_log::{Cursor, ExitLog};
 use super::plan::{COSTLY, Plan};
 use super::target::{Namespaces, WatchedTargets};
 use super::{
-    capability_deps, group::Groups, group::rule::GroupRules, latency_deltas::LatencyDeltas,
-    pipeline::FrameBuilder, select_rows::RowSelector, visibility::Visibility,
+    capability_deps, expression::Expression, group::Groups, group::rule::GroupRules,
+    latency_deltas::LatencyDeltas, pipeline::FrameBuilder, select_rows::RowSelector,
+    visibility::Visibility,
 };
 use crate::session::KeptReading;
 use monitor_backend::Backend;
@@ -242,7 +243,8 @@ impl View {
 const ROOM: Viewport = Viewport { columns: 80, lines: None };
 
 fn frames(plan: &Plan, groups: Option<Groups>) -> FrameBuilder {
-    let selector = RowSelector::new(plan.filter.clone(), plan.order, plan.top);
+    let selector = RowSelector::new(plan.filter.clone(), plan.order, plan.top)
+        .with_condition(plan.condition.clone());
     let format = plan.form.writer(plan.layout.clone(), Paint::Plain);
     FrameBuilder::new(selector, groups, plan.layout.signals, format)
 }
@@ -250,7 +252,9 @@ fn frames(plan: &Plan, groups: Option<Groups>) -> FrameBuilder {
 /// Whether all fields come from the kernel's own accounting: none from a hook, no thread, none that
 /// needs a walk of page tables.
 fn is_plain(plan: &Plan) -> bool {
+    let compared = plan.condition.iter().flat_map(Expression::fields);
     let shown = plan.layout.processes.iter().copied().chain(plan.order.map(|it| it.field));
+    let shown = shown.chain(compared);
     !plan.read_spec.threads
         && !plan.read_spec.wants(ProcessField::Pss)
         && !plan.read_spec.wants(ProcessField::Job)

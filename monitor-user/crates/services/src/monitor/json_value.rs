@@ -19,6 +19,7 @@ pub const MONITOR: &[&str] = &[
     "comms",
     "uids",
     "cgroups",
+    "filter",
     "group_by",
     "keep_ns",
     "sort",

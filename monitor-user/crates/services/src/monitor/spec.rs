@@ -32,11 +32,12 @@ pub const SERVICES: &[ServiceSpec] = &[
                (`monitor fields`, or the names of PMIx), all if none is named. Options are names \
                and values as `monitor` of docs/SOCKET.md has them: `targets` (process ids, or \
                `[\"namespace\",\"job\",\"rank\",3]`), `disks`, `nets`, `comms`, `uids`, \
-               `cgroups`, `group_by`, `keep_ns`, `sort`, `top`, `threads`, `capabilities`, \
-               `histograms`, `pmix`. The sample has the names and the structure of the JSON of \
-               docs/OUTPUT.md: an object is a list of names and values, and a value that could \
-               not be read is absent. The policy of the service determines which processes the \
-               tool sees, attached or not. If a named object is missing, the status is \
+               `cgroups`, `filter`, `group_by`, `keep_ns`, `sort`, `top`, `threads`, \
+               `capabilities`, `histograms`, `pmix`. The sample has the names and the structure \
+               of the JSON of docs/OUTPUT.md: an object is a list of names and values, and a \
+               value that could not be read is absent. The policy of the service determines \
+               which processes the tool sees, attached or not. If a named object is missing, the \
+               status is \
                `PARTIAL`.",
         examples: &[
             "process 7 comm=a rss_bytes=4096\n\
@@ -45,9 +46,9 @@ pub const SERVICES: &[ServiceSpec] = &[
              1767225600000000000,\"node\",\"node0\",\"backend\",\"test\",\"processes\",\
              [[\"pid\",7,\"start_time_ns\",1000000000,\"rss_bytes\",4096]],\"notes\",[],\
              \"lost\",[]],[])",
-            "> 10 [0] mon_sample(\"proc\",[\"rss\"])\n\
+            "> 10 [0] mon_sample(\"proc\",[\"rss_byte\"])\n\
              < 10 [0] mon_sample(105,0,\
-             \"unknown field \\\"rss\\\"; did you mean \\\"rss_bytes\\\"?\")\n\
+             \"unknown field \\\"rss_byte\\\"; did you mean \\\"rss_bytes\\\"?\")\n\
              > 11 [0] mon_sample(\"proc\",[],\"targets\",[9])\n\
              < 11 [0] mon_sample(300,0,\"no process 9\")",
         ],
