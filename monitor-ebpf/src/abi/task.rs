@@ -14,6 +14,10 @@ pub const KIND_THREAD: u32 = 1;
 /// `ThreadRecord::kind` of a leader: the record is a whole [`ProcessRecord`].
 pub const KIND_PROCESS: u32 = 2;
 
+/// Bit of `ThreadRecord::state` that the kernel does not use: it is on a processor, so the time and
+/// the switch with which it leaves are not counted yet.
+pub const ON_CPU: u32 = 1 << 31;
+
 /// Counters that the kernel keeps for each thread, and sums when threads end.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -50,7 +54,7 @@ pub struct ThreadRecord {
     pub tid: u32,
     /// Thread group id in the initial pid namespace.
     pub tgid: u32,
-    /// `__state | exit_state`.
+    /// `__state | exit_state`, and [`ON_CPU`].
     pub state: u32,
     /// `PF_*` flags.
     pub flags: u32,
@@ -108,7 +112,7 @@ pub struct ProcessRecord {
     pub vsize_pages: u64,
     /// Peak of `vsize_pages` recorded by the kernel.
     pub peak_vsize_pages: u64,
-    /// Peak of resident pages recorded by the kernel.
+    /// Peak of resident pages recorded by the kernel; of a zombie that of all its images.
     pub peak_rss_pages: u64,
     /// Id of the cgroup in the unified hierarchy (its directory's inode number).
     pub cgroup_id: u64,
@@ -173,6 +177,7 @@ offsets! {
         // 5.14 renamed it.
         state: "task_struct.__state" | "task_struct.state",
         exit_state: "task_struct.exit_state",
+        on_cpu: "task_struct.on_cpu",
         exit_code: "task_struct.exit_code",
         flags: "task_struct.flags",
         prio: "task_struct.prio",

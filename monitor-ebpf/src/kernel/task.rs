@@ -3,7 +3,9 @@
 use super::{constant, load, probe, rss};
 use crate::abi::Owner;
 use crate::abi::offset::ABSENT;
-use crate::abi::task::{KIND_PROCESS, KIND_THREAD, ProcessRecord, Sums, TaskOffsets, ThreadRecord};
+use crate::abi::task::{
+    KIND_PROCESS, KIND_THREAD, ON_CPU, ProcessRecord, Sums, TaskOffsets, ThreadRecord,
+};
 use aya_ebpf::helpers::generated::{bpf_get_current_task, bpf_get_current_task_btf};
 
 // The two lowest bits of `mm_struct.flags` (include/linux/sched/coredump.h).
@@ -191,7 +193,8 @@ impl Task {
         out.tgid = self.tgid();
         let state: u32 = load(self.0, constant!(TASK.state));
         let exit_state: u32 = load(self.0, constant!(TASK.exit_state));
-        out.state = state | exit_state;
+        // Before the counters: what has left its processor is counted.
+        out.state = state | exit_state | self.on_cpu();
         out.flags = self.flags();
         out.priority = load(self.0, constant!(TASK.prio));
         out.static_priority = load(self.0, constant!(TASK.static_prio));
@@ -203,6 +206,15 @@ impl Task {
         out.run_delay_ns = self.run_delay_ns();
         out.run_count = self.run_count();
         out.sums = self.sums();
+    }
+
+    /// `ON_CPU`, or zero. A kernel without SMP does not record it.
+    #[inline(always)]
+    fn on_cpu(self) -> u32 {
+        if constant!(TASK.on_cpu) == ABSENT {
+            return 0;
+        }
+        load::<u32>(self.0, constant!(TASK.on_cpu)) * ON_CPU
     }
 
     /// Its command name, by two loads, which are faster than the helper.
@@ -302,7 +314,9 @@ impl Task {
         if mm.is_null() {
             // Its loads would fault and give zero; but 5.10 crashes on a fault in a program with
             // functions (fixed in 6.4 by 0108a4e9f358, and not everywhere before).
-            return out.clear_memory();
+            out.clear_memory();
+            out.peak_rss_pages = load(parts.signal, constant!(TASK.sig_maxrss));
+            return;
         }
         out.has_memory = 1;
         out.rss_pages = rss::pages(mm, &TASK);

@@ -17,6 +17,7 @@ use monitor_model::group::Group;
 use monitor_model::hidden;
 use monitor_model::id::{Ns, Pid};
 use monitor_model::sample::{BackendKind, Instant, Note, Sample};
+use monitor_sampling::named_ends::NamedEnds;
 use monitor_sampling::pipeline::{FrameBuilder, SampleReader};
 use monitor_sys::namespace::has_host_pids;
 use std::collections::HashSet;
@@ -27,6 +28,7 @@ pub struct Pipeline {
     reader: SampleReader,
     frames: FrameBuilder,
     targets: PidTargets,
+    ends: NamedEnds,
     /// Whether a finished group becomes a note: for formats that have no row for it.
     notes_finished_groups: bool,
     frame: Vec<u8>,
@@ -71,6 +73,7 @@ impl Pipeline {
             reader: SampleReader::new(backend, plan.read_spec, frames.needs_all_texts()),
             frames,
             targets,
+            ends: NamedEnds::default(),
             notes_finished_groups,
             frame: Vec::new(),
             opening,
@@ -125,6 +128,7 @@ impl Pipeline {
         }
         self.has_begun = true;
         sample.notes.append(&mut self.notes);
+        self.ends.update(self.frames.filter(), &mut sample.processes);
         self.report_notes(&sample.notes);
         let (grouped, matched) = self.frames.group(&mut sample, room).unzip();
         if self.notes_finished_groups {

@@ -9,6 +9,7 @@ mod container;
 mod cpu_clock;
 mod doctor;
 mod eavesdropping;
+mod end;
 mod equal;
 mod exact_cpu;
 mod first;

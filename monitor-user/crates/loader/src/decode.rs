@@ -3,7 +3,7 @@
 
 use monitor_ebpf::abi::Owner;
 use monitor_ebpf::abi::lifecycle::{ExitRecord, KIND_EXIT, ThreadWaits};
-use monitor_ebpf::abi::task::{self, GROUP_EXIT, Sums, ThreadRecord};
+use monitor_ebpf::abi::task::{self, GROUP_EXIT, ON_CPU, Sums, ThreadRecord};
 use monitor_model::{Identity, Ns, Pid, Process, ProcessRow, field::ProcessField as F};
 use monitor_sys::pidfd;
 use std::iter;
@@ -56,6 +56,10 @@ pub fn living(
         waited = add_waits(&waited, thread);
     }
     let mut it = process(record, &used, &waited);
+    if it.is_zombie() {
+        it.row.set(F::ExitCode, exit_code(record));
+        it.row.set(F::PeakRss, record.peak_rss_pages * page_bytes());
+    }
     if keep == ThreadRows::Kept {
         // After a wrap-around an id can be lower than the leader's.
         let (lower, higher) = threads.split_at(threads.partition_point(|it| it.tid < leader.tid));
@@ -190,8 +194,13 @@ fn state_letter(state: u32) -> u8 {
     const IDLE: u32 = 0x402;
     /// `TASK_RTLOCK_WAIT | TASK_FROZEN`: waiting, whatever the other bits say.
     const WAITING: u32 = 0x9000;
+    const EXIT_ZOMBIE: u32 = 0x20;
     if state & IDLE == IDLE {
         return b'I';
+    }
+    // A zombie runs until it leaves its processor for the last time.
+    if state & ON_CPU != 0 && state & EXIT_ZOMBIE != 0 {
+        return b'R';
     }
     if state & WAITING != 0 {
         return b'D';
@@ -211,6 +220,21 @@ mod tests {
     fn states_are_spelled_as_ps_spells_them() {
         let letters = [0, 1, 2, 4, 8, 0x10, 0x20, 0x402, 0x8000].map(state_letter);
         assert_eq!(&letters, b"RSDTtXZID");
+        assert_eq!([1, 0xa0].map(|state| state_letter(state | ON_CPU)), *b"SR");
+    }
+
+    #[test]
+    fn a_zombie_has_its_exit_code_when_its_last_thread_has_left_the_processor() {
+        let zombie = |threads, state| {
+            let mut record = task::ProcessRecord { threads, ..Default::default() };
+            (record.leader.state, record.leader.exit_code) = (state, 7 << 8);
+            let it = living(&record, &[], ThreadRows::Summed);
+            (it.is_zombie(), it.row.get(F::ExitCode))
+        };
+        assert_eq!(zombie(1, 0xa0), (true, Some(7)));
+        assert_eq!(zombie(1, 0xa0 | ON_CPU), (false, None));
+        assert_eq!(zombie(2, 0xa0), (false, None));
+        assert_eq!(zombie(1, 0), (false, None));
     }
 
     #[test]

@@ -34,5 +34,6 @@ mod socket_rescan;
 mod tcp;
 mod tcp_dump;
 mod unreported_exits;
+mod zombie_peaks;
 
 pub use ebpf::Ebpf;

@@ -5,8 +5,8 @@
 
 use crate::object::{Object, Record};
 use crate::unreported_exits::{self, UnreportedExits};
-use crate::{decode, last_reading::LastReading, owner, probe_reader::ProbeReader};
-use crate::{kernel::Kernel, snapshot::LEARN};
+use crate::{decode, last_reading::LastReading, owner, probe_reader::ProbeReader, zombie_peaks};
+use crate::{kernel::Kernel, snapshot::LEARN, zombie_peaks::ZombiePeaks};
 use aya::maps::{HashMap as Table, MapData, RingBuf};
 use monitor_backend::Error;
 use monitor_ebpf::abi::lifecycle::{
@@ -38,6 +38,7 @@ pub struct Lifecycle {
     /// When the hooks were attached.
     attached: Ns,
     last: LastReading,
+    zombie_peaks: ZombiePeaks,
 }
 
 /// What is known of a process that started since the hooks were attached.
@@ -77,6 +78,7 @@ impl Lifecycle {
             checked_losses: 0,
             attached: clock::boot(),
             last: LastReading::default(),
+            zombie_peaks: ZombiePeaks::default(),
         })
     }
 
@@ -193,6 +195,7 @@ impl ProbeReader for Lifecycle {
         self.drain();
         let processes = &mut sample.processes;
         self.add_ended_waits(processes);
+        self.zombie_peaks.set(&self.object, processes);
         for (id, start) in &self.started {
             if let Ok(index) = processes.binary_search_by_key(id, |it| it.id) {
                 set_start(&mut processes[index], start);
@@ -226,6 +229,9 @@ impl ProbeReader for Lifecycle {
             }
             if let Some(start) = self.started.get(&process.id) {
                 set_start(process, start);
+            }
+            if process.is_zombie() {
+                process.row.set_some(F::PeakRss, zombie_peaks::read(&self.object, process));
             }
         }
     }

@@ -177,6 +177,21 @@ impl Process {
         self.row.get(ProcessField::Ended) == Some(1)
     }
 
+    /// Whether it is a zombie whose threads have all ended and left their processors: its counters
+    /// are final, and its parent has not waited for it. It is in every sample until the parent has.
+    pub fn is_zombie(&self) -> bool {
+        let threads = self.row.get(ProcessField::Threads).unwrap_or(1);
+        self.row.get(ProcessField::State) == Some(u64::from(b'Z')) && threads <= 1 && !self.ended()
+    }
+
+    /// Makes the row of a zombie the last one of its process.
+    pub fn end_zombie(&mut self) {
+        if self.is_zombie() {
+            self.row.set(ProcessField::Ended, 1);
+            self.row.clear(ProcessField::Threads);
+        }
+    }
+
     /// Any field: a number from the row, or a text. The command name has its own function,
     /// because its bytes may need replacing.
     pub fn value(&self, field: ProcessField) -> Option<FieldValue<'_>> {

@@ -26,11 +26,19 @@ pub struct Poller<B: ?Sized> {
     /// The backend that reads.
     pub backend: Box<B>,
     /// The processes of the last reading; absent, while neither creations nor ends are watched.
-    known: Option<BTreeSet<Identity>>,
+    known: Option<KnownProcesses>,
     topics: BTreeSet<EventKind>,
     /// The time of the last poll.
     last_poll: Ns,
     pending: Vec<PlatformEvent>,
+}
+
+/// The processes of a reading, zombies included.
+#[derive(Default)]
+struct KnownProcesses {
+    all: BTreeSet<Identity>,
+    /// Those of them whose end was reported: zombies, and those of other readings.
+    ended: BTreeSet<Identity>,
 }
 
 impl<B: Backend + ?Sized> Poller<B> {
@@ -107,7 +115,11 @@ impl<B: Backend + ?Sized> Poller<B> {
         self.backend.attach(&capabilities(topics));
         if wants && self.known.is_none() {
             let there = self.all_processes().unwrap_or_default();
-            self.known = Some(there.iter().map(|it| it.id).collect());
+            let zombies = there.iter().filter(|it| it.is_zombie()).map(|it| it.id);
+            self.known = Some(KnownProcesses {
+                all: there.iter().map(|it| it.id).collect(),
+                ended: zombies.collect(),
+            });
         }
     }
 
@@ -141,7 +153,7 @@ impl<B: Backend + ?Sized> Poller<B> {
         if want.pids.is_none() && want.processes && self.known.is_some() {
             self.compare(&sample);
         } else {
-            let ended = sample.processes.iter().filter(|it| it.ended());
+            let ended = sample.processes.iter().filter(|it| it.ended() || it.is_zombie());
             self.report_ended(
                 &ended.map(|it| (it.id, it.row.get(ProcessField::ExitCode))).collect(),
             );
@@ -151,25 +163,29 @@ impl<B: Backend + ?Sized> Poller<B> {
 
     /// Reports the processes that are new, and those that are gone.
     fn compare(&mut self, sample: &Sample) {
-        let known = self.known.take().unwrap_or_default();
+        let before = self.known.as_mut().map(|it| std::mem::take(&mut it.all)).unwrap_or_default();
         let mut codes = HashMap::new();
         let mut now = BTreeSet::new();
         for it in &sample.processes {
-            if !known.contains(&it.id) {
+            if !before.contains(&it.id) {
                 let parent = it.parent.or_else(|| parent(it, sample));
                 self.report_created(it.id, parent, sample.at.boot);
             }
-            if it.ended() {
+            if it.ended() || it.is_zombie() {
                 codes.insert(it.id, it.row.get(ProcessField::ExitCode));
-            } else {
+            }
+            if !it.ended() {
                 now.insert(it.id);
             }
         }
-        for gone in known.difference(&now) {
+        for gone in before.difference(&now) {
             codes.entry(*gone).or_insert(None);
         }
-        self.known = Some(now);
         self.report_ended(&codes);
+        if let Some(known) = &mut self.known {
+            known.ended.retain(|id| now.contains(id));
+            known.all = now;
+        }
     }
 
     fn report_event(&mut self, event: &SampleEvent) {
@@ -184,10 +200,9 @@ impl<B: Backend + ?Sized> Poller<B> {
     }
 
     fn report_ended(&mut self, codes: &HashMap<Identity, Option<u64>>) {
-        if self.known.is_none() {
-            return;
-        }
-        let mut ended: Vec<_> = codes.iter().collect();
+        let Some(known) = &mut self.known else { return };
+        // A zombie is in each reading until its parent waits for it, and may have a final record.
+        let mut ended: Vec<_> = codes.iter().filter(|(id, _)| known.ended.insert(**id)).collect();
         ended.sort_unstable();
         for (&id, code) in ended {
             // The code is an extension: `$2`, and -1 where it is unknown.

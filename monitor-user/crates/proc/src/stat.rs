@@ -44,6 +44,8 @@ pub struct Stat {
     pub processor: u64,
     /// 41.
     pub policy: u64,
+    /// 52, as wait(2) encodes it; 0 before the end, and if the reader may not trace the process.
+    pub exit_code: u32,
 }
 
 /// Parses the line.
@@ -86,6 +88,11 @@ fn numbers(stat: &mut Stat, scan: &mut Scan<'_>) -> Result<(), MalformedProc> {
     stat.processor = scan.number().ok_or_else(wanted("processor"))?;
     scan.skip(1);
     stat.policy = scan.number().ok_or_else(wanted("policy"))?;
+    if stat.state == b'Z' {
+        scan.skip(10);
+        let code = scan.number().ok_or_else(wanted("exit_code"))?;
+        stat.exit_code = u32::try_from(code).map_err(|_| wanted("exit_code")())?;
+    }
     Ok(())
 }
 
@@ -106,6 +113,11 @@ impl Stat {
     /// Returns whether it is a kernel thread.
     pub const fn kernel_thread(&self) -> bool {
         self.flags & KERNEL_THREAD != 0
+    }
+
+    /// Returns whether it is a process whose threads have all ended.
+    pub const fn is_zombie(&self) -> bool {
+        self.state == b'Z' && self.threads <= 1
     }
 
     /// Returns whether the process has called exec(2) since its `image` was this one; false if

@@ -24,6 +24,7 @@ pub mod heartbeat;
 pub mod job;
 pub mod job_index;
 mod latency_deltas;
+pub mod named_ends;
 pub mod order;
 mod parents;
 pub mod pipeline;

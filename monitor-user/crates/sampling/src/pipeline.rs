@@ -10,7 +10,7 @@
 
 use super::group::{self, Groups};
 use super::session::{KeptReading, Session};
-use super::{job::JobTable, order::Order, select_rows::RowSelector};
+use super::{filter::Filter, job::JobTable, order::Order, select_rows::RowSelector};
 use monitor_backend::{Backend, Error};
 use monitor_format::{Frame, FrameWriter, Viewport};
 use monitor_model::{Grouped, ProcessField, Rates, ReadSpec, Sample};
@@ -85,6 +85,11 @@ impl FrameBuilder {
     /// Whether the texts of all processes are needed, for the filter or the groups.
     pub fn needs_all_texts(&self) -> bool {
         self.groups.is_some() || self.selector.needs_texts()
+    }
+
+    /// Which processes it shows.
+    pub const fn filter(&self) -> &Filter {
+        &self.selector.filter
     }
 
     /// Adds up the groups of a sample. Returns them and how many matched; their processes are

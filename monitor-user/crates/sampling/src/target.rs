@@ -2,7 +2,8 @@
 //!
 //! In: process ids and ranks, and the living processes. Out: identities. A process id means the
 //! process that had it when the monitor started; a later process with the same id is another one.
-//! Each target has one exit record: the kernel's own, or else its last sample.
+//! Each target has one exit record: the first sample of it as a zombie; if it was waited for before
+//! that, the kernel's own record; or else its last sample.
 
 use super::{plan::Targets, visibility::Visibility};
 use monitor_model::{
@@ -141,7 +142,9 @@ impl WatchedTargets {
         if self.targets.is_none() {
             return now.iter().any(Process::ended);
         }
-        for process in now.iter() {
+        for process in now.iter_mut() {
+            // It has ended, whenever its parent waits for it; its final record comes later.
+            process.end_zombie();
             if process.ended() {
                 self.living.remove(&process.id);
                 self.reported.insert(process.id);
@@ -284,6 +287,26 @@ mod tests {
         assert_eq!(refusal.message, "no process 9: it is hidden");
         let noted = it.check_present(&mut notes, (false, &hidden));
         assert_eq!((noted, &*notes[1].text), (Ok(()), "no process 9: it is hidden"));
+    }
+
+    #[test]
+    fn a_zombie_has_ended_once_and_a_first_thread_that_ended_has_not() {
+        let mut it = watched(&[7]);
+        let with = |state: u8, threads: u64| {
+            let mut process = process(7, 1);
+            process.row.set(ProcessField::State, u64::from(state));
+            process.row.set(ProcessField::Threads, threads);
+            process
+        };
+        assert_eq!(update(&mut it, vec![with(b'Z', 2)], &[]), [(7, false)]);
+        assert_eq!(update(&mut it, vec![with(b'R', 1)], &[]), [(7, false)]);
+        assert_eq!(update(&mut it, vec![with(b'Z', 1)], &[]), [(7, true)]);
+        assert!(it.all_ended());
+        // Neither the next reading nor its final record, after it was waited for, is another end.
+        assert_eq!(update(&mut it, vec![with(b'Z', 1)], &[]), []);
+        let mut last = process(7, 1);
+        last.row.set(ProcessField::Ended, 1);
+        assert_eq!(update(&mut it, vec![last], &[]), []);
     }
 
     #[test]

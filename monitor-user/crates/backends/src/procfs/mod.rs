@@ -22,6 +22,7 @@ mod sums;
 mod pid_cache;
 mod process;
 mod thread;
+mod zombie;
 // The node; these and the texts serve the eBPF backend too.
 mod disk;
 mod infiniband;

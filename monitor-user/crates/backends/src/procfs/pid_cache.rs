@@ -12,7 +12,7 @@
 //! When a thread other than the leader executes a file, it takes the leader's id and keeps its own
 //! counters. What was counted for it before must not be counted again.
 
-use super::{descriptors::Files, sums::Sums, thread::Threads};
+use super::{descriptors::Files, sums::Sums, thread::Threads, zombie::Exited};
 use monitor_proc::{io::Io, schedstat::Schedstat, stat::Stat, status::Status};
 use std::os::fd::OwnedFd;
 
@@ -32,6 +32,8 @@ pub struct PidEntry {
     totals: Sums,
     /// What is not read again while the process does not run.
     pub idle: Option<Idle>,
+    /// How it ended, if it has.
+    pub exited: Option<Exited>,
     /// Changes with each exec.
     pub generation: u32,
     /// Number of the last reading that contained it.

@@ -8,10 +8,12 @@ use super::descriptors::{Files, ReadFailure, open, open_dir};
 use super::pass::{Gone, ReadPass, Task};
 use super::path::{File, Path};
 use super::pid_cache::{Idle, PidEntry, ProcTexts};
+use super::zombie::{self, Exited, Processor};
 use super::{row, sums::Sums, thread::ThreadGroup};
 use monitor_model::{Process, ProcessField, ProcessRow};
 use monitor_proc::status::{self, Status};
 use monitor_proc::{io, schedstat, smaps, stat};
+use monitor_sys::pidfd;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Descriptors of one process: its directory and its files.
@@ -72,10 +74,14 @@ impl ReadPass<'_> {
         let tick_ns = self.kernel.tick_ns;
         let files = &mut entry.files;
         let mut task = Task { pid, dir, path: &Path::HERE, files, counted: true };
-        let texts = self.texts(&mut task, entry.idle)?;
+        let mut texts = self.texts(&mut task, entry.idle)?;
+        if texts.stat.is_zombie() {
+            entry.exited = self.exited(&mut task, entry.exited, &mut texts)?;
+        }
         entry.update_identity(&texts);
         let mut process = row::named(pid, &texts.stat, tick_ns);
         row::set_stat(&mut process.row, &texts.stat, tick_ns);
+        zombie::set_end(&mut process.row, &texts.stat, entry.exited);
         process.row.set(ProcessField::Threads, texts.stat.threads);
         if let Some(io) = &texts.io {
             row::set_io(&mut process.row, io);
@@ -114,6 +120,29 @@ impl ReadPass<'_> {
             None => None,
         };
         Ok(ProcTexts { stat, status, io, sched })
+    }
+
+    /// How a zombie ended; none while it is on a processor, where its counters still grow.
+    fn exited(
+        &mut self,
+        task: &mut Task<'_>,
+        known: Option<Exited>,
+        texts: &mut ProcTexts,
+    ) -> Result<Option<Exited>, NoRow> {
+        let start_ticks = texts.stat.start_ticks;
+        if known.is_some_and(|it| it.start_ticks == start_ticks) {
+            return Ok(known);
+        }
+        let processor = zombie::processor(task.dir, self.buffer);
+        if processor == Processor::On {
+            return Ok(None);
+        }
+        if processor == Processor::Left {
+            *texts = self.texts(task, None)?; // Its last switch may be later than the first texts.
+        }
+        let is_shown = processor == Processor::Left;
+        let code = is_shown.then(|| pidfd::exit_code(texts.stat.exit_code));
+        Ok(Some(Exited { start_ticks, code }))
     }
 
     /// Reads the PSS, if it is requested and the process has memory.

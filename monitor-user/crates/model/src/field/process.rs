@@ -43,7 +43,8 @@ category! {
             "Number of execs so far; changes whenever the command line does",
             "task->self_exec_id", "";
         State: "state", "S", None, Letter, Gauge,
-            "State as ps(1) prints it: R S D T t I Z X", "task->__state | exit_state", "stat 3";
+            "State as ps(1) prints it: R S D T t I Z X",
+            "task->__state | exit_state, on_cpu", "stat 3, syscall";
         Threads: "threads", "THR", Count, Number, Gauge,
             "Live threads", "signal->nr_threads", "stat 20";
         Priority: "priority", "PRI", None, Signed, Gauge,
@@ -61,13 +62,15 @@ category! {
             "Time since boot from which block and network counters count, if after the start",
             "time of attaching", "";
         Ended: "ended", "END", None, Flag, Gauge,
-            "Whether it has ended; its numbers are then its last", "sched_process_free", "";
+            "Whether it has ended; its numbers are then its last",
+            "exit_state of a process named as a target, else sched_process_free",
+            "stat 3 of a process named as a target";
         Approximate: "approximate", "APPROX", None, Flag, Gauge,
             "Whether its final record was lost: totals then date from its exit, up to a tick early",
             "sched_process_exit instead of sched_process_free", "";
         ExitCode: "exit_code", "EXIT", None, Number, Gauge,
             "Exit code, or 128 and the number of the signal that ended it",
-            "signal->group_exit_code or task->exit_code", "";
+            "signal->group_exit_code or task->exit_code", "stat 52 of a zombie";
         CpuTime: "cpu_ns", "TIME", Nanoseconds, Number, Counter,
             "Time on a CPU, all threads, ended ones included",
             "se.sum_exec_runtime and signal->sum_sched_runtime",
