@@ -39,6 +39,23 @@ fn a_thread_is_held_before_the_instruction_each_time() {
 }
 
 #[test]
+fn a_process_that_is_killed_while_it_is_held_is_waited_for() {
+    for threads in [1, 3] {
+        let (target, mut worker) = (Target::new("spin", threads), worker());
+        let (whole, tick) = (target.whole(), target.at("tick"));
+        let _placed = does(&mut worker, WorkerRequest::SetBreakpoint(whole, tick, MARK));
+        let hit = until(&mut worker, MARK);
+        // The hold is the last reason to trace it; a thread that is dying cannot be detached.
+        let _unset = does(&mut worker, WorkerRequest::Unset(whole, MARK));
+        target.signal("KILL");
+        let _released = worker.request(ONE, WorkerRequest::ReleaseEvent(hit.target, MARK));
+        // The worker is in the parent here, so nothing else waits for it.
+        let entry = format!("/proc/{}", whole.process.pid.0);
+        let _seen = meanwhile(&mut worker, || !std::path::Path::new(&entry).exists());
+    }
+}
+
+#[test]
 fn threads_that_run_at_once_are_each_reported_and_none_is_hurt() {
     let (mut target, mut worker) = (Target::new("spin", 3), worker());
     let (whole, tick) = (target.whole(), target.at("tick"));

@@ -28,8 +28,16 @@ impl TracedProcess {
         }
         if has_plan || is_kept {
             self.resume_thread(tid);
-        } else if let Some(mut thread) = self.threads.remove(&tid) {
-            thread.detach();
+        } else {
+            self.detach(tid);
+        }
+    }
+
+    /// Detaches a stopped thread. One that is dying refuses that and stays in the table until its
+    /// wait status is there: before, its parent cannot wait for it.
+    pub fn detach(&mut self, tid: i32) {
+        if self.threads.get_mut(&tid).is_some_and(|it| it.detach().is_ok()) {
+            self.threads.remove(&tid);
         }
     }
 

@@ -109,9 +109,7 @@ impl TracedProcess {
         if let Err(error) = child.and_then(|child| self.breakpoints.clean_copy(&child)) {
             self.report(tid, None, WorkerEventKind::Failed(error));
         }
-        if let Some(mut thread) = self.threads.remove(&tid) {
-            thread.detach();
-        }
+        self.detach(tid);
     }
 
     fn add_new_thread(&mut self, parent: i32, relation: NewThread) {
@@ -126,9 +124,7 @@ impl TracedProcess {
     fn handle_exec(&mut self, tid: i32) {
         if tid != self.process.pid() {
             // A child of vfork has its own memory now.
-            if let Some(mut thread) = self.threads.remove(&tid) {
-                thread.detach();
-            }
+            self.detach(tid);
             return;
         }
         let why = || ControlError::wrong_state("the process has executed another program");

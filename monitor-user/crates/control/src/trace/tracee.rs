@@ -8,7 +8,7 @@ use crate::machine::{self, DebugSlots};
 use crate::{ControlError, ToolId, stop_reason::StopReason};
 use monitor_sys::{ptrace, ptrace::ResumeMode};
 use rustix::process::Signal;
-use std::{collections::BTreeMap, time::Instant};
+use std::{collections::BTreeMap, io, time::Instant};
 
 /// The signal that rule programs send to a traced thread; sockets send it, too.
 pub const SIGURG: i32 = Signal::URG.as_raw();
@@ -143,9 +143,16 @@ impl Tracee {
     }
 
     /// Clears its debug registers and detaches it; it must be stopped.
-    pub fn detach(&mut self) {
-        let _gone = self.set_slots(DebugSlots::default());
-        let _gone = ptrace::detach(self.tid, std::mem::take(&mut self.signal));
+    ///
+    /// # Errors
+    /// If it is dying: then it runs to its end, and its wait status belongs to its tracer.
+    pub fn detach(&mut self) -> io::Result<()> {
+        let _dying = self.set_slots(DebugSlots::default());
+        let detached = ptrace::detach(self.tid, std::mem::take(&mut self.signal));
+        if detached.is_err() {
+            self.state = RunState::Running;
+        }
+        detached
     }
 
     /// Whether any holder holds it that does not wait for its plan.
