@@ -14,6 +14,7 @@ mod procfs;
 mod program;
 mod record;
 mod rules;
+mod run;
 mod scrape;
 mod service;
 mod snapshot;
@@ -35,6 +36,7 @@ const BENCHES: &[(&str, fn())] = &[
     ("service", service::run),
     ("flood", flood::run),
     ("rules", rules::run),
+    ("run", run::run),
     ("record", record::run),
     ("scrape", web::run),
 ];

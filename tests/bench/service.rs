@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
@@ -89,6 +89,10 @@ impl Daemon {
             sleep(Duration::from_millis(10));
         }
         daemon
+    }
+
+    pub fn socket(&self) -> &Path {
+        &self.socket
     }
 
     pub fn connect(&self) -> (UnixStream, BufReader<UnixStream>) {

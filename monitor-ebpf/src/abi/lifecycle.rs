@@ -76,6 +76,19 @@ impl ThreadWaits {
     pub const NONE: Self = Self { run_delay_ns: 0, run_count: 0 };
 }
 
+/// Row of [`THREAD_WAITS`].
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct EndedWaits {
+    /// Waits of the ended threads, without those of the leader.
+    pub threads: ThreadWaits,
+    /// Waits of the leader, if it ended before another thread. They are read of the leader itself,
+    /// until a thread that executes a program takes its place: then they are added to `threads`.
+    pub leader: ThreadWaits,
+}
+
 /// A process was freed, or as [`KIND_EXIT`] in [`EXIT_RECORDS`] is about to be. Its totals are
 /// `process.dead` and `waited`; the sums of `process.leader` are part of `dead` when it is freed,
 /// but not yet at the exit.
@@ -103,6 +116,7 @@ impl ExitRecord {
     pub const ZERO: Self = zerocopy::transmute!([0u8; size_of::<Self>()]);
 }
 
+const _: () = assert!(size_of::<EndedWaits>() == 32);
 const _: () = assert!(size_of::<ForkRecord>() == 40);
 const _: () = assert!(size_of::<ExecRecord>() == 280);
 const _: () = assert!(size_of::<ExitRecord>() == 448);

@@ -18,8 +18,8 @@ mod program {
     use aya_log_ebpf::debug;
     use monitor_ebpf::abi::Owner;
     use monitor_ebpf::abi::lifecycle::{
-        BinprmOffsets, ExecRecord, ExitRecord, ForkRecord, KIND_EXEC, KIND_EXIT, KIND_FORK,
-        KIND_FREE, PATH_BYTES, ThreadWaits,
+        BinprmOffsets, EndedWaits, ExecRecord, ExitRecord, ForkRecord, KIND_EXEC, KIND_EXIT,
+        KIND_FORK, KIND_FREE, PATH_BYTES, ThreadWaits,
     };
     use monitor_ebpf::kernel::iter::Step;
     use monitor_ebpf::kernel::{atomic, constant, load, loss, ring, rss, table, task::Task};
@@ -37,7 +37,7 @@ mod program {
 
     /// Waits of ended threads; the row is removed when the process is freed.
     #[map]
-    static THREAD_WAITS: HashMap<Owner, ThreadWaits> = HashMap::with_max_entries(4096, 0);
+    static THREAD_WAITS: HashMap<Owner, EndedWaits> = HashMap::with_max_entries(4096, 0);
 
     /// Exit records of processes whose final record is still to come. Few at a time, so rows are
     /// allocated on demand.
@@ -82,12 +82,15 @@ mod program {
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/sched_process_exec")]
-    fn exec(&[changed, _, program]: &[u64; 3]) -> i32 {
+    fn exec(&[changed, old_tid, program]: &[u64; 3]) -> i32 {
         let Some(task) = Task::from_argument(changed) else { return 0 };
         // The third argument is a `struct linux_binprm *`.
         let path: *const u8 = load(program as *const u8, constant!(PROGRAM.filename));
         let owner = task.owner();
         debug!((), "exec in process {}", owner.tgid);
+        if old_tid as u32 != owner.tgid {
+            keep_waits_of_old_leader(owner);
+        }
         if INHERITED_PEAKS.insert(owner, task.max_rss_pages(), BPF_NOEXIST.into()) == Err(E2BIG) {
             loss::table_full();
         }
@@ -111,10 +114,11 @@ mod program {
     #[unsafe(link_section = "tp_btf/sched_process_exit")]
     fn exit(&[exiting]: &[u64; 1]) -> i32 {
         let Some(task) = Task::from_argument(exiting) else { return 0 };
-        if !task.is_leader() {
-            save_waits(task); // The leader's can still be read when it is freed.
+        let is_last = task.group_is_dead();
+        if !task.is_leader() || !is_last {
+            save_waits(task); // A leader that is the last can be read when it is freed.
         }
-        if task.group_is_dead() {
+        if is_last {
             save_exit_record(task);
         }
         0
@@ -124,10 +128,27 @@ mod program {
     fn save_waits(task: Task) {
         let Some(row) = table::row(&THREAD_WAITS, &task.owner()) else { return loss::table_full() };
         // SAFETY: the row lives until the process is freed.
-        let ThreadWaits { run_delay_ns, run_count } = unsafe { &mut *row };
+        let EndedWaits { threads, leader } = unsafe { &mut *row };
+        let (run_delay_ns, run_count) = (task.run_delay_ns(), task.run_count());
+        if task.is_leader() {
+            *leader = ThreadWaits { run_delay_ns, run_count };
+            return;
+        }
         // Two threads of one process may exit on two CPUs at once.
-        atomic::add(run_delay_ns, task.run_delay_ns());
-        atomic::add(run_count, task.run_count());
+        atomic::add(&mut threads.run_delay_ns, run_delay_ns);
+        atomic::add(&mut threads.run_count, run_count);
+    }
+
+    /// A thread that executes a program takes the place of the leader, whose task is released.
+    #[inline(always)]
+    fn keep_waits_of_old_leader(owner: Owner) {
+        // Absent if the leader ended before the hook was attached.
+        let Some(row) = THREAD_WAITS.get_ptr_mut(owner) else { return };
+        // SAFETY: the row lives until the process is freed, which has this one thread now.
+        let EndedWaits { threads, leader } = unsafe { &mut *row };
+        threads.run_delay_ns += leader.run_delay_ns;
+        threads.run_count += leader.run_count;
+        *leader = ThreadWaits::NONE;
     }
 
     /// Saves an exit record, because the final record can be lost: to a full ring, or where no
@@ -168,8 +189,9 @@ mod program {
         if task.is_leader() {
             let owner = task.leader().owner();
             // SAFETY: a row is plain integers, and no thread of a freed process can change it.
-            let waited =
-                THREAD_WAITS.get_ptr(owner).map_or(ThreadWaits::NONE, |row| unsafe { *row });
+            let waited = THREAD_WAITS
+                .get_ptr(owner)
+                .map_or(ThreadWaits::NONE, |row| unsafe { (*row).threads });
             debug!((), "end of process {}", owner.tgid);
             // SAFETY: as above; there is no row if it exited before the hook was attached.
             let peak = EXIT_RECORDS.get_ptr(owner).map(|row| unsafe { (*row).max_rss_pages });

@@ -4,7 +4,7 @@
 //! absent, and the notes say why.
 
 use super::exit::Exit;
-use monitor_format::human;
+use monitor_format::{human, loss_text};
 use monitor_model::field::process::ProcessRow;
 use monitor_model::field::{Category, FieldValue, ProcessField as F, Role};
 use monitor_model::sample::BackendKind;
@@ -75,6 +75,8 @@ const LINES: &[(&str, &[(F, &str)])] = &[
 pub struct RunReport<'a> {
     outcome: &'a RunOutcome<'a>,
     row: ProcessRow,
+    /// Fields that lack what ended between two readings.
+    sampled: Vec<F>,
     notes: Vec<String>,
 }
 
@@ -88,22 +90,52 @@ impl<'a> RunReport<'a> {
                 row.set(field, *value);
             }
         }
-        let mut it = Self { outcome, row, notes: Vec::new() };
+        let mut it = Self { outcome, row, sampled: Vec::new(), notes: Vec::new() };
         if !it.exact() {
-            // Sampling misses short-lived processes; wait(2) includes waited-for children.
-            it.raise_to(F::CpuTime, outcome.usage.cpu.0);
-            it.raise_to(F::UserTime, outcome.usage.user.0);
-            it.raise_to(F::SystemTime, outcome.usage.system.0);
-            if let Some(peak) = outcome.usage.peak_rss_bytes {
-                it.raise_to(F::PeakRss, peak);
-            }
+            it.use_wait();
         }
-        it.notes = totals.notes.iter().cloned().chain(remaining_notes(totals)).collect();
+        let notes = totals.notes.iter().cloned().chain(remaining_notes(totals));
+        it.notes = notes.chain(it.sampled_note()).collect();
         it
     }
 
-    fn raise_to(&mut self, field: F, at_least: u64) {
-        self.row.set(field, self.row.get(field).unwrap_or(0).max(at_least));
+    /// Sampling misses short-lived processes. wait(2) returns the usage of the command and of all
+    /// descendants that were waited for; the other fields stay as sampled.
+    fn use_wait(&mut self) {
+        let usage = &self.outcome.usage;
+        let known = [
+            (F::CpuTime, Some(usage.cpu.0)),
+            (F::UserTime, Some(usage.user.0)),
+            (F::SystemTime, Some(usage.system.0)),
+            (F::MinorFaults, Some(usage.minor_faults)),
+            (F::MajorFaults, Some(usage.major_faults)),
+            (F::VoluntarySwitches, Some(usage.voluntary_switches)),
+            (F::InvoluntarySwitches, Some(usage.involuntary_switches)),
+            (F::ReadBytes, Some(usage.read_bytes)),
+            (F::WrittenBytes, Some(usage.written_bytes)),
+            (F::PeakRss, usage.peak_rss_bytes),
+        ];
+        for (field, value) in known {
+            // What still runs, or was not waited for, is known from samples alone.
+            let sampled = self.row.get(field).unwrap_or(0);
+            self.row.set_some(field, value.map(|value| value.max(sampled)));
+        }
+        let is_sampled = |field: &F| {
+            self.row.get(*field).is_some()
+                && !known.iter().any(|(it, value)| it == field && value.is_some())
+        };
+        self.sampled = F::all().filter(is_sampled).collect();
+    }
+
+    /// Says which values may be too low.
+    fn sampled_note(&self) -> Option<String> {
+        let peak = if self.sampled.contains(&F::PeakRss) { "" } else { ", peak memory" };
+        (!self.sampled.is_empty()).then(|| {
+            format!(
+                "CPU time, faults, switches, storage bytes{peak} are from wait(2); the others are \
+                 sampled once a second and lack what ended in between"
+            )
+        })
     }
 
     fn cpu_ns(&self) -> u64 {
@@ -218,14 +250,21 @@ fn remaining_notes(totals: &UsageTotals) -> Vec<String> {
         (n > 0).then(|| format!("{n} {what}{}{names}", if names.is_empty() { "" } else { ": " }))
     };
     let (awaited, lost) = (totals.awaited as usize, totals.lost as usize);
+    let approximate = totals.approximate as usize;
     [
         says(running.len(), "still running, counted until now", names(&running)),
         says(zombies.len(), "exited and not waited for (zombie)", names(&zombies)),
         says(awaited, "exited without a final record, counted as last read", String::new()),
         says(lost, "vanished, counted as last read", String::new()),
+        says(
+            approximate,
+            "exited and the final record was lost, counted as of exit",
+            String::new(),
+        ),
     ]
     .into_iter()
     .flatten()
+    .chain(totals.dropped.iter().map(loss_text))
     .collect()
 }
 
@@ -250,6 +289,9 @@ impl Serialize for RunReport<'_> {
         map.serialize_entry("processes_zombie", &zombies)?;
         self.serialize_fields(&mut map)?;
         map.serialize_entry("notes", &self.notes)?;
+        map.serialize_entry("lost", &totals.dropped)?;
+        let sampled: Vec<_> = self.sampled.iter().map(|it| it.field().name).collect();
+        map.serialize_entry("sampled", &sampled)?;
         map.end()
     }
 }

@@ -13,7 +13,7 @@ use monitor_client::{Client, Error};
 use monitor_loader::select;
 use monitor_model::id::Pid;
 use monitor_model::read_spec::ReadSpec;
-use monitor_model::sample::{BackendKind, Note, Sample};
+use monitor_model::sample::{BackendKind, Note, ProgramLoss, Sample};
 use monitor_protocol::answer::UsageTotals;
 use monitor_recording::Existing;
 use monitor_sampling::child_usage::CAPABILITIES;
@@ -161,6 +161,7 @@ impl LocalUsage {
         // With /proc the notes are about all processes, not about this command.
         let sample_notes = sample.notes.into_iter().filter(|_| source == BackendKind::Ebpf);
         let notes = self.notes.into_iter().chain(sample_notes).map(|note| note.text);
-        Ok(totals(&self.family, source, notes.collect()))
+        let dropped = ProgramLoss::since(&sample.lost, &[]);
+        Ok(UsageTotals { dropped, ..totals(&self.family, source, notes.collect()) })
     }
 }

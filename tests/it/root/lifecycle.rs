@@ -163,6 +163,63 @@ fn root_records_that_do_not_fit_into_the_ring_are_counted() {
 }
 
 #[test]
+fn root_no_loss_is_reported_when_the_hooks_are_attached_among_short_processes() {
+    if !granted("root_no_loss_is_reported_when_the_hooks_are_attached_among_short_processes") {
+        return;
+    }
+    let _short = [(); 2].map(|()| Guarded::sh("while :; do /bin/true; done"));
+    for _ in 0..5 {
+        let mut backend = ebpf(&[Capability::Lifetimes]);
+        let first = backend.read(&processes()).unwrap().dying;
+        let is_settled = |now: &Sample| first.iter().all(|it| !now.dying.contains(it));
+        let sample = until(&mut backend, &processes(), is_settled);
+        let lost = sample.lost.iter().find(|it| it.program == "life").unwrap();
+        assert_eq!((lost.ring_full, lost.table_full), (0, 0), "{} were dying", first.len());
+    }
+}
+
+#[test]
+fn root_a_program_executed_by_a_thread_keeps_the_waits_of_the_first_thread() {
+    if !granted("root_a_program_executed_by_a_thread_keeps_the_waits_of_the_first_thread") {
+        return;
+    }
+    let mut backend = ebpf(&[Capability::Lifetimes]);
+    // The first thread waits 230 times; then another one takes its place.
+    let mut child = Guarded::python(
+        "import os,sys,threading,time\n\
+         [time.sleep(0.0001) for _ in range(230)]\n\
+         print('ready',flush=True)\nsys.stdin.readline()\n\
+         run=lambda: os.execv('/bin/sh',['sh','-c','echo executed; read x'])\n\
+         threading.Thread(target=run).start()\ntime.sleep(1000)",
+    );
+    assert_eq!(child.line(), "ready");
+    let pid = child.pid();
+    let mut waits = || {
+        let sample = backend.read(&processes()).unwrap();
+        let it = super::workload::alive(&sample, pid).unwrap();
+        [F::RunCount, F::RunDelay].map(|field| it.row.get(field).unwrap())
+    };
+    let before = waits();
+    assert!(before[0] >= 230, "{before:?}");
+    child.send_line("execute");
+    assert_eq!(child.line(), "executed");
+    let after = waits();
+    println!("run count and delay {before:?}, after the execution {after:?}");
+    assert!(after[0] > before[0] && after[1] >= before[1], "{before:?} {after:?}");
+    child.send_line("end");
+    let _ = child.0.wait().unwrap();
+    let mut ended = [0; 2];
+    until(&mut backend, &processes(), |sample| {
+        let it = sample.processes.iter().find(|it| it.id.pid == pid && it.ended());
+        let fields =
+            it.map(|it| [F::RunCount, F::RunDelay].map(|field| it.row.get(field).unwrap()));
+        ended = fields.unwrap_or(ended);
+        fields.is_some()
+    });
+    assert!(ended[0] >= after[0] && ended[1] >= after[1], "{after:?} {ended:?}");
+}
+
+#[test]
 fn root_a_thread_that_ended_leaves_its_run_delay_behind() {
     if !granted("root_a_thread_that_ended_leaves_its_run_delay_behind") {
         return;

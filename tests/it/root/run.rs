@@ -1,7 +1,9 @@
 //! `monitor run`: the whole program, from the command to the report.
 
 use super::privilege::granted;
+use super::workload::Guarded;
 use crate::served::{Folder, Served, monitor};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::process::{Command, Output};
 
@@ -36,7 +38,7 @@ fn root_a_run_counts_every_descendant_and_passes_the_code_on() {
 }
 
 /// Runs of each source whose innermost shell ends right after its children.
-const N_RUNS: usize = 25;
+const N_RUNS: usize = 50;
 
 #[test]
 fn root_children_whose_records_arrive_before_that_of_their_parent_are_counted() {
@@ -56,6 +58,59 @@ fn root_children_whose_records_arrive_before_that_of_their_parent_are_counted() 
             assert!(!report["notes"].to_string().contains("counted as last read"), "{report}");
         }
     }
+}
+
+#[test]
+fn root_a_run_counts_processes_whose_records_found_the_ring_full() {
+    if !granted("root_a_run_counts_processes_whose_records_found_the_ring_full") {
+        return;
+    }
+    // While the monitor is stopped: 4,000 lives are 3 MB of records, the ring of two CPUs is 1 MiB.
+    let cpus = std::thread::available_parallelism().unwrap().get().next_power_of_two();
+    let lives = 1_000 * cpus.clamp(4, 64);
+    let script = format!(
+        "echo begun; read x; i=0; while [ $i -lt {lives} ]; do /bin/true; i=$((i+1)); done; \
+         echo done; read x"
+    );
+    let mut command = monitor();
+    command.args(["run", "--backend", "ebpf", "--format", "json", "--", "sh", "-c", &script]);
+    let mut run = Guarded::run(&mut command);
+    assert_eq!(run.line(), "begun");
+    let stop = |run: &Guarded, signal| {
+        kill_process(Pid::from_child(&run.0), signal).unwrap();
+    };
+    stop(&run, Signal::STOP);
+    run.send_line("run");
+    assert_eq!(run.line(), "done");
+    stop(&run, Signal::CONT);
+    run.send_line("end");
+    let report: Value = serde_json::from_str(&run.line()).unwrap();
+    let lost = report["lost"].as_array().unwrap();
+    let life = lost.iter().find(|it| it["program"] == "life").unwrap();
+    assert!(life["ring_full"].as_u64().unwrap() > 0, "{report}");
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("(ring full)") && notes.contains("counted as of exit"), "{notes}");
+    // What the table of exit records holds is counted; on a large machine it may be full too.
+    let started = report["processes_started"].as_u64().unwrap();
+    assert!(started == lives as u64 + 1 || life["table_full"] != 0, "{report}");
+}
+
+#[test]
+fn root_a_run_that_polls_reports_what_wait_returns_and_names_the_rest() {
+    if !granted("root_a_run_that_polls_reports_what_wait_returns_and_names_the_rest") {
+        return;
+    }
+    // 23 short processes that no sample contains, each with more than 23 faults.
+    let script = "i=0; while [ $i -lt 23 ]; do /bin/true; i=$((i+1)); done; :";
+    let output = monitor()
+        .args(["run", "--backend", "procfs", "--format", "json", "--", "sh", "-c", script])
+        .output()
+        .unwrap();
+    let report = report(&output);
+    assert!(report["minor_faults"].as_u64().unwrap() > 23 * 23, "{report}");
+    let sampled = report["sampled"].to_string();
+    assert!(sampled.contains("run_delay_ns") && !sampled.contains("minor_faults"), "{report}");
+    assert!(report["notes"].to_string().contains("sampled once a second"), "{report}");
 }
 
 #[test]

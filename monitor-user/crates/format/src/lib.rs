@@ -29,6 +29,7 @@ pub use frame::{Frame, FrameWriter, Viewport};
 pub use human::rounded;
 pub use layout::{Layout, OptionalColumn};
 pub use monitor_model::scope::Scope;
+pub use notes::loss_text;
 pub use output_format::OutputFormat;
 pub use table::Paint;
 

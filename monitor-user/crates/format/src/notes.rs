@@ -12,7 +12,7 @@ const LABEL: &str = "note: ";
 /// Formats the notes, those about a missing privilege folded into one, then the losses.
 pub fn text(frame: &Frame<'_>, folder: &mut NoteFolder) -> String {
     let sample = &frame.rates.sample;
-    let lost = sample.lost.iter().filter(|it| it.ring_full + it.table_full > 0).map(loss);
+    let lost = sample.lost.iter().filter(|it| !it.is_none()).map(loss_text);
     let notes = folder.fold(sample.notes.iter().map(|note| note.text.clone()).collect());
     let notes: Vec<_> = notes.into_iter().chain(lost).map(|note| escaped(&note)).collect();
     let whole = paragraphs(&notes, frame.viewport.columns);
@@ -63,7 +63,8 @@ fn escaped(note: &str) -> String {
     text
 }
 
-fn loss(lost: &ProgramLoss) -> String {
+/// What an object dropped, as a note.
+pub fn loss_text(lost: &ProgramLoss) -> String {
     let ProgramLoss { program, ring_full, table_full } = lost;
     format!("{program} lost {ring_full} records (ring full), {table_full} keys (table full)")
 }

@@ -10,7 +10,8 @@ use crate::{kernel::Kernel, snapshot::LEARN, zombie_peaks::ZombiePeaks};
 use aya::maps::{HashMap as Table, MapData, RingBuf};
 use monitor_backend::Error;
 use monitor_ebpf::abi::lifecycle::{
-    self, ExecRecord, ExitRecord, ForkRecord, KIND_EXEC, KIND_FORK, KIND_FREE, ThreadWaits,
+    self, EndedWaits, ExecRecord, ExitRecord, ForkRecord, KIND_EXEC, KIND_FORK, KIND_FREE,
+    ThreadWaits,
 };
 use monitor_ebpf::{abi::Owner, abi::task::RSS_CPUS};
 use monitor_model::{Identity, Ns, Process, ProcessParent, Sample, field::ProcessField as F};
@@ -60,11 +61,13 @@ impl Lifecycle {
         let constants = [(RSS_CPUS, &kernel.facts.rss_cpus)];
         let mut object = Object::load("lifecycle", kernel, &constants, &sizes)?;
         LEARN.run(&mut object, kernel)?;
+        // In this order each process whose start is seen leaves an exit record and a final one, and
+        // no row stays in a table.
         for (program, hook) in [
-            ("fork", "sched_process_fork"),
-            ("exec", "sched_process_exec"),
-            ("exit", "sched_process_exit"),
             ("free", "sched_process_free"),
+            ("exit", "sched_process_exit"),
+            ("exec", "sched_process_exec"),
+            ("fork", "sched_process_fork"),
         ] {
             object.attach(program, hook, &kernel.btf)?;
         }
@@ -84,9 +87,9 @@ impl Lifecycle {
 
     /// Adds the run-queue waits of ended threads of live processes.
     fn add_ended_waits(&self, processes: &mut [Process]) {
-        for (owner, waited) in self.object.rows::<Owner, ThreadWaits>(lifecycle::THREAD_WAITS) {
+        for (owner, waited) in self.object.rows::<Owner, EndedWaits>(lifecycle::THREAD_WAITS) {
             if let Some(index) = owner::find(processes, owner) {
-                add_wait(&mut processes[index], &waited);
+                add_wait(&mut processes[index], &waited.threads);
             }
         }
     }
@@ -109,8 +112,8 @@ impl Lifecycle {
     fn dying_row(&self, id: Identity) -> Option<Process> {
         let owner = Owner { start_boottime_ns: id.start.0, tgid: id.pid.0, zero: 0 };
         let mut process = decode::ended(&self.object.row(lifecycle::EXIT_RECORDS, owner)?);
-        if let Some(waited) = self.object.row(lifecycle::THREAD_WAITS, owner) {
-            add_wait(&mut process, &waited);
+        if let Some(waited) = self.object.row::<_, EndedWaits>(lifecycle::THREAD_WAITS, owner) {
+            add_wait(&mut process, &waited.threads);
         }
         self.started.get(&id).into_iter().for_each(|start| set_start(&mut process, start));
         Some(process)
@@ -138,25 +141,17 @@ impl Lifecycle {
         dying
     }
 
-    /// If the ring was full, reports the exit records of processes whose final record was lost,
-    /// including those whose fork record was lost.
-    fn report_lost(&mut self, processes: &[Process], snapshot: Ns) {
+    /// After the ring was full: processes whose fork record was lost are known from their exit
+    /// records. Their final records may be lost too, or be in the ring still, so this precedes
+    /// reading it.
+    fn add_lost_starts(&mut self) {
         let lost = self.object.loss().ring_full;
         if lost == self.checked_losses {
             return;
         }
-        let mut all_reported = true;
-        for (owner, end) in self.object.rows::<Owner, ExitRecord>(lifecycle::EXIT_RECORDS) {
-            let id = decode::identity(owner);
-            let is_old = snapshot.since(Ns(end.at_boottime_ns)) > FINAL_RECORD_WITHIN;
-            all_reported &= is_old;
-            if is_old && processes.binary_search_by_key(&id, |it| it.id).is_err() {
-                let start = self.started.remove(&id).unwrap_or_default();
-                self.report_exit_record(id, &start);
-            }
-        }
-        if all_reported {
-            self.checked_losses = lost;
+        self.checked_losses = lost;
+        for (owner, _) in self.object.rows::<Owner, ExitRecord>(lifecycle::EXIT_RECORDS) {
+            self.started.entry(decode::identity(owner)).or_default();
         }
     }
 
@@ -192,6 +187,7 @@ impl ProbeReader for Lifecycle {
     }
 
     fn merge_into(&mut self, sample: &mut Sample) {
+        self.add_lost_starts();
         self.drain();
         let processes = &mut sample.processes;
         self.add_ended_waits(processes);
@@ -209,7 +205,6 @@ impl ProbeReader for Lifecycle {
                 || processes.binary_search_by_key(&process.id, |other| other.id).is_ok()
         });
         // Processes with a final record were removed from the started ones.
-        self.report_lost(processes, sample.at.boot);
         self.note_missing(processes);
         sample.dying = self.dying(processes, sample.at.boot);
         let mut dying: Vec<_> =
@@ -224,8 +219,8 @@ impl ProbeReader for Lifecycle {
     fn merge_into_few(&mut self, processes: &mut [Process]) {
         for process in processes {
             let owner = owner::from_process(process);
-            if let Some(waited) = self.object.row(lifecycle::THREAD_WAITS, owner) {
-                add_wait(process, &waited);
+            if let Some(waited) = self.object.row::<_, EndedWaits>(lifecycle::THREAD_WAITS, owner) {
+                add_wait(process, &waited.threads);
             }
             if let Some(start) = self.started.get(&process.id) {
                 set_start(process, start);

@@ -4,7 +4,7 @@ use super::{
     BlockRow, CpuRow, DiskRow, FieldValue, HiddenProcess, Identity, Latencies, NetRow, NodeRow, Ns,
     Origin, ProcessField, ProcessRow, Rank, SampleEvent, ValueKind,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 /// The backend that read a sample.
@@ -255,7 +255,7 @@ impl Note {
 }
 
 /// What one BPF object dropped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramLoss {
     /// The object.
     pub program: Cow<'static, str>,
@@ -263,4 +263,25 @@ pub struct ProgramLoss {
     pub ring_full: u64,
     /// New keys that found a table full.
     pub table_full: u64,
+}
+
+impl ProgramLoss {
+    /// Whether nothing was dropped.
+    pub const fn is_none(&self) -> bool {
+        self.ring_full == 0 && self.table_full == 0
+    }
+
+    /// What was dropped since an earlier sample, by the objects that dropped something.
+    pub fn since(now: &[Self], before: &[Self]) -> Vec<Self> {
+        let grown = now.iter().map(|loss| {
+            let old = before.iter().find(|old| old.program == loss.program);
+            let [ring_full, table_full] = old.map_or([0; 2], |old| [old.ring_full, old.table_full]);
+            Self {
+                program: loss.program.clone(),
+                ring_full: loss.ring_full.saturating_sub(ring_full),
+                table_full: loss.table_full.saturating_sub(table_full),
+            }
+        });
+        grown.filter(|it| !it.is_none()).collect()
+    }
 }

@@ -4,6 +4,7 @@
 
 use super::event::EndReason;
 use base64::{Engine, engine::general_purpose::STANDARD};
+use monitor_model::ProgramLoss;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -125,6 +126,13 @@ pub struct UsageTotals {
     pub awaited: u64,
     /// Number of processes that vanished without an exit record.
     pub lost: u64,
+    /// Number of ended processes whose totals are those at their exit: their final records were
+    /// lost.
+    #[serde(default)]
+    pub approximate: u64,
+    /// What each BPF object dropped since counting began.
+    #[serde(default)]
+    pub dropped: Vec<ProgramLoss>,
     /// Missing data, with the reason.
     pub notes: Vec<String>,
 }

@@ -6,8 +6,8 @@
 use super::view::{Output, Reading};
 use super::{exit_log::Cursor, process_tree::ProcessTree, totals::totals, visibility::Visibility};
 use monitor_model::{
-    BackendKind, Capability, Identity, Ns, Pid, Process, ProcessField, ProcessParent, ReadSpec,
-    Refusal,
+    BackendKind, Capability, Identity, Ns, Pid, Process, ProcessField, ProcessParent, ProgramLoss,
+    ReadSpec, Refusal,
 };
 use monitor_protocol::answer::UsageTotals;
 use std::collections::BTreeMap;
@@ -37,6 +37,8 @@ pub struct ChildUsage {
     notes: Vec<String>,
     /// Number of dropped exit records.
     missed: u64,
+    /// What the programs had dropped at the first reading, and have dropped now.
+    dropped: [Vec<ProgramLoss>; 2],
 }
 
 impl ChildUsage {
@@ -72,8 +74,12 @@ impl ChildUsage {
         self.notes = sample.notes.iter().filter(|_| is_exact).map(|it| it.text.clone()).collect();
         let (caller, since) = match self.since {
             Some(known) => known,
-            None => self.begin(&sample.processes, sample.at.boot)?,
+            None => {
+                self.dropped[0].clone_from(&sample.lost);
+                self.begin(&sample.processes, sample.at.boot)?
+            }
         };
+        self.dropped[1].clone_from(&sample.lost);
         let (ended, missed) = reading.exit_log.ended(self.cursor.as_ref());
         self.missed += missed;
         let living = sample.processes.iter();
@@ -134,6 +140,7 @@ impl ChildUsage {
             let n = self.missed;
             notes.push(format!("{n} exit records dropped: more than the exit log holds"));
         }
+        let dropped = self.dropped_since(&mut notes);
         let Some((id, tree)) = self.find(child) else {
             if self.source != BackendKind::Ebpf {
                 // It started and ended between two readings.
@@ -145,12 +152,24 @@ impl ChildUsage {
              (at most {MAX_CHILDREN})"
             )));
         };
-        let sum = totals(tree, self.source, notes);
+        let sum = UsageTotals { dropped, ..totals(tree, self.source, notes) };
         let has_ended = tree.root_ended();
         if has_ended {
             self.children.remove(&id);
         }
         Ok(sum)
+    }
+
+    /// What the programs dropped since counting began. The numbers are of the whole node: a user
+    /// who may not see them gets a note.
+    fn dropped_since(&self, notes: &mut Vec<String>) -> Vec<ProgramLoss> {
+        let [before, now] = &self.dropped;
+        let dropped = ProgramLoss::since(now, before);
+        if self.visibility.credentials().is_some() && !dropped.is_empty() {
+            notes.push("records were lost (ring or table full): counts may be too low".into());
+            return Vec::new();
+        }
+        dropped
     }
 
     /// The last child with this process id.

@@ -13,7 +13,7 @@ use super::session::{KeptReading, Session};
 use super::{filter::Filter, job::JobTable, order::Order, select_rows::RowSelector};
 use monitor_backend::{Backend, Error};
 use monitor_format::{Frame, FrameWriter, Viewport};
-use monitor_model::{Grouped, ProcessField, Rates, ReadSpec, Sample};
+use monitor_model::{Grouped, Note, Process, ProcessField, Rates, ReadSpec, Sample};
 use std::{io, os::fd::OwnedFd};
 
 /// Reads the samples of one consumer.
@@ -39,6 +39,7 @@ impl<B: Backend + ?Sized> SampleReader<B> {
     /// If the backend cannot read, or a recording has ended.
     pub fn read(&mut self) -> Result<Sample, Error> {
         let mut sample = self.backend.read(&self.spec)?;
+        sample.notes.extend(approximate_note(&sample.processes));
         let jobs = self.spec.wants(ProcessField::Job);
         if self.describes_all || jobs {
             self.backend.describe(&mut sample.processes, &self.spec);
@@ -56,6 +57,14 @@ impl<B: Backend + ?Sized> SampleReader<B> {
     pub fn wake(&self) -> io::Result<Option<OwnedFd>> {
         self.backend.wake_fd().map(|fd| fd.try_clone_to_owned()).transpose()
     }
+}
+
+/// A note on processes that ended without a final record, if there are any.
+pub(super) fn approximate_note(processes: &[Process]) -> Option<Note> {
+    let is_approximate = |it: &&Process| it.row.get(ProcessField::Approximate) == Some(1);
+    let n = processes.iter().filter(is_approximate).count();
+    let text = || format!("{n} exited and the final record was lost, counted as of exit");
+    (n > 0).then(|| Note::remark(text()))
 }
 
 /// Makes frames of samples. Keeps the last sample, for rates.

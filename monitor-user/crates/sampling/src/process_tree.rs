@@ -44,12 +44,15 @@ pub struct TreeUsage {
     pub latencies: Latencies,
     /// Number of processes and sums by command name.
     pub commands: BTreeMap<String, (u64, ProcessRow)>,
+    /// Number of processes whose totals are those at their exit: their final records are lost.
+    pub approximate: u64,
 }
 
 impl TreeUsage {
     fn add(&mut self, process: &Process, waited_inside: bool) {
         add_row(&mut self.row, process, waited_inside);
         self.latencies.merge(&process.latencies);
+        self.approximate += u64::from(process.row.get(ProcessField::Approximate) == Some(1));
         let (count, row) = self.commands.entry(process.comm().into_owned()).or_default();
         *count += 1;
         add_row(row, process, waited_inside);
@@ -157,7 +160,7 @@ impl ProcessTree {
 
     /// Whether its usage has been added to a member's own counters already.
     fn waited_inside(&self, process: &Process) -> bool {
-        process.ended() && self.parents.parent(process).is_some()
+        self.parents.parent(process).is_some()
     }
 
     /// Whether a process is or was a member.
@@ -172,7 +175,7 @@ impl ProcessTree {
 
     /// Members that had not ended at the last sample.
     pub fn living(&self) -> impl Iterator<Item = &Process> {
-        self.living.values()
+        self.living.values().filter(|it| !self.awaited.contains(&it.id))
     }
 
     /// Whether the root's exit record has arrived.
@@ -217,6 +220,7 @@ impl ProcessTree {
 mod tests {
     use super::*;
     use monitor_model::id::Ns;
+    use proptest::collection::vec;
 
     fn id(pid: u32) -> Identity {
         Identity { pid: Pid(pid), start: Ns(u64::from(pid) * 10) }
@@ -315,6 +319,87 @@ mod tests {
         learn(&mut tree, vec![process(100, 1, 4)]);
         assert_eq!((tree.awaited(), tree.lost(), tree.started()), (0, 1, 2));
         check(&tree, 4, 4);
+    }
+
+    #[test]
+    fn an_exited_process_with_a_row_and_no_final_record_does_not_run() {
+        let mut tree = ProcessTree::from_root_pid(Pid(100));
+        let awaited = ProcessParent { id: id(101), parent: Some(id(100)) };
+        tree.learn(&[process(100, 1, 3), process(101, 100, 2)], &[awaited]);
+        assert_eq!((tree.living().count(), tree.awaited(), tree.started()), (1, 1, 2));
+        check(&tree, 5, 5);
+    }
+
+    #[test]
+    fn io_of_a_child_that_vanished_is_inside_that_of_its_parent() {
+        let mut tree = ProcessTree::from_root_pid(Pid(100));
+        learn(&mut tree, vec![process(100, 1, 0), process(101, 100, 5)]);
+        learn(&mut tree, vec![process(100, 1, 7)]);
+        check(&tree, 12, 7);
+    }
+
+    /// A process: its parent, and when it was forked, exited and was freed.
+    #[derive(Clone, Copy, Debug)]
+    struct Life {
+        parent: usize,
+        forked: u64,
+        exited: u64,
+        freed: u64,
+    }
+
+    /// Turns random numbers into lives, of which the first is the root, and which are forked while
+    /// their parents run.
+    fn lives(numbers: &[(usize, u64, u64, u64)]) -> Vec<Life> {
+        let mut all = vec![Life { parent: 0, forked: 1, exited: 60, freed: 70 }];
+        for (parent, after, lasts, later) in numbers {
+            let at = parent % all.len();
+            let forked = (all[at].forked + 1 + after).min(all[at].exited);
+            let exited = forked + lasts;
+            all.push(Life { parent: at, forked, exited, freed: exited + later });
+        }
+        all
+    }
+
+    proptest::proptest! {
+        /// A sample has the processes that run, those that exited, with a row or without, and the
+        /// records of those that were freed since the last one.
+        #[test]
+        fn every_descendant_is_counted_once_whenever_samples_are_taken(
+            numbers in vec((0_usize..9, 0_u64..9, 0_u64..20, 0_u64..9), 1..20),
+            pauses in vec(1_u64..40, 1..6),
+            has_row: bool,
+        ) {
+            let all = lives(&numbers);
+            let key = |at: usize| u32::try_from(all.len() - at).unwrap_or(0) + 100;
+            let mut tree = ProcessTree::from_root(id(key(0)));
+            let (mut last, end) = (0, 200);
+            let mut now = 0;
+            for pause in pauses.into_iter().chain([end]) {
+                now += pause;
+                let (mut processes, mut dying) = (Vec::new(), Vec::new());
+                for (at, life) in all.iter().enumerate().filter(|(_, it)| it.forked < now) {
+                    let (pid, parent) = (key(at), if at == 0 { 1 } else { key(life.parent) });
+                    let is_running = life.exited >= now;
+                    let is_dying = !is_running && life.freed >= now;
+                    if is_running || is_dying && has_row {
+                        processes.push(process(pid, parent, 1));
+                    }
+                    if is_dying {
+                        dying.push(ProcessParent { id: id(pid), parent: Some(id(parent)) });
+                    }
+                    if life.freed < now && life.freed >= last {
+                        processes.push(ended(pid, parent, parent, 1));
+                    }
+                }
+                processes.sort_by_key(|it| it.id);
+                tree.learn(&processes, &dying);
+                last = now;
+            }
+            proptest::prop_assert_eq!((tree.started(), tree.lost()), (all.len(), 0));
+            proptest::prop_assert!(tree.settled());
+            let cpu = tree.usage().row.get(ProcessField::CpuTime);
+            proptest::prop_assert_eq!(cpu, Some(all.len() as u64));
+        }
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub fn totals(tree: &ProcessTree, source: BackendKind, notes: Vec<String>) -> Us
         left,
         awaited: tree.awaited() as u64,
         lost: tree.lost(),
+        approximate: used.approximate,
+        dropped: Vec::new(),
         notes: notes.into_iter().chain(full).collect(),
     }
 }

@@ -3,6 +3,9 @@
 use monitor_model::id::{Ns, Pid};
 use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus};
 
+/// Unit of `ru_inblock` and `ru_oublock` (`task_io_get_inblock` of the kernel).
+const BLOCK_BYTES: u64 = 512;
+
 /// Resource usage of a child and of its own reaped children (getrusage(2)).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
@@ -12,6 +15,18 @@ pub struct Usage {
     pub user: Ns,
     /// System time.
     pub system: Ns,
+    /// Page faults served without I/O.
+    pub minor_faults: u64,
+    /// Page faults that needed I/O.
+    pub major_faults: u64,
+    /// Voluntary context switches.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches.
+    pub involuntary_switches: u64,
+    /// Bytes read from storage.
+    pub read_bytes: u64,
+    /// Bytes written to storage, or to the page cache for it.
+    pub written_bytes: u64,
     /// Largest peak resident size of any of these processes, in bytes, where known.
     pub peak_rss_bytes: Option<u64>,
 }
@@ -38,9 +53,19 @@ pub fn wait(child: Pid) -> io::Result<(ExitStatus, Usage)> {
         cpu: Ns(user + system),
         user: Ns(user),
         system: Ns(system),
+        minor_faults: count(usage.ru_minflt),
+        major_faults: count(usage.ru_majflt),
+        voluntary_switches: count(usage.ru_nvcsw),
+        involuntary_switches: count(usage.ru_nivcsw),
+        read_bytes: count(usage.ru_inblock) * BLOCK_BYTES,
+        written_bytes: count(usage.ru_oublock) * BLOCK_BYTES,
         peak_rss_bytes: u64::try_from(usage.ru_maxrss).ok().map(|kib| kib * 1024),
     };
     Ok((ExitStatus::from_raw(status), usage))
+}
+
+fn count(number: libc::c_long) -> u64 {
+    u64::try_from(number).unwrap_or(0)
 }
 
 fn nanoseconds(time: libc::timeval) -> u64 {
