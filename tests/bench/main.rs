@@ -19,6 +19,7 @@ mod service;
 mod snapshot;
 mod switch;
 mod top;
+mod truth;
 mod verdict;
 mod watch;
 mod web;
@@ -37,6 +38,7 @@ const BENCHES: &[(&str, fn())] = &[
     ("rules", rules::run),
     ("record", record::run),
     ("scrape", web::run),
+    ("truth", truth::run),
 ];
 
 fn main() {
