@@ -20,6 +20,7 @@ mod service;
 mod snapshot;
 mod switch;
 mod top;
+mod truth;
 mod verdict;
 mod watch;
 mod web;
@@ -39,6 +40,7 @@ const BENCHES: &[(&str, fn())] = &[
     ("run", run::run),
     ("record", record::run),
     ("scrape", web::run),
+    ("truth", truth::run),
 ];
 
 fn main() {

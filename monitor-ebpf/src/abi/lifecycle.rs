@@ -5,7 +5,7 @@
 
 use super::Owner;
 use super::offset::offsets;
-use super::task::ProcessRecord;
+use super::task::{ProcessRecord, Sums};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Name of the ring buffer.
@@ -101,6 +101,9 @@ pub struct ExitRecord {
     pub zero: u32,
     /// When it was freed, nanoseconds on `CLOCK_BOOTTIME`.
     pub at_boottime_ns: u64,
+    /// Address of the leader in [`EXIT_RECORDS`], until the kernel frees it: then, and in the ring,
+    /// zero.
+    pub leader: u64,
     /// Peak resident set of its programs, in pages. Before 6.16, and for a process older than the
     /// hooks, the kernel's value, which starts with the peak of the process that it was forked
     /// from.
@@ -116,10 +119,24 @@ impl ExitRecord {
     pub const ZERO: Self = zerocopy::transmute!([0u8; size_of::<Self>()]);
 }
 
+/// A process that the kernel has removed from its lists, because its parent has waited for it, and
+/// that is not freed yet. Its totals are final.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ReleasedRecord {
+    /// The process.
+    pub owner: Owner,
+    /// Sums of all its threads.
+    pub sums: Sums,
+    /// Waits of the leader.
+    pub waited: ThreadWaits,
+}
+
+const _: () = assert!(size_of::<ReleasedRecord>() == 144);
 const _: () = assert!(size_of::<EndedWaits>() == 32);
 const _: () = assert!(size_of::<ForkRecord>() == 40);
 const _: () = assert!(size_of::<ExecRecord>() == 280);
-const _: () = assert!(size_of::<ExitRecord>() == 448);
+const _: () = assert!(size_of::<ExitRecord>() == 456);
 
 offsets! {
     /// What is read of a file being executed.

@@ -3,6 +3,9 @@
 //! At `sched_process_exit` the CPU sums are stale, so the totals are read at `sched_process_free`,
 //! when all threads are added up. Run-queue delay is the exception: the kernel discards it with the
 //! thread, so each thread's share is saved when it exits.
+//!
+//! Between its parent's wait and its end a process is in no list: `released` reads it by the
+//! address that the exit hook saved.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 #![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
 
@@ -19,10 +22,11 @@ mod program {
     use monitor_ebpf::abi::Owner;
     use monitor_ebpf::abi::lifecycle::{
         BinprmOffsets, EndedWaits, ExecRecord, ExitRecord, ForkRecord, KIND_EXEC, KIND_EXIT,
-        KIND_FORK, KIND_FREE, PATH_BYTES, ThreadWaits,
+        KIND_FORK, KIND_FREE, PATH_BYTES, ReleasedRecord, ThreadWaits,
     };
-    use monitor_ebpf::kernel::iter::Step;
-    use monitor_ebpf::kernel::{atomic, constant, load, loss, ring, rss, table, task::Task};
+    use monitor_ebpf::kernel::iter::{Meta, Step};
+    use monitor_ebpf::kernel::{atomic, constant, load, loss, ring, rss, table};
+    use monitor_ebpf::kernel::{released::Released, task::Task};
 
     /// Error of an insertion into a full table.
     const E2BIG: i32 = -7;
@@ -163,6 +167,7 @@ mod program {
         // SAFETY: the row lives until the process is freed, and no other program writes it.
         let end = unsafe { &mut *row };
         fill(end, leader, ThreadWaits::NONE);
+        end.leader = leader.as_ptr() as u64;
         end.kind = KIND_EXIT;
         end.max_rss_pages = own_peak(task, owner);
         if !task.is_leader() {
@@ -193,8 +198,7 @@ mod program {
                 .get_ptr(owner)
                 .map_or(ThreadWaits::NONE, |row| unsafe { (*row).threads });
             debug!((), "end of process {}", owner.tgid);
-            // SAFETY: as above; there is no row if it exited before the hook was attached.
-            let peak = EXIT_RECORDS.get_ptr(owner).map(|row| unsafe { (*row).max_rss_pages });
+            let peak = end_release(owner);
             let is_sent = emit(|slot| {
                 fill(slot, task, waited);
                 slot.max_rss_pages = peak.unwrap_or(slot.max_rss_pages);
@@ -210,10 +214,55 @@ mod program {
         0
     }
 
+    /// Forgets the address of a leader, which is about to be freed, and returns its peak; there is
+    /// no row if it exited before the hook was attached.
+    #[inline(always)]
+    fn end_release(owner: Owner) -> Option<u64> {
+        let row = EXIT_RECORDS.get_ptr_mut(owner)?;
+        // SAFETY: a row is plain integers, and no other program writes it any more.
+        let end = unsafe { &mut *row };
+        end.leader = 0;
+        Some(end.max_rss_pages)
+    }
+
+    /// `struct bpf_iter__bpf_map_elem`.
+    #[repr(C)]
+    struct Element {
+        meta: &'static Meta,
+        map: *const u8,
+        key: *const Owner,
+        value: *const ExitRecord,
+    }
+
+    /// The processes that the kernel has removed from its lists and not freed yet.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "iter/bpf_map_elem")]
+    fn released(element: &Element) -> i32 {
+        if element.key.is_null() || element.value.is_null() {
+            return 0;
+        }
+        // SAFETY: the kernel passes an element; another one may replace it meanwhile.
+        let (owner, leader) = unsafe { (*element.key, (*element.value).leader) };
+        if let Some((sums, waited)) = Released::new(leader, owner).and_then(Released::totals)
+            && leader_of(owner) == Some(leader)
+        {
+            element.meta.write(&ReleasedRecord { owner, sums, waited });
+        }
+        0
+    }
+
+    /// The address of a leader that is not freed yet.
+    #[inline(always)]
+    fn leader_of(owner: Owner) -> Option<u64> {
+        // SAFETY: a number.
+        EXIT_RECORDS.get_ptr(owner).map(|row| unsafe { (&raw const (*row).leader).read_volatile() })
+    }
+
     #[inline(always)]
     fn fill(end: &mut ExitRecord, task: Task, waited: ThreadWaits) {
         end.kind = KIND_FREE;
         end.zero = 0;
+        end.leader = 0;
         // SAFETY: the helper has no arguments.
         end.at_boottime_ns = unsafe { bpf_ktime_get_boot_ns() };
         end.max_rss_pages = task.max_rss_pages();

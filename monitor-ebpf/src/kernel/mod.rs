@@ -10,6 +10,7 @@ pub mod loss;
 pub mod packet;
 pub mod payload;
 pub mod queue;
+pub mod released;
 pub mod request;
 pub mod ring;
 pub mod rss;

@@ -14,7 +14,7 @@ const SUID_DUMP_USER: u64 = 1;
 
 /// Set by the loader.
 #[unsafe(no_mangle)]
-static TASK: TaskOffsets = TaskOffsets::ABSENT;
+pub(super) static TASK: TaskOffsets = TaskOffsets::ABSENT;
 
 /// In `task_struct.flags`: a kernel thread.
 const PF_KTHREAD: u32 = 0x0020_0000;

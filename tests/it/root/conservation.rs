@@ -16,7 +16,7 @@ use monitor_sys::wait;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The longest tick that a kernel is built with (CONFIG_HZ=100), and that of `/proc/stat`.
+/// The longest tick that a kernel is built with (CONFIG_HZ=100).
 pub const TICK_NS: u64 = 10_000_000;
 
 /// A final record that has not come by then never comes.
@@ -82,6 +82,8 @@ struct Node {
     lost: u64,
     /// Whether this host shows its first process.
     shows_first: bool,
+    /// What the kernel accounted around the last reading.
+    bounds: Bounds,
 }
 
 impl Node {
@@ -93,12 +95,17 @@ impl Node {
             marked: 0,
             lost: 0,
             shows_first: false,
+            bounds: Bounds { before: None, after: None, error_ns: 0 },
         }
     }
 
     fn read_group(&mut self) -> Grouped {
         let want = ReadSpec { processes: true, costly: vec![F::Cgroup], ..ReadSpec::default() };
+        let before = NodeUsage::read();
         let mut sample = self.backend.read(&want).unwrap();
+        let processors = std::thread::available_parallelism().unwrap().get() as u64;
+        let error_ns = processors * sample.time_error.0;
+        self.bounds = Bounds { before, after: NodeUsage::read(), error_ns };
         self.backend.describe(&mut sample.processes, &want);
         let marked = sample.processes.iter().filter(|it| it.row.get(F::Approximate) == Some(1));
         self.marked += marked.count() as u64;
@@ -130,7 +137,8 @@ fn root_what_processes_used_is_what_their_cgroup_and_the_node_used() {
     let apart = work.used_ns.abs_diff(work.usage_ns);
     println!("processes {} ns, cgroup {} ns, apart {apart} ns", work.used_ns, work.usage_ns);
     assert!(apart <= work.usage_ns / 1000 + work.marked * TICK_NS);
-    work.ticks.compare(work.all_ns);
+    let [first, last] = work.bounds;
+    first.compare(last, work.shows_first, work.all_ns);
 }
 
 /// The reported usage of the work, and what the kernel counted.
@@ -139,7 +147,8 @@ struct WorkUsage {
     used_ns: u64,
     usage_ns: u64,
     all_ns: u64,
-    ticks: Ticks,
+    shows_first: bool,
+    bounds: [Bounds; 2],
 }
 
 impl WorkUsage {
@@ -151,7 +160,7 @@ impl WorkUsage {
         // From here it waits: what it used so far is reported before it moves.
         assert_eq!(child.line(), "ready");
         let before = all_cpu(&node.read_group());
-        let ticks_before = Ticks::read();
+        let first = node.bounds;
         cgroup.take(&child);
         child.send_line("go");
         let ready = std::thread::spawn(move || (child.line(), child));
@@ -162,17 +171,18 @@ impl WorkUsage {
             let ended = mine.head.get(GroupField::Ended).unwrap();
             (ended == ENDED || node.lost > 0).then(|| (mine, all_cpu(&grouped)))
         });
-        let ticks = Ticks::read().since(&ticks_before);
         let usage_ns = cgroup.usage_ns();
         let _child = ready.join().unwrap();
         let (group, all) = found;
-        let first_ns = if node.shows_first { 0 } else { ticks.first_ns };
+        // The last slice of those is missing.
+        node.bounds.error_ns += node.marked * TICK_NS;
         (node.lost == 0).then(|| Self {
             marked: node.marked,
             used_ns: cpu(&group),
             usage_ns,
-            all_ns: all - before + first_ns,
-            ticks,
+            all_ns: all - before,
+            shows_first: node.shows_first,
+            bounds: [first, node.bounds],
         })
     }
 }
@@ -215,44 +225,55 @@ fn root_a_process_that_is_older_than_the_hooks_is_reported_once_as_it_ends() {
     assert!(used.abs_diff(usage) <= usage / 1000 + TICK_NS, "{used} but rusage {usage}");
 }
 
-/// What `/proc/stat` has for the node, and the share of the first process, which some hosts hide.
-struct Ticks {
-    busy_ns: u64,
+/// What the kernel accounted to the processes of the node by then, and to the first one, which some
+/// hosts hide.
+#[derive(Clone, Copy)]
+struct NodeUsage {
+    all_ns: u64,
     first_ns: u64,
 }
 
-impl Ticks {
-    fn read() -> Self {
-        let text = std::fs::read_to_string("/proc/stat").unwrap();
-        let mut columns = text.lines().next().unwrap().split_whitespace().skip(1);
-        // User, nice, system; idle and waiting are left out; interrupts and stolen time are in
-        // the accounts of the task that ran.
-        let mut ticks = |n: usize| -> u64 {
-            columns.by_ref().take(n).map(|it| it.parse::<u64>().unwrap()).sum()
+impl NodeUsage {
+    /// From the root of version 1, which counts as the scheduler does. The root of version 2 has
+    /// what `/proc/stat` samples.
+    fn read() -> Option<Self> {
+        let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
+        let is_accounting = |line: &&str| {
+            let mut words = line.split(' ').skip(2);
+            words.next() == Some("cgroup")
+                && words.next().is_some_and(|it| it.split(',').any(|it| it == "cpuacct"))
         };
-        let run = ticks(3);
-        let _idle = ticks(2);
-        let busy_ns = (run + ticks(3)) * TICK_NS;
-        let first = std::fs::read_to_string("/proc/1/stat").unwrap();
-        let first = first.rsplit_once(')').unwrap().1.split_whitespace().skip(11).take(2);
-        let first_ns = first.map(|it| it.parse::<u64>().unwrap()).sum::<u64>() * TICK_NS;
-        Self { busy_ns, first_ns }
+        let root = mounts.lines().find(is_accounting)?.split(' ').nth(1)?;
+        let text = std::fs::read_to_string(Path::new(root).join("cpuacct.usage")).ok()?;
+        let threads = std::fs::read_dir("/proc/1/task").unwrap().flatten();
+        let texts = threads.flat_map(|it| std::fs::read_to_string(it.path().join("schedstat")));
+        let first = texts.map(|it| it.split(' ').next().unwrap().parse::<u64>().unwrap());
+        Some(Self { all_ns: text.trim().parse().unwrap(), first_ns: first.sum() })
     }
+}
 
-    fn since(&self, before: &Self) -> Self {
-        let first_ns = self.first_ns - before.first_ns;
-        Self { busy_ns: self.busy_ns - before.busy_ns, first_ns }
-    }
+/// A reading, between two readings of what the kernel accounted.
+#[derive(Clone, Copy)]
+struct Bounds {
+    before: Option<NodeUsage>,
+    after: Option<NodeUsage>,
+    error_ns: u64,
+}
 
-    /// Each tick is charged whole to the task that runs then: of n ticks at most half the square
-    /// root goes wrong, by one standard deviation; four are allowed. Six columns are rounded, at
-    /// either end.
-    fn compare(&self, processes_ns: u64) {
-        let ticks = self.busy_ns / TICK_NS;
-        let error = (2 * ticks.isqrt() + 12) * TICK_NS;
-        let apart = processes_ns.abs_diff(self.busy_ns);
-        println!("processes {processes_ns} ns, /proc/stat {} ns", self.busy_ns);
-        println!("apart {apart} ns, tick error {error} ns");
-        assert!(apart <= error);
+impl Bounds {
+    /// Compares what processes used between two readings.
+    fn compare(self, later: Self, shows_first: bool, processes_ns: u64) {
+        let (Some(first), Some(last)) =
+            (self.before.zip(self.after), later.before.zip(later.after))
+        else {
+            println!("not compared with the node: no cpuacct of version 1 is mounted");
+            return;
+        };
+        let shown = |it: NodeUsage| it.all_ns - if shows_first { 0 } else { it.first_ns };
+        let [least, most] = [shown(last.0) - shown(first.1), shown(last.1) - shown(first.0)];
+        let error = self.error_ns + later.error_ns;
+        println!("processes {processes_ns} ns, cpuacct {least} to {most} ns, error {error} ns");
+        assert!(processes_ns <= most + error);
+        assert!(processes_ns + error + most / 1000 >= least);
     }
 }

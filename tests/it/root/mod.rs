@@ -4,6 +4,7 @@
 mod account;
 pub mod actor;
 mod block;
+mod capacity;
 pub mod conservation;
 mod container;
 mod cpu_clock;

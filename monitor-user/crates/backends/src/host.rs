@@ -5,7 +5,9 @@
 //! that.
 
 use super::procfs::hidepid::Hidepid;
+use monitor_model::Ns;
 use monitor_proc::status;
+use monitor_sys::clock;
 use monitor_sys::memory::memlock_limits_maps;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
@@ -33,6 +35,16 @@ pub fn name() -> std::sync::Arc<str> {
 pub fn boot_id() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     text.unwrap_or_default().trim().to_owned()
+}
+
+/// How old the CPU time of a running thread can be: a tick, and a second where processors run
+/// without ticks (`sched_tick_remote` of kernel/sched/core.c).
+pub fn accounting_delay() -> Ns {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/nohz_full").unwrap_or_default();
+    match text.trim() {
+        "" | "(null)" => clock::scheduler_tick(),
+        _ => Ns(1_000_000_000),
+    }
 }
 
 /// Its architecture, as printed by `uname -m`.

@@ -1,7 +1,8 @@
 //! JSON: one object per sample, on one line, with a stable schema.
 //!
-//! `schema_version`, `time_unix_ns`, `node`, `backend`, `interval_ns` (not on the first),
-//! `processes` or `groups`, `node_stats` with `cpus`, `disks` and `nets` inside, `notes`, `lost`.
+//! `schema_version`, `time_unix_ns`, `node`, `backend`, `time_error_ns` (if the backend knows it),
+//! `interval_ns` (not on the first), `processes` or `groups`, `node_stats` with `cpus`, `disks` and
+//! `nets` inside, `notes`, `lost`.
 //! Integers are exact; absent values have no key. Streams through serde, without a tree.
 
 use super::object::{GroupHead, GroupSums, Object};
@@ -47,6 +48,9 @@ impl Serialize for SampleObject<'_> {
         map.serialize_entry("time_unix_ns", &sample.at.unix)?;
         map.serialize_entry("node", &*sample.node)?;
         map.serialize_entry("backend", sample.backend.name())?;
+        if sample.time_error != Ns(0) {
+            map.serialize_entry("time_error_ns", &sample.time_error)?;
+        }
         if let Some(interval) = self.frame.rates.interval {
             map.serialize_entry("interval_ns", &interval)?;
         }

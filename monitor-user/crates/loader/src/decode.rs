@@ -2,16 +2,19 @@
 //! Pure functions.
 
 use monitor_ebpf::abi::Owner;
-use monitor_ebpf::abi::lifecycle::{ExitRecord, KIND_EXIT, ThreadWaits};
+use monitor_ebpf::abi::lifecycle::{ExitRecord, KIND_EXIT, KIND_FREE, ReleasedRecord, ThreadWaits};
 use monitor_ebpf::abi::task::{self, GROUP_EXIT, ON_CPU, Sums, ThreadRecord};
 use monitor_model::{Identity, Ns, Pid, Process, ProcessRow, field::ProcessField as F};
 use monitor_sys::pidfd;
-use std::iter;
 
 /// `PF_EXITING` of include/linux/sched.h.
 const PF_EXITING: u32 = 4;
+/// `EXIT_DEAD | EXIT_ZOMBIE` of include/linux/sched.h.
+const EXITED: u32 = 0x30;
 /// `PF_KTHREAD` of include/linux/sched.h.
 const PF_KTHREAD: u32 = 0x20_0000;
+/// A thread that ran without ticks is counted once a second.
+const LONGEST_TICK_NS: u64 = 1_000_000_000;
 /// Kernel priorities below this are real-time (`MAX_RT_PRIO`).
 const MAX_RT_PRIO: i64 = 100;
 /// `static_prio` of nice 0 (`DEFAULT_PRIO`).
@@ -50,10 +53,17 @@ pub fn living(
     keep: ThreadRows,
 ) -> Process {
     let leader = &record.leader;
-    let (mut used, mut waited) = (record.dead, ThreadWaits::NONE);
-    for thread in iter::once(&leader).chain(threads) {
+    let (mut used, mut waited) = (record.dead, add_waits(&ThreadWaits::NONE, leader));
+    // Of a process that was released meanwhile, the leader is among the ended threads.
+    if record.threads > 0 {
+        used.add(&leader.sums);
+    }
+    for thread in threads {
         used.add(&thread.sums);
-        waited = add_waits(&waited, thread);
+        // The waits of an ended one were added to those of its process as it ended.
+        if thread.state & EXITED == 0 {
+            waited = add_waits(&waited, thread);
+        }
     }
     let mut it = process(record, &used, &waited);
     if it.is_zombie() {
@@ -120,6 +130,23 @@ pub fn ended(end: &ExitRecord) -> Process {
     it.row.set(F::PeakRss, end.max_rss_pages * page_bytes());
     it.row.clear(F::Threads);
     it
+}
+
+/// Sets the totals of a process that its parent has waited for, and that was not freed at this
+/// time. A total that its threads cannot have reached since its exit is of reused memory, which is
+/// possible if the program that reports the end did not run.
+pub fn set_released(exit: &mut ExitRecord, released: &ReleasedRecord, at: Ns) {
+    let mut before = exit.process.dead;
+    before.add(&exit.process.leader.sums);
+    let each = at.since(Ns(exit.at_boottime_ns)).0.saturating_add(LONGEST_TICK_NS);
+    let most = each.saturating_mul(u64::from(exit.process.threads.max(1)));
+    let grown = released.sums.exec_ns.checked_sub(before.exec_ns);
+    if exit.kind == KIND_EXIT && grown.is_some_and(|grown| grown <= most) {
+        exit.kind = KIND_FREE;
+        exit.process.dead = released.sums;
+        exit.process.leader.run_delay_ns = released.waited.run_delay_ns;
+        exit.process.leader.run_count = released.waited.run_count;
+    }
 }
 
 /// The row of a thread.
@@ -244,6 +271,23 @@ mod tests {
         let thread = ThreadRecord { priority: (-1_i32).cast_unsigned(), ..ThreadRecord::default() };
         schedule(&mut row, &thread);
         assert_eq!(row.value(F::Priority), Some(monitor_model::FieldValue::Signed(-101)));
+    }
+
+    #[test]
+    fn totals_of_a_released_process_are_those_that_it_can_have_reached() {
+        let mut exit = ExitRecord { kind: KIND_EXIT, at_boottime_ns: 100, ..ExitRecord::ZERO };
+        (exit.process.dead.exec_ns, exit.process.leader.sums.exec_ns) = (30, 12);
+        let cpu = |released_ns| {
+            let sums = Sums { exec_ns: released_ns, ..Sums::default() };
+            let released =
+                ReleasedRecord { owner: Owner::default(), sums, waited: ThreadWaits::NONE };
+            let mut exit = exit;
+            set_released(&mut exit, &released, Ns(150));
+            ended(&exit).row.get(F::CpuTime)
+        };
+        assert_eq!(cpu(60), Some(60));
+        assert_eq!(cpu(41), Some(42));
+        assert_eq!(cpu(42 + 50 + LONGEST_TICK_NS + 1), Some(42));
     }
 
     #[test]

@@ -5,9 +5,9 @@
 
 use crate::probe_reader::{ProbeConfig, ProbeReader, ProbeSpec};
 use crate::{
-    block::Block, cpu_times::CpuTimes, decode::ThreadRows, exact_cpu::ExactCpu, kernel::Kernel,
-    lifecycle::Lifecycle, run_queue::RunQueue, signal::SignalReader, snapshot::Snapshot,
-    socket::Socket, tcp::Tcp, tcp_dump::TcpDump,
+    block::Block, counter_floors::CounterFloors, cpu_times::CpuTimes, decode::ThreadRows,
+    exact_cpu::ExactCpu, kernel::Kernel, lifecycle::Lifecycle, run_queue::RunQueue,
+    signal::SignalReader, snapshot::Snapshot, socket::Socket, tcp::Tcp, tcp_dump::TcpDump,
 };
 use crate::{health, pid_ns, rule};
 use monitor_backend::{Backend, Error};
@@ -53,7 +53,10 @@ pub struct Ebpf {
     root: Root,
     texts: TextCache,
     snapshot: Snapshot,
+    floors: CounterFloors,
     cpu_times: CpuTimes,
+    /// How old the time of a running thread can be.
+    delay: Ns,
     asked: Vec<Capability>,
     readers: Vec<(&'static ProbeSpec, Box<dyn ProbeReader>)>,
     /// An epoll instance, readable when any probe has pending records (epoll(7)).
@@ -108,7 +111,9 @@ impl Ebpf {
             texts: TextCache::new(root.proc.clone()),
             root,
             snapshot: snapshot?,
+            floors: CounterFloors::default(),
             cpu_times: CpuTimes::default(),
+            delay: monitor_backends::host::accounting_delay(),
             asked: capabilities.to_vec(),
             readers: Vec::new(),
             wake: epoll::create(epoll::CreateFlags::CLOEXEC)
@@ -157,13 +162,17 @@ impl Ebpf {
 
     fn read_processes(&mut self, sample: &mut Sample, want: &ReadSpec) -> Result<(), Error> {
         let threads = if want.threads { ThreadRows::Kept } else { ThreadRows::Summed };
-        sample.processes = self.snapshot.read(threads)?;
+        self.readers.iter_mut().for_each(|(_, reader)| reader.before_snapshot());
+        sample.at = clock::now();
+        sample.processes = self.snapshot.read(threads, sample.at.boot)?;
+        sample.time_error = self.time_error(sample.at.boot);
         for (_, reader) in &mut self.readers {
             reader.merge_into(sample);
             if let Some(object) = reader.object() {
                 object.flush_diagnostics();
             }
         }
+        self.floors.raise(&mut sample.processes);
         self.cpu_times.divide(&mut sample.processes);
         // In a container the first process is that of the container, with any id on the host.
         let first = sample.processes.first();
@@ -185,6 +194,15 @@ impl Ebpf {
             }
         }
         Ok(())
+    }
+
+    fn all_processes(&mut self) -> Result<Vec<Process>, Error> {
+        self.snapshot.read(ThreadRows::Summed, clock::boot())
+    }
+
+    /// The error of a reading that began then and ends now.
+    fn time_error(&self, began: Ns) -> Ns {
+        Ns(clock::boot().since(began).0 + self.delay.0)
     }
 
     /// Losses, counted again if the last count is old.
@@ -319,7 +337,7 @@ impl Backend for Ebpf {
         if has_host_pids() {
             return Ok(pids.iter().copied().map(Some).collect());
         }
-        let (processes, tick_ns) = (self.snapshot.read(ThreadRows::Summed)?, clock::tick_ns());
+        let (processes, tick_ns) = (self.all_processes()?, clock::tick_ns());
         let host =
             |pid: &Pid| pid_ns::host_pid(&self.texts.namespace_view(*pid)?, &processes, tick_ns);
         Ok(pids.iter().map(host).collect())
@@ -328,12 +346,15 @@ impl Backend for Ebpf {
     fn read_few(&mut self, pids: &[Pid]) -> Option<Result<Sample, Error>> {
         let at = clock::now();
         let mut processes = self.snapshot.read_few(pids)?;
+        let time_error = self.time_error(at.boot);
         for (_, reader) in &mut self.readers {
             reader.merge_into_few(&mut processes);
         }
+        self.floors.raise_few(&mut processes);
         self.cpu_times.divide_few(&mut processes);
         Some(Ok(Sample {
             at,
+            time_error,
             backend: BackendKind::Ebpf,
             node: self.node.clone(),
             processes,

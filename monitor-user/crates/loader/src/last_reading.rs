@@ -5,16 +5,13 @@
 //! totals at its exit: without it, the time of two intervals would be reported in the second.
 
 use crate::decode::IO;
-use monitor_model::{Category, Identity, Process, Role, field::ProcessField as F};
+use monitor_model::{Identity, Process, field::ProcessField as F};
 
 /// What the next reading needs of the last one.
 #[derive(Default)]
 pub struct LastReading {
     /// The processes that had not ended, in order.
     ids: Vec<Identity>,
-    /// Those of them that were exiting or had exited, in order. Their totals may be above those at
-    /// their exit.
-    exiting: Vec<Process>,
 }
 
 impl LastReading {
@@ -36,34 +33,24 @@ impl LastReading {
     /// Adds the rows of dying processes to a reading, which then is the last one.
     pub fn add_dying(&mut self, dying: Vec<Process>, processes: &mut Vec<Process>) {
         if !dying.is_empty() {
-            processes.extend(dying.into_iter().map(|it| self.as_dying(it)));
+            processes.extend(dying.into_iter().map(as_dying));
             processes.sort_by_key(|it| it.id);
         }
-        let exiting = processes.iter().filter(|it| it.exiting && !it.ended());
-        self.exiting = exiting.cloned().collect();
         self.ids.clear();
         self.ids.extend(processes.iter().filter(|it| !it.ended()).map(|it| it.id));
     }
+}
 
-    /// A process with the totals of its exit as one that has not ended. Without I/O: the kernel has
-    /// added that to its parent, which waited for it.
-    fn as_dying(&self, mut process: Process) -> Process {
-        let row = &mut process.row;
-        for field in [F::Ended, F::ExitCode, F::Approximate].into_iter().chain(IO) {
-            row.clear(field);
-        }
-        row.set(F::State, u64::from(b'X'));
-        process.exiting = true;
-        if let Ok(at) = self.exiting.binary_search_by_key(&process.id, |it| it.id) {
-            let last = &self.exiting[at].row;
-            for field in F::all().filter(|it| it.field().role == Role::Counter) {
-                if let (Some(now), Some(before)) = (row.get(field), last.get(field)) {
-                    row.set(field, now.max(before));
-                }
-            }
-        }
-        process
+/// A process with the totals of its exit as one that has not ended. Without I/O: the kernel has
+/// added that to its parent, which waited for it.
+fn as_dying(mut process: Process) -> Process {
+    let row = &mut process.row;
+    for field in [F::Ended, F::ExitCode, F::Approximate].into_iter().chain(IO) {
+        row.clear(field);
     }
+    row.set(F::State, u64::from(b'X'));
+    process.exiting = true;
+    process
 }
 
 #[cfg(test)]
@@ -86,18 +73,16 @@ mod tests {
     }
 
     #[test]
-    fn a_dying_process_stays_in_the_reading_and_its_counters_do_not_fall() {
+    fn a_dying_process_stays_in_the_reading() {
         let mut last = LastReading::default();
-        let mut zombie = process(3, 50);
-        zombie.exiting = true;
-        let mut first = vec![process(1, 1), zombie, process(5, 1)];
+        let mut first = vec![process(1, 1), process(3, 50), process(5, 1)];
         last.add_dying(Vec::new(), &mut first);
 
         let mut second = vec![process(1, 2)];
         assert_eq!(last.missing(&second).len(), 2);
-        last.add_dying(vec![ended(5, 9), ended(3, 40)], &mut second);
+        last.add_dying(vec![ended(5, 9), ended(3, 55)], &mut second);
         let rows: Vec<_> = second.iter().map(|it| (it.id.pid.0, it.row.get(F::CpuTime))).collect();
-        assert_eq!(rows, [(1, Some(2)), (3, Some(50)), (5, Some(9))]);
+        assert_eq!(rows, [(1, Some(2)), (3, Some(55)), (5, Some(9))]);
         let dying = &second[1];
         assert!(!dying.ended() && dying.row.get(F::State) == Some(u64::from(b'X')));
         assert_eq!((dying.row.get(F::ReadBytes), second[0].row.get(F::ReadBytes)), (None, Some(7)));

@@ -8,6 +8,7 @@ mod attach_types;
 mod block;
 mod btf_blob;
 mod btf_offsets;
+mod counter_floors;
 mod cpu_times;
 mod decode;
 mod ebpf;

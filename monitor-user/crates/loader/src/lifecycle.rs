@@ -3,6 +3,7 @@
 //! In: fork, exec and exit records. Out: ended processes with their final totals, dying ones with
 //! those at their exit, and parents and executed paths of live processes.
 
+use crate::iter_reader::{IterBuffer, IterProgram};
 use crate::object::{Object, Record};
 use crate::unreported_exits::{self, UnreportedExits};
 use crate::{decode, last_reading::LastReading, owner, probe_reader::ProbeReader, zombie_peaks};
@@ -11,12 +12,12 @@ use aya::maps::{HashMap as Table, MapData, RingBuf};
 use monitor_backend::Error;
 use monitor_ebpf::abi::lifecycle::{
     self, EndedWaits, ExecRecord, ExitRecord, ForkRecord, KIND_EXEC, KIND_FORK, KIND_FREE,
-    ThreadWaits,
+    ReleasedRecord, ThreadWaits,
 };
 use monitor_ebpf::{abi::Owner, abi::task::RSS_CPUS};
 use monitor_model::{Identity, Ns, Process, ProcessParent, Sample, field::ProcessField as F};
 use monitor_sys::clock;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use zerocopy::FromBytes;
@@ -25,6 +26,10 @@ use zerocopy::FromBytes;
 /// tens of milliseconds. The record never arrives if the ring was full, or where the kernel runs no
 /// program.
 const FINAL_RECORD_WITHIN: Ns = Ns(1_000_000_000);
+
+/// Reads processes that the kernel has removed from its lists and not freed yet.
+const RELEASED: IterProgram =
+    IterProgram { name: "released", walks: "bpf_map_elem", map: Some(lifecycle::EXIT_RECORDS) };
 
 /// The lifecycle hooks and their pending records.
 pub struct Lifecycle {
@@ -40,6 +45,12 @@ pub struct Lifecycle {
     attached: Ns,
     last: LastReading,
     zombie_peaks: ZombiePeaks,
+    /// Waits of ended threads before the snapshot: with those of later ones, a thread that ends
+    /// meanwhile would be counted twice.
+    waits: Vec<(Owner, EndedWaits)>,
+    /// Whether this kernel can iterate over exit records.
+    reads_released: bool,
+    buffer: IterBuffer,
 }
 
 /// What is known of a process that started since the hooks were attached.
@@ -71,6 +82,7 @@ impl Lifecycle {
         ] {
             object.attach(program, hook, &kernel.btf)?;
         }
+        let reads_released = RELEASED.load(&mut object, &kernel.btf).is_ok();
         let ring = object.ring(lifecycle::RING)?;
         Ok(Self {
             object,
@@ -82,12 +94,15 @@ impl Lifecycle {
             attached: clock::boot(),
             last: LastReading::default(),
             zombie_peaks: ZombiePeaks::default(),
+            waits: Vec::new(),
+            reads_released,
+            buffer: IterBuffer::new(),
         })
     }
 
     /// Adds the run-queue waits of ended threads of live processes.
-    fn add_ended_waits(&self, processes: &mut [Process]) {
-        for (owner, waited) in self.object.rows::<Owner, EndedWaits>(lifecycle::THREAD_WAITS) {
+    fn add_ended_waits(&mut self, processes: &mut [Process]) {
+        for (owner, waited) in self.waits.drain(..) {
             if let Some(index) = owner::find(processes, owner) {
                 add_wait(&mut processes[index], &waited.threads);
             }
@@ -107,11 +122,55 @@ impl Lifecycle {
         }
     }
 
-    /// The row of a dying process, from its exit record; none if it exited before the hooks were
-    /// attached.
-    fn dying_row(&self, id: Identity) -> Option<Process> {
+    /// Adds the ended processes to a sample, and rows of the dying ones.
+    fn add_dying(&mut self, sample: &mut Sample) {
+        let (processes, at) = (&mut sample.processes, sample.at.boot);
+        sample.dying = self.dying(processes, at);
+        let mut rows: BTreeMap<_, _> =
+            self.dying_rows(&sample.dying).into_iter().map(|it| (it.id, it)).collect();
+        // Of those freed since the last time, the exit records were gone.
+        self.drain();
+        for missed in self.ended.merge_into(processes, at) {
+            let parent = missed.parent;
+            if !sample.dying.iter().any(|it| it.id == missed.id) {
+                sample.dying.push(ProcessParent { id: missed.id, parent });
+            }
+            let _replaced = rows.insert(missed.id, missed);
+        }
+        self.last.add_dying(rows.into_values().collect(), processes);
+    }
+
+    /// The rows of dying processes.
+    fn dying_rows(&mut self, dying: &[ProcessParent]) -> Vec<Process> {
+        let released = if dying.is_empty() { HashMap::new() } else { self.released() };
+        dying.iter().filter_map(|it| self.dying_row(it.id, &released)).collect()
+    }
+
+    /// The final totals of those that their parents have waited for.
+    fn released(&mut self) -> HashMap<Identity, ReleasedRecord> {
+        if !self.reads_released {
+            return HashMap::new();
+        }
+        // Without them, the totals are those at the exit.
+        let stream = self.buffer.read(&mut self.object, &RELEASED).unwrap_or_default();
+        let whole = stream.len() / size_of::<ReleasedRecord>() * size_of::<ReleasedRecord>();
+        let records = <[ReleasedRecord]>::ref_from_bytes(&stream[..whole]).unwrap_or_default();
+        records.iter().map(|it| (decode::identity(it.owner), *it)).collect()
+    }
+
+    /// The row of a dying process, from its exit record and what it has used since; none if it
+    /// exited before the hooks were attached.
+    fn dying_row(
+        &self,
+        id: Identity,
+        released: &HashMap<Identity, ReleasedRecord>,
+    ) -> Option<Process> {
         let owner = Owner { start_boottime_ns: id.start.0, tgid: id.pid.0, zero: 0 };
-        let mut process = decode::ended(&self.object.row(lifecycle::EXIT_RECORDS, owner)?);
+        let mut exit: ExitRecord = self.object.row(lifecycle::EXIT_RECORDS, owner)?;
+        if let Some(released) = released.get(&id) {
+            decode::set_released(&mut exit, released, clock::boot());
+        }
+        let mut process = decode::ended(&exit);
         if let Some(waited) = self.object.row::<_, EndedWaits>(lifecycle::THREAD_WAITS, owner) {
             add_wait(&mut process, &waited.threads);
         }
@@ -186,6 +245,10 @@ impl ProbeReader for Lifecycle {
         Some(&self.object)
     }
 
+    fn before_snapshot(&mut self) {
+        self.waits = self.object.rows(lifecycle::THREAD_WAITS);
+    }
+
     fn merge_into(&mut self, sample: &mut Sample) {
         self.add_lost_starts();
         self.drain();
@@ -206,14 +269,7 @@ impl ProbeReader for Lifecycle {
         });
         // Processes with a final record were removed from the started ones.
         self.note_missing(processes);
-        sample.dying = self.dying(processes, sample.at.boot);
-        let mut dying: Vec<_> =
-            sample.dying.iter().filter_map(|it| self.dying_row(it.id)).collect();
-        for missed in self.ended.merge_into(processes, sample.at.boot) {
-            sample.dying.push(ProcessParent { id: missed.id, parent: missed.parent });
-            dying.push(missed);
-        }
-        self.last.add_dying(dying, processes);
+        self.add_dying(sample);
     }
 
     fn merge_into_few(&mut self, processes: &mut [Process]) {

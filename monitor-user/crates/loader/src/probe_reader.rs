@@ -11,6 +11,9 @@ pub trait ProbeReader: Send {
     /// The loaded object, for its state; none if no program is used.
     fn object(&self) -> Option<&Object>;
 
+    /// Reads what a snapshot that comes next must not have counted already.
+    fn before_snapshot(&mut self) {}
+
     /// Merges its counts into a sample. The processes are and stay in the order of identities;
     /// ended ones are included once the lifecycle has been merged, which is first.
     fn merge_into(&mut self, sample: &mut Sample);

@@ -8,7 +8,8 @@ use crate::iter_reader::{IterBuffer, IterProgram};
 use crate::{kernel::Kernel, object::Object};
 use monitor_backend::Error;
 use monitor_ebpf::abi::task::{self, KIND_PROCESS, KIND_THREAD, RSS_CPUS};
-use monitor_model::{Pid, Process};
+use monitor_model::{Ns, Pid, Process};
+use monitor_sys::clock;
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 /// Determines the per-CPU offsets of resident page counts; for every object that reads them.
@@ -28,6 +29,9 @@ pub struct Snapshot {
     iterates_one: bool,
 }
 
+/// How often a process is read again whose threads end meanwhile.
+const AGAIN: usize = 2;
+
 /// Number of processes in a full iteration that cost as much as one alone (`cargo xtask bench
 /// service`).
 const COST_OF_ONE: usize = 16;
@@ -44,12 +48,34 @@ impl Snapshot {
         Ok(Self { object, buffer: IterBuffer::new(), exact_rss, found: 0, iterates_one: true })
     }
 
-    /// Reads every process; the list is in the order of identities.
-    pub fn read(&mut self, keep_threads: ThreadRows) -> Result<Vec<Process>, Error> {
+    /// Reads every process, from this time on; the list is in the order of identities.
+    pub fn read(&mut self, keep: ThreadRows, at: Ns) -> Result<Vec<Process>, Error> {
         let stream = self.buffer.read(&mut self.object, &SNAPSHOT)?;
-        let processes = processes(stream, keep_threads);
+        let (mut processes, mut torn) = processes(stream, keep, at);
         self.found = processes.len();
+        for _ in 0..AGAIN {
+            if torn.is_empty() || !self.iterates_one {
+                break;
+            }
+            torn = self.read_again(&torn, keep, &mut processes);
+        }
         Ok(processes)
+    }
+
+    /// Reads these again, each at once; returns those that were torn again.
+    fn read_again(&mut self, torn: &[Pid], keep: ThreadRows, all: &mut [Process]) -> Vec<Pid> {
+        let at = clock::boot();
+        // A process that has ended is not there: its last row is kept.
+        let stream = self.buffer.read_each(&self.object, &SNAPSHOT, torn);
+        let (again, still) =
+            stream.map_or_else(|_| Default::default(), |it| processes(it, keep, at));
+        self.iterates_one = are_requested(&again, torn);
+        for process in again {
+            if let Ok(index) = all.binary_search_by_key(&process.id, |it| it.id) {
+                all[index] = process;
+            }
+        }
+        still
     }
 
     /// Reads only these, if that costs less than reading all.
@@ -59,30 +85,46 @@ impl Snapshot {
         }
         // Before 6.1 the kernel iterates over all or none; then this is not tried again.
         let stream = self.buffer.read_each(&self.object, &SNAPSHOT, pids);
-        let processes = stream.ok().map(|stream| processes(stream, ThreadRows::Summed));
-        // It looks them up in our pid namespace, and returns pids of the initial one.
-        let are_requested =
-            |all: &Vec<Process>| all.iter().all(|it| pids.binary_search(&it.id.pid).is_ok());
-        self.iterates_one = processes.as_ref().is_some_and(are_requested);
+        let now = clock::boot();
+        let processes = stream.ok().map(|stream| processes(stream, ThreadRows::Summed, now).0);
+        self.iterates_one = processes.as_ref().is_some_and(|all| are_requested(all, pids));
         processes.filter(|_| self.iterates_one)
     }
 }
 
-/// Turns a stream of records into processes.
-fn processes(stream: &[u8], keep: ThreadRows) -> Vec<Process> {
+/// Whether only requested processes are in the list. The kernel looks them up in our pid namespace,
+/// and returns pids of the initial one.
+fn are_requested(all: &[Process], pids: &[Pid]) -> bool {
+    all.iter().all(|it| pids.binary_search(&it.id.pid).is_ok())
+}
+
+/// Turns a stream of records into processes, and names those that are torn.
+fn processes(stream: &[u8], keep: ThreadRows, at: Ns) -> (Vec<Process>, Vec<Pid>) {
     let (records, threads) = records(stream);
     let mut all = Vec::with_capacity(records.len());
+    let mut torn = Vec::new();
     for record in records {
         let tgid = record.leader.tgid;
         let own = &threads[threads.partition_point(|thread| thread.tgid < tgid)..];
         let own = &own[..own.iter().take_while(|it| it.tgid == tgid).count()];
+        torn.extend(is_torn(record, own, at).then_some(Pid(tgid)));
         all.push(decode::living(record, own, keep));
     }
     // The kernel iterates in ascending order of ids, so this is nearly sorted. An id reused during
     // the iteration, or a process whose pid moved to another thread by exec, can appear twice.
     all.sort_by_key(|process| process.id);
     all.dedup_by_key(|process| process.id);
-    all
+    torn.sort_unstable();
+    torn.dedup();
+    (all, torn)
+}
+
+/// Whether threads of a process ended between its record and theirs: then their counters are
+/// neither among those of ended threads nor in a record. `threads` are those besides the leader,
+/// and some may have started since the reading began.
+fn is_torn(record: &task::ProcessRecord, threads: &[&task::ThreadRecord], at: Ns) -> bool {
+    let older = threads.iter().filter(|it| it.start_boottime_ns < at.0).count();
+    record.threads > 0 && older + 1 != record.threads as usize
 }
 
 /// The processes, and the threads besides their leaders, grouped by process and in the order of
@@ -124,6 +166,7 @@ mod tests {
         (record.leader.tid, record.leader.tgid) = (tgid, tgid);
         record.leader.sums.exec_ns = exec_ns;
         record.dead.exec_ns = dead_ns;
+        record.threads = 1;
         record
     }
 
@@ -147,7 +190,7 @@ mod tests {
             process(7, 100, 5).as_bytes(),
             thread(8, 7, 20).as_bytes(),
         ]);
-        let all = processes(stream.as_bytes(), ThreadRows::Kept);
+        let all = processes(stream.as_bytes(), ThreadRows::Kept, Ns(1)).0;
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].row.get(ProcessField::CpuTime), Some(135));
         let tids: Vec<_> = all[0].threads.iter().map(|it| it.id.pid.0).collect();
@@ -155,17 +198,34 @@ mod tests {
     }
 
     #[test]
+    fn a_process_whose_thread_ended_meanwhile_is_torn() {
+        let mut leader = process(7, 100, 5);
+        leader.leader.start_boottime_ns = 1;
+        leader.threads = 3;
+        let started = |tid, at| task::ThreadRecord { start_boottime_ns: at, ..thread(tid, 7, 1) };
+        let torn = |threads: &[task::ThreadRecord]| {
+            let mut parts = vec![leader.as_bytes()];
+            parts.extend(threads.iter().map(IntoBytes::as_bytes));
+            processes(aligned(&parts).as_bytes(), ThreadRows::Summed, Ns(50)).1
+        };
+        assert_eq!(torn(&[started(8, 2), started(9, 3)]), []);
+        assert_eq!(torn(&[started(8, 2)]), [Pid(7)]);
+        // Another one has started meanwhile.
+        assert_eq!(torn(&[started(8, 2), started(10, 60)]), [Pid(7)]);
+    }
+
+    #[test]
     fn a_process_seen_twice_is_one() {
         let twice = process(7, 100, 0);
         let stream = aligned(&[twice.as_bytes(), twice.as_bytes()]);
-        assert_eq!(processes(stream.as_bytes(), ThreadRows::Summed).len(), 1);
+        assert_eq!(processes(stream.as_bytes(), ThreadRows::Summed, Ns(1)).0.len(), 1);
     }
 
     #[test]
     fn a_truncated_or_malformed_stream_ends_at_the_first_bad_record() {
         let mut stream = aligned(&[process(7, 1, 0).as_bytes(), process(8, 1, 0).as_bytes()]);
-        assert_eq!(processes(&stream.as_bytes()[..500], ThreadRows::Summed).len(), 1);
+        assert_eq!(processes(&stream.as_bytes()[..500], ThreadRows::Summed, Ns(1)).0.len(), 1);
         stream[51] = u64::MAX;
-        assert_eq!(processes(stream.as_bytes(), ThreadRows::Summed).len(), 1);
+        assert_eq!(processes(stream.as_bytes(), ThreadRows::Summed, Ns(1)).0.len(), 1);
     }
 }

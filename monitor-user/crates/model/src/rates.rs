@@ -6,7 +6,8 @@
 
 use super::field::row::RowCounters;
 use super::{
-    Category, Device, Grouped, Identity, Node, Ns, Process, ProcessField, ProcessRow, Role, Sample,
+    Category, Device, Grouped, Identity, Node, Note, Ns, Process, ProcessField, ProcessRow, Role,
+    Sample,
 };
 
 /// A sample with its rates set.
@@ -33,7 +34,21 @@ pub fn rates(before: &Sample, mut now: Sample) -> Rates {
     if let (Some(old), Some(new)) = (&before.node_stats, &mut now.node_stats) {
         set_node_rates(old, new, interval);
     }
-    Rates { interval: Some(interval), sample: now, groups: None }
+    in_interval(interval, now)
+}
+
+/// The share of an interval by which its times may be wrong without a note.
+const NOTED_ERROR: u64 = 4;
+
+/// A sample whose rates are set, with a note if the interval is too short for them.
+fn in_interval(interval: Ns, mut sample: Sample) -> Rates {
+    if sample.time_error.0 > interval.0 / NOTED_ERROR {
+        let [error, whole] = [sample.time_error, interval].map(|it| it.0.div_ceil(1_000_000));
+        sample.notes.push(Note::remark(format!(
+            "rates are inexact: counters were read within {error} ms, of an interval of {whole} ms"
+        )));
+    }
+    Rates { interval: Some(interval), sample, groups: None }
 }
 
 /// The same, of counters and a node that were kept instead of a sample.
@@ -46,7 +61,7 @@ pub fn rates_since(before: &Counters, node: Option<&Node>, mut now: Sample) -> R
     if let (Some(old), Some(new)) = (node, &mut now.node_stats) {
         set_node_rates(old, new, interval);
     }
-    Rates { interval: Some(interval), sample: now, groups: None }
+    in_interval(interval, now)
 }
 
 /// The counters of a reading that the next rates need: what is kept of it until then.

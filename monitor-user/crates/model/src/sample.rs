@@ -53,6 +53,9 @@ pub struct Instant {
 pub struct Sample {
     /// Time of the reading.
     pub at: Instant,
+    /// How far the times of counters may be from [`Self::at`]: the reading takes a time, and the
+    /// kernel counts a running thread at each tick. Zero if the backend does not know it.
+    pub time_error: Ns,
     /// The backend that read it.
     pub backend: BackendKind,
     /// Whether a daemon read it and relayed it.

@@ -20,6 +20,7 @@ pub fn rates(json: &str) -> Result<Rates, serde_json::Error> {
     let mut sample = Sample {
         backend: BackendKind::from_name(text(&object, "backend")),
         node: text(&object, "node").into(),
+        time_error: Ns(number("time_error_ns").unwrap_or(0)),
         processes: list(&object, "processes").map(process).collect(),
         node_stats: object.get("node_stats").and_then(Value::as_object).map(node),
         notes: list_of(&object, "notes").filter_map(Value::as_str).map(Note::remark).collect(),

@@ -76,12 +76,13 @@ pub const PROCESS_COLUMNS: [(&str, &str, &str); 3] =
 
 const _: () = assert!(ProcessField::COUNT + PROCESS_COLUMNS.len() <= COLUMNS);
 
-const SAMPLE_COLUMNS: [(&str, &str, &str); 5] = [
+const SAMPLE_COLUMNS: [(&str, &str, &str); 6] = [
     ("time_unix_ns", "ns", "number"),
     ("time_boot_ns", "ns", "number"),
     ("backend", "", "text"),
     ("node", "", "text"),
     ("relayed", "", "flag"),
+    ("time_error_ns", "ns", "number"),
 ];
 const EVENT_COLUMNS: [(&str, &str, &str); 10] = [
     ("time_boot_ns", "ns", "number"),

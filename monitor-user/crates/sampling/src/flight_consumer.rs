@@ -47,6 +47,7 @@ impl FlightConsumer {
             lost: reading.sample.lost.clone(),
             dying: reading.sample.dying.clone(),
             at: reading.sample.at,
+            time_error: reading.sample.time_error,
             backend: reading.sample.backend,
             node: reading.sample.node.clone(),
             ..Sample::default()

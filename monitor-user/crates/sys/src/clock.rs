@@ -1,9 +1,9 @@
-//! The clocks of a sample and of BPF programs, and the tick in which `/proc` counts.
+//! The clocks of a sample and of BPF programs, and the ticks of the scheduler and of `/proc`.
 //!
 //! Out: nanoseconds. Tests replace time above this crate, not here.
 
 use monitor_model::{id::Ns, sample::Instant};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 /// The current time on the boot clock and the wall clock.
 pub fn now() -> Instant {
@@ -35,8 +35,17 @@ pub fn tick_ns() -> u64 {
     1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
 }
 
+/// The tick of the scheduler, which counts the time of running threads (`CONFIG_HZ`).
+pub fn scheduler_tick() -> Ns {
+    // The kernel updates its coarse clocks with it.
+    nanoseconds(clock_getres(ClockId::MonotonicCoarse))
+}
+
 fn read(clock: ClockId) -> Ns {
-    let time = clock_gettime(clock);
+    nanoseconds(clock_gettime(clock))
+}
+
+fn nanoseconds(time: Timespec) -> Ns {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Ns(seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0))
 }

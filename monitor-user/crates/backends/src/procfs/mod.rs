@@ -73,6 +73,9 @@ pub struct Procfs {
     /// Processes hidden by the mount of `/proc`.
     hidden: Option<HiddenProcess>,
     introduced: bool,
+    /// How old the time of a running thread can be.
+    delay: Ns,
+    processors: u64,
 }
 
 impl Procfs {
@@ -102,6 +105,8 @@ impl Procfs {
             tcp: None,
             hidden: hidepid::hidden(&root.proc),
             introduced: false,
+            delay: super::host::accounting_delay(),
+            processors: std::thread::available_parallelism().map_or(1, |it| it.get() as u64),
             root,
         })
     }
@@ -149,6 +154,17 @@ impl Procfs {
         notes.extend(pass.errors.notes());
         self.forget(want, &processes);
         Ok(processes)
+    }
+
+    /// The error of a reading that began then and ends now. The time of a thread that ended unseen
+    /// is known to two ticks of `/proc` only; the errors of all such processes are shared by the
+    /// processors.
+    fn time_error(&self, began: Ns) -> Ns {
+        let round = self.round;
+        let is_late = |it: &&PidEntry| it.round == round && it.is_rounded && it.has_run;
+        let late = self.known.values().filter(is_late).count() as u64;
+        let rounded = 2 * self.kernel.tick_ns * late / self.processors;
+        Ns(clock::boot().since(began).0 + self.delay.0 + rounded)
     }
 
     fn read_tcp(&mut self, sample: &mut Sample) {
@@ -223,6 +239,7 @@ impl Backend for Procfs {
             sample.notes = self.own_notes(want);
             sample.hidden.extend(self.hidden.clone());
             sample.processes = self.read_processes(want, &mut sample.notes)?;
+            sample.time_error = self.time_error(sample.at.boot);
             self.read_tcp(&mut sample);
         }
         sample.node_stats = node::read(&self.root, want, &mut sample.notes);

@@ -36,6 +36,10 @@ pub struct PidEntry {
     pub exited: Option<Exited>,
     /// Changes with each exec.
     pub generation: u32,
+    /// Whether threads may have ended unseen: then its time is known to two ticks only.
+    pub is_rounded: bool,
+    /// Whether its time has grown since the reading before.
+    pub has_run: bool,
     /// Number of the last reading that contained it.
     pub round: u64,
 }
@@ -98,6 +102,7 @@ impl PidEntry {
             self.start_ticks = stat.start_ticks;
             self.threads = Threads::default();
             self.totals = Sums::default();
+            self.is_rounded = false;
         } else if stat.executed_since(self.image) && !self.threads.is_empty() {
             self.threads = Threads::after_execution(self.totals.beyond(&texts.leader()));
         }
@@ -114,11 +119,15 @@ impl PidEntry {
 
     /// Its totals, which never decrease.
     pub fn total(&mut self, texts: &ProcTexts, others: Sums, tick_ns: u64) -> &Sums {
+        let before = self.totals.sched.exec_ns;
         let mut sums = others;
         sums.add(&texts.leader());
         let ticks = texts.stat.user_ticks.saturating_add(texts.stat.system_ticks);
-        sums.sched.exec_ns = sums.sched.exec_ns.max(ticks.saturating_mul(tick_ns));
+        let in_ticks = ticks.saturating_mul(tick_ns);
+        self.is_rounded |= texts.stat.threads > 1 || in_ticks > sums.sched.exec_ns;
+        sums.sched.exec_ns = sums.sched.exec_ns.max(in_ticks);
         self.totals.raise_to(&sums);
+        self.has_run = self.totals.sched.exec_ns > before;
         &self.totals
     }
 }

@@ -76,7 +76,8 @@ category! {
             "se.sum_exec_runtime and signal->sum_sched_runtime",
             "stat 14 and 15, or schedstat 1 of each thread where that is more";
         UserTime: "user_ns", "USER", Nanoseconds, Number, Counter,
-            "Time in user mode: cpu_ns divided as the tick sampled it", "utime", "stat 14";
+            "Time in user mode: cpu_ns divided as the tick sampled it; all of it if no tick did",
+            "utime", "stat 14";
         SystemTime: "system_ns", "SYSTEM", Nanoseconds, Number, Counter,
             "Time in the kernel: cpu_ns divided as the tick sampled it", "stime", "stat 15";
         ExactCpu: "exact_cpu_ns", "EXACT", Nanoseconds, Number, Counter,

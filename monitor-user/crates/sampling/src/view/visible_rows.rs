@@ -21,6 +21,7 @@ impl View {
         let first = self.cursor.is_none();
         let mut sample = Sample {
             at: reading.sample.at,
+            time_error: reading.sample.time_error,
             backend: reading.sample.backend,
             node: reading.sample.node.clone(),
             node_number: reading.sample.node_number,
