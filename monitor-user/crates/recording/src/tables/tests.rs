@@ -57,6 +57,7 @@ fn everything() -> Sample {
         at: Instant { boot: Ns(5), unix: Ns(6) },
         backend: BackendKind::Ebpf,
         relayed: true,
+        all_visible: true,
         node: "n1".into(),
         processes: vec![first, process(8)],
         dying: vec![
