@@ -44,7 +44,7 @@ pub fn table(
         signals: false,
         histograms: false,
         processes,
-        node: node_columns(mode),
+        node: node_columns(scope, mode),
         cpus: Vec::new(),
         disks: disk_columns(mode),
         nets: net_columns(mode),
@@ -130,28 +130,40 @@ const WIDE_COMMAND: usize = 24;
 /// Minimum width of the command before a column is left out: most names are shorter.
 const MIN_COMMAND: usize = 12;
 
-fn node_columns(mode: SampleMode) -> Vec<NodeField> {
+fn node_columns(scope: Scope, mode: SampleMode) -> Vec<NodeField> {
     use NodeField::{
-        ContextSwitches, CpuIdle, CpuIowait, CpuSystem, CpuUser, Cpus, ForkRate, IdlePercent,
-        IowaitPercent, Load1, Load5, Load15, MemAvailable, MemTotal, ProcessesCreated,
-        PsiCpuPercent, PsiCpuSome, PsiIoPercent, PsiIoSome, PsiMemoryPercent, PsiMemorySome,
-        SwapFree, SwapTotal, SwitchRate, SystemPercent, TasksBlocked, TasksRunning, Uptime,
-        UserPercent,
+        BusyPercent, ContextSwitches, CpuBusy, CpuIdle, CpuIowait, CpuIrq, CpuNice, CpuSoftirq,
+        CpuSteal, CpuSystem, CpuUser, ForkRate, IdlePercent, IowaitPercent, IrqPercent, Load1,
+        Load5, Load15, MemAvailable, MemTotal, NicePercent, OnlineCpus, ProcessesCreated,
+        PsiCpuPercent, PsiCpuSome, PsiIoFull, PsiIoFullPercent, PsiIoPercent, PsiIoSome,
+        PsiMemoryFull, PsiMemoryFullPercent, PsiMemoryPercent, PsiMemorySome, SoftirqPercent,
+        StealPercent, SwapFree, SwapTotal, SwitchRate, SystemPercent, TasksBlocked, TasksRunning,
+        UnattributedPercent, Uptime, UserPercent,
     };
-    let still = [Uptime, Cpus, TasksRunning, TasksBlocked, Load1, Load5, Load15];
+    let still = [Uptime, OnlineCpus, TasksRunning, TasksBlocked, Load1, Load5, Load15];
     let memory = [MemTotal, MemAvailable, SwapTotal, SwapFree];
     let moving = [
+        (CpuBusy, BusyPercent),
         (CpuUser, UserPercent),
+        (CpuNice, NicePercent),
         (CpuSystem, SystemPercent),
+        (CpuIrq, IrqPercent),
+        (CpuSoftirq, SoftirqPercent),
+        (CpuSteal, StealPercent),
         (CpuIdle, IdlePercent),
         (CpuIowait, IowaitPercent),
         (PsiCpuSome, PsiCpuPercent),
         (PsiMemorySome, PsiMemoryPercent),
+        (PsiMemoryFull, PsiMemoryFullPercent),
         (PsiIoSome, PsiIoPercent),
+        (PsiIoFull, PsiIoFullPercent),
         (ContextSwitches, SwitchRate),
         (ProcessesCreated, ForkRate),
     ];
-    still.into_iter().chain(memory).chain(moving.map(|pair| mode.select(pair))).collect()
+    // It needs all processes, and the growth of their time.
+    let rest = (scope == Scope::All && mode == SampleMode::Periodic).then_some(UnattributedPercent);
+    let moving = moving.map(|pair| mode.select(pair));
+    still.into_iter().chain(memory).chain(moving).chain(rest).collect()
 }
 
 fn disk_columns(mode: SampleMode) -> Vec<DiskField> {

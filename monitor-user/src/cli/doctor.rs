@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn costs_that_two_capabilities_share_are_printed_once() {
-        let block = Probe { events: 7, map_bytes: 4096, ..probe(Health::Active) };
+        let block = Probe { events: Some(7), map_bytes: 4096, ..probe(Health::Active) };
         let pages = Probe { with: Some(Capability::Block), ..block.clone().without_numbers() };
         let pages = Probe { capability: Capability::WriteBack, ..pages };
         let found = BackendState { backend: "ebpf", probes: vec![block, pages], notes: Vec::new() };

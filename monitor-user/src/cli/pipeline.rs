@@ -32,7 +32,7 @@ pub struct Pipeline {
     /// Whether a finished group becomes a note: for formats that have no row for it.
     notes_finished_groups: bool,
     frame: Vec<u8>,
-    /// Why a better backend was not used: printed with the first sample, and on every screen.
+    /// Why a better backend was not used: in every sample.
     opening: Vec<Note>,
     /// Notes for the next sample.
     notes: Vec<Note>,
@@ -123,10 +123,8 @@ impl Pipeline {
     }
 
     fn frame_of(&mut self, mut sample: Sample, room: Viewport) -> &[u8] {
-        if !self.has_begun || room.lines.is_some() {
-            sample.notes.splice(..0, self.opening.iter().cloned());
-        }
         self.has_begun = true;
+        sample.notes.splice(..0, self.opening.iter().cloned());
         sample.notes.append(&mut self.notes);
         self.ends.update(self.frames.filter(), &mut sample.processes);
         self.report_notes(&sample.notes);
@@ -377,10 +375,10 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_for_the_fallback_is_printed_once_or_on_every_screen() {
+    fn every_sample_has_the_reason_for_the_fallback() {
         let mut stream = pipeline("", Stub::default());
         assert!(turn(&mut stream).contains("not eBPF"));
-        assert!(!turn(&mut stream).contains("not eBPF"));
+        assert!(turn(&mut stream).contains("not eBPF"));
         let screen = Viewport { columns: 80, lines: Some(10) };
         let again = stream.next_frame(screen).expect("a frame").to_vec();
         assert!(String::from_utf8_lossy(&again).contains("not eBPF"));

@@ -1,14 +1,14 @@
 //! The node, its disks and interfaces, read from the fixture: each value at its place.
 
 use super::tree::fixture;
-use monitor_backends::procfs::{Root, node};
+use monitor_backends::procfs::{Root, node::NodeReader};
 use monitor_model::field::{CpuField, DiskField, NetField, NodeField};
 use monitor_model::read_spec::{Devices, ReadSpec};
 use monitor_model::sample::{Node, Note};
 
 fn read(want: &ReadSpec) -> (Node, Vec<Note>) {
     let mut notes = Vec::new();
-    let node = node::read(&Root::below(&fixture()), want, &mut notes).unwrap();
+    let node = NodeReader::default().read(&Root::below(&fixture()), want, &mut notes).unwrap();
     (node, notes)
 }
 
@@ -27,12 +27,14 @@ fn the_node_has_the_values_of_the_files() {
     check(NodeField::Load5, 1.67_f64.to_bits());
     check(NodeField::MemAvailable, 20_000_000 * 1024);
     check(NodeField::SwapFree, 1_048_000 * 1024);
-    check(NodeField::Cpus, 2);
+    check(NodeField::OnlineCpus, 2);
     check(NodeField::CpuUser, 3_000_000_000);
     check(NodeField::CpuSteal, 90_000_000);
     check(NodeField::ContextSwitches, 7_654_321);
     check(NodeField::Interrupts, 1_234_567);
     check(NodeField::TasksBlocked, 1);
+    check(NodeField::CpuTasks, 4_000_000_007);
+    check(NodeField::CpuBusy, 4_000_000_007);
     check(NodeField::PsiCpuSome, 52_300_927_000);
     check(NodeField::PsiMemoryFull, 12_000);
     check(NodeField::PsiIoSome, 13_000);
@@ -44,6 +46,7 @@ fn processors_keep_their_numbers() {
     let numbers: Vec<u32> = node.cpus.iter().map(|(number, _)| *number).collect();
     assert_eq!(numbers, [0, 3]);
     assert_eq!(node.cpus[1].1.get(CpuField::User), Some(2_000_000_000));
+    assert_eq!(node.cpus[1].1.get(CpuField::Busy), Some(7));
 }
 
 #[test]

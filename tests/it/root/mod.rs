@@ -23,6 +23,7 @@ mod http_share;
 mod inet_diag;
 mod lifecycle;
 mod named_files;
+mod node_cpu;
 mod preferred;
 pub mod privilege;
 mod proc_mount;

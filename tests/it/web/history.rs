@@ -33,7 +33,16 @@ fn a_process_and_the_node_have_a_history() {
     assert_eq!(of_process["values"][1].as_array().unwrap().len(), n_times);
     assert!(of_process["values"][1][0].is_number(), "{of_process}");
     let node = history(&web, "", &web.token());
-    assert_eq!(node["columns"], json!(["cpu_user_percent", "cpu_system_percent"]));
+    assert_eq!(
+        node["columns"],
+        json!([
+            "cpu_user_percent",
+            "cpu_nice_percent",
+            "cpu_system_percent",
+            "cpu_irq_percent",
+            "cpu_softirq_percent",
+        ])
+    );
     assert!(long(&node));
     assert_eq!(web.get("/history?pid=1&start=x", &[]).status, 400);
 }

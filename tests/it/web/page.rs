@@ -152,6 +152,24 @@ fn root_the_page_sorts_updates_and_shows_latencies_probes_and_cost() {
     assert_eq!(browser.errors, Vec::<String>::new());
 }
 
+#[test]
+fn the_latency_panel_says_why_it_counts_nothing() {
+    let web = Web::reading("", "procfs");
+    let Some(mut browser) = opened("the_latency_panel", &web) else { return };
+    browser.key("2");
+    browser.until(&captions("['no block', 'no block', 'no run-queue']"));
+    browser.picture("latency-without-ebpf");
+    assert_eq!(browser.errors, Vec::<String>::new());
+}
+
+/// Whether the captions of the latency panel begin with these texts.
+pub fn captions(wanted: &str) -> String {
+    format!(
+        "{wanted}.every((text, at) => document.querySelectorAll('#latency figcaption')[at]\
+         ?.textContent.startsWith(text))"
+    )
+}
+
 fn number(text: &serde_json::Value) -> u32 {
     text.as_str().unwrap().parse().unwrap()
 }

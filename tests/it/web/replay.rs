@@ -1,7 +1,7 @@
 //! `monitor replay FILE --page`: a recording in a browser.
 
 use super::browser::Browser;
-use super::page::LIVE;
+use super::page::{LIVE, captions};
 use crate::root::workload::Guarded;
 use crate::served::{Folder, monitor};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -93,5 +93,7 @@ fn the_page_of_a_recording_can_seek() {
         "document.querySelector('#scroll tbody tr[data-key]').cells[4].textContent.includes('%')",
     );
     browser.picture("replay-light");
+    browser.key("2");
+    browser.until(&captions("['not in the recording', 'not in the recording']"));
     assert_eq!(browser.errors, Vec::<String>::new());
 }

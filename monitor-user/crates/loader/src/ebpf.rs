@@ -11,7 +11,7 @@ use crate::{
 };
 use crate::{health, pid_ns, rule};
 use monitor_backend::{Backend, Error};
-use monitor_backends::procfs::{Root, node};
+use monitor_backends::procfs::{Root, node::NodeReader};
 use monitor_backends::{procfs::job_origin::SeenProcess, procfs::text::TextCache};
 use monitor_model::{
     BackendKind, Capability, HiddenProcess, Note, Ns, Pid, Probe, Process, ProgramLoss, ReadSpec,
@@ -50,6 +50,7 @@ const PROBES: &[ProbeSpec] = &[
 /// The loaded objects.
 pub struct Ebpf {
     node: Arc<str>,
+    node_reader: NodeReader,
     root: Root,
     texts: TextCache,
     snapshot: Snapshot,
@@ -108,6 +109,7 @@ impl Ebpf {
         let root = Root::default();
         let mut it = Self {
             node: monitor_backends::host::name(),
+            node_reader: NodeReader::default(),
             texts: TextCache::new(root.proc.clone()),
             root,
             snapshot: snapshot?,
@@ -322,12 +324,13 @@ impl Backend for Ebpf {
             at: clock::now(),
             backend: BackendKind::Ebpf,
             node: self.node.clone(),
+            all_visible: want.all_processes(),
             ..Sample::default()
         };
         if want.processes {
             self.read_processes(&mut sample, want)?;
         }
-        sample.node_stats = node::read(&self.root, want, &mut sample.notes);
+        sample.node_stats = self.node_reader.read(&self.root, want, &mut sample.notes);
         sample.notes.extend(self.notes());
         sample.lost = self.lost();
         Ok(sample)

@@ -34,11 +34,16 @@ pub fn probe(capability: Capability, object: &Object, dropped: u64) -> Probe {
         }),
         with: None,
         hooks: object.hooks.to_vec(),
-        events: loss.events,
+        events: counts_events(capability).then_some(loss.events),
         cost: Some(measured.unwrap_or(Cost { ns_per_event: CALIBRATED_NS, estimated: true })),
         lost: loss.ring_full + loss.table_full + dropped + missed(object),
         map_bytes: map_bytes(object) + object.ring_bytes,
     }
+}
+
+/// Whether its programs count events: the iterator has none, and those of sockets count bytes.
+const fn counts_events(capability: Capability) -> bool {
+    !matches!(capability, Capability::Snapshot | Capability::Sockets)
 }
 
 /// Has the kernel measure the run time of programs until the result is dropped; `None` without

@@ -118,7 +118,7 @@ impl ProbeReader for RunQueue {
     /// The programs do not count events: the histograms do.
     fn probe(&self, capability: Capability) -> Probe {
         let probe = health::probe(capability, &self.object, self.dropped());
-        Probe { events: self.n_waits, ..probe }
+        Probe { events: Some(self.n_waits), ..probe }
     }
 
     fn merge_into(&mut self, sample: &mut Sample) {

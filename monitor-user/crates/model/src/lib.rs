@@ -17,6 +17,7 @@ pub mod histogram;
 pub mod id;
 pub mod job;
 pub mod name;
+mod node_rates;
 pub mod pmix;
 pub mod probe;
 pub mod quantiles;

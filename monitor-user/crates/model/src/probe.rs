@@ -41,8 +41,8 @@ pub struct Probe {
     pub with: Option<Capability>,
     /// The hooks in use, such as `tp_btf/sched_process_free`, or the files read instead.
     pub hooks: Vec<String>,
-    /// Events seen since it was attached.
-    pub events: u64,
+    /// Events seen since it was attached; absent if its programs count none.
+    pub events: Option<u64>,
     /// Run time for each event, if known.
     pub cost: Option<Cost>,
     /// Records lost since it was attached.
@@ -68,7 +68,7 @@ impl Probe {
             health: Health::Off,
             with: None,
             hooks: Vec::new(),
-            events: 0,
+            events: None,
             cost: None,
             lost: 0,
             map_bytes: 0,

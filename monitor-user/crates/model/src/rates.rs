@@ -6,8 +6,8 @@
 
 use super::field::row::RowCounters;
 use super::{
-    Category, Device, Grouped, Identity, Node, Note, Ns, Process, ProcessField, ProcessRow, Role,
-    Sample,
+    Category, Grouped, Identity, Node, NodeField, Note, Ns, Process, ProcessField, ProcessRow,
+    Role, Sample, node_rates,
 };
 
 /// A sample with its rates set.
@@ -32,7 +32,7 @@ pub fn rates(before: &Sample, mut now: Sample) -> Rates {
     let interval = between.interval;
     merge(&before.processes, &mut now.processes, between);
     if let (Some(old), Some(new)) = (&before.node_stats, &mut now.node_stats) {
-        set_node_rates(old, new, interval);
+        node_rates::set(old, new, interval);
     }
     in_interval(interval, now)
 }
@@ -48,6 +48,7 @@ fn in_interval(interval: Ns, mut sample: Sample) -> Rates {
             "rates are inexact: counters were read within {error} ms, of an interval of {whole} ms"
         )));
     }
+    set_unattributed(&mut sample);
     Rates { interval: Some(interval), sample, groups: None }
 }
 
@@ -59,7 +60,7 @@ pub fn rates_since(before: &Counters, node: Option<&Node>, mut now: Sample) -> R
         rate_process(&before.processes, process, between);
     }
     if let (Some(old), Some(new)) = (node, &mut now.node_stats) {
-        set_node_rates(old, new, interval);
+        node_rates::set(old, new, interval);
     }
     in_interval(interval, now)
 }
@@ -128,15 +129,15 @@ fn rate_process(before: &[ProcessCounters], process: &mut Process, between: Betw
     }
 }
 
-fn set_node_rates(old: &Node, new: &mut Node, interval: Ns) {
-    new.row.set_rates(&old.row, interval);
-    for (number, row) in &mut new.cpus {
-        if let Some((_, old)) = old.cpus.iter().find(|(other, _)| other == number) {
-            row.set_rates(old, interval);
-        }
+/// Sets the CPU time of no visible process, if the sample has all visible ones.
+fn set_unattributed(sample: &mut Sample) {
+    let percent = |it: &Process| it.row.get(ProcessField::CpuPercent).map(f64::from_bits);
+    let attributed: f64 = sample.processes.iter().filter_map(percent).sum();
+    let Some(node) = sample.node_stats.as_mut().filter(|_| sample.all_visible) else { return };
+    if let Some(tasks) = node.row.get(NodeField::TasksPercent).map(f64::from_bits) {
+        // The node is read a moment after the processes.
+        node.row.set_float(NodeField::UnattributedPercent, (tasks - attributed).max(0.0));
     }
-    by_name(&old.disks, &mut new.disks, |old, new| new.set_rates(old, interval));
-    by_name(&old.nets, &mut new.nets, |old, new| new.set_rates(old, interval));
 }
 
 /// The time between two samples.
@@ -178,14 +179,6 @@ fn zero_counters(process: &Process) -> ProcessRow {
         }
     }
     zero
-}
-
-fn by_name<R>(before: &[Device<R>], now: &mut [Device<R>], set: impl Fn(&R, &mut R)) {
-    for device in now {
-        if let Some(old) = before.iter().find(|other| other.name == device.name) {
-            set(&old.row, &mut device.row);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -235,6 +228,28 @@ mod tests {
     #[test]
     fn a_counter_that_went_backwards_gives_zero() {
         check(process(1, 5, 100), process(1, 5, 90), Some(0.0));
+    }
+
+    /// A sample with all visible processes, whose tasks used this CPU time.
+    fn whole(boot: u64, cpu: u64, tasks: u64) -> Sample {
+        let mut node = Node::default();
+        node.row.set(NodeField::CpuTasks, tasks);
+        let processes = vec![process(1, 5, cpu), process(2, 5, 2 * cpu)];
+        Sample { node_stats: Some(node), all_visible: true, ..sample(boot, processes) }
+    }
+
+    #[test]
+    fn what_is_of_no_visible_process_is_a_number_of_its_own() {
+        let unattributed = |before: Sample, now: Sample| {
+            let rates = rates(&before, now);
+            let row = rates.sample.node_stats.map(|it| it.row);
+            row.and_then(|it| it.get(NodeField::UnattributedPercent)).map(f64::from_bits)
+        };
+        let before = || whole(1_000, 100, 1_000);
+        assert_eq!(unattributed(before(), whole(2_000, 200, 1_400)), Some(10.0));
+        assert_eq!(unattributed(before(), whole(2_000, 200, 1_200)), Some(0.0));
+        let chosen = Sample { all_visible: false, ..whole(2_000, 200, 1_400) };
+        assert_eq!(unattributed(before(), chosen), None);
     }
 
     #[test]

@@ -71,6 +71,11 @@ impl ReadSpec {
         Self { processes: true, node: true, disks: devices(), nets: devices(), ..Self::default() }
     }
 
+    /// Whether it names no selection of processes.
+    pub const fn all_processes(&self) -> bool {
+        self.processes && self.pids.is_none()
+    }
+
     /// Whether a field that costs extra is requested.
     pub fn wants(&self, field: ProcessField) -> bool {
         self.costly.contains(&field)

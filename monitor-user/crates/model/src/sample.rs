@@ -66,6 +66,8 @@ pub struct Sample {
     pub node_number: u32,
     /// Processes, in the order of their identities, including those ended since the last sample.
     pub processes: Vec<Process>,
+    /// Whether these are all processes that its reader may see, not a selection.
+    pub all_visible: bool,
     /// Ended processes whose final record has not arrived yet: the kernel frees a process some
     /// milliseconds after its parent has waited for it. Where the exit was seen, `processes` has
     /// their rows, with the totals at the exit.

@@ -49,7 +49,7 @@ pub fn parse(node: &mut Node, text: &[u8], tick_ns: u64) {
     }
     let n_online = u64::try_from(node.cpus.len()).unwrap_or(u64::MAX);
     if n_online > 0 {
-        node.row.set(NodeField::Cpus, n_online);
+        node.row.set(NodeField::OnlineCpus, n_online);
     }
 }
 
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(node.cpus[1].1.get(CpuField::User), Some(90));
         assert_eq!(node.row.get(NodeField::CpuSteal), Some(80));
         assert_eq!(
-            (node.row.get(NodeField::Cpus), node.row.get(NodeField::Interrupts)),
+            (node.row.get(NodeField::OnlineCpus), node.row.get(NodeField::Interrupts)),
             (Some(2), Some(77))
         );
     }

@@ -4,8 +4,11 @@
 //! configured time are dropped, and the oldest ones if they take too much memory.
 
 use super::{
-    BlockLimits, Error, Existing, Header, block::OpenBlock, codec::Encoder, create,
-    frame::SampleRange,
+    BlockLimits, Error, Existing, Header,
+    block::{OpenBlock, unpack},
+    codec::{Decoder, Encoder},
+    create,
+    frame::{HEAD_BYTES, SampleRange},
 };
 use monitor_model::{Ns, Sample};
 use std::{collections::VecDeque, io::Write, path::Path};
@@ -14,6 +17,9 @@ use std::{collections::VecDeque, io::Write, path::Path};
 const KEPT_BYTES: usize = 64 << 20;
 /// Maximum bytes of a part.
 const PART_BYTES: usize = 128 << 10;
+
+/// Ends of blocks that are kept for the exports that began in them.
+const MAX_CUTS: usize = 4;
 
 /// A closed block.
 struct ClosedBlock {
@@ -41,6 +47,8 @@ pub struct FlightBuffer {
     encoder: Encoder,
     open: OpenBlock,
     blocks: VecDeque<ClosedBlock>,
+    /// The latest ends of blocks in which an export began.
+    cuts: VecDeque<ClosedBlock>,
     seq: u64,
 }
 
@@ -54,7 +62,16 @@ impl FlightBuffer {
             BlockLimits { min_samples: 1, span: Ns(whole.span.0.min(keep.0 / 4)), ..whole };
         let open = OpenBlock::new(limits, encoder.streams());
         let grace = limits.span;
-        Self { keep, grace, header, encoder, open, blocks: VecDeque::new(), seq: 0 }
+        Self {
+            keep,
+            grace,
+            header,
+            encoder,
+            open,
+            blocks: VecDeque::new(),
+            cuts: VecDeque::new(),
+            seq: 0,
+        }
     }
 
     /// Appends a sample.
@@ -102,8 +119,16 @@ impl FlightBuffer {
         let wanted = last.map_or(self.keep, |it| it.min(self.keep));
         let from = Ns(newest.0.saturating_sub(wanted.0));
         let first = self.blocks.iter().find(|it| it.range.last.boot >= from);
-        let next = first.map(|it| FlightCursor { block: it.range.seq, at: 0, until: self.seq });
-        let started = first.map_or(0, |it| it.range.first.unix.0);
+        let whole = first.map(|it| it.range);
+        let cut = first.and_then(|it| self.end_of(it, from));
+        let first = cut.as_ref().map(|it| it.range).or(whole);
+        if let Some(cut) = cut {
+            self.cuts.retain(|it| it.range.seq != cut.range.seq);
+            self.cuts.push_back(cut);
+            let _oldest = (self.cuts.len() > MAX_CUTS).then(|| self.cuts.pop_front());
+        }
+        let next = first.map(|it| FlightCursor { block: it.seq, at: 0, until: self.seq });
+        let started = first.map_or(0, |it| it.first.unix.0);
         let header = Header {
             first: next.map_or(0, |it| it.block),
             started_unix_ns: started,
@@ -112,11 +137,35 @@ impl FlightBuffer {
         (header.bytes(), next)
     }
 
+    /// The samples of a block from this time on, as a block of their own; none if that is all.
+    fn end_of(&self, block: &ClosedBlock, from: Ns) -> Option<ClosedBlock> {
+        if block.range.first.boot >= from {
+            return None;
+        }
+        let mut decoder = Decoder::new(&self.header.tables)?;
+        let payload = block.frame.get(HEAD_BYTES..)?;
+        let mut inputs = unpack(payload, decoder.streams()).ok()?;
+        decoder.add_payload(payload.len());
+        let mut encoder = Encoder::default();
+        let mut open = OpenBlock::new(BlockLimits::default(), encoder.streams());
+        for seq in block.range.seq..block.range.end() {
+            decoder.advance(&mut inputs).ok()?;
+            if decoder.at().boot >= from {
+                open.push(seq, decoder.at(), encoder.encode(&decoder.sample()).ok()?);
+            }
+        }
+        let (range, mut frame) = (*open.range(), Vec::new());
+        open.close(&mut frame).ok()?;
+        Some(ClosedBlock { range, frame })
+    }
+
     /// The next part, and the position after it. Blocks dropped meanwhile are skipped; the reader
     /// of the file reports them as missing.
     pub fn export_part(&self, next: FlightCursor) -> (&[u8], Option<FlightCursor>) {
-        let belongs = |it: &&ClosedBlock| it.range.seq >= next.block && it.range.seq < next.until;
-        let mut blocks = self.blocks.iter().filter(belongs);
+        let cut = self.cuts.iter().find(|it| it.range.seq == next.block);
+        let from = cut.map_or(next.block, |it| it.range.end());
+        let belongs = |it: &&ClosedBlock| it.range.seq >= from && it.range.seq < next.until;
+        let mut blocks = cut.into_iter().chain(self.blocks.iter().filter(belongs));
         let Some(block) = blocks.next() else { return (&[], None) };
         let same = block.range.seq == next.block;
         let at = if same { usize::try_from(next.at).unwrap_or(usize::MAX) } else { 0 };

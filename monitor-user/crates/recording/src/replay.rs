@@ -41,6 +41,7 @@ impl Replay {
     pub fn select(&mut self, mut sample: Sample, spec: &ReadSpec) -> Sample {
         let all = std::mem::take(&mut sample.processes);
         sample.processes = self.processes(all, spec);
+        sample.all_visible &= spec.all_processes();
         let all = sample.node_stats.take();
         sample.node_stats = all.and_then(|all| device::select_node(all, spec, &mut sample.notes));
         sample

@@ -76,13 +76,14 @@ pub const PROCESS_COLUMNS: [(&str, &str, &str); 3] =
 
 const _: () = assert!(ProcessField::COUNT + PROCESS_COLUMNS.len() <= COLUMNS);
 
-const SAMPLE_COLUMNS: [(&str, &str, &str); 6] = [
+const SAMPLE_COLUMNS: [(&str, &str, &str); 7] = [
     ("time_unix_ns", "ns", "number"),
     ("time_boot_ns", "ns", "number"),
     ("backend", "", "text"),
     ("node", "", "text"),
     ("relayed", "", "flag"),
     ("time_error_ns", "ns", "number"),
+    ("all_visible", "", "flag"),
 ];
 const EVENT_COLUMNS: [(&str, &str, &str); 10] = [
     ("time_boot_ns", "ns", "number"),
@@ -179,7 +180,12 @@ impl ColumnMap {
         let table = |ours: &TableSchema| {
             let at = theirs.iter().position(|it| it.name == ours.name && it.key == ours.key)?;
             let theirs = &theirs[at].columns;
-            let find = |our: &ColumnSchema| theirs.iter().position(|it| it == our);
+            let find = |our: &ColumnSchema| {
+                let is = |it: &ColumnSchema, name: &str| {
+                    it.name == name && it.kind == our.kind && it.unit == our.unit
+                };
+                theirs.iter().position(|it| is(it, &our.name) || is(it, former_name(&our.name)))
+            };
             let columns = match *theirs == ours.columns {
                 true => ColumnPositions::Same,
                 false => ColumnPositions::Positions(ours.columns.iter().map(find).collect()),
@@ -225,6 +231,11 @@ impl ColumnMap {
             }
         }
     }
+}
+
+/// What a column was called in recordings of earlier versions.
+fn former_name(name: &str) -> &str {
+    if name == "online_cpus" { "cpus" } else { name }
 }
 
 #[cfg(test)]

@@ -215,6 +215,23 @@ fn no_sample_is_lost_wherever_compaction_is_interrupted() {
 }
 
 #[test]
+fn the_last_time_is_saved_to_the_sample_though_its_block_began_earlier() {
+    let samples = samples(23);
+    let mut flight = FlightBuffer::new(Ns(100 * STEP), Header::default());
+    samples.iter().for_each(|it| flight.push(it).expect("a small sample"));
+    for (last, first) in [(7, 15), (0, 22), (22, 0), (99, 0)] {
+        let file = TestFile::new();
+        flight.save(&file.0, Some(Ns(last * STEP))).expect("a new file");
+        let mut saved = Recording::open(&file.0).expect("a recording");
+        let span = saved.span().expect("samples");
+        assert_eq!((span.first, span.last), (samples[first].at, samples[22].at), "{last}");
+        let (times, notes) = read(&mut saved);
+        assert_eq!((times.len(), notes), (23 - first, Vec::new()));
+        assert_eq!(saved.end_notes(), []);
+    }
+}
+
+#[test]
 fn seeking_finds_the_sample_at_or_before() {
     for ended in [true, false] {
         let mut recording = open(&bytes(23, ended)).expect("a recording");

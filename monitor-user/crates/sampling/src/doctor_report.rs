@@ -72,7 +72,7 @@ pub fn capability_report(probe: &Probe) -> CapabilityReport {
         fix: fix.cloned(),
         with: probe.with.map(|it| it.name().into()),
         hooks: probe.hooks.clone(),
-        events: own(probe.events),
+        events: probe.events.filter(|_| probe.with.is_none()),
         ns_per_event: probe.cost.and_then(|cost| rounded(cost.ns_per_event)),
         estimated: probe.cost.map(|cost| cost.estimated),
         lost: own(probe.lost),

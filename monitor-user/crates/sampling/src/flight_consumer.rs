@@ -46,6 +46,7 @@ impl FlightConsumer {
             notes: reading.sample.notes.clone(),
             lost: reading.sample.lost.clone(),
             dying: reading.sample.dying.clone(),
+            all_visible: reading.sample.all_visible,
             at: reading.sample.at,
             time_error: reading.sample.time_error,
             backend: reading.sample.backend,

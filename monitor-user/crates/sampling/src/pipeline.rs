@@ -111,6 +111,8 @@ impl FrameBuilder {
         }
         let matched = grouped.groups.len();
         group::arrange(&mut grouped.groups, order, self.requested.1.or(room.lines));
+        // Rates are of the groups.
+        sample.all_visible = false;
         if !self.shows_events {
             sample.processes.clear();
         }

@@ -8,8 +8,8 @@ use super::{
 use monitor_backend::Backend;
 use monitor_backends::canned::Canned;
 use monitor_model::{
-    Credentials, FieldValue, GroupField, Grouped, MonitorRequest, ProcessField, RankTarget, Rates,
-    ReadSpec, Target,
+    Capability, Credentials, FieldValue, GroupField, Grouped, MonitorRequest, Ns, ProcessField,
+    RankTarget, Rates, ReadSpec, Target,
 };
 use monitor_protocol::decode;
 
@@ -20,19 +20,29 @@ struct World {
     backend: Canned,
     exit_log: ExitLog,
     job_index: JobIndex,
+    shed: Vec<(Capability, String)>,
 }
 
 impl World {
     fn new(script: &str) -> Self {
         let backend = Canned::scripted(script).expect("a script");
-        Self { backend, exit_log: ExitLog::default(), job_index: JobIndex::default() }
+        let (exit_log, job_index) = (ExitLog::default(), JobIndex::default());
+        Self { backend, exit_log, job_index, shed: Vec::new() }
     }
 
     /// Takes one reading, a second after the previous one, for these views.
-    fn read<const N: usize>(&mut self, mut views: [&mut View; N]) -> [Rates; N] {
+    fn read<const N: usize>(&mut self, views: [&mut View; N]) -> [Rates; N] {
+        self.read_json(views).map(|json| decode::rates(&json).expect("an object"))
+    }
+
+    /// The same as JSON.
+    fn read_json<const N: usize>(&mut self, mut views: [&mut View; N]) -> [String; N] {
         let costly = views.iter().flat_map(|it| it.read_spec().costly.clone()).collect();
         let want = ReadSpec { processes: true, costly, ..ReadSpec::default() };
         let mut sample = self.backend.read(&want).expect("a sample");
+        for process in &mut sample.processes {
+            process.latencies.block_read.get_or_insert_default().record(Ns(5_000));
+        }
         self.job_index.learn(&mut sample, &want, &mut self.backend);
         self.exit_log.take_from(&mut sample);
         let (sample, exit_log, namespaces) = (&sample, &self.exit_log, &self.job_index);
@@ -42,12 +52,11 @@ impl World {
             counters: &Default::default(),
             exit_log,
             namespaces,
-            shed: &[],
+            shed: &self.shed,
         };
         views.each_mut().map(|view| {
             let output = view.consume(&reading, &mut self.backend).expect("a target exists");
-            let json = String::from_utf8(output.bytes).expect("text");
-            decode::rates(&json).expect("an object")
+            String::from_utf8(output.bytes).expect("text")
         })
     }
 }
@@ -250,4 +259,27 @@ fn signals_of_a_process_are_shown_only_to_its_user_and_root() {
         targets.collect::<Vec<_>>()
     });
     assert_eq!(targets, [vec![7], vec![7, 8]]);
+}
+
+#[test]
+fn latencies_that_are_given_up_are_absent() {
+    let mut world = World::new("process 1 comm=a");
+    let capabilities = vec!["block".to_owned()];
+    let request = MonitorRequest {
+        histograms: true,
+        capabilities,
+        fields: Some(vec!["pid".into()]),
+        ..MonitorRequest::default()
+    };
+    let plan = Plan::from_request(&request).expect("a plan");
+    let mut view = View::new(plan, Visibility::All);
+    let mut counted = |world: &mut World| {
+        let [json] = world.read_json([&mut view]);
+        (json.contains("\"block_read\":[["), json.contains("\"histograms\":{}"))
+    };
+    assert_eq!(counted(&mut world), (true, false));
+    world.shed = vec![(Capability::Block, "no block: given up".to_owned())];
+    assert_eq!(counted(&mut world), (false, true));
+    world.shed.clear();
+    assert_eq!(counted(&mut world), (true, false));
 }

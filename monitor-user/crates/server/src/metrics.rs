@@ -110,7 +110,8 @@ fn probed(all: &mut Exposition, probes: &[Probe]) {
     let attached = || probes.iter().filter(|it| !it.hooks.is_empty() && it.with.is_none());
     let each = |of: fn(&Probe) -> f64| attached().map(move |it| (label(it), of(it)));
     let (events, lost) = ("Events since it was attached", "Records lost since it was attached");
-    all.add(("monitor_probe_events", "", events, Counter), each(|it| it.events as f64));
+    let counted = attached().filter_map(|it| Some((label(it), it.events? as f64)));
+    all.add(("monitor_probe_events", "", events, Counter), counted);
     all.add(("monitor_probe_lost_records", "", lost, Counter), each(|it| it.lost as f64));
     let maps = ("monitor_probe_map_bytes", "bytes", "Memory of its maps", Gauge);
     all.add(maps, each(|it| it.map_bytes as f64));
@@ -144,7 +145,7 @@ mod tests {
     #[test]
     fn a_capability_that_is_off_has_a_state_and_no_counts() {
         let mut block = Probe::off(Capability::Block);
-        (block.health, block.events) = (Health::Active, 7);
+        (block.health, block.events) = (Health::Active, Some(7));
         block.hooks.push("tp_btf/x".into());
         let all = self_metrics(&DaemonStatus::default(), &[block, Probe::off(Capability::Signals)]);
         let out = text(&all, Dialect::Prometheus);

@@ -37,7 +37,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         help: "Returns the properties of a node that `flags` selects, one result for each of its \
                bits, in their order; -1 where one is not available. OMIS 1.0 has two results for \
                bit 5: here the processor speed has bit 6.",
-        examples: &["node cpus=2 mem_available_bytes=1M\n> 10 [0] node_info(11)\n\
+        examples: &["node online_cpus=2 mem_available_bytes=1M\n> 10 [0] node_info(11)\n\
                      < 10 [0] node_info(0,\"test\",2,1048576)"],
         errors: &[error(
             Status::RANGE,

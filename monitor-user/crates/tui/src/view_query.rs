@@ -42,7 +42,7 @@ const ALWAYS_READ: [ProcessField; 8] = [
     ProcessField::StartTime,
     ProcessField::Ended,
 ];
-const NODE_FIELDS: [NodeField; 13] = [
+const NODE_FIELDS: [NodeField; 24] = [
     NodeField::Uptime,
     NodeField::Load1,
     NodeField::Load5,
@@ -52,10 +52,21 @@ const NODE_FIELDS: [NodeField; 13] = [
     NodeField::SwapTotal,
     NodeField::SwapFree,
     NodeField::TasksRunning,
+    NodeField::OnlineCpus,
+    NodeField::BusyPercent,
+    NodeField::UserPercent,
+    NodeField::NicePercent,
+    NodeField::SystemPercent,
+    NodeField::IrqPercent,
+    NodeField::SoftirqPercent,
+    NodeField::StealPercent,
     NodeField::IdlePercent,
+    NodeField::UnattributedPercent,
     NodeField::PsiCpuPercent,
     NodeField::PsiMemoryPercent,
+    NodeField::PsiMemoryFullPercent,
     NodeField::PsiIoPercent,
+    NodeField::PsiIoFullPercent,
 ];
 const CPU_FIELDS: [CpuField; 3] =
     [CpuField::UserPercent, CpuField::SystemPercent, CpuField::IdlePercent];

@@ -113,6 +113,7 @@ impl Backend for Canned {
             },
             backend: BackendKind::Test,
             node: Arc::clone(&self.script.host),
+            all_visible: want.all_processes(),
             ..Sample::default()
         };
         let processes = self.processes(want);

@@ -152,6 +152,6 @@ mod tests {
         assert_eq!(error("load1"), "load1: wanted name=value");
         assert_eq!(error("lode=1"), "lode: no such field");
         assert_eq!(error("load1/s=1"), "load1: only numbers grow");
-        assert_eq!(error("cpus=x"), "cpus=x: x is no Number");
+        assert_eq!(error("online_cpus=x"), "online_cpus=x: x is no Number");
     }
 }

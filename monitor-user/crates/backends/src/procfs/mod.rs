@@ -2,7 +2,7 @@
 //!
 //! In: a read specification and the root of a `/proc`. Out: a `Sample`. It reads through
 //! descriptors that stay open (`descriptors`), a process in `process`, the node in `node`. It
-//! misses processes that start and end between two readings, and reports that once.
+//! misses processes that start and end between two readings, and reports that in every sample.
 
 // Shared by all readings.
 mod descriptors;
@@ -29,6 +29,7 @@ mod infiniband;
 pub mod job_origin;
 mod net;
 pub mod node;
+mod node_cpu;
 mod root;
 pub mod text;
 
@@ -61,6 +62,7 @@ pub struct Procfs {
     proc: OwnedFd,
     kernel: Kernel,
     node: Arc<str>,
+    node_reader: node::NodeReader,
     budget: FdBudget,
     buffer: Buffer,
     processes: Listing,
@@ -72,7 +74,6 @@ pub struct Procfs {
     tcp: Option<InetDiag>,
     /// Processes hidden by the mount of `/proc`.
     hidden: Option<HiddenProcess>,
-    introduced: bool,
     /// How old the time of a running thread can be.
     delay: Ns,
     processors: u64,
@@ -95,6 +96,7 @@ impl Procfs {
             proc,
             kernel: Kernel::read(&root.proc),
             node: super::host::name(),
+            node_reader: node::NodeReader::default(),
             budget: FdBudget::raise_limit(),
             buffer: Buffer::default(),
             processes: Listing::default(),
@@ -104,7 +106,6 @@ impl Procfs {
             texts: TextCache::new(root.proc.clone()),
             tcp: None,
             hidden: hidepid::hidden(&root.proc),
-            introduced: false,
             delay: super::host::accounting_delay(),
             processors: std::thread::available_parallelism().map_or(1, |it| it.get() as u64),
             root,
@@ -193,20 +194,18 @@ impl Procfs {
     }
 
     /// Notes on the backend itself.
-    fn own_notes(&mut self, want: &ReadSpec) -> Vec<Note> {
+    fn own_notes(&self, want: &ReadSpec) -> Vec<Note> {
         let mut notes: Vec<Note> = self.hidden.iter().map(hidepid::note).collect();
-        if !std::mem::replace(&mut self.introduced, true) {
+        if want.pids.is_none() {
             notes.push(Note::remark(format!("{SHORT_LIVED}: /proc lists only live processes")));
-            if !self.kernel.schedstat {
-                notes.push(Note::remark(
-                    "no run_delay_ns and run_count: this kernel lacks CONFIG_SCHED_INFO",
-                ));
-            }
-            if !self.kernel.io {
-                notes.push(Note::remark(
-                    "no I/O counters: this kernel lacks CONFIG_TASK_IO_ACCOUNTING",
-                ));
-            }
+        }
+        if !self.kernel.schedstat {
+            let text = "no run_delay_ns and run_count: this kernel lacks CONFIG_SCHED_INFO";
+            notes.push(Note::remark(text));
+        }
+        if !self.kernel.io {
+            let text = "no I/O counters: this kernel lacks CONFIG_TASK_IO_ACCOUNTING";
+            notes.push(Note::remark(text));
         }
         if want.pids.is_some() {
             notes.retain(|note| !note.partial);
@@ -233,6 +232,7 @@ impl Backend for Procfs {
             at: clock::now(),
             backend: BackendKind::Procfs,
             node: Arc::clone(&self.node),
+            all_visible: want.all_processes(),
             ..Sample::default()
         };
         if want.processes {
@@ -242,7 +242,7 @@ impl Backend for Procfs {
             sample.time_error = self.time_error(sample.at.boot);
             self.read_tcp(&mut sample);
         }
-        sample.node_stats = node::read(&self.root, want, &mut sample.notes);
+        sample.node_stats = self.node_reader.read(&self.root, want, &mut sample.notes);
         Ok(sample)
     }
 

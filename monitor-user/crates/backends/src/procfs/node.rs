@@ -4,50 +4,57 @@
 //! requested, and notes on what is missing. Shared by all backends that read a real node.
 
 use super::root::{Root, text_of};
-use super::{disk, hidepid, infiniband, net};
+use super::{disk, hidepid, infiniband, net, node_cpu::NodeCpu};
 use crate::device;
 use monitor_model::{Devices, Node, NodeField, NodeRow, Note, ReadSpec};
-use monitor_proc::{cpu, memory, pressure, scan::Scan};
+use monitor_proc::{cpu, memory, scan::Scan};
 use monitor_sys::clock;
 
-/// The requested parts of the node; none if none are requested.
-pub fn read(root: &Root, want: &ReadSpec, notes: &mut Vec<Note>) -> Option<Node> {
-    if !want.node && want.disks == Devices::None && want.nets == Devices::None {
-        return None;
-    }
-    let mut node = Node::default();
-    if let Some(why) = hidepid::not_proc(&root.proc) {
-        let fix = hidepid::MOUNT_PROC;
-        notes.push(Note::missing(format!("no node, disks and interfaces: {why}; {fix}")));
-        return Some(node);
-    }
-    if want.node {
-        read_itself(root, &mut node, notes);
-    }
-    if want.disks != Devices::None {
-        let disks = disk::read(&root.proc, notes);
-        node.disks = device::select(disks, &want.disks, "disk", disk::by_default, notes);
-    }
-    if want.nets != Devices::None {
-        let mut nets = net::read(&root.proc, notes);
-        nets.extend(infiniband::read(&root.sys));
-        node.nets = device::select(nets, &want.nets, "interface", |_| true, notes);
-    }
-    Some(node)
+/// Reads the node.
+#[derive(Debug, Default)]
+pub struct NodeReader {
+    cpu: NodeCpu,
 }
 
-fn read_itself(root: &Root, node: &mut Node, notes: &mut Vec<Note>) {
-    node.row.set(NodeField::Uptime, clock::boot().0);
-    if let Some(text) = text_of(&root.proc.join("loadavg"), notes) {
-        load(&mut node.row, &text);
+impl NodeReader {
+    /// The requested parts of the node; none if none are requested.
+    pub fn read(&mut self, root: &Root, want: &ReadSpec, notes: &mut Vec<Note>) -> Option<Node> {
+        if !want.node && want.disks == Devices::None && want.nets == Devices::None {
+            return None;
+        }
+        let mut node = Node::default();
+        if let Some(why) = hidepid::not_proc(&root.proc) {
+            let fix = hidepid::MOUNT_PROC;
+            notes.push(Note::missing(format!("no node, disks and interfaces: {why}; {fix}")));
+            return Some(node);
+        }
+        if want.node {
+            self.read_itself(root, &mut node, notes);
+        }
+        if want.disks != Devices::None {
+            let disks = disk::read(&root.proc, notes);
+            node.disks = device::select(disks, &want.disks, "disk", disk::by_default, notes);
+        }
+        if want.nets != Devices::None {
+            let mut nets = net::read(&root.proc, notes);
+            nets.extend(infiniband::read(&root.sys));
+            node.nets = device::select(nets, &want.nets, "interface", |_| true, notes);
+        }
+        Some(node)
     }
-    if let Some(text) = text_of(&root.proc.join("meminfo"), notes) {
-        memory::parse(&mut node.row, &text);
+
+    fn read_itself(&mut self, root: &Root, node: &mut Node, notes: &mut Vec<Note>) {
+        if let Some(text) = text_of(&root.proc.join("stat"), notes) {
+            cpu::parse(node, &text, clock::tick_ns());
+        }
+        self.cpu.read(root, node, notes);
+        if let Some(text) = text_of(&root.proc.join("loadavg"), notes) {
+            load(&mut node.row, &text);
+        }
+        if let Some(text) = text_of(&root.proc.join("meminfo"), notes) {
+            memory::parse(&mut node.row, &text);
+        }
     }
-    if let Some(text) = text_of(&root.proc.join("stat"), notes) {
-        cpu::parse(node, &text, clock::tick_ns());
-    }
-    pressure::read(&root.proc, &mut node.row, notes);
 }
 
 /// `/proc/loadavg`, see proc_loadavg(5).

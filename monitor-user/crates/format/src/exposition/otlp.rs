@@ -61,6 +61,7 @@ const SEMANTIC_NAMES: &[SemanticName] = &[
     ("cpu_idle_seconds", "system.cpu.time", "s", CPU_MODE, "idle"),
     ("cpu_iowait_seconds", "system.cpu.time", "s", CPU_MODE, "iowait"),
     ("cpu_irq_seconds", "system.cpu.time", "s", CPU_MODE, "interrupt"),
+    ("cpu_softirq_seconds", "system.cpu.time", "s", CPU_MODE, "softirq"),
     ("cpu_steal_seconds", "system.cpu.time", "s", CPU_MODE, "steal"),
     ("disk_read_bytes", "system.disk.io", "By", DISK, "read"),
     ("disk_written_bytes", "system.disk.io", "By", DISK, "write"),

@@ -51,7 +51,7 @@ fn trace_calls() -> Result<Probe, Error> {
         Some(seen) => Health::Failed { error: format!("{seen} of {ROUNDS} calls were counted") },
         None => probe.health,
     };
-    Ok(Probe { health, events: events[0], hooks: vec![HOOK.to_owned()], ..probe })
+    Ok(Probe { health, events: Some(events[0]), hooks: vec![HOOK.to_owned()], ..probe })
 }
 
 /// The probed function.

@@ -190,7 +190,7 @@ impl NodeInfo for FakePlatform {
         let row = self.poller.node()?.row;
         Ok(NodeFacts {
             architecture: "test".to_owned(),
-            cpus: row.get(NodeField::Cpus),
+            cpus: row.get(NodeField::OnlineCpus),
             avail_memory: row.get(NodeField::MemAvailable),
             ..NodeFacts::default()
         })

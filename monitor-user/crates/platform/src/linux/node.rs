@@ -103,7 +103,7 @@ fn of_host(row: &NodeRow) -> NodeFacts {
 fn of_sample(row: &NodeRow) -> NodeFacts {
     NodeFacts {
         architecture: "test".to_owned(),
-        cpus: row.get(NodeField::Cpus),
+        cpus: row.get(NodeField::OnlineCpus),
         avail_memory: row.get(NodeField::MemAvailable).or_else(|| row.get(NodeField::MemFree)),
         avail_disk: None,
         cpu_speed: None,

@@ -51,13 +51,14 @@ impl<'a> TableView<'a> {
     /// The sample. Texts and histograms beyond the maximum are absent, and a note says so.
     pub fn sample(&self) -> Sample {
         let (at, (_, head)) = self.head();
-        let [_, _, source, node, relayed, time_error] = head;
+        let [_, _, source, node, relayed, time_error, all_visible] = head;
         let source = self.strings.text(source);
         let mut sample = Sample {
             at,
             backend: source.map_or(BackendKind::Unsupported, |name| BackendKind::from_name(&name)),
             relayed: relayed != 0,
             time_error: Ns(time_error),
+            all_visible: all_visible != 0,
             node: self.text(node).unwrap_or_default(),
             processes: self.processes(),
             dying: self.rows(TableKind::Dying).map(|row| self.dying(row)).collect(),
@@ -95,9 +96,9 @@ impl<'a> TableView<'a> {
         self.map.cells(kind, (row.present, row.cells))
     }
 
-    fn head(&self) -> (Instant, (u128, [u64; 6])) {
+    fn head(&self) -> (Instant, (u128, [u64; 7])) {
         let row = self.rows(TableKind::Sample).next();
-        let (mask, head) = row.map_or((0, [0; 6]), |row| self.cells(TableKind::Sample, row));
+        let (mask, head) = row.map_or((0, [0; 7]), |row| self.cells(TableKind::Sample, row));
         (Instant { unix: Ns(head[0]), boot: Ns(head[1]) }, (mask, head))
     }
 

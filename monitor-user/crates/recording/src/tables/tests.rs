@@ -58,6 +58,7 @@ fn everything() -> Sample {
         backend: BackendKind::Ebpf,
         relayed: true,
         time_error: Ns(9),
+        all_visible: true,
         node: "n1".into(),
         processes: vec![first, process(8)],
         dying: vec![

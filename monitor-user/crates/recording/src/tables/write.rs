@@ -16,8 +16,8 @@ pub fn write(sample: &Sample, strings: &mut StringWriter, tables: &mut [ColumnTa
     let source = strings.number(sample.backend.name().as_bytes());
     let node = strings.number(sample.node.as_bytes());
     let (unix, boot) = (sample.at.unix.0, sample.at.boot.0);
-    let (relayed, error) = (sample.relayed.into(), sample.time_error.0);
-    let head = [unix, boot, source, node, relayed, error].map(Some);
+    let flags = [sample.relayed, sample.all_visible].map(u64::from);
+    let head = [unix, boot, source, node, flags[0], sample.time_error.0, flags[1]].map(Some);
     TableKind::Sample.table_in(tables).push_some(ONLY, head);
     for process in &sample.processes {
         let key = [u64::from(process.id.pid.0), process.id.start.0, 0, 0];

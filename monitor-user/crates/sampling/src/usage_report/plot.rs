@@ -11,6 +11,9 @@ use std::collections::HashMap;
 /// Maximum number of buckets: more than fit on a page.
 const MAX_BUCKETS: usize = 240;
 
+/// The weight of a sample without an interval: it counts only where there is no other.
+const FIRST: f64 = 1e-6;
+
 /// A sum and its divisor for each bucket.
 #[derive(Clone, Debug)]
 pub struct BucketMeans {
@@ -89,8 +92,15 @@ impl UsagePlot {
     }
 
     pub(super) fn add_memory(&mut self, at: Ns, used: Option<u64>) {
-        let bucket = self.bucket(at);
-        used.into_iter().for_each(|used| self.memory.add(bucket, used as f64, 1.0));
+        let Some(used) = used.map(|used| used as f64) else { return };
+        // As counters, it is of the interval before the sample: of each bucket that this overlaps.
+        for (bucket, share) in &self.within {
+            self.memory.add(*bucket, used * share, *share);
+        }
+        if self.within.is_empty() {
+            let bucket = self.bucket(at);
+            self.memory.add(bucket, used * FIRST, FIRST);
+        }
     }
 
     pub(super) fn add_entry(&mut self, key: &ReportKey, grown: Counters) {

@@ -86,6 +86,23 @@ fn processes_between_two_samples_are_listed_separately() {
 }
 
 #[test]
+fn a_plot_has_memory_in_each_bucket_though_readings_are_late() {
+    use monitor_model::{Node, NodeField};
+    // Four intervals, and no sample in the second quarter of the time.
+    let plot = UsagePlot::new(std::iter::empty(), (Ns(100 * SECOND), Ns(140 * SECOND)), 5);
+    let mut report = UsageReport::new(ReportBy::Process, Filter::default()).plotting(plot);
+    for (at, used) in [(100, 1), (110, 2), (121, 4), (130, 6), (140, 8)] {
+        let mut node = Node::default();
+        node.row.set(NodeField::MemTotal, 100);
+        node.row.set(NodeField::MemAvailable, 100 - used);
+        report.add_sample(&Sample { node_stats: Some(node), ..sample(at, Vec::new()) });
+    }
+    let used = report.plot().expect("the report has a plot").memory_used();
+    let used: Vec<_> = used.into_iter().map(|it| it.map(|it| (it * 10.0).round())).collect();
+    assert_eq!(used, [20.0, 40.0, 58.0, 80.0].map(Some));
+}
+
+#[test]
 fn a_plot_has_the_mean_of_each_bucket() {
     let whole = report(ReportBy::Process);
     let keys = whole.entries().into_iter().map(|(key, _)| key.clone()).take(1);

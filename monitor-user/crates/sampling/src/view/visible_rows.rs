@@ -25,6 +25,7 @@ impl View {
             backend: reading.sample.backend,
             node: reading.sample.node.clone(),
             node_number: reading.sample.node_number,
+            all_visible: reading.sample.all_visible && self.plan.targets.is_none(),
             notes: reading.sample.notes.clone(),
             // Of the whole node, and `/proc` shows no user what others do that often.
             lost: match self.visibility.credentials() {
@@ -73,6 +74,15 @@ impl View {
         });
         self.latency_deltas.deltas().for_each(|(_, grown)| self.latencies.merge(grown));
         sample.latencies.clone_from(&self.latencies);
+        // What is given up does not grow, which would look like no requests.
+        let latencies = &mut sample.latencies;
+        for (capability, _) in reading.shed {
+            match capability {
+                Capability::Block => (latencies.block_read, latencies.block_write) = (None, None),
+                Capability::RunQueue => latencies.run_queue = None,
+                _ => {}
+            }
+        }
     }
 
     /// Adds its processes: living ones, and those that ended since its last reading.

@@ -124,7 +124,9 @@ impl SelfUsage {
         let [p50, p99] =
             Percentiles::default().compute(&self.delays, [50.0, 99.0]).unwrap_or_default();
         let hooked = self.probes.iter().filter(|it| has_hooks(it));
-        let estimated = |it: &Probe| it.events > 0 && it.cost.is_some_and(|cost| cost.estimated);
+        let estimated = |it: &Probe| {
+            it.events.is_some_and(|events| events > 0) && it.cost.is_some_and(|cost| cost.estimated)
+        };
         let lost = self.probes.iter().filter(|it| it.lost > 0);
         DaemonStatus {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -199,7 +201,7 @@ fn has_hooks(probe: &Probe) -> bool {
 }
 
 fn run_time(probe: &Probe) -> Ns {
-    let ns = probe.cost.map_or(0.0, |cost| cost.ns_per_event) * probe.events as f64;
+    let ns = probe.cost.map_or(0.0, |cost| cost.ns_per_event) * probe.events.unwrap_or(0) as f64;
     // A cost that is measured later changes the earlier total by less than its accuracy.
     Ns(ns as u64)
 }

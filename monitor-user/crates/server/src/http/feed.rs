@@ -26,9 +26,9 @@ const IDLE_SAMPLES: u32 = 5;
 const STATUS_EVERY: u32 = 5;
 
 /// Fields of the node that are read besides those of processes.
-const NODE_FIELDS: [&str; 29] = [
+const NODE_FIELDS: [&str; 37] = [
     "node.uptime_ns",
-    "node.cpus",
+    "node.online_cpus",
     "node.load1",
     "node.load5",
     "node.load15",
@@ -38,14 +38,22 @@ const NODE_FIELDS: [&str; 29] = [
     "node.swap_free_bytes",
     "node.tasks_running",
     "node.tasks_blocked",
+    "node.cpu_busy_percent",
+    "node.cpu_busy_sampled",
     "node.cpu_user_percent",
+    "node.cpu_nice_percent",
     "node.cpu_system_percent",
+    "node.cpu_irq_percent",
+    "node.cpu_softirq_percent",
+    "node.cpu_unattributed_percent",
     "node.cpu_idle_percent",
     "node.cpu_iowait_percent",
     "node.cpu_steal_percent",
     "node.psi_cpu_some_percent",
     "node.psi_memory_some_percent",
+    "node.psi_memory_full_percent",
     "node.psi_io_some_percent",
+    "node.psi_io_full_percent",
     "node.context_switches_per_s",
     "node.processes_created_per_s",
     "cpu.user_percent",

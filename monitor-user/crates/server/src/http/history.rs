@@ -23,7 +23,13 @@ const PROCESS_FIELDS: [ProcessField; 4] = [
     ProcessField::ReadRate,
     ProcessField::WrittenRate,
 ];
-const NODE_FIELDS: [NodeField; 2] = [NodeField::UserPercent, NodeField::SystemPercent];
+const NODE_FIELDS: [NodeField; 5] = [
+    NodeField::UserPercent,
+    NodeField::NicePercent,
+    NodeField::SystemPercent,
+    NodeField::IrqPercent,
+    NodeField::SoftirqPercent,
+];
 
 /// Values over time.
 #[derive(Debug, Default, PartialEq, Serialize)]

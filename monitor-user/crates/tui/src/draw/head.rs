@@ -2,13 +2,13 @@
 //! interfaces with their history.
 
 use super::line::{LineWriter, level, width};
-use crate::state::layout::{Cpus, cpus};
+use crate::state::layout::{Cpus, WITH_DIVISION, cpus};
 use crate::state::trend::{KEPT, busy, memory};
 use crate::theme::{Role, Theme};
 use crate::{feed_source::PlaybackPos, state::ScreenState, state::row::counts};
 use monitor_format::human;
 use monitor_model::{
-    BackendKind, Category, CpuField, Device, DiskField, NetField, Node, NodeField, Row,
+    BackendKind, Category, CpuField, Device, DiskField, NetField, Node, NodeField, NodeRow, Row,
 };
 use monitor_protocol::doctor::CapabilityReport;
 use ratatui::{buffer::Buffer, layout::Rect};
@@ -23,6 +23,11 @@ pub fn draw(state: &ScreenState, area: Rect, buffer: &mut Buffer) {
     let shape = cpus(node.cpus.len(), state.size);
     let of_cpus: Vec<Rect> = lines.by_ref().take(shape.lines.into()).collect();
     processors((state, node), shape, &of_cpus, buffer);
+    if state.size.height >= WITH_DIVISION
+        && let Some(line) = lines.next()
+    {
+        division(&node.row, LineWriter::new(buffer, state.theme, line));
+    }
     if let Some(line) = lines.next() {
         memory_and_pressure((state, node), line, buffer);
     }
@@ -118,6 +123,32 @@ fn probes(state: &ScreenState) -> &'static str {
     }
 }
 
+/// How the time of all processors is divided, in percent of one; the last is the part of it that is
+/// of no visible process. Then the time in which all tasks waited.
+fn division(row: &NodeRow, mut line: LineWriter<'_>) {
+    const PARTS: [(&str, NodeField); 8] = [
+        ("user ", NodeField::UserPercent),
+        (" nice ", NodeField::NicePercent),
+        (" sys ", NodeField::SystemPercent),
+        (" irq ", NodeField::IrqPercent),
+        (" soft ", NodeField::SoftirqPercent),
+        (" steal ", NodeField::StealPercent),
+        (" idle ", NodeField::IdlePercent),
+        (" other ", NodeField::UnattributedPercent),
+    ];
+    const FULL: [(&str, NodeField); 2] = [
+        ("  all wait for mem ", NodeField::PsiMemoryFullPercent),
+        (" io ", NodeField::PsiIoFullPercent),
+    ];
+    for (name, field) in PARTS {
+        line.whole(&[(Role::Accent, name), (Role::Text, &value_text(row, field))]);
+    }
+    for (name, field) in FULL {
+        let unit = if row.get(field).is_some() { "%" } else { "" };
+        line.whole(&[(Role::Accent, name), (Role::Text, &(value_text(row, field) + unit))]);
+    }
+}
+
 fn memory_and_pressure((state, node): (&ScreenState, &Node), area: Rect, buffer: &mut Buffer) {
     let mut line = LineWriter::new(buffer, state.theme, area);
     let bytes = |number| human::scaled_text(number, 1024.0);
@@ -191,7 +222,10 @@ fn dense((state, node): (&ScreenState, &Node), lines: &[Rect], buffer: &mut Buff
         let mut line = LineWriter::new(buffer, state.theme, *area);
         line.text(Role::Accent, "cpu ");
         for (_, row) in chunk {
-            let idle = row.get(CpuField::IdlePercent).map_or(100.0, f64::from_bits);
+            let Some(idle) = row.get(CpuField::IdlePercent).map(f64::from_bits) else {
+                line.text(Role::Dim, "-");
+                continue;
+            };
             let share = (100.0 - idle) / 100.0;
             line.text(Theme::level(share), level(&levels, share));
         }

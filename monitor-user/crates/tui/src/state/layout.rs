@@ -8,6 +8,11 @@ pub const MIN_SIZE: Size = Size { width: 40, height: 10 };
 /// Cells of one processor: number, bar and percentage.
 const CPU_CELLS: u16 = 19;
 
+/// The least height with a line of devices.
+const WITH_DEVICES: u16 = 16;
+/// The least height with a line of how CPU time is divided as well.
+pub const WITH_DIVISION: u16 = 20;
+
 /// The areas of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Areas {
@@ -59,8 +64,9 @@ impl ScreenState {
         }
         let node = self.update.rates.sample.node_stats.as_ref();
         let n_cpus = node.map_or(1, |node| node.cpus.len());
-        // Devices are not shown on a low screen.
-        let head = 2 + cpus(n_cpus, self.size).lines + u16::from(height >= 16);
+        // Devices, and how the processors' time is divided, are not shown on a low screen.
+        let more = u16::from(height >= WITH_DEVICES) + u16::from(height >= WITH_DIVISION);
+        let head = 2 + cpus(n_cpus, self.size).lines + more;
         let typed = matches!(&self.panel, Panel::Prompt(prompt) if prompt.fault().is_some());
         let says = u16::from(self.message.is_some() || typed);
         let left = height - head - 2 - says;

@@ -130,6 +130,10 @@ fn total(rates: [Option<u64>; 2]) -> Option<f64> {
 
 /// The mean CPU use of the processors, from 0 to 100.
 pub fn busy(node: &Node) -> Option<f64> {
+    let [busy, cpus] = [NodeField::BusyPercent, NodeField::OnlineCpus].map(|it| node.row.get(it));
+    if let (Some(busy), Some(cpus @ 1..)) = (busy, cpus) {
+        return Some((f64::from_bits(busy) / cpus as f64).min(100.0));
+    }
     let idle = |(_, row): &(u32, monitor_model::field::node::CpuRow)| {
         row.get(CpuField::IdlePercent).map(f64::from_bits)
     };

@@ -107,7 +107,10 @@ const latency = {
     place.replaceChildren(text, ...drawn.map((it) => it.heat.element));
     this.stops = ["block", "run-queue"].map((of) => listen(`/latency?of=${of}`, (event, sample) => {
       if (event === "refused") text.textContent = sample.message;
-      for (const it of drawn.filter((map) => map.of === of && sample.histograms)) it.heat.take(sample.histograms[it.name] ?? []);
+      if (!sample.histograms) return;
+      const note = sample.notes.find((it) => it.startsWith(`no ${of}`) || it.includes(`, ${of}`));
+      const why = note ?? (replay.now ? "not in the recording" : "none counted yet");
+      for (const it of drawn.filter((map) => map.of === of)) it.heat.take(sample.histograms[it.name], why);
     }, (why) => { text.textContent = why; }));
   },
   close() { this.stops.forEach((stop) => stop()); [this.stops, this.drawn] = [[], []]; },

@@ -24,8 +24,17 @@ export class Heat {
     this.canvas.addEventListener("pointermove", (it) => this.point(it));
   }
 
-  /** Takes pairs of the upper end of a bucket and its count since the monitor started. */
-  take(pairs) {
+  /** Takes pairs of the upper end of a bucket and its count since the monitor started; without
+   * them nothing is counted, which is not zero, and `why` says so. */
+  take(pairs, why) {
+    this.why = pairs ? undefined : why;
+    if (!pairs) {
+      if (this.columns.length) this.columns.push([]);
+      if (this.columns.length > SECONDS) this.columns.shift();
+      this.before = null;
+      this.draw();
+      return;
+    }
     const now = new Map(pairs);
     const column = new Array(ROWS).fill(0);
     for (const [ns, held] of now) column[rowOf(ns)] += Math.max(0, held - (this.before?.get(ns) ?? 0));
@@ -56,7 +65,7 @@ export class Heat {
     const last = this.columns.at(-1);
     if (!this.pointed) {
       const held = last?.reduce((sum, it) => sum + it, 0) ?? 0;
-      this.caption.textContent = last ? `${count(held)} in the last second; largest count of a cell: ${count(most)}` : "measuring";
+      this.caption.textContent = this.why ?? (last ? `${count(held)} in the last second; largest count of a cell: ${count(most)}` : "measuring");
     }
   }
 
