@@ -1,18 +1,20 @@
 //! An iteration over every task, and the decoding of its records.
 //!
 //! In: the byte stream of `iter/task`. Out: processes with their totals: the sums of ended threads
-//! plus each live thread. A reading costs one iteration; nothing runs in between.
+//! plus each live thread. A reading costs one iteration; nothing runs in between. The kernel half
+//! writes a record only for a task that changed since the last iteration; the others are kept here.
 
 use crate::decode::{self, ThreadRows};
 use crate::iter_reader::{IterBuffer, IterProgram};
-use crate::{kernel::Kernel, object::Object};
+use crate::{kept_records::KeptRecords, kernel::Kernel, object::Object};
 use monitor_backend::Error;
-use monitor_ebpf::abi::task::{self, KIND_PROCESS, KIND_THREAD, RSS_CPUS};
+use monitor_ebpf::abi::task::{self, EPOCH, RSS_CPUS, SEEN, SEEN_ROWS};
 use monitor_model::{Pid, Process};
-use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 /// Determines the per-CPU offsets of resident page counts; for every object that reads them.
 pub const LEARN: IterProgram = IterProgram { name: "learn", walks: "task", map: None };
+/// Number of tasks whose last records the kernel half compares with, 24 bytes each. A power of two.
+static SEEN_TASKS: u32 = 1 << 16;
 const SNAPSHOT: IterProgram = IterProgram { name: "snapshot", walks: "task", map: None };
 
 /// The loaded iterator and the buffer it is read into.
@@ -20,6 +22,9 @@ pub struct Snapshot {
     /// The loaded object.
     pub object: Object,
     buffer: IterBuffer,
+    /// The records of the last full iteration, all of this epoch; none after an error.
+    kept: Option<KeptRecords>,
+    epoch: u32,
     /// Whether resident sizes include the per-CPU parts.
     pub exact_rss: bool,
     /// Number of processes in the last full iteration.
@@ -31,25 +36,53 @@ pub struct Snapshot {
 /// Number of processes in a full iteration that cost as much as one alone (`cargo xtask bench
 /// service`).
 const COST_OF_ONE: usize = 16;
+/// In place of an epoch: each record is written, whatever was written before.
+const NO_EPOCH: u32 = 0;
 
 impl Snapshot {
     /// Loads the iterator and prepares what it needs once.
     pub fn load(kernel: &Kernel) -> Result<Self, Error> {
-        let mut object =
-            Object::load("snapshot", kernel, &[(RSS_CPUS, &kernel.facts.rss_cpus)], &[])?;
+        let constants = [(RSS_CPUS, &kernel.facts.rss_cpus), (SEEN_ROWS, &SEEN_TASKS)];
+        let mut object = Object::load("snapshot", kernel, &constants, &[(SEEN, SEEN_TASKS)])?;
         LEARN.run(&mut object, kernel)?;
         SNAPSHOT.load(&mut object, &kernel.btf)?;
         object.hooks.push(SNAPSHOT.hook());
         let exact_rss = !kernel.facts.counts_rss_per_cpu() || kernel.facts.rss_cpus > 0;
-        Ok(Self { object, buffer: IterBuffer::new(), exact_rss, found: 0, iterates_one: true })
+        let (buffer, found) = (IterBuffer::new(), 0);
+        Ok(Self { object, buffer, kept: None, epoch: 0, exact_rss, found, iterates_one: true })
     }
 
     /// Reads every process; the list is in the order of identities.
     pub fn read(&mut self, keep_threads: ThreadRows) -> Result<Vec<Process>, Error> {
-        let stream = self.buffer.read(&mut self.object, &SNAPSHOT)?;
-        let processes = processes(stream, keep_threads);
+        let kept = match self.kept.take() {
+            Some(kept) => self.update(kept)?,
+            None => None,
+        };
+        let kept = match kept {
+            Some(kept) => kept,
+            None => self.read_all()?,
+        };
+        let processes = processes(&kept, keep_threads);
+        self.kept = Some(kept);
         self.found = processes.len();
         Ok(processes)
+    }
+
+    /// Reads the records that changed. None if the kernel half refers to one that is not kept:
+    /// it missed that task in an iteration.
+    fn update(&mut self, mut kept: KeptRecords) -> Result<Option<KeptRecords>, Error> {
+        let stream = self.buffer.read(&mut self.object, &SNAPSHOT)?;
+        Ok(kept.update(stream).is_ok().then_some(kept))
+    }
+
+    /// Reads all records, in a new epoch.
+    fn read_all(&mut self) -> Result<KeptRecords, Error> {
+        self.epoch = self.epoch.checked_add(1).unwrap_or(NO_EPOCH + 1);
+        self.object.set_number(EPOCH, self.epoch)?;
+        let kept = self.update(KeptRecords::default())?;
+        // The next streams are short.
+        self.buffer = IterBuffer::new();
+        kept.ok_or_else(|| Error::malformed(SNAPSHOT.hook(), "records of all tasks"))
     }
 
     /// Reads only these, if that costs less than reading all.
@@ -57,66 +90,45 @@ impl Snapshot {
         if !self.iterates_one || pids.len() * COST_OF_ONE > self.found {
             return None;
         }
+        // What it writes is not kept.
+        self.object.set_number(EPOCH, NO_EPOCH).ok()?;
         // Before 6.1 the kernel iterates over all or none; then this is not tried again.
         let stream = self.buffer.read_each(&self.object, &SNAPSHOT, pids);
-        let processes = stream.ok().map(|stream| processes(stream, ThreadRows::Summed));
+        let mut few = KeptRecords::default();
+        let are_read = stream.is_ok_and(|stream| few.update(stream).is_ok());
+        if self.object.set_number(EPOCH, self.epoch).is_err() {
+            self.kept = None;
+        }
+        let processes = processes(&few, ThreadRows::Summed);
         // It looks them up in our pid namespace, and returns pids of the initial one.
-        let are_requested =
-            |all: &Vec<Process>| all.iter().all(|it| pids.binary_search(&it.id.pid).is_ok());
-        self.iterates_one = processes.as_ref().is_some_and(are_requested);
-        processes.filter(|_| self.iterates_one)
+        self.iterates_one =
+            are_read && processes.iter().all(|it| pids.binary_search(&it.id.pid).is_ok());
+        Some(processes).filter(|_| self.iterates_one)
     }
 }
 
-/// Turns a stream of records into processes.
-fn processes(stream: &[u8], keep: ThreadRows) -> Vec<Process> {
-    let (records, threads) = records(stream);
-    let mut all = Vec::with_capacity(records.len());
-    for record in records {
+/// Turns records into processes.
+fn processes(kept: &KeptRecords, keep: ThreadRows) -> Vec<Process> {
+    let threads = kept.threads();
+    let mut threads = &threads[..];
+    let living = |record: &task::ProcessRecord| {
         let tgid = record.leader.tgid;
-        let own = &threads[threads.partition_point(|thread| thread.tgid < tgid)..];
-        let own = &own[..own.iter().take_while(|it| it.tgid == tgid).count()];
-        all.push(decode::living(record, own, keep));
-    }
-    // The kernel iterates in ascending order of ids, so this is nearly sorted. An id reused during
-    // the iteration, or a process whose pid moved to another thread by exec, can appear twice.
-    all.sort_by_key(|process| process.id);
-    all.dedup_by_key(|process| process.id);
-    all
-}
-
-/// The processes, and the threads besides their leaders, grouped by process and in the order of
-/// their ids; those before the first malformed record.
-fn records(mut stream: &[u8]) -> (Vec<&task::ProcessRecord>, Vec<&task::ThreadRecord>) {
-    let (mut processes, mut threads) = (Vec::new(), Vec::new());
-    while let Ok((kind, _)) = u32::read_from_prefix(stream) {
-        let rest = match kind {
-            KIND_PROCESS => take(stream, &mut processes),
-            KIND_THREAD => take(stream, &mut threads),
-            _ => None,
-        };
-        let Some(rest) = rest else { break };
-        stream = rest;
-    }
-    threads.sort_by_key(|thread: &&task::ThreadRecord| thread.tgid);
-    (processes, threads)
-}
-
-/// Moves the first record of a stream to the others; returns the rest.
-fn take<'s, T: FromBytes + KnownLayout + Immutable>(
-    stream: &'s [u8],
-    others: &mut Vec<&'s T>,
-) -> Option<&'s [u8]> {
-    let (record, rest) = T::ref_from_prefix(stream).ok()?;
-    others.push(record);
-    Some(rest)
+        threads = &threads[threads.partition_point(|thread| thread.tgid < tgid)..];
+        let own = threads.partition_point(|it| it.tgid == tgid);
+        decode::living(record, &threads[..own], keep)
+    };
+    // The order of ids is that of identities.
+    kept.processes().map(living).collect()
 }
 
 #[cfg(test)]
+#[allow(clippy::print_stdout, reason = "says why a test is skipped")]
 mod tests {
     use super::*;
+    use monitor_ebpf::abi::task::{KIND_PROCESS, KIND_SAME_PROCESS, KIND_THREAD};
     use monitor_model::field::ProcessField;
-    use zerocopy::IntoBytes;
+    use std::process::{Child, Command};
+    use zerocopy::{FromBytes, IntoBytes};
 
     fn process(tgid: u32, exec_ns: u64, dead_ns: u64) -> task::ProcessRecord {
         let mut record = task::ProcessRecord::default();
@@ -133,6 +145,13 @@ mod tests {
         record
     }
 
+    /// The processes of a stream that has all records.
+    fn decoded(stream: &[u8], keep: ThreadRows) -> Vec<Process> {
+        let mut kept = KeptRecords::default();
+        kept.update(stream).unwrap();
+        processes(&kept, keep)
+    }
+
     fn aligned(parts: &[&[u8]]) -> Vec<u64> {
         let bytes = parts.concat();
         let mut words = vec![0u64; bytes.len() / 8];
@@ -147,7 +166,7 @@ mod tests {
             process(7, 100, 5).as_bytes(),
             thread(8, 7, 20).as_bytes(),
         ]);
-        let all = processes(stream.as_bytes(), ThreadRows::Kept);
+        let all = decoded(stream.as_bytes(), ThreadRows::Kept);
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].row.get(ProcessField::CpuTime), Some(135));
         let tids: Vec<_> = all[0].threads.iter().map(|it| it.id.pid.0).collect();
@@ -158,14 +177,72 @@ mod tests {
     fn a_process_seen_twice_is_one() {
         let twice = process(7, 100, 0);
         let stream = aligned(&[twice.as_bytes(), twice.as_bytes()]);
-        assert_eq!(processes(stream.as_bytes(), ThreadRows::Summed).len(), 1);
+        assert_eq!(decoded(stream.as_bytes(), ThreadRows::Summed).len(), 1);
     }
 
     #[test]
     fn a_truncated_or_malformed_stream_ends_at_the_first_bad_record() {
         let mut stream = aligned(&[process(7, 1, 0).as_bytes(), process(8, 1, 0).as_bytes()]);
-        assert_eq!(processes(&stream.as_bytes()[..500], ThreadRows::Summed).len(), 1);
+        assert_eq!(decoded(&stream.as_bytes()[..500], ThreadRows::Summed).len(), 1);
         stream[51] = u64::MAX;
-        assert_eq!(processes(stream.as_bytes(), ThreadRows::Summed).len(), 1);
+        assert_eq!(decoded(stream.as_bytes(), ThreadRows::Summed).len(), 1);
+    }
+
+    /// The sleeping children, ended with the test.
+    struct Sleepers(Vec<Child>);
+
+    impl Drop for Sleepers {
+        fn drop(&mut self) {
+            for child in &mut self.0 {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+    }
+
+    /// Numbers of their records, and of references to their records, in a stream.
+    fn counted(mut stream: &[u8], sleepers: &Sleepers) -> (usize, usize) {
+        let (mut n_records, mut n_same) = (0, 0);
+        while let Ok((kind, _)) = u32::read_from_prefix(stream) {
+            let [size, records, same] = match kind {
+                KIND_PROCESS => [size_of::<task::ProcessRecord>(), 1, 0],
+                KIND_THREAD => [size_of::<task::ThreadRecord>(), 0, 0],
+                KIND_SAME_PROCESS => [size_of::<task::SameRecord>(), 0, 1],
+                _ => [size_of::<task::SameRecord>(), 0, 0],
+            };
+            let tid = u32::read_from_prefix(&stream[4..]).unwrap().0;
+            if sleepers.0.iter().any(|it| it.id() == tid) {
+                (n_records, n_same) = (n_records + records, n_same + same);
+            }
+            stream = &stream[size..];
+        }
+        (n_records, n_same)
+    }
+
+    #[test]
+    fn root_the_kernel_half_writes_a_record_of_a_sleeping_process_once() {
+        let name = "root_the_kernel_half_writes_a_record_of_a_sleeping_process_once";
+        if !rustix::process::geteuid().is_root() {
+            assert!(std::env::var_os("MONITOR_REQUIRE_ROOT").is_none(), "{name} needs root");
+            println!("SKIP {name}: needs root");
+            return;
+        }
+        let mut snapshot = Snapshot::load(&Kernel::read(0).unwrap()).unwrap();
+        let sleep = |_| Command::new("sleep").arg("1000").spawn().unwrap();
+        let sleepers = Sleepers((0..23).map(sleep).collect());
+        let _ = snapshot.read(ThreadRows::Summed).unwrap();
+        let mut next = || {
+            let stream = snapshot.buffer.read(&mut snapshot.object, &SNAPSHOT).unwrap();
+            counted(stream, &sleepers)
+        };
+        // They start, and then sleep.
+        let asleep = (0..100_000).find(|_| next() == (0, 23));
+        assert!(asleep.is_some(), "{:?} of 23 that sleep", next());
+
+        let pid = i32::try_from(sleepers.0[11].id()).unwrap();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        assert!((0..100_000).any(|_| next() == (1, 22)), "{:?} after a stop", next());
+        assert!((0..100_000).any(|_| next() == (0, 23)), "{:?} after the stop", next());
     }
 }
