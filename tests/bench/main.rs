@@ -4,6 +4,7 @@
 //! These are not tests: a busy machine changes every number, but ratios within one run are stable.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench that cannot run panics")]
 
+mod activity;
 mod flood;
 mod kernel_memory;
 mod language;
@@ -28,6 +29,7 @@ mod web;
 /// `cargo xtask bench` uses the same names.
 const BENCHES: &[(&str, fn())] = &[
     ("snapshot", snapshot::run),
+    ("activity", activity::run),
     ("procfs", procfs::run),
     ("switch", switch::run),
     ("watch", watch::run),

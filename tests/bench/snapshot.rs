@@ -47,10 +47,11 @@ pub fn run() {
 }
 
 /// The iterator program that reads nothing.
-struct Empty(aya::Ebpf);
+pub struct Empty(aya::Ebpf);
 
 impl Empty {
-    fn load() -> Self {
+    /// Loads it.
+    pub fn load() -> Self {
         let object = aya::include_bytes_aligned!("../../monitor-ebpf/objects/snapshot.o");
         let mut ebpf = aya::EbpfLoader::new().allow_unsupported_maps().load(object).unwrap();
         let program: &mut Iter = ebpf.program_mut("empty").unwrap().try_into().unwrap();
@@ -58,7 +59,8 @@ impl Empty {
         Self(ebpf)
     }
 
-    fn pass(&mut self) {
+    /// Iterates over all tasks.
+    pub fn pass(&mut self) {
         let program: &mut Iter = self.0.program_mut("empty").unwrap().try_into().unwrap();
         let link = program.attach().and_then(|id| program.take_link(id)).unwrap();
         let mut nothing = Vec::new();

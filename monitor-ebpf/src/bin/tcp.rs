@@ -117,7 +117,7 @@ mod program {
         let SocketHolder { owner, is_shared, .. } = unsafe { *held };
         let cookie = sock.cookie();
         let (counters, credited) = traffic(sock, tcp, cookie);
-        meta.write(&OpenSocket {
+        let _ = meta.write(&OpenSocket {
             owner,
             cookie,
             counters: counters.since(&credited),

@@ -15,6 +15,7 @@ pub mod request;
 pub mod ring;
 pub mod rss;
 pub mod scratch;
+pub mod seen;
 pub mod sock;
 pub mod storage;
 pub mod table;

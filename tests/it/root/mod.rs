@@ -38,5 +38,6 @@ mod socket;
 mod stopped_worker;
 mod tcp;
 mod trampoline;
+mod unchanged;
 pub mod undo;
 pub mod workload;

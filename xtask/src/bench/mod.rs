@@ -19,8 +19,8 @@ use std::process::Command;
 
 /// The benches, as `tests/bench/main.rs` lists them.
 const NAMES: &[&str] = &[
-    "snapshot", "procfs", "switch", "watch", "peers", "top", "language", "service", "flood",
-    "rules", "run", "record", "scrape", "truth",
+    "snapshot", "activity", "procfs", "switch", "watch", "peers", "top", "language", "service",
+    "flood", "rules", "run", "record", "scrape", "truth",
 ];
 
 /// The profile of the other checkout: before there was `dist`, packages shipped this one.

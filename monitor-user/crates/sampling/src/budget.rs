@@ -1,13 +1,14 @@
 //! The monitor's own budget, and the capabilities that it sheds to keep within it.
 //!
 //! In: time and cost of a window, as values. Out: at most one change: shed one more requested
-//! capability, or resume the last one. Measures nothing, attaches nothing.
+//! capability, or resume the last one. The capability whose hooks cost the most is shed first,
+//! those that the configuration requests last. Measures nothing, attaches nothing.
 
 use monitor_model::{Capability, Ns};
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
-/// The order in which capabilities are shed, most expensive hooks first.
-pub const ORDER: [Capability; 7] = [
+/// The order in which capabilities of the same measured cost are shed, most expensive hooks first.
+const ORDER: [Capability; 7] = [
     Capability::ExactCpu,
     Capability::RunQueue,
     Capability::Sockets,
@@ -55,9 +56,9 @@ impl BudgetUsage {
         part(self.own.0 + hooks, self.machine)
     }
 
-    fn hook_share(&self, capability: Capability) -> f64 {
+    fn hook_ns(&self, capability: Capability) -> u64 {
         let its = self.hooks.iter().filter(|(it, _)| *it == capability);
-        part(its.map(|(_, time)| time.0).sum(), self.machine)
+        its.map(|(_, time)| time.0).sum()
     }
 }
 
@@ -72,8 +73,19 @@ pub enum BudgetChange {
     Shed(Capability),
     /// This one is resumed.
     Resume(Capability),
-    /// Over the budget, and there is nothing left to shed.
+    /// Over the budget, and there is nothing left to shed. Once, until it is within the budget.
     Exhausted,
+    /// Within the budget again, after there was nothing left to shed.
+    Recovered,
+}
+
+/// The requested capabilities.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestedCapabilities<'a> {
+    /// All of them.
+    pub all: &'a [Capability],
+    /// Those of them that the configuration requests.
+    pub configured: &'a [Capability],
 }
 
 /// A shed capability.
@@ -93,6 +105,8 @@ pub struct Budget {
     shed: Vec<Shed>,
     /// Windows that each stays shed the next time.
     waits: BTreeMap<Capability, u32>,
+    /// Whether it was over the budget with nothing left to shed.
+    is_exhausted: bool,
 }
 
 impl Budget {
@@ -106,13 +120,17 @@ impl Budget {
         &mut self,
         limits: &BudgetLimits,
         spent: &BudgetUsage,
-        asked: &[Capability],
+        requested: RequestedCapabilities<'_>,
     ) -> Option<BudgetChange> {
-        self.shed.retain(|it| asked.contains(&it.capability));
+        self.shed.retain(|it| requested.all.contains(&it.capability));
         self.shed.iter_mut().for_each(|it| it.windows += 1);
         let share = spent.share();
         if share > limits.share {
-            return Some(self.shed_next(spent, asked));
+            return self.shed_next(spent, requested);
+        }
+        if self.is_exhausted && share <= limits.share * ROOM {
+            self.is_exhausted = false;
+            return Some(BudgetChange::Recovered);
         }
         let last = self.shed.last()?;
         let rested = last.windows >= self.wait(last.capability);
@@ -122,15 +140,26 @@ impl Budget {
         self.shed.pop().map(|it| BudgetChange::Resume(it.capability))
     }
 
-    fn shed_next(&mut self, spent: &BudgetUsage, asked: &[Capability]) -> BudgetChange {
+    fn shed_next(
+        &mut self,
+        spent: &BudgetUsage,
+        requested: RequestedCapabilities<'_>,
+    ) -> Option<BudgetChange> {
         let is_shed = |it: Capability| self.shed.iter().any(|shed| shed.capability == it);
-        let next = ORDER.into_iter().find(|it| asked.contains(it) && !is_shed(*it));
-        let Some(capability) = next else { return BudgetChange::Exhausted };
+        let candidates = ORDER.into_iter().filter(|it| requested.all.contains(it) && !is_shed(*it));
+        let rank =
+            |it: &Capability| (requested.configured.contains(it), Reverse(spent.hook_ns(*it)));
+        // The first of equal ones.
+        let Some(capability) = candidates.min_by_key(rank) else {
+            let is_new = !std::mem::replace(&mut self.is_exhausted, true);
+            return is_new.then_some(BudgetChange::Exhausted);
+        };
         // Each time it stays shed for twice as long.
         let wait = (self.wait(capability) * 2).min(LONGEST_WAIT);
         self.waits.insert(capability, wait);
-        self.shed.push(Shed { capability, cost: spent.hook_share(capability), windows: 0 });
-        BudgetChange::Shed(capability)
+        let cost = part(spent.hook_ns(capability), spent.machine);
+        self.shed.push(Shed { capability, cost, windows: 0 });
+        Some(BudgetChange::Shed(capability))
     }
 
     fn wait(&self, capability: Capability) -> u32 {
@@ -141,7 +170,7 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use BudgetChange::{Exhausted, Resume, Shed};
+    use BudgetChange::{Exhausted, Recovered, Resume, Shed};
     use Capability::{Block, ExactCpu, RunQueue, Snapshot};
 
     /// A window of one second on one processor: so much was used, so much by one's hooks.
@@ -156,10 +185,14 @@ mod tests {
 
     const ASKED: [Capability; 4] = [Snapshot, Block, RunQueue, ExactCpu];
 
+    const fn requested(all: &[Capability]) -> RequestedCapabilities<'_> {
+        RequestedCapabilities { all, configured: &[] }
+    }
+
     #[track_caller]
     fn judged(budget: &mut Budget, windows: &[(BudgetUsage, Option<BudgetChange>)]) {
         for (at, (spent, want)) in windows.iter().enumerate() {
-            let got = budget.judge(&BudgetLimits::default(), spent, &ASKED);
+            let got = budget.judge(&BudgetLimits::default(), spent, requested(&ASKED));
             assert_eq!(got, *want, "window {at}");
         }
     }
@@ -179,8 +212,26 @@ mod tests {
                 (over(), Some(Shed(RunQueue))),
                 (over(), Some(Shed(Block))),
                 (over(), Some(Exhausted)),
+                (over(), None),
+                (over(), None),
+                (spent(5, &[]), None),
+                (over(), None),
+                (spent(4, &[]), Some(Recovered)),
+                (over(), Some(Exhausted)),
             ],
         );
+    }
+
+    #[test]
+    fn the_costliest_is_given_up_first_and_what_is_configured_last() {
+        let mut budget = Budget::default();
+        let over = spent(4, &[(ExactCpu, 1), (Block, 3), (RunQueue, 2)]);
+        let mut next = || {
+            let requested = RequestedCapabilities { all: &ASKED, configured: &[Block] };
+            budget.judge(&BudgetLimits::default(), &over, requested)
+        };
+        let want = [Some(Shed(RunQueue)), Some(Shed(ExactCpu)), Some(Shed(Block)), Some(Exhausted)];
+        assert_eq!([next(), next(), next(), next()], want);
     }
 
     #[test]
@@ -209,7 +260,10 @@ mod tests {
         for _ in 0..8 {
             judged(&mut budget, &[(spent(6, &[]), Some(Shed(ExactCpu)))]);
             let mut windows = 1;
-            while budget.judge(&BudgetLimits::default(), &spent(0, &[]), &ASKED).is_none() {
+            while budget
+                .judge(&BudgetLimits::default(), &spent(0, &[]), requested(&ASKED))
+                .is_none()
+            {
                 windows += 1;
             }
             away.push(windows);
@@ -221,7 +275,8 @@ mod tests {
     fn a_capability_that_is_no_longer_requested_is_forgotten() {
         let mut budget = Budget::default();
         judged(&mut budget, &[(spent(6, &[]), Some(Shed(ExactCpu)))]);
-        assert_eq!(budget.judge(&BudgetLimits::default(), &spent(0, &[]), &[Snapshot]), None);
+        let now = requested(&[Snapshot]);
+        assert_eq!(budget.judge(&BudgetLimits::default(), &spent(0, &[]), now), None);
         assert_eq!(budget.shed().count(), 0);
     }
 }

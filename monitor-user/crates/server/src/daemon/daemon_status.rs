@@ -35,7 +35,10 @@ impl DaemonLoop {
             }
             SamplerResult::Usage(probes) => {
                 self.watchdog.reader_answered();
-                let change = self.usage.update(probes, &self.requested_capabilities());
+                let all = self.requested_capabilities();
+                let configured = &self.exposed_capabilities().to_vec();
+                let requested = budget::RequestedCapabilities { all: &all, configured };
+                let change = self.usage.update(probes, requested);
                 if let Some(change) = change {
                     self.log_budget_change(change);
                 }
@@ -76,6 +79,9 @@ impl DaemonLoop {
             }
             budget::BudgetChange::Exhausted => {
                 tracing::warn!(share, used, "over the budget, and nothing is left to give up");
+            }
+            budget::BudgetChange::Recovered => {
+                tracing::info!(share, used, "within the budget again");
             }
         }
         systemd::status(&self.status_line());

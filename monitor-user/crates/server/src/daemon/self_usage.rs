@@ -6,7 +6,9 @@
 use monitor_model::{Capability, Histogram, Ns, Percentiles, Probe};
 use monitor_monitors::ReadingBudget;
 use monitor_protocol::status::{self, DaemonStatus};
-use monitor_sampling::budget::{Budget, BudgetChange, BudgetLimits, BudgetUsage};
+use monitor_sampling::budget::{
+    Budget, BudgetChange, BudgetLimits, BudgetUsage, RequestedCapabilities,
+};
 use monitor_sys::{clock, fsuid, memory};
 use std::collections::BTreeMap;
 
@@ -71,7 +73,11 @@ impl SelfUsage {
 
     /// Takes the counts of the probes. Ends the window if it is long enough, and returns what the
     /// budget decided.
-    pub fn update(&mut self, probes: Vec<Probe>, asked: &[Capability]) -> Option<BudgetChange> {
+    pub fn update(
+        &mut self,
+        probes: Vec<Probe>,
+        requested: RequestedCapabilities<'_>,
+    ) -> Option<BudgetChange> {
         self.probes = probes;
         let (now, cpu) = (clock::boot(), clock::process_cpu());
         let (began, cpu_then) = self.window;
@@ -86,7 +92,7 @@ impl SelfUsage {
         };
         self.window = (now, cpu);
         self.used_share = Some(spent.share());
-        self.budget.judge(&self.limits, &spent, asked)
+        self.budget.judge(&self.limits, &spent, requested)
     }
 
     /// The run time of the hooks of each capability since the last update.
