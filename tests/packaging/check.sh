@@ -1,11 +1,12 @@
 #!/bin/sh
-# Tests installation, upgrade and removal of the Debian package, and the static program alone.
+# Tests installation, upgrade and removal of the Debian packages, and the static program alone.
 #
-# In: the package, a later version with a different configuration, the static program. Out: the
-# first error, if any. Runs in its own mount namespace (created by `cargo xtask dist --check`) on
+# In: a later version of `monitor` with a different configuration, the static program, the packages.
+# Out: the first error, if any. Runs in its own mount namespace (created by `cargo xtask dist --check`) on
 # an in-memory overlay of this machine's files.
 set -eu
-old=$1 new=$2 single=$3
+new=$1 single=$2
+shift 2
 
 wrong() {
     echo "check.sh: $*" >&2
@@ -21,20 +22,21 @@ for dir in proc sys dev; do
     mount --rbind "/$dir" "$work/root/$dir"
 done
 mount -t tmpfs tmpfs "$work/root/run"
-cp "$old" "$work/root/old.deb"
+mkdir "$work/root/packages"
+cp "$@" "$work/root/packages"
 cp "$new" "$work/root/new.deb"
 
 # Remove a monitor that is installed on this machine.
 inside() {
     chroot "$work/root" env PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive "$@"
 }
-inside dpkg --purge monitor > /dev/null 2>&1 || true
+inside dpkg --purge libomis-dev libomis1 monitor > /dev/null 2>&1 || true
 for package in adduser init-system-helpers; do
     inside dpkg -s "$package" > /dev/null 2>&1 ||
         wrong "the package depends on $package: apt-get install $package"
 done
 
-inside dpkg --install /old.deb || wrong "the package cannot be installed"
+inside sh -c 'dpkg --install /packages/*.deb' || wrong "the packages cannot be installed"
 inside monitor --version | grep -q '^monitor ' || wrong "monitor --version fails"
 inside monitor config check /etc/monitor/monitor.toml || wrong "the configuration is rejected"
 inside monitor sample --backend procfs --top 1 > /dev/null || wrong "monitor sample fails"
@@ -53,7 +55,6 @@ inside gzip --test /usr/share/man/man1/monitor-serve.1.gz || wrong "the manual p
 # The C library is found by its name alone.
 printf '#include <omis.h>\nint main(void) { return OMIS_request_block == 0; }\n' > "$work/root/omis.c"
 inside cc -o /omis /omis.c -lomis || wrong "a C program cannot be linked with -lomis"
-inside ldconfig
 inside /omis || wrong "a C program cannot find libomis.so.1"
 
 # Changes of the administrator are kept.
@@ -67,7 +68,8 @@ inside dpkg -s monitor | grep -q '^Version: .*+next$' || wrong "the old version 
 inside dpkg --remove monitor || wrong "the package cannot be removed"
 [ ! -e "$work/root/usr/bin/monitor" ] || wrong "the program is still installed"
 grep -q '^monitors = 17$' "$config" || wrong "removing lost the configuration"
-inside dpkg --purge monitor || wrong "the package cannot be purged"
+inside dpkg --purge libomis-dev libomis1 monitor || wrong "the packages cannot be purged"
+inside ldconfig -p | grep -q libomis && wrong "ldconfig still finds the C library"
 left=$(find "$work/root/etc" "$work/root/usr" "$work/root/var/lib/systemd" -name '*monitor.service*' \
     -o -path '*/etc/monitor*' | head)
 [ -z "$left" ] || wrong "left behind: $left"

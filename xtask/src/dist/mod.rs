@@ -1,14 +1,15 @@
-//! `cargo xtask dist`: what is shipped, a Debian package and a static program.
+//! `cargo xtask dist`: what is shipped, Debian packages and a static program.
 //!
 //! Out, in `target/dist`: `monitor_VERSION_ARCH.deb` with the program, its unit, its configuration,
-//! manual pages, completions and the library for C; and `monitor-VERSION-ARCH-linux`, one file that
-//! runs on any Linux.
-//! `--check` installs, upgrades and removes the package, in a copy of this machine's files that is
-//! thrown away (`tests/packaging/check.sh`).
+//! manual pages and completions; `libomis1` with the library for C, `libomis-dev` with its headers;
+//! and `monitor-VERSION-ARCH-linux`, one file that runs on any Linux.
+//! `--check` runs `lintian`, and installs, upgrades and removes the packages, in a copy of this
+//! machine's files that is thrown away (`tests/packaging/check.sh`).
 //!
 //! Debian's own tools pack it: `cargo-deb` would be built first on every new machine, for minutes.
 
 mod check;
+mod document;
 mod package;
 mod stage;
 
@@ -31,11 +32,15 @@ pub fn run(arguments: &Arguments) -> Outcome {
     copy(&folder.join("monitor"), &single)?;
     strip(&single)?;
     build()?;
-    let package = package::build(&folder, &version, &folder)?;
-    for made in [&package, &single] {
+    let packages = package::build(&folder, &version)?;
+    for made in packages.iter().chain([&single]) {
         println!("{}", made.display());
     }
-    if arguments.has("--check") { check::run(&folder, &version, &single) } else { Ok(()) }
+    if arguments.has("--check") {
+        check::run(&folder, &version, (&packages, &single))
+    } else {
+        Ok(())
+    }
 }
 
 /// The version of the workspace, as cargo prints it.

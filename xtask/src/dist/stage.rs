@@ -1,7 +1,7 @@
-//! The files of the package, in the folders where they are installed.
+//! The files of the packages, in the folders where they are installed.
 //!
-//! In: the folder of what was built. Out: a folder with all of them; texts come from the program
-//! itself, so that manual pages and completions are those of its command line.
+//! In: the folder of what was built. Out: a folder for each package with all of them; texts come
+//! from the program itself, so that manual pages and completions are those of its command line.
 
 use crate::step;
 use crate::verdict::Outcome;
@@ -12,12 +12,13 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+/// The library for C, in its package.
+pub const LIBRARY: &str = "usr/lib/x86_64-linux-gnu/libomis.so.1";
+
 /// Files that are copied unchanged: the path in the workspace, and the path on the machine.
 const FILES: &[(&str, &str)] = &[
     ("tests/packaging/monitor.service", "usr/lib/systemd/system/monitor.service"),
     ("tests/packaging/monitor.toml", "etc/monitor/monitor.toml"),
-    ("tests/packaging/deb/copyright", "usr/share/doc/monitor/copyright"),
-    ("LICENSE", "usr/share/doc/monitor/LICENSE"),
     ("README.md", "usr/share/doc/monitor/README.md"),
     ("docs/OPERATING.md", "usr/share/doc/monitor/OPERATING.md"),
 ];
@@ -32,42 +33,52 @@ const COMPLETIONS: &[(&str, &str)] = &[
     ("fish", "usr/share/fish/vendor_completions.d/monitor.fish"),
 ];
 
-/// Copies and writes all files into an empty folder.
+/// Copies and writes all files into an empty folder: below it, one for each package.
 pub fn stage(built: &Path, into: &Path) -> Outcome {
     if into.exists() {
         fs::remove_dir_all(into).map_err(|error| cannot("remove", into, &error))?;
     }
+    library(built, &into.join("libomis1").join(LIBRARY))?;
+    development(&into.join("libomis-dev"))?;
+    program(built, &into.join("monitor"))
+}
+
+/// The program with its unit, configuration and texts.
+fn program(built: &Path, into: &Path) -> Outcome {
     let binary = into.join("usr/bin/monitor");
     folder_of(&binary)?;
     copy(&built.join("monitor"), &binary)?;
     strip(&binary)?;
-    library(built, &into.join("usr/lib/x86_64-linux-gnu"))?;
     for (from, to) in FILES {
         folder_of(&into.join(to))?;
         copy(&root().join(from), &into.join(to))?;
     }
+    for (shell, to) in COMPLETIONS {
+        write(&into.join(to), &output_of(&binary, &["completions", shell])?)?;
+    }
+    let changes = root().join("docs/CHANGELOG.md");
+    let changes = fs::read_to_string(&changes).map_err(|error| cannot("read", &changes, &error))?;
+    write_packed(&into.join("usr/share/doc/monitor/CHANGELOG.md.gz"), &changes)?;
+    manuals(&binary, &into.join("usr/share/man/man1"))
+}
+
+/// The library for C, under the name that programs keep. A library is not executed.
+fn library(built: &Path, to: &Path) -> Outcome {
+    folder_of(to)?;
+    copy(&built.join("libomis.so"), to)?;
+    strip(to)?;
+    step::run(step::fresh("chmod").arg("644").arg(to))
+}
+
+/// The headers, and the name of the library that linkers look for.
+fn development(into: &Path) -> Outcome {
     for name in HEADERS {
         let to = into.join("usr/include").join(name);
         folder_of(&to)?;
         copy(&root().join(C_HEADERS).join(name), &to)?;
     }
-    for (shell, to) in COMPLETIONS {
-        write(&into.join(to), &output_of(&binary, &["completions", shell])?)?;
-    }
-    write_packed(
-        &into.join("usr/share/doc/monitor/changelog.gz"),
-        &root().join("docs/CHANGELOG.md"),
-    )?;
-    manuals(&binary, &into.join("usr/share/man/man1"))
-}
-
-/// The library for C, under the name that programs keep, and under the one that linkers look for.
-fn library(built: &Path, folder: &Path) -> Outcome {
-    let to = folder.join("libomis.so.1");
-    folder_of(&to)?;
-    copy(&built.join("libomis.so"), &to)?;
-    strip(&to)?;
-    let link = folder.join("libomis.so");
+    let link = into.join(LIBRARY).with_extension("");
+    folder_of(&link)?;
     symlink("libomis.so.1", &link).map_err(|error| cannot("write", &link, &error))
 }
 
@@ -102,14 +113,16 @@ pub fn copy(from: &Path, to: &Path) -> Outcome {
     fs::copy(from, to).map(drop).map_err(|error| cannot("write", to, &error))
 }
 
-fn write_packed(path: &Path, from: &Path) -> Outcome {
-    let mut gzip = step::fresh("gzip");
-    gzip.args(["--best", "--no-name", "--stdout"]).arg(from).stdin(Stdio::null());
-    let output = gzip.output().map_err(|error| format!("cannot run gzip: {error}"))?;
-    write(path, &output.stdout)
+/// Writes a text packed, as Debian has documents.
+pub fn write_packed(path: &Path, text: &str) -> Outcome {
+    // Without the suffix, which gzip adds.
+    let plain = path.with_extension("");
+    write(&plain, text.as_bytes())?;
+    step::run(step::fresh("gzip").args(["--best", "--no-name"]).arg(&plain))
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Outcome {
+/// Writes a file, and the folders above it.
+pub fn write(path: &Path, bytes: &[u8]) -> Outcome {
     folder_of(path)?;
     let file = fs::File::create(path).and_then(|mut file| file.write_all(bytes));
     file.map_err(|error| cannot("write", path, &error))
