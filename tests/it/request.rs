@@ -16,6 +16,7 @@ use monitor_model::read_spec::ReadSpec;
 use monitor_model::sample::{BackendKind, Process, Sample};
 use monitor_monitors::embedded::{EmbeddedMonitors, OpenReader, StatFile};
 use monitor_omis::param_type::ParamType;
+use monitor_omis::reply_pattern::matches;
 use monitor_omis::{Dialect, Node, Status, parse};
 use monitor_platform::EventSource;
 use monitor_platform::fake::FakePlatform;
@@ -26,7 +27,7 @@ use monitor_services::requests::{EngineInput, RequestLimits};
 use monitor_services::{Class, ServiceSpec, registry};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 struct CaseNode {
@@ -154,7 +155,7 @@ impl RequestCase {
     fn line(&mut self, number: usize, line: &str) {
         let (sign, text) = line.split_once(' ').unwrap_or((line, ""));
         match sign {
-            "" | "#" => {}
+            "" | "#" | "says" | "library" => {}
             ">" => {
                 self.assert_no_replies(number);
                 self.send(text);
@@ -162,6 +163,11 @@ impl RequestCase {
             "<" => {
                 let got = self.replies.entry(self.tools[&self.tool]).or_default().pop_front();
                 assert_eq!(got.as_deref(), Some(text), "{}:{number}", self.place);
+            }
+            "~" => {
+                let got = self.replies.entry(self.tools[&self.tool]).or_default().pop_front();
+                let is_expected = got.as_deref().is_some_and(|got| matches(text, got));
+                assert!(is_expected, "{}:{number}: {got:?} is not {text}", self.place);
             }
             "attach" => {
                 let node = self.tools[&self.tool].0;
@@ -400,20 +406,36 @@ fn every_service_of_lists_serves_the_processes_that_it_can() {
     assert!(n_services > 5, "only {n_services} services of lists");
 }
 
-#[test]
-fn every_case_gets_its_replies() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/request");
+/// Runs the cases of the files of a folder; returns their number.
+fn run_folder(folder: &Path, fill_in: impl Fn(&str) -> String) -> usize {
     let mut n_cases = 0;
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|it| it == "txt") {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            let text = fs::read_to_string(&path).unwrap();
+            let text = fill_in(&fs::read_to_string(&path).unwrap());
             for (number, case) in text.split("\n---\n").enumerate() {
                 run(&format!("{name}, case {}", number + 1), case);
                 n_cases += 1;
             }
         }
     }
-    assert!(n_cases >= 1, "no cases found");
+    n_cases
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/request")
+}
+
+#[test]
+fn every_case_gets_its_replies() {
+    assert!(run_folder(&folder(), str::to_owned) > 50, "no cases found");
+}
+
+#[test]
+fn every_case_of_the_specification_conforms() {
+    let places = [("{1}", "71"), ("{2}", "72"), ("{node}", "0"), ("{data}", "4096")];
+    let fill_in =
+        |text: &str| places.iter().fold(text.to_owned(), |text, (name, it)| text.replace(name, it));
+    assert!(run_folder(&folder().join("conformance"), fill_in) > 40, "no cases found");
 }

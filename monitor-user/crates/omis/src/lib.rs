@@ -33,6 +33,7 @@ pub mod print;
 pub mod define;
 pub mod object;
 pub mod param_type;
+pub mod reply_pattern;
 pub mod route;
 pub mod unify;
 
