@@ -16,6 +16,7 @@ pub mod rss;
 pub mod scratch;
 pub mod sock;
 pub mod storage;
+pub mod stream;
 pub mod table;
 pub mod task;
 

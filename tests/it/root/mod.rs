@@ -34,6 +34,7 @@ mod snapshot;
 mod socket;
 mod stopped_worker;
 mod tcp;
+mod tcp_owner;
 mod trampoline;
 pub mod undo;
 pub mod workload;
