@@ -1,5 +1,8 @@
 //! Block I/O by process and disk: bytes, requests and latencies.
 //!
+//! I/O counts at the device that carries it out: as requests, or as bios where the device has no
+//! requests (zram, brd, pmem). A device that passes its I/O on to others is in [`STACKED`].
+//!
 //! Written by `bin/block.rs`, read by `loader/block.rs`, which removes rows of ended
 //! processes. A new row that finds its table full is counted in `LOSS`, and so is a request that
 //! finds [`IN_FLIGHT`] full: it is then counted for no process.
@@ -19,6 +22,9 @@ pub const IN_FLIGHT: &str = "IN_FLIGHT";
 pub const QUEUED: &str = "QUEUED";
 /// Table of [`Dirtier`] by the address of the inode.
 pub const DIRTIED: &str = "DIRTIED";
+/// Table of disks that pass their bios on to other disks, where these are counted: major number in
+/// the upper half, minor number in the lower. User space fills it.
+pub const STACKED: &str = "STACKED";
 /// Constant: whether written pages are credited to the process that dirtied their file.
 pub const WRITE_BACK: &str = "WRITE_BACK";
 
@@ -58,7 +64,8 @@ pub struct OwnerDisk {
     pub minor: u32,
 }
 
-/// Completed requests of a process on a disk, including failed ones, as in `/proc/diskstats`.
+/// Completed requests of a process on a disk, including failed ones, as in `/proc/diskstats`; bios
+/// submitted to a disk without requests.
 /// Completions on several CPUs add atomically, so none is lost.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -134,6 +141,11 @@ offsets! {
         queue_disk: "request_queue.disk",
         disk_major: "gendisk.major",
         disk_minor: "gendisk.first_minor",
+        queue_mq_ops: "request_queue.mq_ops",
+        bdev_disk: "block_device.bd_disk",
+        disk_queue: "gendisk.queue",
+        // Since 5.12.
+        bio_bdev: "bio.bi_bdev",
         bio_opf: "bio.bi_opf",
         bio_size: "bio.bi_iter.bi_size",
         bio_next: "bio.bi_next",

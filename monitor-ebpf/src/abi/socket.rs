@@ -9,6 +9,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Name of the table of [`SocketTotals`] by `Owner`.
 pub const TABLE: &str = "SOCKETS";
+/// Name of the socket storage of what processes have taken from each TCP socket.
+pub const TAKEN: &str = "TAKEN";
 /// Name of the table of calls in progress, where return probes need it.
 pub const CALLS: &str = "CALLS";
 /// Name of the array whose one element counts packets of sockets without a known owner.
@@ -28,6 +30,8 @@ pub struct Payload {
     pub udp4_bytes: u64,
     /// Part of `bytes` in UDP datagrams over IPv6.
     pub udp6_bytes: u64,
+    /// Part of `bytes` in UDP datagrams of sockets that use both, and do not show which.
+    pub udp_dual_bytes: u64,
 }
 
 /// Payload of one process.
@@ -42,7 +46,7 @@ pub struct SocketTotals {
     pub received: Payload,
 }
 
-const _: () = assert!(size_of::<SocketTotals>() == 64);
+const _: () = assert!(size_of::<SocketTotals>() == 80);
 
 offsets! {
     /// Where a function probe finds arguments and result: by register on x86, by register number

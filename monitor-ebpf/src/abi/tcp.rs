@@ -1,10 +1,10 @@
 //! TCP by process, from the counters that the kernel keeps in each `tcp_sock`.
 //!
-//! Socket storage ([`HOLDERS`]) records the owner of each socket; an iteration over it writes an
-//! [`OpenSocket`] per open socket. The hooks of `bin/tcp.rs` add a closed socket to its process's
-//! row of [`TABLE`]. What was added is kept in [`CLOSING`] until the kernel destroys the socket, so
-//! nothing counts twice. Rows are added to atomically; only user space deletes them, after the last
-//! read of an ended process.
+//! Socket storage ([`HOLDERS`]) has the owner of each socket, and the traffic that is in rows
+//! already. An iteration over it adds what a socket has carried since to the row of its owner in
+//! [`TABLE`], and writes an [`OpenSocket`]; the hooks of `bin/tcp.rs` add what is left when the
+//! socket closes. So each byte is in one row, however often the socket changes its owner. Rows are
+//! added to atomically; only user space deletes them, after the last read of an ended process.
 
 use super::Owner;
 use super::offset::offsets;
@@ -16,11 +16,8 @@ pub const TABLE: &str = "TCP";
 pub const HOLDERS: &str = "HOLDERS";
 /// Name of the array whose one element counts connections accepted by listeners.
 pub const ACCEPTED: &str = "ACCEPTED";
-/// Name of the table of [`ClosingSocket`] sockets by cookie.
-pub const CLOSING: &str = "CLOSING";
-
-/// Name of the table of [`SharedSocket`] sockets by cookie.
-pub const SHARED: &str = "SHARED";
+/// Name of the array whose one element is the last iteration over the open files.
+pub const SCANNED: &str = "SCANNED";
 
 /// Traffic of one socket, or of the closed sockets of one process.
 #[derive(
@@ -41,6 +38,15 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// No traffic.
+    pub const ZERO: Self = Self {
+        sent_bytes: 0,
+        received_bytes: 0,
+        sent_segments: 0,
+        received_segments: 0,
+        retransmits: 0,
+    };
+
     /// The increase since `before`. A disconnected socket is reset by the kernel, which counts as
     /// no increase.
     #[inline(always)]
@@ -55,7 +61,7 @@ impl Counters {
     }
 }
 
-/// The closed sockets of one process.
+/// The traffic of one process.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -79,19 +85,31 @@ impl TcpTotals {
     }
 }
 
-/// The owner of a socket. Written by the iteration over open files, and when a process connects or
-/// listens; the next iteration corrects a lost update.
+/// [`SocketHolder::stage`]: open.
+pub const OPEN: u32 = 0;
+/// [`SocketHolder::stage`]: shut down; nothing more will be written.
+pub const SHUT: u32 = 1;
+/// [`SocketHolder::stage`]: the last descriptor was closed, by the owner.
+pub const CLOSED: u32 = 2;
+
+/// The owner of a socket, and its traffic that is in rows. The owner is written by the iteration
+/// over open files, and when a process connects, listens or closes; the next iteration corrects a
+/// lost update. `credited` is exchanged, so that two writers never add the same traffic.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct SocketHolder {
-    /// The oldest process that holds it.
+    /// The oldest process that holds it; tgid 0 if none was found yet.
     pub owner: Owner,
-    /// The iteration that found it (`session_id` of the iterator), 0 for none.
+    /// The iteration that found it (`session_id` of the iterator), or the last one before.
     pub pass: u64,
     /// 1 if the iteration found more than one holder.
     pub is_shared: u32,
-    /// Always zero.
-    pub zero: u32,
+    /// [`OPEN`], [`SHUT`] or [`CLOSED`].
+    pub stage: u32,
+    /// Payload written before it was shut down: afterwards the kernel's counter includes the FIN.
+    pub written: u64,
+    /// Traffic already added to rows.
+    pub credited: Counters,
 }
 
 /// An open socket.
@@ -100,54 +118,19 @@ pub struct SocketHolder {
 pub struct OpenSocket {
     /// The oldest process that holds it.
     pub owner: Owner,
-    /// Unique id of the socket.
-    pub cookie: u64,
-    /// Traffic that is not in any row yet.
-    pub counters: Counters,
     /// Smoothed round-trip time in eighths of a microsecond, 0 when there is none.
     pub srtt_us8: u32,
-    /// 4 or 6, by the remote address.
-    pub family: u32,
     /// 1 when several processes hold it.
     pub is_shared: u32,
+    /// 1 for a connection whose traffic this kernel does not count: MPTCP before 6.5.
+    pub is_uncounted: u32,
     /// Always zero.
     pub zero: u32,
 }
 
-/// A socket that was shut down or closed, and still lives in the kernel.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
-)]
-#[repr(C)]
-pub struct ClosingSocket {
-    /// Process that closed it; tgid 0 while it is only shut down.
-    pub owner: Owner,
-    /// Traffic already added to rows.
-    pub credited: Counters,
-    /// Payload written before it was shut down: afterwards the kernel's counter includes the FIN.
-    pub sent_bytes: u64,
-}
-
-/// A socket that several processes held at the last reading, or whose owner changed. Written by
-/// user space; the hook that sees it close divides its traffic and deletes the row.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
-)]
-#[repr(C)]
-pub struct SharedSocket {
-    /// The oldest process that held it.
-    pub owner: Owner,
-    /// Traffic attributed to earlier owners.
-    pub kept: Counters,
-    /// Traffic at the last reading: the difference to `kept` belongs to `owner`.
-    pub seen: Counters,
-}
-
 const _: () = assert!(size_of::<TcpTotals>() == 80);
-const _: () = assert!(size_of::<SocketHolder>() == 32);
-const _: () = assert!(size_of::<OpenSocket>() == 80);
-const _: () = assert!(size_of::<ClosingSocket>() == 64);
-const _: () = assert!(size_of::<SharedSocket>() == 96);
+const _: () = assert!(size_of::<SocketHolder>() == 80);
+const _: () = assert!(size_of::<OpenSocket>() == 32);
 
 offsets! {
     /// What is read of a socket.
@@ -155,8 +138,13 @@ offsets! {
         family: "sock.__sk_common.skc_family",
         state: "sock.__sk_common.skc_state",
         flags: "sock.__sk_common.skc_flags",
+        peer_port: "sock.__sk_common.skc_dport",
         // Absent without CONFIG_IPV6.
         v6_daddr: "sock.__sk_common.skc_v6_daddr",
+        v6_rcv_saddr: "sock.__sk_common.skc_v6_rcv_saddr",
+        // The byte that contains the bit field.
+        v6_only: "sock.__sk_common.skc_ipv6only",
+        user_data: "sock.sk_user_data",
         kind: "sock.sk_type",
         protocol: "sock.sk_protocol",
         error: "sock.sk_err",
@@ -182,5 +170,21 @@ offsets! {
         segs_in: "tcp_sock.segs_in",
         total_retrans: "tcp_sock.total_retrans",
         srtt_us: "tcp_sock.srtt_us",
+        copied_seq: "tcp_sock.copied_seq",
+        rcv_nxt: "tcp_sock.rcv_nxt",
+        ulp_ops: "tcp_sock.inet_conn.icsk_ulp_ops",
+        // Absent without CONFIG_MPTCP.
+        is_mptcp: "tcp_sock.is_mptcp",
+    }
+}
+
+offsets! {
+    /// What is read of an MPTCP socket. Since 6.5 it counts bytes; all are absent without
+    /// CONFIG_MPTCP.
+    MptcpOffsets in "MPTCP_SOCK" {
+        bytes_sent: "mptcp_sock.bytes_sent",
+        bytes_received: "mptcp_sock.bytes_received",
+        write_seq: "mptcp_sock.write_seq",
+        snd_nxt: "mptcp_sock.snd_nxt",
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! The owner is read where the request is created, in the context of the submitter; when it is
 //! issued to the device, usually a kernel worker is current. Bytes and latency are read at
-//! completion, in an interrupt, so a table of requests in flight connects the two.
+//! completion, in an interrupt, so a table of requests in flight connects the two. A disk without
+//! requests has its bios counted as they are submitted.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 #![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
 
@@ -38,6 +39,8 @@ mod program {
     #[map]
     static QUEUED: HashMap<u64, InFlightRequest> =
         HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
+    #[map]
+    static STACKED: HashMap<u64, u64> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
     #[map]
     static DIRTIED: HashMap<u64, Dirtier> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
 
@@ -79,6 +82,26 @@ mod program {
         if let Some(kind) = bio.kind() {
             let submitter = Task::current_owner_untyped();
             insert(&QUEUED, bio.address(), &NewRequest { submitter, kind, bio });
+        }
+        0
+    }
+
+    /// A bio is submitted, to a disk without requests: the only place where it is seen. A bio that
+    /// such a disk passes on is not reported again, or is another one.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/block_bio_queue")]
+    fn bio(&[bio]: &[u64; 1]) -> i32 {
+        let bio = Bio::from_kernel(bio as *const u8);
+        let Some((major, minor)) = bio.disk_without_requests() else { return 0 };
+        let disk = u64::from(major) << 32 | u64::from(minor);
+        if STACKED.get_ptr(&disk).is_some() {
+            return 0;
+        }
+        if let Some(kind) = bio.kind() {
+            loss::event();
+            let submitter = Task::current_owner_untyped();
+            let owner = owner(&NewRequest { submitter, kind, bio });
+            count(&OwnerDisk { owner, major, minor }, kind, bio.bytes(), true);
         }
         0
     }

@@ -90,6 +90,25 @@ mod program {
         packet_recvmsg = "fexit/packet_recvmsg";
     }
 
+    /// Declares the `fexit` programs of functions that splice(2) and sendfile(2) call.
+    macro_rules! exit_of_pages {
+        ($($program:ident = $section:literal, $direction:expr;)+) => {$(
+            // match-proto: a socket, four more arguments, and the number of bytes
+            #[unsafe(no_mangle)]
+            #[unsafe(link_section = $section)]
+            fn $program(&[socket, _, _, _, _, result]: &[u64; 6]) -> i32 {
+                count_call(socket, $direction, result)
+            }
+        )+};
+    }
+
+    exit_of_pages! {
+        tcp_splice_read = "fexit/tcp_splice_read", Direction::Received(0);
+        unix_stream_splice_read = "fexit/unix_stream_splice_read", Direction::Received(0);
+        inet_sendpage = "fexit/inet_sendpage", Direction::Sent;
+        unix_stream_sendpage = "fexit/unix_stream_sendpage", Direction::Sent;
+    }
+
     /// The registers of a probed function.
     type Registers = *const u8;
 

@@ -18,6 +18,7 @@ pub mod scratch;
 pub mod seen;
 pub mod sock;
 pub mod storage;
+pub mod stream;
 pub mod table;
 pub mod task;
 

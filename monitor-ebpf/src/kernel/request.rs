@@ -59,8 +59,14 @@ impl Request {
         } else {
             load(self.0, constant!(REQUEST.rq_disk))
         };
-        (load(disk, constant!(REQUEST.disk_major)), load(disk, constant!(REQUEST.disk_minor)))
+        numbers(disk)
     }
+}
+
+/// Major and minor number of a disk.
+#[inline(always)]
+fn numbers(disk: *const u8) -> (u32, u32) {
+    (load(disk, constant!(REQUEST.disk_major)), load(disk, constant!(REQUEST.disk_minor)))
 }
 
 impl Bio {
@@ -79,7 +85,27 @@ impl Bio {
     /// Its kind, if it is counted.
     #[inline(always)]
     pub fn kind(self) -> Option<u32> {
-        kind(probe(self.0, constant!(REQUEST.bio_opf)), probe(self.0, constant!(REQUEST.bio_size)))
+        kind(probe(self.0, constant!(REQUEST.bio_opf)), self.bytes())
+    }
+
+    /// Bytes that it transfers.
+    #[inline(always)]
+    pub fn bytes(self) -> u32 {
+        probe(self.0, constant!(REQUEST.bio_size))
+    }
+
+    /// Major and minor number of its disk, if that has no requests. For an argument of a typed
+    /// tracepoint.
+    #[inline(always)]
+    pub fn disk_without_requests(self) -> Option<(u32, u32)> {
+        if constant!(REQUEST.bio_bdev) == ABSENT {
+            return None;
+        }
+        let device: *const u8 = load(self.0, constant!(REQUEST.bio_bdev));
+        let disk: *const u8 = load(device, constant!(REQUEST.bdev_disk));
+        let queue: *const u8 = load(disk, constant!(REQUEST.disk_queue));
+        let has_requests = load::<u64>(queue, constant!(REQUEST.queue_mq_ops)) != 0;
+        if has_requests { None } else { Some(numbers(disk)) }
     }
 
     /// The bio after it in the same request.

@@ -1,21 +1,13 @@
-//! Reader of `sock`, `tcp_sock` and the file of a socket.
-//!
-//! Traffic is counted by the kernel; nothing is attached to the packet path. SYN and FIN occupy
-//! sequence numbers like payload, so each sum documents which of them it subtracts.
+//! Reader of `sock`, and of the file of a socket.
 
 use super::{constant, load, probe};
 use crate::abi::offset::ABSENT;
-use crate::abi::tcp::{Counters, SockOffsets, TcpOffsets};
-use aya_ebpf::helpers::generated::{
-    bpf_get_socket_cookie, bpf_skc_to_tcp_sock, bpf_sock_from_file,
-};
+use crate::abi::tcp::SockOffsets;
+use aya_ebpf::helpers::generated::bpf_sock_from_file;
 
 /// Set by the loader.
 #[unsafe(no_mangle)]
 static SOCK: SockOffsets = SockOffsets::ABSENT;
-/// Set by the loader.
-#[unsafe(no_mangle)]
-static TCP_SOCK: TcpOffsets = TcpOffsets::ABSENT;
 
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
@@ -76,13 +68,6 @@ impl Sock {
         self.0
     }
 
-    /// Unique id of the socket; the kernel assigns it on the first call.
-    #[inline(always)]
-    pub fn cookie(self) -> u64 {
-        // SAFETY: the pointer is the kernel's own.
-        unsafe { bpf_get_socket_cookie(self.0.cast_mut().cast()) }
-    }
-
     /// Its state.
     #[inline(always)]
     pub fn state(self) -> u8 {
@@ -99,6 +84,36 @@ impl Sock {
     #[inline(always)]
     pub fn is_v6(self) -> bool {
         load::<u16>(self.0, constant!(SOCK.family)) == AF_INET6 && !is_v4_mapped(self.0)
+    }
+
+    /// Its protocol.
+    #[inline(always)]
+    pub fn protocol(self) -> u16 {
+        load(self.0, constant!(SOCK.protocol))
+    }
+
+    /// Whether it has a peer: not a listener, and neither never connected nor disconnected.
+    #[inline(always)]
+    pub fn has_peer(self) -> bool {
+        load::<u16>(self.0, constant!(SOCK.peer_port)) != 0
+    }
+
+    /// Whether it was accepted from a listener, whose backlog it copied.
+    #[inline(always)]
+    pub fn was_accepted(self) -> bool {
+        load::<u32>(self.0, constant!(SOCK.max_ack_backlog)) != 0
+    }
+
+    /// Whether a protocol above it, or the kernel itself, takes what arrives.
+    #[inline(always)]
+    pub fn has_kernel_user(self) -> bool {
+        load::<u64>(self.0, constant!(SOCK.user_data)) != 0
+    }
+
+    /// Whether a FIN was received.
+    #[inline(always)]
+    pub fn fin_received(self) -> bool {
+        load::<u64>(self.0, constant!(SOCK.flags)) & SOCK_DONE != 0
     }
 
     /// Protocol of its traffic.
@@ -135,14 +150,6 @@ impl Sock {
         }
         load::<i64>(file, constant!(SOCK.file_count)) == 0
     }
-
-    /// The TCP socket that it is, if it is one (and neither a request nor in TIME_WAIT).
-    #[inline(always)]
-    pub fn tcp(self) -> Option<Tcp> {
-        // SAFETY: the pointer is the kernel's own; the helper checks the protocol.
-        let tcp: *const u8 = unsafe { bpf_skc_to_tcp_sock(self.0.cast_mut().cast()) }.cast();
-        if tcp.is_null() { None } else { Some(Tcp { sock: self, tcp }) }
-    }
 }
 
 /// Protocol of the traffic of a socket.
@@ -152,6 +159,8 @@ pub enum Traffic {
     Udp4,
     /// UDP over IPv6.
     Udp6,
+    /// UDP of an IPv6 socket that also uses IPv4, and does not show which at a call.
+    UdpDual,
     /// Anything else.
     Other,
 }
@@ -168,14 +177,54 @@ pub fn traffic_of(socket: *const u8) -> Traffic {
     traffic(sock, family, kind == SOCK_DGRAM && protocol == IPPROTO_UDP)
 }
 
-/// An unconnected IPv6 socket counts as IPv6, whatever the addresses of its datagrams.
 #[inline(always)]
 fn traffic(sock: *const u8, family: u16, is_udp: bool) -> Traffic {
     match (family, is_udp) {
         (AF_INET, true) => Traffic::Udp4,
-        (AF_INET6, true) if is_v4_mapped(sock) => Traffic::Udp4,
-        (AF_INET6, true) => Traffic::Udp6,
+        (AF_INET6, true) => traffic_of_v6(sock),
         _ => Traffic::Other,
+    }
+}
+
+/// A connected socket uses the protocol of its peer, a bound one that of its address. Without
+/// either it uses both, unless it is for IPv6 only (ipv6(7), `IPV6_V6ONLY`).
+#[inline(always)]
+fn traffic_of_v6(sock: *const u8) -> Traffic {
+    /// The bit of `skc_ipv6only` in its byte (include/net/sock.h): after four bits and one.
+    const V6_ONLY: u8 = if cfg!(target_endian = "little") { 1 << 5 } else { 1 << 2 };
+    if constant!(SOCK.v6_daddr) == ABSENT {
+        return Traffic::Udp4; // Without IPv6 there is only IPv4.
+    }
+    let peer = Address::from_sock(sock, constant!(SOCK.v6_daddr));
+    let local = Address::from_sock(sock, constant!(SOCK.v6_rcv_saddr));
+    let v6_only = probe::<u8>(sock, constant!(SOCK.v6_only)) & V6_ONLY != 0;
+    match (peer, local) {
+        (Address::V4Mapped, _) | (Address::Any, Address::V4Mapped) => Traffic::Udp4,
+        (Address::Any, Address::Any) if !v6_only => Traffic::UdpDual,
+        _ => Traffic::Udp6,
+    }
+}
+
+/// What an IPv6 address says of the protocol.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Address {
+    /// None, or any.
+    Any,
+    /// In `::ffff:0:0/96`.
+    V4Mapped,
+    /// Another.
+    V6,
+}
+
+impl Address {
+    #[inline(always)]
+    fn from_sock(sock: *const u8, offset: u32) -> Self {
+        let [a, b, c, d]: [u32; 4] = probe(sock, offset);
+        match (a | b, c) {
+            (0, 0) if d == 0 => Self::Any,
+            (0, c) if c == 0xffff_u32.to_be() => Self::V4Mapped,
+            _ => Self::V6,
+        }
     }
 }
 
@@ -185,66 +234,5 @@ fn is_v4_mapped(sock: *const u8) -> bool {
     if constant!(SOCK.v6_daddr) == ABSENT {
         return true; // Without IPv6 there is only IPv4.
     }
-    let [a, b, c, _]: [u32; 4] = probe(sock, constant!(SOCK.v6_daddr));
-    a == 0 && b == 0 && c == 0xffff_u32.to_be()
-}
-
-/// A `struct tcp_sock`.
-#[derive(Clone, Copy)]
-pub struct Tcp {
-    sock: Sock,
-    tcp: *const u8,
-}
-
-impl Tcp {
-    /// Smoothed round-trip time, in eighths of a microsecond.
-    #[inline(always)]
-    pub fn srtt_us8(self) -> u32 {
-        load(self.tcp, constant!(TCP_SOCK.srtt_us))
-    }
-
-    /// Its traffic so far, read without its lock: bytes are read twice and the smaller sum counts,
-    /// because a sum read during an update is too large.
-    #[inline(always)]
-    pub fn counters(self) -> Counters {
-        let (sent, received) = (self.written(), self.received());
-        Counters {
-            sent_segments: u64::from(load::<u32>(self.tcp, constant!(TCP_SOCK.segs_out))),
-            received_segments: u64::from(load::<u32>(self.tcp, constant!(TCP_SOCK.segs_in))),
-            retransmits: u64::from(load::<u32>(self.tcp, constant!(TCP_SOCK.total_retrans))),
-            sent_bytes: sent.min(self.written()),
-            received_bytes: received.min(self.received()),
-        }
-    }
-
-    /// Payload that the process has written: acknowledged (`bytes_acked`, RFC 4898), plus what is
-    /// still in the write queue.
-    #[inline(always)]
-    fn written(self) -> u64 {
-        let acked: u64 = load(self.tcp, constant!(TCP_SOCK.bytes_acked));
-        let unacked: u32 = load::<u32>(self.tcp, constant!(TCP_SOCK.write_seq))
-            .wrapping_sub(load(self.tcp, constant!(TCP_SOCK.snd_una)));
-        // An accepted socket copied the listener's backlog, and starts after the SYN.
-        let passive = load::<u32>(self.sock.0, constant!(SOCK.max_ack_backlog)) != 0;
-        if !passive && acked == 0 {
-            return 0; // Never connected, or disconnected: sequence numbers mean nothing.
-        }
-        let syn = u64::from(!passive);
-        let fin = u64::from(self.fin_queued());
-        (acked + u64::from(unacked)).saturating_sub(syn + fin)
-    }
-
-    #[inline(always)]
-    fn fin_queued(self) -> bool {
-        use state::{CLOSING, FIN_WAIT1, FIN_WAIT2, LAST_ACK};
-        matches!(self.sock.state(), FIN_WAIT1 | FIN_WAIT2 | LAST_ACK | CLOSING)
-    }
-
-    /// Payload that arrived in order (`tcp_rcv_nxt_update` of net/ipv4/tcp_input.c).
-    #[inline(always)]
-    fn received(self) -> u64 {
-        let bytes: u64 = load(self.tcp, constant!(TCP_SOCK.bytes_received));
-        let flags: u64 = load(self.sock.0, constant!(SOCK.flags));
-        bytes.saturating_sub(u64::from(flags & SOCK_DONE != 0))
-    }
+    Address::from_sock(sock, constant!(SOCK.v6_daddr)) == Address::V4Mapped
 }

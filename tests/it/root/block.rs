@@ -274,8 +274,66 @@ fn root_discards_and_flushes_are_neither_writes_nor_reads() {
     let synced = || dd(&["if=/dev/zero", &of, "bs=4096", "count=23", "oflag=direct", "conv=fsync"]);
     let it = ended(&mut backend, synced);
     println!("dd conv=fsync {:?}", counted(&it));
-    let fields = [B::WrittenBytes, B::Writes, B::Discards, B::Flushes];
+    let fields = [B::WrittenBytes, B::Writes, B::Discards, B::FlushRequests];
     assert_eq!(on_disk(&it, &disk, fields), [23 * 4096, 23, 0, 1]);
+}
+
+/// A disk without requests, removed with the test.
+struct Zram(String);
+
+impl Zram {
+    /// 64 MiB; none where the kernel has no such disks.
+    fn new(test: &str) -> Option<Self> {
+        let Ok(number) = std::fs::read_to_string("/sys/class/zram-control/hot_add") else {
+            println!("SKIP {test}: this kernel has no zram");
+            return None;
+        };
+        let it = Self(format!("zram{}", number.trim()));
+        std::fs::write(format!("/sys/block/{}/disksize", it.0), "64M").unwrap();
+        Some(it)
+    }
+
+    /// Reads and bytes read, writes and bytes written, as the kernel counts them.
+    fn kernel_counts(&self) -> [u64; 4] {
+        let stat = std::fs::read_to_string(format!("/sys/block/{}/stat", self.0)).unwrap();
+        let column = |at| stat.split_whitespace().nth(at).unwrap().parse::<u64>().unwrap();
+        [column(0), column(2) * 512, column(4), column(6) * 512]
+    }
+}
+
+impl Drop for Zram {
+    fn drop(&mut self) {
+        let number = &self.0["zram".len()..];
+        let _ = std::fs::write(format!("/sys/block/{}/reset", self.0), "1");
+        let _ = std::fs::write("/sys/class/zram-control/hot_remove", number);
+    }
+}
+
+#[test]
+fn root_a_disk_without_requests_counts_its_bios() {
+    let name = "root_a_disk_without_requests_counts_its_bios";
+    if !granted(name) {
+        return;
+    }
+    let Some(disk) = Zram::new(name) else { return };
+    let mut backend = ebpf(&[Capability::Lifetimes, Capability::Block]);
+    let (of, from) = (format!("of=/dev/{}", disk.0), format!("if=/dev/{}", disk.0));
+    let fields = [B::Reads, B::ReadBytes, B::Writes, B::WrittenBytes, B::FlushRequests];
+    let transfers = |it: &Process| {
+        let row = it.disks.iter().find(|it| *it.name == *disk.0).map(|it| &it.row);
+        fields.map(|field| row.and_then(|row| row.get(field)).unwrap_or(0))
+    };
+    // The kernel counts what others read, such as udev; the process counts its own.
+    let before = disk.kernel_counts();
+    let write = || dd(&["if=/dev/zero", &of, "bs=8192", "count=23", "oflag=direct"]);
+    let written = ended(&mut backend, write);
+    assert_eq!(transfers(&written), [0, 0, 23, 23 * 8192, 0]);
+    let grown = disk.kernel_counts();
+    assert!(grown[2] - before[2] >= 23 && (grown[3] - before[3]) % (23 * 8192) == 0);
+    let read = || dd(&[&from, "of=/dev/null", "bs=8192", "count=23", "iflag=direct"]);
+    let read = ended(&mut backend, read);
+    assert_eq!(transfers(&read), [23, 23 * 8192, 0, 0, 0]);
+    assert!(read.row.get(F::BlockReadBytes).unwrap() >= 23 * 8192);
 }
 
 #[test]

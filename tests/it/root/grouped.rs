@@ -7,6 +7,8 @@ use crate::deadline;
 use crate::served::Served;
 use crate::socket_session::SocketSession;
 use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The final report of a monitor on one group.
 struct FinalReport {
@@ -97,4 +99,66 @@ fn work() -> Option<()> {
         assert!(apart <= usage_ns / 1000 + marks * TICK_NS);
     }
     Some(())
+}
+
+/// A cgroup of version 1 with the name of a container, removed with the test.
+struct V1Container(PathBuf);
+
+const CONTAINER: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+impl V1Container {
+    /// In the first hierarchy of version 1 that takes processes at once; none without such.
+    fn new() -> Option<Self> {
+        let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
+        mounts.lines().find_map(|line| {
+            let mut words = line.split(' ').skip(1);
+            let (folder, kind) = (words.next()?, words.next()?);
+            let is_plain = ["/freezer", "/pids", "/memory"].iter().any(|it| folder.ends_with(it));
+            let docker = Path::new(folder).join("docker");
+            let path = docker.join(CONTAINER);
+            let made = kind == "cgroup" && is_plain && std::fs::create_dir_all(&path).is_ok();
+            made.then(|| Self(path))
+        })
+    }
+}
+
+impl Drop for V1Container {
+    fn drop(&mut self) {
+        deadline::until(|| std::fs::remove_dir(&self.0).ok());
+        let _ = self.0.parent().map(std::fs::remove_dir);
+    }
+}
+
+#[test]
+fn root_a_container_of_a_version_1_hierarchy_names_its_group() {
+    let name = "root_a_container_of_a_version_1_hierarchy_names_its_group";
+    if !granted(name) {
+        return;
+    }
+    let Some(container) = V1Container::new() else {
+        return println!("SKIP {name}: no hierarchy of version 1");
+    };
+    // Its child is in the container too, and is what runs.
+    let mut child = Guarded::sh("read go; sleep 1000 & wait");
+    std::fs::write(container.0.join("cgroup.procs"), child.pid().0.to_string()).unwrap();
+    child.send_line("go");
+    let path = format!("/docker/{CONTAINER}");
+    let expected = [("container", format!("docker:{CONTAINER}")), ("cgroup", path)];
+    for (backend, (by, group)) in
+        ["ebpf", "procfs"].into_iter().flat_map(|it| expected.clone().map(|by| (it, by)))
+    {
+        deadline::until(|| {
+            let output = Command::new(env!("CARGO_BIN_EXE_monitor"))
+                .args(["sample", "--local", "--backend", backend, "--format", "json"])
+                .args(["--group-by", by])
+                .output()
+                .unwrap();
+            let sample: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let groups = sample["groups"].as_array().unwrap();
+            let ours = groups.iter().find(|it| it["name"] == group);
+            let ours = ours.unwrap_or_else(|| panic!("no {group} in {sample}"));
+            (ours["processes"] == 2).then_some(())
+        });
+    }
+    drop(child);
 }

@@ -37,6 +37,7 @@ mod snapshot;
 mod socket;
 mod stopped_worker;
 mod tcp;
+mod tcp_owner;
 mod trampoline;
 mod unchanged;
 pub mod undo;

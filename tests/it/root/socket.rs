@@ -2,7 +2,8 @@
 
 use super::actor::Actor;
 use super::privilege::granted;
-use super::workload::{alive, processes, served};
+use super::tcp::Pair;
+use super::workload::{alive, exact, processes, served};
 use monitor_backend::Backend as _;
 use monitor_loader::Ebpf;
 use monitor_model::field::ProcessField as F;
@@ -71,6 +72,94 @@ fn root_a_peek_and_an_error_carry_nothing() {
     let fields = [F::SocketSent, F::SocketSendCalls, F::SocketReceived, F::SocketReceiveCalls];
     let got = values(alive(&sample, actor.pid()).unwrap(), fields);
     assert_eq!(got, [23 + filled, 1 + filled / 4_099, 23, 1]);
+}
+
+/// A process that has received 23 datagrams of this client on a socket for both protocols.
+fn dual_stack_server(client: &mut Actor) -> Actor {
+    let mut server = Actor::new();
+    let port = server.run(
+        "s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(('::', 0)); \
+         it = s.getsockname()[1]",
+    );
+    server.begin("it = sum(len(s.recv(2048)) for _ in range(23))");
+    let _ = client
+        .run(&format!("it = sum(c.sendto(bytes(101), ('127.0.0.1', {port})) for _ in range(23))"));
+    assert_eq!(server.end(), 23 * 101);
+    server
+}
+
+#[test]
+fn root_datagrams_over_ipv4_are_never_counted_as_ipv6() {
+    let Some(mut backend) = opened("root_datagrams_over_ipv4_are_never_counted_as_ipv6") else {
+        return;
+    };
+    let mut client = Actor::new();
+    let _ = client.run("c = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); it = 0");
+    let server = dual_stack_server(&mut client);
+    // Bound to a v4-mapped address, which shows the protocol.
+    let mut mapped = Actor::new();
+    let _ = mapped.run(
+        "s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.bind(('::ffff:127.0.0.1', 0)); \
+         it = s.sendto(bytes(101), ('::ffff:127.0.0.1', 9))",
+    );
+    let sample = backend.read(&processes()).unwrap();
+    let get = |actor: &Actor, field| alive(&sample, actor.pid()).unwrap().row.get(field);
+    assert_eq!(get(&server, F::UdpReceived), Some(23 * 101));
+    let v6 = get(&server, F::Udp6Received);
+    if v6.is_none() {
+        assert!(sample.notes.iter().any(|note| note.text.contains("UDP over IPv6")));
+    }
+    // Packets show it.
+    assert!([None, Some(0)].contains(&v6), "{v6:?}");
+    assert_eq!(get(&client, F::Udp6Sent), Some(0));
+    assert_eq!((get(&mapped, F::UdpSent), get(&mapped, F::Udp6Sent)), (Some(101), Some(0)));
+}
+
+/// Moves what arrives at the socket `s` to `/dev/null`, by splice(2).
+const SPLICE: &str = "p = os.pipe(); z = os.open('/dev/null', os.O_WRONLY); \
+     splice = lambda: os.splice(s.fileno(), p[1], 1 << 16) and os.splice(p[0], z, 1 << 16)";
+
+#[test]
+fn root_splice_from_a_socket_counts_as_received() {
+    let name = "root_splice_from_a_socket_counts_as_received";
+    if !granted(name) {
+        return;
+    }
+    let Some(mut backend) = exact(name, &[Capability::Lifetimes, Capability::Sockets]) else {
+        return;
+    };
+    let mut pair = Pair::connected("AF_INET");
+    // Some is received by a call before.
+    pair.carry(10_007);
+    let _ = pair.server.run(&format!("{SPLICE}; it = 1"));
+    pair.server.begin("it = sum(iter(splice, 0))");
+    let _ = pair.client.run("send(s, 1_000_003); s.shutdown(socket.SHUT_WR); it = 0");
+    assert_eq!(pair.server.end(), 1_000_003);
+    assert_eq!(pair.server.run("it = len(s.recv(99))"), 0, "only the end is left");
+    let sample = backend.read(&processes()).unwrap();
+    let [client, server] =
+        [pair.client.pid(), pair.server.pid()].map(|pid| alive(&sample, pid).unwrap());
+    assert_eq!(values(client, [F::SocketSent]), [1_010_010]);
+    assert_eq!(values(server, [F::SocketReceived]), [1_010_010]);
+}
+
+#[test]
+fn root_a_socket_that_is_older_than_the_hooks_counts_from_their_start() {
+    let name = "root_a_socket_that_is_older_than_the_hooks_counts_from_their_start";
+    if !granted(name) {
+        return;
+    }
+    let mut pair = Pair::connected("AF_INET");
+    pair.carry(1_000_003);
+    let Some(mut backend) = exact(name, &[Capability::Lifetimes, Capability::Sockets]) else {
+        return;
+    };
+    pair.carry(10_007);
+    let sample = backend.read(&processes()).unwrap();
+    let [client, server] =
+        [pair.client.pid(), pair.server.pid()].map(|pid| alive(&sample, pid).unwrap());
+    assert_eq!(values(client, [F::SocketSent]), [10_007]);
+    assert_eq!(values(server, [F::SocketReceived]), [10_007]);
 }
 
 #[test]

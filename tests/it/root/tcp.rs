@@ -24,7 +24,11 @@ pub struct Pair {
 impl Pair {
     /// Makes both and connects them.
     pub fn connected(family: &str) -> Self {
-        let (mut client, mut server) = (Actor::new(), Actor::new());
+        Self::between(Actor::new(), Actor::new(), family)
+    }
+
+    /// Connects two processes.
+    pub fn between(mut client: Actor, mut server: Actor, family: &str) -> Self {
         let port = server.run(&format!("l = listening(socket.{family}); it = l.getsockname()[1]"));
         server.begin("s = l.accept()[0]");
         let _ = client.run(&format!("s = connected(socket.{family}, {port})"));
@@ -52,15 +56,17 @@ impl Pair {
 }
 
 /// The backend, where there is privilege and the kernel serves what is tested.
-fn opened(test: &str) -> Option<Ebpf> {
+pub fn opened(test: &str) -> Option<Ebpf> {
     if granted(test) { exact(test, CAPABILITIES) } else { None }
 }
 
-fn payload(process: &Process) -> [u64; 2] {
+/// What a process has sent and received.
+pub fn payload(process: &Process) -> [u64; 2] {
     [F::TcpSent, F::TcpReceived].map(|field| process.row.get(field).unwrap())
 }
 
-fn read(backend: &mut Ebpf) -> Sample {
+/// A reading of all processes.
+pub fn read(backend: &mut Ebpf) -> Sample {
     backend.read(&processes()).unwrap()
 }
 

@@ -23,10 +23,9 @@ impl TcpTraffic {
         Self { totals, ..Self::default() }
     }
 
-    /// Adds an open socket over IPv4 (4) or IPv6 (6), with its smoothed round-trip time in eighths
-    /// of a microsecond, 0 for none.
-    pub fn add_open(&mut self, family: u32, counters: &Counters, srtt_us8: u32) {
-        self.totals.add(family, counters);
+    /// Adds an open socket, with its smoothed round-trip time in eighths of a microsecond, 0 for
+    /// none. Its traffic is added to the totals.
+    pub fn add_open(&mut self, srtt_us8: u32) {
         self.sockets += 1;
         self.measured += u64::from(srtt_us8 != 0);
         self.rtt_us8 += u64::from(srtt_us8);
@@ -51,6 +50,20 @@ impl TcpTraffic {
         let rtt = (self.rtt_us8 * 125).checked_div(self.measured);
         process.row.set_some(F::TcpRtt, rtt);
     }
+}
+
+/// Removes the counters of a process that are not known.
+pub fn clear_totals(process: &mut Process) {
+    const COUNTERS: [F; 7] = [
+        F::TcpSent,
+        F::TcpReceived,
+        F::Tcp6Sent,
+        F::Tcp6Received,
+        F::TcpSegmentsOut,
+        F::TcpSegmentsIn,
+        F::TcpRetransmits,
+    ];
+    COUNTERS.into_iter().for_each(|field| process.row.clear(field));
 }
 
 /// Sum of two totals.
@@ -82,7 +95,7 @@ mod tests {
     fn the_round_trip_is_the_mean_of_measured_connections() {
         let mut carried = TcpTraffic::default();
         for srtt_us8 in [8, 24, 0] {
-            carried.add_open(6, &Counters::default(), srtt_us8);
+            carried.add_open(srtt_us8);
         }
         let mut process = Process::default();
         carried.set_fields(&mut process);
@@ -94,7 +107,7 @@ mod tests {
     fn totals_include_ipv6() {
         let counters = Counters { sent_bytes: 5, ..Counters::default() };
         let mut carried = TcpTraffic::closed(TcpTotals { v4: counters, ..TcpTotals::default() });
-        carried.add_open(6, &counters, 0);
+        carried.totals.add(6, &counters);
         let mut process = Process::default();
         carried.set_fields(&mut process);
         let fields = [F::TcpSent, F::Tcp6Sent].map(|field| process.row.get(field));

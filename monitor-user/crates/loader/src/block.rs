@@ -1,7 +1,8 @@
 //! Block I/O by process: the tables of `bin/block.rs`.
 //!
 //! In: rows by owner and disk, latencies by owner. Out: the block fields of every process, its
-//! disks and its histograms. The rows of ended processes are removed as they are reported.
+//! disks and its histograms. The rows of ended processes are removed as they are reported. I/O on a
+//! disk that passes it on (md, dm, multipath) counts on the disks below, and not here.
 
 use crate::owner::{self, MissingOwners};
 use crate::probe_reader::{ProbeConfig, ProbeReader};
@@ -14,6 +15,7 @@ use monitor_model::{
     BlockRow, Capability, Device, Histogram, Ns, Percentiles, Probe, Process, Sample,
 };
 use monitor_sys::clock;
+use std::path::{Path, PathBuf};
 use std::{collections::HashMap, sync::Arc};
 
 /// Maximum number of files whose dirtier is stored.
@@ -34,7 +36,7 @@ const BYTES: [F; 3] = [F::BlockReadBytes, F::BlockWrittenBytes, F::BlockDiscarde
 const REQUESTS: [F; 4] = [F::BlockReads, F::BlockWrites, F::BlockDiscards, F::BlockFlushes];
 /// The same of a process on a disk.
 const DISK_BYTES: [B; 3] = [B::ReadBytes, B::WrittenBytes, B::DiscardedBytes];
-const DISK_REQUESTS: [B; 4] = [B::Reads, B::Writes, B::Discards, B::Flushes];
+const DISK_REQUESTS: [B; 4] = [B::Reads, B::Writes, B::Discards, B::FlushRequests];
 
 /// The block hooks and what they have counted.
 pub struct Block {
@@ -42,10 +44,16 @@ pub struct Block {
     since: Ns,
     owners: MissingOwners,
     percentiles: Percentiles,
-    /// Names of disks by device number.
-    names: HashMap<(u32, u32), Arc<str>>,
+    /// Disks by device number.
+    disks: HashMap<(u32, u32), Disk>,
     /// Time of the last sweep of files; absent without write-back attribution.
     swept: Option<Ns>,
+}
+
+/// A disk with a row.
+struct Disk {
+    name: Arc<str>,
+    is_stacked: bool,
 }
 
 impl Block {
@@ -81,14 +89,36 @@ impl Block {
         // Completions first: a request that starts in between would stay in flight forever.
         object.attach("complete", "block_rq_complete", &kernel.btf)?;
         object.attach_first(submissions, &kernel.btf)?;
+        object.set_rows(block::STACKED, stacked_disks().map(|disk| (disk_key(disk), 1_u64)));
+        // Until 5.10 it has another first argument.
+        if kernel.facts.bios_have_devices() {
+            object.attach("bio", "block_bio_queue", &kernel.btf)?;
+        }
         Ok(Self {
             object,
             since: asked.since,
             owners: MissingOwners::default(),
             percentiles: Percentiles::default(),
-            names: HashMap::new(),
+            disks: HashMap::new(),
             swept: write_back.then_some(asked.since),
         })
+    }
+
+    /// Removes the rows of disks that pass their I/O on, and stops counting there.
+    fn drop_stacked(&mut self, used: &mut Vec<(OwnerDisk, DiskUsage)>) {
+        let disks = &mut self.disks;
+        let mut is_stacked = |key: &OwnerDisk| {
+            let number = (key.major, key.minor);
+            disks.entry(number).or_insert_with(|| Disk::read(number)).is_stacked
+        };
+        let (stacked, counted) = used.drain(..).partition::<Vec<_>, _>(|(key, _)| is_stacked(key));
+        *used = counted;
+        if !stacked.is_empty() {
+            let keys = stacked.iter().map(|(key, _)| (disk_key((key.major, key.minor)), 1_u64));
+            self.object.set_rows(block::STACKED, keys);
+            let rows = stacked.into_iter().map(|(key, _)| key);
+            self.object.remove_rows::<OwnerDisk, DiskUsage>(block::USED, rows);
+        }
     }
 
     /// Adds the transfers on a disk.
@@ -104,8 +134,8 @@ impl Block {
             disk.set(DISK_REQUESTS[kind], requests);
         }
         let number = (key.major, key.minor);
-        let name = self.names.entry(number).or_insert_with(|| disk_name(number)).clone();
-        process.disks.push(Device { name, row: disk });
+        let known = self.disks.entry(number).or_insert_with(|| Disk::read(number));
+        process.disks.push(Device { name: Arc::clone(&known.name), row: disk });
     }
 
     /// Adds the latencies of requests of one kind.
@@ -161,6 +191,7 @@ impl ProbeReader for Block {
         let now = sample.at.boot;
         let mut used = self.object.rows::<OwnerDisk, DiskUsage>(block::USED);
         let times = self.object.rows::<LatencyKey, histogram::Histogram>(block::LATENCY);
+        self.drop_stacked(&mut used);
         used.sort_unstable_by_key(|(key, _)| *key);
         let owners = used.iter().map(|(key, _)| key.owner);
         self.owners.add_missing(owners.chain(times.iter().map(|(it, _)| it.owner)), processes, now);
@@ -197,14 +228,46 @@ fn set_zero(process: &mut Process, since: Ns) {
     process.count_from(since);
 }
 
-/// Name of a disk; its device number if it no longer exists.
-fn disk_name((major, minor): (u32, u32)) -> Arc<str> {
-    let numbers = format!("{major}:{minor}");
-    let link = std::fs::read_link(format!("/sys/dev/block/{numbers}"));
-    match link.as_ref().ok().and_then(|path| path.file_name()) {
-        Some(name) => name.to_string_lossy().into(),
-        None => numbers.into(),
+impl Disk {
+    /// A disk by number; its name is the number if it no longer exists.
+    fn read((major, minor): (u32, u32)) -> Self {
+        let numbers = format!("{major}:{minor}");
+        let folder = PathBuf::from(format!("/sys/dev/block/{numbers}"));
+        let is_stacked = is_stacked(&folder);
+        let link = std::fs::read_link(&folder);
+        let name = match link.as_ref().ok().and_then(|path| path.file_name()) {
+            Some(name) => name.to_string_lossy().into(),
+            None => numbers.into(),
+        };
+        Self { name, is_stacked }
     }
+}
+
+/// Whether a disk passes its I/O on to others: those are its slaves (md, dm, bcache), or it is the
+/// head of several paths of NVMe, which belongs to a subsystem instead of a controller.
+fn is_stacked(folder: &Path) -> bool {
+    let has_slaves =
+        std::fs::read_dir(folder.join("slaves")).is_ok_and(|mut slaves| slaves.next().is_some());
+    let is_head = || {
+        let device = std::fs::canonicalize(folder).unwrap_or_default();
+        device.components().any(|part| part.as_os_str() == "nvme-subsystem")
+    };
+    has_slaves || is_head()
+}
+
+/// The numbers of all disks that pass their I/O on.
+fn stacked_disks() -> impl Iterator<Item = (u32, u32)> {
+    let disks = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    disks.map(|disk| disk.path()).filter(|folder| is_stacked(folder)).filter_map(|folder| {
+        let numbers = std::fs::read_to_string(folder.join("dev")).ok()?;
+        let (major, minor) = numbers.trim().split_once(':')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    })
+}
+
+/// The key of a disk in [`block::STACKED`].
+fn disk_key((major, minor): (u32, u32)) -> u64 {
+    u64::from(major) << 32 | u64::from(minor)
 }
 
 #[cfg(test)]
@@ -267,6 +330,17 @@ mod tests {
             assert_eq!(counted, bytes, "{:?}", block.object.hooks);
             assert_eq!(measured(block, tgid), requests.iter().sum::<u64>());
         }
+    }
+
+    #[test]
+    fn a_disk_with_slaves_or_several_paths_passes_its_io_on() {
+        let folder = std::env::temp_dir().join(format!("monitor-disks-{}", std::process::id()));
+        let disks = ["md0/slaves/sda", "zram0/slaves", "nvme-subsystem/nvme-subsys0/nvme0n1"];
+        let _ = disks.map(|disk| std::fs::create_dir_all(folder.join(disk)).unwrap());
+        let stacked = ["md0", "zram0", "nvme-subsystem/nvme-subsys0/nvme0n1"]
+            .map(|disk| is_stacked(&folder.join(disk)));
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(stacked, [true, false, true]);
     }
 
     #[test]

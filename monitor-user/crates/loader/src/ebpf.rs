@@ -377,7 +377,8 @@ impl Backend for Ebpf {
             if process.ended() {
                 // It has no entry in `/proc` any more; the path of its cgroup may be cached.
                 if want.wants(F::Cgroup) {
-                    process.text.cgroup = self.texts.cgroup_known(number(process, F::CgroupId));
+                    let cgroup_id = number(process, F::CgroupId);
+                    process.text.cgroup = self.texts.cgroup_last(in_proc(process), cgroup_id);
                 }
                 continue;
             }
@@ -387,7 +388,9 @@ impl Backend for Ebpf {
                 process.text.cmdline = self.texts.cmdline(in_proc(process), generation);
             }
             if want.wants(F::Cgroup) {
-                process.text.cgroup = self.texts.cgroup(cgroup_id, in_proc(process));
+                let cgroup_id = Some(cgroup_id);
+                let seen = SeenProcess { id: in_proc(process), generation, cgroup_id };
+                process.text.cgroup = self.texts.cgroup(seen);
             }
             if want.wants(F::Job) {
                 let cgroup_id = Some(cgroup_id);

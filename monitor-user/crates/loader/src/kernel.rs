@@ -23,6 +23,7 @@ const RECORDS: &[(&str, &[MemberPath])] = &[
     record::<socket::RegisterOffsets>(),
     record::<tcp::SockOffsets>(),
     record::<tcp::TcpOffsets>(),
+    record::<tcp::MptcpOffsets>(),
     record::<block::RequestOffsets>(),
     record::<run_queue::RunQueueOffsets>(),
     record::<rule::CallOffsets>(),
@@ -114,6 +115,11 @@ impl Facts {
     /// Whether resident sizes have per-CPU parts: since 6.2.
     pub fn counts_rss_per_cpu(&self) -> bool {
         self.record::<task::TaskOffsets>().is_none_or(|offsets| offsets.mm_rss_plain == ABSENT)
+    }
+
+    /// Whether a bio has its device, not just its disk: since 5.12.
+    pub fn bios_have_devices(&self) -> bool {
+        self.record::<block::RequestOffsets>().is_some_and(|offsets| offsets.bio_bdev != ABSENT)
     }
 }
 

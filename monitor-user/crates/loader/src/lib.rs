@@ -27,7 +27,6 @@ mod probe_reader;
 pub mod rule;
 mod run_queue;
 pub mod select;
-mod shared_sockets;
 mod signal;
 mod snapshot;
 mod socket;

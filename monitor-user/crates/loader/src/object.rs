@@ -150,15 +150,11 @@ impl Object {
     }
 
     /// Inserts or replaces rows of one of its hash tables; rows that do not fit are skipped.
-    pub fn set_rows<'a, K: Plain, V: Plain>(
-        &mut self,
-        map: &str,
-        rows: impl Iterator<Item = (&'a K, &'a V)>,
-    ) {
+    pub fn set_rows<K: Plain, V: Plain>(&mut self, map: &str, rows: impl Iterator<Item = (K, V)>) {
         let table = |map| Table::<_, Record<K>, Record<V>>::try_from(map).ok();
         let Some(mut table) = self.ebpf.map_mut(map).and_then(table) else { return };
         for (key, value) in rows {
-            let _ = table.insert(Record(*key), Record(*value), 0);
+            let _ = table.insert(Record(key), Record(value), 0);
         }
     }
 

@@ -9,8 +9,10 @@ use crate::owner::{self, MissingOwners};
 use crate::socket_hooks::{Sees, VARIANTS};
 use crate::{kernel::Kernel, probe_reader::ProbeReader};
 use monitor_backend::Error;
-use monitor_ebpf::abi::socket::{self, SocketTotals};
+use monitor_ebpf::abi::Owner;
+use monitor_ebpf::abi::socket::{self, Payload, SocketTotals};
 use monitor_model::{Note, Ns, ProcessRow, Sample, field::ProcessField as F};
+use std::collections::HashMap;
 
 /// The socket hooks and what they have counted.
 pub struct Socket {
@@ -49,16 +51,28 @@ impl Socket {
     }
 
     fn set(&self, row: &mut ProcessRow, SocketTotals { sent, received }: &SocketTotals) {
-        row.set(F::UdpSent, sent.udp4_bytes + sent.udp6_bytes);
-        row.set(F::UdpReceived, received.udp4_bytes + received.udp6_bytes);
-        row.set(F::Udp6Sent, sent.udp6_bytes);
-        row.set(F::Udp6Received, received.udp6_bytes);
+        row.set(F::UdpSent, udp(sent));
+        row.set(F::UdpReceived, udp(received));
+        row.set_some(F::Udp6Sent, udp6(sent));
+        row.set_some(F::Udp6Received, udp6(received));
         row.set(F::SocketSent, sent.bytes);
         row.set(F::SocketReceived, received.bytes);
         if self.sees == Sees::Calls {
             row.set(F::SocketSendCalls, sent.calls);
             row.set(F::SocketReceiveCalls, received.calls);
         }
+    }
+
+    /// Note on datagrams whose protocol is not known.
+    fn dual_note(rows: &HashMap<Owner, SocketTotals>) -> Option<Note> {
+        let is_dual = |it: &&SocketTotals| udp6(&it.sent).and(udp6(&it.received)).is_none();
+        let count = rows.values().filter(is_dual).count();
+        (count > 0).then(|| {
+            Note::remark(format!(
+                "UDP over IPv6 of {count} processes is not known: their sockets use IPv4 too, and \
+                 a call does not show which"
+            ))
+        })
     }
 
     /// Note on packets of sockets without a known owner.
@@ -74,6 +88,16 @@ impl Socket {
     }
 }
 
+/// Bytes in datagrams, by any protocol.
+const fn udp(payload: &Payload) -> u64 {
+    payload.udp4_bytes + payload.udp6_bytes + payload.udp_dual_bytes
+}
+
+/// Bytes in datagrams over IPv6; none if there were datagrams of unknown protocol.
+const fn udp6(payload: &Payload) -> Option<u64> {
+    if payload.udp_dual_bytes == 0 { Some(payload.udp6_bytes) } else { None }
+}
+
 impl ProbeReader for Socket {
     fn object(&self) -> Option<&Object> {
         Some(&self.object)
@@ -86,6 +110,7 @@ impl ProbeReader for Socket {
             self.set(&mut process.row, &totals);
             process.count_from(self.since);
         }
+        sample.notes.extend(Self::dual_note(&rows));
         sample.notes.extend(self.unowned_note());
     }
 }

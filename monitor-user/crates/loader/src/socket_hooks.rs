@@ -4,8 +4,10 @@
 //! In: the running kernel. Out: an object whose programs fill the table of `abi/socket.rs`, or why
 //! this kernel does not accept the variant. `socket.rs` selects one by trying.
 
+use crate::iter_reader::{IterBuffer, IterProgram};
 use crate::kernel::Kernel;
 use crate::object::{Object, refused_program};
+use aya::programs::ProgramError;
 use aya::programs::{CgroupAttachMode, CgroupSkb, CgroupSkbAttachType, CgroupSock, FExit, KProbe};
 use monitor_backend::Error;
 use monitor_backends::host;
@@ -47,8 +49,8 @@ pub const VARIANTS: [SocketHooks; 4] = [
         attach: probes,
         sees: Sees::Calls,
         misses: Some(
-            "IP, UNIX, netlink and packet sockets only, and calls are missed while more than \
-             about ten threads wait in one function",
+            "IP, UNIX, netlink and packet sockets only, without splice and sendfile, and calls are \
+             missed while more than about ten threads wait in one function",
         ),
     },
     SocketHooks {
@@ -82,6 +84,10 @@ const RECEIVES: [&str; 6] = [
     "packet_recvmsg",
 ];
 
+/// Functions that splice(2) and sendfile(2) call, likewise; 6.5 has only those that receive.
+const PAGES: [&str; 4] =
+    ["tcp_splice_read", "unix_stream_splice_read", "inet_sendpage", "unix_stream_sendpage"];
+
 /// Probes of any such function. Returns first: the entry of a call made in between would never be
 /// removed.
 const PROBES: [(&str, &str, [&str; 6]); 4] = [
@@ -97,10 +103,17 @@ fn load(name: &'static str, kernel: &Kernel, maps: &[&'static str]) -> Result<Ob
     Object::load(name, kernel, &[], &sizes)
 }
 
+/// Stores what was taken from the sockets that are open.
+const MARK: IterProgram = IterProgram { name: "mark", walks: "task_file", map: None };
+
 fn tracepoints(kernel: &Kernel) -> Result<Object, Error> {
     let mut object = load("socket", kernel, &[socket::TABLE])?;
     object.attach("send", "sock_send_length", &kernel.btf)?;
+    // First: what was taken from open sockets before is not counted.
+    MARK.load(&mut object, &kernel.btf)?;
+    let _nothing = IterBuffer::new().read(&mut object, &MARK)?;
     object.attach("receive", "sock_recv_length", &kernel.btf)?;
+    object.attach("take", "tcp_rcv_space_adjust", &kernel.btf)?;
     Ok(object)
 }
 
@@ -112,11 +125,27 @@ fn exits(kernel: &Kernel) -> Result<Object, Error> {
     let mut object = functions(kernel)?;
     for function in SENDS.into_iter().chain(RECEIVES) {
         let hook = format!("fexit/{function}");
-        let exit: &mut FExit = object.program(function)?;
-        let attached = exit.load(function, &kernel.btf).and_then(|()| exit.attach().map(drop));
+        let attached = attach_exit(&mut object, function, kernel)?;
         object.add_attached(hook, attached)?;
     }
+    for function in PAGES {
+        // A function that this kernel does not have is none of its ways to transfer.
+        match attach_exit(&mut object, function, kernel)? {
+            Err(ProgramError::Btf(_)) => {}
+            attached => object.add_attached(format!("fexit/{function}"), attached)?,
+        }
+    }
     Ok(object)
+}
+
+/// Attaches the `fexit` program of a function, which has its name.
+fn attach_exit(
+    object: &mut Object,
+    function: &str,
+    kernel: &Kernel,
+) -> Result<Result<(), ProgramError>, Error> {
+    let exit: &mut FExit = object.program(function)?;
+    Ok(exit.load(function, &kernel.btf).and_then(|()| exit.attach().map(drop)))
 }
 
 fn probes(kernel: &Kernel) -> Result<Object, Error> {

@@ -3,8 +3,8 @@
 //! In: processes, sockets, and the number of accepted connections. Out: whether a scan is due.
 //! Between scans sockets are read directly and keep their owner, so a scan is due when owners may
 //! have changed: a connection was accepted, a socket is shared, an owner has a new child or has
-//! ended. A socket passed by message (`SCM_RIGHTS`) is not noticed; it is found within
-//! [`MAX_INTERVAL`].
+//! ended. A socket passed by message (`SCM_RIGHTS`) is not noticed; its new holder is found within
+//! [`MAX_INTERVAL`], and until then what the socket carries counts for the former one.
 
 use crate::owner;
 use monitor_ebpf::{abi::Owner, abi::tcp::OpenSocket};

@@ -1,18 +1,19 @@
-//! TCP by process: open sockets, and the rows of closed ones.
+//! TCP by process: the rows of `bin/tcp.rs`, and its open sockets.
 //!
-//! In: the stream of sockets and the table of `bin/tcp.rs`. Out: bytes, segments, retransmissions
-//! and round-trip times of each process, IPv4 and IPv6 separately.
+//! In: the table, and a stream of sockets whose reading adds what they carried since the last one
+//! to the table. Out: bytes, segments, retransmissions and round-trip times of each process, IPv4
+//! and IPv6 separately. Processes with connections that this kernel does not count have no totals.
 
 use crate::iter_reader::{IterBuffer, IterProgram};
 use crate::{
     decode, kernel::Kernel, object::Object, owner::MissingOwners, probe_reader::ProbeReader,
-    shared_sockets::SharedSockets, socket_rescan::SocketRescan,
+    socket_rescan::SocketRescan,
 };
 use monitor_backend::Error;
-use monitor_backends::tcp::{TcpTraffic, at_least, sum};
-use monitor_ebpf::abi::tcp::{self, OpenSocket, SharedSocket, TcpTotals};
+use monitor_backends::tcp::{TcpTraffic, at_least, clear_totals};
+use monitor_ebpf::abi::tcp::{self, OpenSocket, TcpTotals};
 use monitor_model::{Identity, Note, Ns, Process, Sample};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use zerocopy::FromBytes;
 
 const HOLD: IterProgram = IterProgram { name: "hold", walks: "task_file", map: None };
@@ -25,18 +26,18 @@ pub struct Tcp {
     buffer: IterBuffer,
     owners: MissingOwners,
     rescan: SocketRescan,
-    shares: SharedSockets,
     since: Ns,
     /// Totals of each live process at the last reading.
     before: HashMap<Identity, TcpTotals>,
+    /// Processes that have or had a connection that this kernel does not count.
+    uncounted: HashSet<Identity>,
 }
 
 impl Tcp {
     /// Loads the iterators and attaches the hooks.
     pub fn load(kernel: &Kernel, since: Ns) -> Result<Self, Error> {
         let rows = kernel.machine.rows();
-        let sizes = [tcp::TABLE, tcp::CLOSING, tcp::SHARED].map(|map| (map, rows));
-        let mut object = Object::load("tcp", kernel, &[], &sizes)?;
+        let mut object = Object::load("tcp", kernel, &[], &[(tcp::TABLE, rows)])?;
         for iterator in [HOLD, OPEN] {
             iterator.load(&mut object, &kernel.btf)?;
             object.hooks.push(iterator.hook());
@@ -48,9 +49,9 @@ impl Tcp {
             buffer: IterBuffer::new(),
             owners: MissingOwners::default(),
             rescan: SocketRescan::default(),
-            shares: SharedSockets::default(),
             since,
             before: HashMap::new(),
+            uncounted: HashSet::new(),
         })
     }
 }
@@ -60,34 +61,30 @@ impl ProbeReader for Tcp {
         Some(&self.object)
     }
 
-    /// Rows first: a socket that closes between the two reads is then in neither, and is in the
-    /// next reading. The other order would count it twice. So a live process may be behind for one
-    /// reading, never ahead, and its totals never decrease.
+    /// Sockets first: reading them completes the rows.
     fn merge_into(&mut self, sample: &mut Sample) {
+        let sockets = self.open(&sample.processes, sample.at.boot).unwrap_or_else(|error| {
+            sample.notes.push(Note::missing(format!("no open TCP sockets: {error}")));
+            Vec::new()
+        });
         let rows = self.owners.rows::<TcpTotals>(&mut self.object, tcp::TABLE, sample);
         let closed = |(owner, totals)| (decode::identity(owner), TcpTraffic::closed(totals));
         let mut now: HashMap<_, _> = rows.into_iter().map(closed).collect();
-        match self.open(&sample.processes, sample.at.boot) {
-            Ok(sockets) => add_open(&mut now, self.shares.attribute(sockets)),
-            Err(error) => sample.notes.push(Note::missing(format!("no open TCP sockets: {error}"))),
-        }
         self.raise_totals(&mut now);
+        add_open(&mut now, &sockets);
         for process in &mut sample.processes {
             TcpTraffic::default().set_fields(process);
             process.count_from(self.since);
         }
         self.before = set_fields(&mut sample.processes, &now);
-        self.update_hooks();
+        sample.notes.extend(self.clear_uncounted(&mut sample.processes, &sockets));
     }
 }
 
 impl Tcp {
-    /// Adds what processes keep of sockets they have closed; totals never decrease.
+    /// Totals never decrease: a closing socket that is read at that moment may have more credited
+    /// than it had, for one reading.
     fn raise_totals(&self, now: &mut HashMap<Identity, TcpTraffic>) {
-        for (owner, kept) in &self.shares.kept {
-            let now = now.entry(decode::identity(*owner)).or_default();
-            now.totals = sum(&now.totals, kept);
-        }
         for (id, before) in &self.before {
             let now = now.entry(*id).or_default();
             now.totals = at_least(&now.totals, before);
@@ -106,13 +103,28 @@ impl Tcp {
         Ok(sockets)
     }
 
-    /// Writes the shared sockets for the hooks, and removes closed ones.
-    fn update_hooks(&mut self) {
-        let closed = self.shares.gone().into_iter();
-        self.object.remove_rows::<u64, SharedSocket>(tcp::SHARED, closed);
-        self.object.set_rows(tcp::SHARED, self.shares.shared.iter());
-        let before = &self.before;
-        self.shares.forget(|owner| before.contains_key(&decode::identity(owner)));
+    /// Removes the totals of processes that have or had MPTCP connections, where the kernel does
+    /// not count these.
+    fn clear_uncounted(
+        &mut self,
+        processes: &mut [Process],
+        sockets: &[OpenSocket],
+    ) -> Option<Note> {
+        let uncounted = sockets.iter().filter(|open| open.is_uncounted != 0);
+        self.uncounted.extend(uncounted.map(|open| decode::identity(open.owner)));
+        self.uncounted.retain(|id| processes.binary_search_by_key(id, |it| it.id).is_ok());
+        for id in &self.uncounted {
+            if let Ok(index) = processes.binary_search_by_key(id, |it| it.id) {
+                clear_totals(&mut processes[index]);
+            }
+        }
+        let count = self.uncounted.len();
+        (count > 0).then(|| {
+            Note::remark(format!(
+                "no TCP counters of {count} processes: they use MPTCP, whose bytes the kernel \
+                 counts since 6.5"
+            ))
+        })
     }
 }
 
@@ -139,10 +151,9 @@ fn records(stream: &[u8]) -> Vec<OpenSocket> {
     <[OpenSocket]>::ref_from_bytes(&stream[..whole]).unwrap_or_default().to_vec()
 }
 
-fn add_open(now: &mut HashMap<Identity, TcpTraffic>, sockets: Vec<OpenSocket>) {
+fn add_open(now: &mut HashMap<Identity, TcpTraffic>, sockets: &[OpenSocket]) {
     for open in sockets {
-        let now = now.entry(decode::identity(open.owner)).or_default();
-        now.add_open(open.family, &open.counters, open.srtt_us8);
+        now.entry(decode::identity(open.owner)).or_default().add_open(open.srtt_us8);
     }
 }
 
@@ -150,18 +161,12 @@ fn add_open(now: &mut HashMap<Identity, TcpTraffic>, sockets: Vec<OpenSocket>) {
 mod tests {
     use super::*;
     use monitor_ebpf::abi::Owner;
-    use monitor_ebpf::abi::tcp::Counters;
     use zerocopy::IntoBytes;
-
-    fn open(tgid: u32, start: u64, cookie: u64, sent_bytes: u64) -> OpenSocket {
-        let owner = Owner { start_boottime_ns: start, tgid, zero: 0 };
-        let counters = Counters { sent_bytes, ..Counters::default() };
-        OpenSocket { owner, cookie, counters, srtt_us8: 8, family: 6, is_shared: 0, zero: 0 }
-    }
 
     #[test]
     fn a_truncated_stream_loses_only_its_last_record() {
-        let stream = [open(9, 70, 1, 5), open(9, 70, 2, 3)];
-        assert_eq!(records(&stream.as_bytes()[..100]).len(), 1);
+        let owner = Owner { start_boottime_ns: 70, tgid: 9, zero: 0 };
+        let stream = [OpenSocket { owner, ..OpenSocket::default() }; 2];
+        assert_eq!(records(&stream.as_bytes()[..40]).len(), 1);
     }
 }

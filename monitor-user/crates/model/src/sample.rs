@@ -151,7 +151,7 @@ pub struct ProcessTexts {
     pub cmdline: Option<Arc<str>>,
     /// Path of the last executed file.
     pub path: Option<Arc<str>>,
-    /// Path in the unified cgroup hierarchy.
+    /// Path of its cgroup: in the unified hierarchy, or in the one that names its container.
     pub cgroup: Option<Arc<str>>,
     /// Name of the real user.
     pub user: Option<Arc<str>>,

@@ -5,6 +5,7 @@
 
 #![warn(clippy::missing_errors_doc)]
 
+pub mod cgroup;
 pub mod cgroup_cpu;
 pub mod cpu;
 pub mod io;

@@ -59,12 +59,8 @@ impl InetDiag {
         Ok(Self { dump, owners: SocketOwners::new(proc), known, kept })
     }
 
-    /// Sets the TCP fields of processes. The note reports the number of unreadable ones.
-    pub fn merge_into(
-        &mut self,
-        processes: &mut [Process],
-        now: Ns,
-    ) -> Result<Option<Note>, Error> {
+    /// Sets the TCP fields of processes. The notes report the number of those without.
+    pub fn merge_into(&mut self, processes: &mut [Process], now: Ns) -> Result<Vec<Note>, Error> {
         let sockets = self.dump.sockets()?;
         self.owners.update(processes, &sockets, now);
         self.follow(&sockets);
@@ -72,24 +68,22 @@ impl InetDiag {
         let mut traffic: HashMap<Identity, TcpTraffic> = kept.collect();
         for known in self.known.values() {
             let it = traffic.entry(known.owner).or_default();
-            it.add_open(known.socket.family, &known.traffic(), known.socket.srtt_us8);
+            it.totals.add(known.socket.family, &known.traffic());
+            it.add_open(known.socket.srtt_us8);
         }
-        let mut hidden = 0;
+        let (mut hidden, mut elsewhere) = (0, 0);
         for process in processes.iter_mut() {
             match self.owners.access(process.id) {
                 FdAccess::Full | FdAccess::FullUntilExit => {
                     traffic.get(&process.id).copied().unwrap_or_default().set_fields(process);
                 }
                 FdAccess::Denied => hidden += 1,
+                FdAccess::OtherNetwork => elsewhere += 1,
                 FdAccess::Ended => {}
             }
         }
         self.kept.retain(|owner, _| self.owners.lives(*owner));
-        Ok((hidden > 0).then(|| {
-            Note::remark(format!(
-                "{NO_TCP}{hidden} processes: what others have open needs CAP_SYS_PTRACE"
-            ))
-        }))
+        Ok(absences(hidden, elsewhere))
     }
 
     /// Updates every known socket. The traffic of a closed one stays with its owner.
@@ -125,4 +119,16 @@ impl InetDiag {
         let kept = self.kept.entry(known.owner).or_default();
         *kept = sum(kept, &totals);
     }
+}
+
+/// The notes on processes without counters: those whose descriptors may not be read, and those of
+/// other network namespaces.
+fn absences(hidden: u64, elsewhere: u64) -> Vec<Note> {
+    let note = |count: u64, why: &str| {
+        (count > 0).then(|| Note::remark(format!("{NO_TCP}{count} processes: {why}")))
+    };
+    let hidden = note(hidden, "what others have open needs CAP_SYS_PTRACE");
+    let elsewhere =
+        note(elsewhere, "they are in other network namespaces, whose sockets are not listed");
+    hidden.into_iter().chain(elsewhere).collect()
 }

@@ -1,4 +1,5 @@
-//! Owners of sockets: the links in `/proc/<pid>/fd`.
+//! Owners of sockets: the links in `/proc/<pid>/fd`. Sockets of other network namespaces are not
+//! listed, so neither are the links of processes in these.
 //!
 //! In: processes and sockets. Out: the oldest process that has an inode open. The links of a
 //! process are read when it is new, and those of all when a socket has no known owner, or some
@@ -7,6 +8,7 @@
 use super::dump::Socket;
 use monitor_model::{Identity, Ns, Process};
 use std::collections::{HashMap, HashSet};
+use std::os::unix::fs::MetadataExt as _;
 use std::{io::ErrorKind, path::PathBuf};
 
 /// Maximum interval between two scans of all processes.
@@ -23,6 +25,8 @@ pub enum FdAccess {
     Ended,
     /// All, and it has ended since.
     FullUntilExit,
+    /// None: its network namespace is another one.
+    OtherNetwork,
 }
 
 /// The known owners.
@@ -48,6 +52,7 @@ impl SocketOwners {
     pub fn update(&mut self, processes: &[Process], sockets: &[Socket], now: Ns) {
         let new = self.update_seen(processes);
         self.read_links(new);
+        self.recheck_networks(processes, now);
         let inodes: HashSet<u32> =
             sockets.iter().map(|it| it.inode).filter(|it| *it != 0).collect();
         self.unowned.retain(|inode| inodes.contains(inode));
@@ -58,6 +63,29 @@ impl SocketOwners {
             self.read_links(processes.iter().filter(|it| !it.ended()).map(|it| it.id).collect());
             let unowned = inodes.into_iter().filter(|inode| !self.by_inode.contains_key(inode));
             self.unowned = unowned.collect();
+        }
+    }
+
+    /// Finds young processes that have changed their network since: the first process of a
+    /// container does so after it was forked. Later changes are found by the next scan.
+    fn recheck_networks(&mut self, processes: &[Process], now: Ns) {
+        let is_young = |it: &&Process| !it.ended() && now.since(it.id.start) < MAX_INTERVAL;
+        for process in processes.iter().filter(is_young) {
+            if self.lives(process.id) && self.is_elsewhere(process.id) {
+                let _ = self.seen.insert(process.id, FdAccess::OtherNetwork);
+            }
+        }
+    }
+
+    /// Whether the network namespace of a process is not that of the monitor, as far as it may be
+    /// read.
+    fn is_elsewhere(&self, id: Identity) -> bool {
+        let network = |pid: &str| {
+            std::fs::metadata(self.proc.join(pid).join("ns/net")).ok().map(|it| it.ino())
+        };
+        match (network("self"), network(&id.pid.0.to_string())) {
+            (Some(own), Some(other)) => own != other,
+            _ => false,
         }
     }
 
@@ -113,6 +141,9 @@ impl SocketOwners {
     }
 
     fn read_links_of(&mut self, id: Identity) -> FdAccess {
+        if self.is_elsewhere(id) {
+            return FdAccess::OtherNetwork;
+        }
         let links = match std::fs::read_dir(self.proc.join(format!("{}/fd", id.pid.0))) {
             Ok(links) => links,
             Err(error) if error.kind() == ErrorKind::PermissionDenied => return FdAccess::Denied,

@@ -12,7 +12,7 @@ pub const MAX_ORIGINS: usize = 65_536;
 /// Maximum bytes read of an environment; real ones have a few KiB.
 pub const LONGEST_ENVIRON: usize = 256 << 10;
 /// Time for which paths of cgroup v1 are cached: no id shows that a process was moved there.
-const PATHS_VALID_FOR: Ns = Ns(30_000_000_000);
+pub const PATHS_VALID_FOR: Ns = Ns(30_000_000_000);
 
 /// A process at the current reading.
 #[derive(Clone, Copy, Debug)]

@@ -4,11 +4,11 @@
 //! id. Out: a shared text, or none if the process ended. Texts are unchanged, including control
 //! characters; the formats escape them. Used by both backends that read real processes.
 
-use super::job_origin::{Origins, SeenProcess};
+use super::job_origin::{Origins, PATHS_VALID_FOR, SeenProcess};
 use crate::user::Users;
-use monitor_model::{Identity, Origin, Pid, Process, ProcessField};
+use monitor_model::{Identity, Ns, Origin, Pid, Process, ProcessField};
 use monitor_proc::stat::{self, Stat};
-use monitor_proc::{scan::lines, smaps, status};
+use monitor_proc::{cgroup, smaps, status};
 use monitor_sys::clock;
 use std::{collections::HashMap, fs::File, io::Read, path::PathBuf, sync::Arc};
 
@@ -16,6 +16,8 @@ use std::{collections::HashMap, fs::File, io::Read, path::PathBuf, sync::Arc};
 pub const MAX_CMDLINES: usize = 65_536;
 /// Maximum number of cached cgroup paths; beyond, the cache is cleared.
 pub const MAX_CGROUPS: usize = 16_384;
+/// Maximum number of processes whose path is cached where no id determines it.
+pub const MAX_PATHS: usize = 65_536;
 /// Maximum length of a command line; a longer one is truncated and ends with three dots.
 pub const LONGEST_CMDLINE: usize = 4096;
 
@@ -26,6 +28,7 @@ pub struct TextCache {
     tick_ns: u64,
     cmdlines: HashMap<Identity, Cmdline>,
     cgroups: HashMap<u64, Arc<str>>,
+    paths: HashMap<Identity, CgroupPath>,
     origins: Origins,
     users: Users,
 }
@@ -37,6 +40,14 @@ struct Cmdline {
     text: Option<Arc<str>>,
 }
 
+/// The cgroup of a process that no id determines.
+#[derive(Debug)]
+struct CgroupPath {
+    generation: u32,
+    at: Ns,
+    path: Arc<str>,
+}
+
 impl TextCache {
     /// An empty cache for the processes below that `/proc`.
     pub fn new(proc: PathBuf) -> Self {
@@ -45,6 +56,7 @@ impl TextCache {
             tick_ns: clock::tick_ns(),
             cmdlines: HashMap::new(),
             cgroups: HashMap::new(),
+            paths: HashMap::new(),
             origins: Origins::default(),
             users: Users::default(),
         }
@@ -78,33 +90,50 @@ impl TextCache {
         text
     }
 
-    /// The path of a cgroup of the unified hierarchy, from the first of its processes.
-    pub fn cgroup(&mut self, cgroup_id: u64, id: Identity) -> Option<Arc<str>> {
-        if let Some(known) = self.cgroups.get(&cgroup_id) {
-            return Some(Arc::clone(known));
+    /// The path of the cgroup of a process. In the unified hierarchy alone the id determines it;
+    /// elsewhere it is read again after an exec, and when the process may have been moved.
+    pub fn cgroup(&mut self, seen: SeenProcess) -> Option<Arc<str>> {
+        let now = clock::boot();
+        if let Some(known) = self.cgroup_known(seen, now) {
+            return Some(known);
         }
-        let bytes = self.file_of(id, "cgroup", usize::MAX)?;
-        let path = text(cgroup_path(&bytes)?);
-        if !is_unified(&bytes) {
-            // The id belongs to the unified hierarchy, not to the others.
-            return Some(path);
+        let bytes = self.file_of(seen.id, "cgroup", usize::MAX)?;
+        let path = text(cgroup::path(&bytes)?);
+        match seen.cgroup_id.filter(|_| cgroup::is_unified(&bytes)) {
+            Some(cgroup_id) => {
+                if self.cgroups.len() >= MAX_CGROUPS {
+                    self.cgroups.clear();
+                }
+                self.cgroups.insert(cgroup_id, Arc::clone(&path));
+            }
+            None if self.paths.len() < MAX_PATHS => {
+                let SeenProcess { id, generation, .. } = seen;
+                self.paths.insert(id, CgroupPath { generation, at: now, path: Arc::clone(&path) });
+            }
+            None => {}
         }
-        if self.cgroups.len() >= MAX_CGROUPS {
-            self.cgroups.clear();
-        }
-        self.cgroups.insert(cgroup_id, Arc::clone(&path));
         Some(path)
     }
 
     /// The path of the cgroup that a process is in now.
     pub fn cgroup_now(&self, id: Identity) -> Option<Arc<str>> {
         let bytes = self.file_of(id, "cgroup", usize::MAX)?;
-        cgroup_path(&bytes).map(text)
+        cgroup::path(&bytes).map(text)
     }
 
-    /// The path of a cgroup if it is cached, for a process that has ended.
-    pub fn cgroup_known(&self, cgroup_id: u64) -> Option<Arc<str>> {
-        self.cgroups.get(&cgroup_id).cloned()
+    /// The same if it is cached.
+    fn cgroup_known(&self, seen: SeenProcess, now: Ns) -> Option<Arc<str>> {
+        let by_id = seen.cgroup_id.and_then(|cgroup_id| self.cgroups.get(&cgroup_id));
+        let valid = |it: &&CgroupPath| {
+            it.generation == seen.generation && now.since(it.at) < PATHS_VALID_FOR
+        };
+        by_id.or_else(|| Some(&self.paths.get(&seen.id).filter(valid)?.path)).cloned()
+    }
+
+    /// The last known path of the cgroup of a process that has ended.
+    pub fn cgroup_last(&self, id: Identity, cgroup_id: u64) -> Option<Arc<str>> {
+        let path = || Some(&self.paths.get(&id)?.path);
+        self.cgroups.get(&cgroup_id).or_else(path).cloned()
     }
 
     /// The PSS in bytes, for backends that read the other fields elsewhere.
@@ -126,6 +155,7 @@ impl TextCache {
     pub fn keep_only(&mut self, processes: &[Process]) {
         let is_live = |id: &Identity| processes.binary_search_by_key(id, |it| it.id).is_ok();
         self.cmdlines.retain(|id, _| is_live(id));
+        self.paths.retain(|id, _| is_live(id));
         self.origins.keep_only(is_live);
     }
 
@@ -176,21 +206,6 @@ fn text(bytes: &[u8]) -> Arc<str> {
     String::from_utf8_lossy(bytes).into()
 }
 
-/// Whether there is a unified hierarchy.
-fn is_unified(text: &[u8]) -> bool {
-    lines(text).any(|line| line.starts_with(b"0::"))
-}
-
-/// The path in the unified hierarchy; without one, the longest of the others (cgroups(7)).
-fn cgroup_path(text: &[u8]) -> Option<&[u8]> {
-    let path = |line| {
-        let mut parts = <[u8]>::splitn(line, 3, |&byte| byte == b':');
-        parts.nth(2)
-    };
-    let unified = lines(text).find(|line| line.starts_with(b"0::"));
-    unified.and_then(path).or_else(|| lines(text).filter_map(path).max_by_key(|it| it.len()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,14 +229,5 @@ mod tests {
     fn a_truncated_command_line_ends_with_dots() {
         let text = joined(vec![b'x'; LONGEST_CMDLINE + 1]).unwrap();
         assert!(text.ends_with("x...") && text.len() == LONGEST_CMDLINE + 3);
-    }
-
-    #[test]
-    fn the_unified_path_wins_and_else_the_longest() {
-        let hybrid = b"4:memory:/a/b/c\n0::/x:y\n";
-        assert_eq!(cgroup_path(hybrid), Some(&b"/x:y"[..]));
-        let legacy = b"4:memory:/a/b\n1:name=systemd:/\n";
-        assert_eq!(cgroup_path(legacy), Some(&b"/a/b"[..]));
-        assert_eq!(cgroup_path(b"junk"), None);
     }
 }

@@ -9,7 +9,9 @@ use super::{Row, category};
 pub type BlockRow = Row<BlockField, { BlockField::COUNT }>;
 
 category! {
-    /// A field of a process on a disk; the sum over all disks is in the process's own fields.
+    /// A field of a process on a disk; the sum over all disks is in the process's own fields. A
+    /// disk without requests has its bios counted as they are submitted (block_bio_queue); one that
+    /// passes its I/O on to other disks has no row.
     BlockField {
         Device: "device", "DEVICE", None, Text, Label,
             "Name of the whole disk", "request->q->disk", "";
@@ -25,7 +27,8 @@ category! {
             "Write requests completed", "block_rq_complete", "";
         Discards: "discards", "DISCARDS", Count, Number, Counter,
             "Discard requests completed", "block_rq_complete", "";
-        Flushes: "flushes", "FLUSHES", Count, Number, Counter,
-            "Flush requests completed", "block_rq_complete", "";
+        FlushRequests: "flush_requests", "FLUSHREQ", Count, Number, Counter,
+            "Flushes that it requested, completed; the device carries several out as one",
+            "block_rq_complete", "";
     }
 }

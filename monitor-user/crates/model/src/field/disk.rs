@@ -36,7 +36,9 @@ category! {
             "Bytes discarded", "diskstats 17, sectors of 512";
         DiscardTime: "discard_ns", "DTIME", Nanoseconds, Number, Counter,
             "Time spent discarding", "diskstats 18";
-        Flushes: "flushes", "FLUSHES", Count, Number, Counter, "Flushes completed", "diskstats 19";
+        Flushes: "flushes", "FLUSHES", Count, Number, Counter,
+            "Flushes that the device carried out; several requested ones can be one",
+            "diskstats 19";
         FlushTime: "flush_ns", "FTIME", Nanoseconds, Number, Counter,
             "Time spent flushing", "diskstats 20";
     }

@@ -32,7 +32,9 @@ category! {
             "Path of the last executed file as passed to execve, if seen",
             "bprm->filename at sched_process_exec", "";
         Cgroup: "cgroup", "CGROUP", None, Text, Label,
-            "Path in the unified cgroup hierarchy", "path of cgroup_id", "/proc/<pid>/cgroup";
+            "Path of its cgroup: in the unified hierarchy, or in the one of version 1 that names \
+             its container",
+            "path of cgroup_id", "/proc/<pid>/cgroup";
         Job: "job", "JOB", None, Text, Label,
             "Batch job, MPI namespace, pod, container, login session or unit that it belongs to; \
              read only on request",
@@ -137,9 +139,12 @@ category! {
         WrittenChars: "write_call_bytes", "WCHAR", Bytes, Number, Counter,
             "Bytes passed to write(2) and the like", "ioac.wchar", "io wchar";
         BlockReadBytes: "block_read_bytes", "BREAD", Bytes, Number, Counter,
-            "Bytes that block devices read for it", "block_rq_complete, owner at submission", "";
+            "Bytes that block devices read for it, counted where they are carried out: not on md, \
+             dm and multipath disks, but on those below",
+            "block_rq_complete, owner at submission; block_bio_queue without requests", "";
         BlockWrittenBytes: "block_written_bytes", "BWRITE", Bytes, Number, Counter,
-            "Bytes that block devices wrote for it", "block_rq_complete, owner at submission", "";
+            "Bytes that block devices wrote for it, counted likewise",
+            "block_rq_complete, owner at submission; block_bio_queue without requests", "";
         BlockDiscardedBytes: "block_discarded_bytes", "BDISC", Bytes, Number, Counter,
             "Bytes that block devices discarded for it", "block_rq_complete", "";
         BlockReads: "block_reads", "BR", Count, Number, Counter,
@@ -149,7 +154,8 @@ category! {
         BlockDiscards: "block_discards", "BD", Count, Number, Counter,
             "Discard requests completed", "block_rq_complete", "";
         BlockFlushes: "block_flushes", "BF", Count, Number, Counter,
-            "Flush requests completed", "block_rq_complete", "";
+            "Flushes that it requested, completed; the device carries several out as one",
+            "block_rq_complete", "";
         BlockReadP50: "block_read_p50_ns", "BR P50", Nanoseconds, Number, Gauge,
             "Median latency of read requests since counting began", "block_rq_complete", "";
         BlockReadP99: "block_read_p99_ns", "BR P99", Nanoseconds, Number, Gauge,
@@ -159,11 +165,12 @@ category! {
         BlockWriteP99: "block_write_p99_ns", "BW P99", Nanoseconds, Number, Gauge,
             "99th percentile of the latency of write requests", "block_rq_complete", "";
         TcpSent: "tcp_sent_bytes", "TCP OUT", Bytes, Number, Counter,
-            "TCP payload written to its sockets, v4 and v6, acknowledged or not; a shared socket \
-             counts for the oldest process that holds it, and at last for the one that closes it",
+            "TCP and MPTCP payload written to its sockets, v4 and v6, acknowledged or not; what a \
+             socket carried since the last reading counts for the oldest process that holds it, \
+             and at last for the one that closes it",
             "tcp_sock of open sockets, inet_sock_set_state at close", "inet_diag";
         TcpReceived: "tcp_received_bytes", "TCP IN", Bytes, Number, Counter,
-            "TCP payload that arrived in order at its sockets, v4 and v6, read or not",
+            "TCP and MPTCP payload that arrived in order at its sockets, v4 and v6, read or not",
             "tcp_sock of open sockets, inet_sock_set_state at close", "inet_diag";
         Tcp6Sent: "tcp6_sent_bytes", "TCP6 OUT", Bytes, Number, Counter,
             "Part of tcp_sent_bytes sent over IPv6; a v4-mapped address counts as v4",
@@ -171,7 +178,7 @@ category! {
         Tcp6Received: "tcp6_received_bytes", "TCP6 IN", Bytes, Number, Counter,
             "Part of tcp_received_bytes received over IPv6", "tcp_sock", "inet_diag";
         TcpSegmentsOut: "tcp_sent_segments", "SEG OUT", Count, Number, Counter,
-            "TCP segments sent; the kernel's counter has 32 bits per socket",
+            "TCP segments sent, without MPTCP; the kernel's counter has 32 bits per socket",
             "tcp_sock.segs_out", "inet_diag";
         TcpSegmentsIn: "tcp_received_segments", "SEG IN", Count, Number, Counter,
             "TCP segments received", "tcp_sock.segs_in", "inet_diag";
@@ -188,10 +195,12 @@ category! {
         UdpReceived: "udp_received_bytes", "UDP IN", Bytes, Number, Counter,
             "UDP payload received, v4 and v6 (--net)", "sock_recv_length", "";
         Udp6Sent: "udp6_sent_bytes", "UDP6 OUT", Bytes, Number, Counter,
-            "Part of udp_sent_bytes over IPv6; an IPv6 socket without a peer counts as such",
+            "Part of udp_sent_bytes over IPv6; absent if it used sockets that are for both and \
+             have neither a peer nor an address",
             "sock_send_length", "";
         Udp6Received: "udp6_received_bytes", "UDP6 IN", Bytes, Number, Counter,
-            "Part of udp_received_bytes received over IPv6", "sock_recv_length", "";
+            "Part of udp_received_bytes received over IPv6; absent likewise",
+            "sock_recv_length", "";
         SocketSendCalls: "socket_send_calls", "SENDS", Count, Number, Counter,
             "Successful sends on any socket (--net)", "sock_send_length", "";
         SocketReceiveCalls: "socket_receive_calls", "RECVS", Count, Number, Counter,
@@ -199,7 +208,9 @@ category! {
         SocketSent: "socket_sent_bytes", "SOCK OUT", Bytes, Number, Counter,
             "Payload sent on sockets of any family (--net)", "sock_send_length", "";
         SocketReceived: "socket_received_bytes", "SOCK IN", Bytes, Number, Counter,
-            "Payload received on sockets of any family (--net)", "sock_recv_length", "";
+            "Payload received on sockets of any family, by any call on TCP; splice from a UNIX \
+             socket is not seen since 6.3 (--net)",
+            "sock_recv_length, tcp_rcv_space_adjust", "";
         RunQueueP50: "run_queue_p50_ns", "RQ P50", Nanoseconds, Number, Gauge,
             "Median wait for a CPU since counting began (--runqlat)", "sched_switch", "";
         RunQueueP99: "run_queue_p99_ns", "RQ P99", Nanoseconds, Number, Gauge,

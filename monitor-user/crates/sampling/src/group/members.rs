@@ -107,7 +107,7 @@ impl Members {
 /// The name of the group of a process; `None` if it could not be read.
 fn name(by: GroupBy, process: &Process) -> Option<Arc<str>> {
     match by {
-        // A process whose origin names no job has none, whatever job its parent has.
+        // A process whose origin is known and that has no job is in none.
         GroupBy::Job => {
             process.text.job.clone().or_else(|| process.text.origin.as_ref().map(|_| NONE.into()))
         }

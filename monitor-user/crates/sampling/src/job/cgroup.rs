@@ -5,6 +5,7 @@
 //! hybrid host the job is in the lines of version 1 and the unit in that of systemd.
 
 use super::membership::{BatchJob, Container, Membership, Pod, Qos, Slurm, Unit};
+use monitor_proc::cgroup::{self, Container as CgroupContainer};
 use std::sync::Arc;
 
 /// Appended where the cgroup was removed while a zombie was in it (cgroup-v2.rst, "Processes").
@@ -157,45 +158,10 @@ fn qos(text: &str) -> Qos {
     }
 }
 
-/// How the last part of a path begins, by the runtime; `.scope` ends it with the driver
-/// `systemd` (docker: "runtime metrics"; podman: `libpod-`, whose monitor `libpod-conmon-` is not
-/// of the container; containerd's CRI: `cri-containerd-`; CRI-O: `crio-`, likewise).
-const PREFIXES: [(&str, &str); 4] = [
-    ("docker-", "docker"),
-    ("libpod-", "podman"),
-    ("cri-containerd-", "containerd"),
-    ("crio-", "cri-o"),
-];
-
-/// How the name of an LXC container begins (lxc.container.conf(5), "lxc.cgroup.dir.container"); its
-/// monitor has `lxc.monitor.`. Before version 4 the container is below `/lxc`.
-const LXC: &str = "lxc.payload.";
-
-/// The innermost container. An id has 64 hexadecimal digits; without a prefix it is a container
-/// below `/docker`, or below a pod, where the path does not name the runtime. LXC has names.
+/// The innermost container.
 fn container(path: &[&str]) -> Option<Container> {
-    path.iter().enumerate().rev().find_map(|(at, part)| {
-        let name = part.strip_suffix(".scope").unwrap_or(part);
-        let prefixed = PREFIXES.iter().find_map(|(prefix, runtime)| {
-            name.strip_prefix(prefix).filter(|id| is_id(id)).map(|id| (Some(*runtime), id))
-        });
-        let parent = at.checked_sub(1).and_then(|at| path.get(at)).copied();
-        let in_lxc = part.strip_prefix(LXC).or_else(|| (parent == Some("lxc")).then_some(*part));
-        if let Some(name) = in_lxc {
-            return Some(Container { runtime: Some("lxc"), id: name.into() });
-        }
-        let (runtime, id) = prefixed.or_else(|| match parent {
-            _ if !is_id(name) => None,
-            Some("docker") => Some((Some("docker"), name)),
-            Some(parent) if parent.starts_with("pod") => Some((None, name)),
-            _ => None,
-        })?;
-        Some(Container { runtime, id: id.into() })
-    })
-}
-
-fn is_id(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|it| it.is_ascii_hexdigit())
+    let CgroupContainer { runtime, id } = cgroup::container(path)?;
+    Some(Container { runtime, id: id.into() })
 }
 
 /// `session-N.scope` below `user-U.slice` (systemd-logind.service(8), pam_systemd(8)).

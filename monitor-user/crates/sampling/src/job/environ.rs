@@ -78,6 +78,12 @@ fn rank(environ: &Environ) -> Option<Rank> {
     })
 }
 
+/// The rank of a process whose runtime names no job: PMI-1, as of Hydra (MPICH and its like).
+pub fn unnamed_rank(environ: &Environ) -> Option<u32> {
+    let is_unnamed = RANKS.iter().all(|(namespace, _)| environ.get(namespace).is_none());
+    environ.get("PMI_RANK").filter(|_| is_unnamed)?.parse().ok()
+}
+
 /// Apptainer makes no cgroup of its own; its user guide, "Environment and Metadata", names the
 /// variable that holds the image. Singularity is its old name.
 fn apptainer(environ: &Environ) -> Option<Container> {

@@ -2,19 +2,27 @@
 //!
 //! In: samples of all processes, with their origins where readable. Out: the membership of each
 //! process and its text `job`. A process without an origin (it ended too soon) has the membership
-//! of its parent.
+//! of its parent. One whose environment has no job (it is just being replaced, was cleared, or may
+//! not be read) has the environment that it got from its parent when it was forked.
 
+use super::environ::unnamed_rank;
 use super::membership::Membership;
 use super::registry::{MAX_RANKS, RankRegistry};
 use crate::parents::{FINAL_RECORD_TIMEOUT, ParentIndex};
-use monitor_model::{Identity, Note, Ns, Origin, Process, Sample};
+use monitor_model::{Environ, Identity, Note, Ns, Origin, Process, Rank, Sample};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+
+/// How the namespace of an MPI job begins that its runtime does not name; the process id of the
+/// runtime's proxy on this node follows.
+const HYDRA: &str = "hydra-";
 
 /// The membership of one process.
 #[derive(Clone, Debug)]
 struct JobEntry {
     origin: Option<Arc<Origin>>,
+    /// The origin, its own or that of an ancestor, whose environment names its job.
+    environ: Option<Arc<Origin>>,
     membership: Arc<Membership>,
     job: Option<Arc<str>>,
     /// Time of the last sample with it.
@@ -43,15 +51,14 @@ impl JobTable {
     /// Adds a sample, and sets the job and rank of each of its processes.
     pub fn learn(&mut self, sample: &mut Sample) {
         let at = sample.at.boot;
-        for process in sample.processes.iter().filter(|it| it.text.origin.is_some()) {
-            self.read(process, at);
-        }
         // A parent is older than its children: its membership is set before theirs.
-        let mut others: Vec<_> =
-            sample.processes.iter().filter(|it| it.text.origin.is_none()).collect();
-        others.sort_by_key(|it| it.id.start);
-        for process in others {
-            self.inherit(process, at);
+        let mut all: Vec<_> = sample.processes.iter().collect();
+        all.sort_by_key(|it| it.id.start);
+        for process in all {
+            match &process.text.origin {
+                Some(origin) => self.read(process, origin, at),
+                None => self.inherit(process, at),
+            }
         }
         for process in &mut sample.processes {
             // A recording has the job itself, and no origin.
@@ -83,20 +90,55 @@ impl JobTable {
         &mut self.registry
     }
 
-    fn read(&mut self, process: &Process, at: Ns) {
-        let Some(origin) = &process.text.origin else { return };
+    fn read(&mut self, process: &Process, origin: &Arc<Origin>, at: Ns) {
         let known = self.known.get_mut(&process.id);
         match known.filter(|it| it.origin.as_ref().is_some_and(|it| Arc::ptr_eq(it, origin))) {
             Some(known) => known.mark_sampled(at),
             None => {
-                let membership = self.share(Membership::from_origin(origin));
-                let (origin, job) = (Some(origin.clone()), membership.job());
-                let known = JobEntry { origin, membership, job, sampled: at, missing: None };
-                self.insert(process.id, known);
+                let entry = self.entry(process, origin, at);
+                self.insert(process.id, entry);
             }
         }
         let rank = self.known.get(&process.id).and_then(|known| known.membership.rank.as_ref());
         self.registry.update(process.id, rank);
+    }
+
+    /// The membership from an origin, with the environment of the parent if it has none.
+    fn entry(&mut self, process: &Process, origin: &Arc<Origin>, at: Ns) -> JobEntry {
+        let before = self.known.get(&process.id).or_else(|| self.parent_entry(process));
+        let environ = match before {
+            Some(before) if origin.environ.is_empty() => before.environ.clone(),
+            _ => Some(Arc::clone(origin)),
+        };
+        let variables = environ.as_ref().map_or(&origin.environ, |it| &it.environ);
+        let mut membership = Membership::from_parts(&origin.cgroups, variables);
+        if membership.rank.is_none() {
+            membership.rank = self.unnamed_rank(process, variables);
+        }
+        let membership = self.share(membership);
+        let (origin, job) = (Some(Arc::clone(origin)), membership.job());
+        JobEntry { origin, environ, membership, job, sampled: at, missing: None }
+    }
+
+    /// The rank of a process whose runtime names no job (Hydra of MPICH): the processes that one
+    /// proxy of the runtime has started are a namespace, and their children have their rank.
+    fn unnamed_rank(&self, process: &Process, environ: &Environ) -> Option<Rank> {
+        let rank = unnamed_rank(environ)?;
+        let of_same_rank = |it: &&Rank| it.rank == rank && it.namespace.starts_with(HYDRA);
+        let known = self.known.get(&process.id).or_else(|| self.parent_entry(process));
+        if let Some(known) = known.and_then(|it| it.membership.rank.as_ref()).filter(of_same_rank) {
+            return Some(known.clone());
+        }
+        let proxy = self.parent(process)?;
+        Some(Rank { namespace: format!("{HYDRA}{}", proxy.pid.0).into(), rank })
+    }
+
+    fn parent(&self, process: &Process) -> Option<Identity> {
+        process.parent.or_else(|| self.parents.parent(process))
+    }
+
+    fn parent_entry(&self, process: &Process) -> Option<&JobEntry> {
+        self.known.get(&self.parent(process)?)
     }
 
     /// Keeps the membership of a known process; a new one gets that of its parent.
@@ -105,8 +147,7 @@ impl JobTable {
             known.mark_sampled(at);
             return;
         }
-        let parent = process.parent.or_else(|| self.parents.parent(process));
-        if let Some(known) = parent.and_then(|parent| self.known.get(&parent)) {
+        if let Some(known) = self.parent_entry(process) {
             let known = JobEntry { origin: None, sampled: at, missing: None, ..known.clone() };
             self.insert(process.id, known);
         }

@@ -19,10 +19,10 @@ pub use monitor_model::job::Rank;
 pub use public_job::forget_environ;
 pub use registry::{RankRegistry, RankSelector, RegistryFull};
 
-use monitor_model::Origin;
+use monitor_model::{Environ, Origin};
 use std::sync::Arc;
 
-/// The container of a path of the unified hierarchy, such as `docker:` and its id.
+/// The container of a path of a cgroup, such as `docker:` and its id.
 pub fn container(path: &str) -> Option<Arc<str>> {
     let mut it = Membership::default();
     cgroup::fill(&mut it, &format!("0::{path}"));
@@ -34,9 +34,14 @@ impl Membership {
     /// The membership from an origin. The path of a cgroup is set by the system, the environment by
     /// the process: the path has precedence, and the environment adds what it lacks.
     pub fn from_origin(origin: &Origin) -> Self {
+        Self::from_parts(&origin.cgroups, &origin.environ)
+    }
+
+    /// The same from its parts.
+    fn from_parts(cgroups: &str, environ: &Environ) -> Self {
         let mut it = Self::default();
-        cgroup::fill(&mut it, &origin.cgroups);
-        environ::fill(&mut it, &origin.environ);
+        cgroup::fill(&mut it, cgroups);
+        environ::fill(&mut it, environ);
         it
     }
 }

@@ -157,3 +157,47 @@ fn a_rank_without_an_exit_record_is_forgotten() {
     learn(&mut jobs, 9, vec![]);
     assert_eq!(jobs.registry().find("a", RankSelector::All), []);
 }
+
+/// The same process with this environment.
+fn with_environ(pid: u32, parent: u32, environ: &str) -> Process {
+    let mut it = process(pid, parent, None);
+    it.text.origin = Some(Arc::new(origin("0::/\n", environ)));
+    it
+}
+
+#[test]
+fn a_process_without_job_variables_has_the_job_of_its_parent() {
+    let mut jobs = JobTable::default();
+    let job = || Some("pbs:12.head".to_owned());
+    // The grandchild, whose environment was cleared, and a child of it that ended at once.
+    let all = vec![
+        with_environ(100, 1, "PBS_JOBID=12.head"),
+        with_environ(101, 100, ""),
+        with_environ(102, 101, ""),
+        process(103, 102, None),
+        with_environ(104, 1, ""),
+    ];
+    assert_eq!(learn(&mut jobs, 1, all.clone()), [job(), job(), job(), job(), None]);
+    // Its parent has ended, and it has executed another program.
+    assert_eq!(learn(&mut jobs, 2, vec![with_environ(102, 1, "")]), [job()]);
+    let other = with_environ(105, 102, "PBS_JOBID=13.head");
+    assert_eq!(learn(&mut jobs, 3, vec![other]), [Some("pbs:13.head".to_owned())]);
+}
+
+#[test]
+fn ranks_of_a_runtime_that_names_no_job_belong_to_its_proxy() {
+    let mut jobs = JobTable::default();
+    let all = vec![
+        with_environ(100, 1, ""),
+        with_environ(101, 100, "PMI_RANK=0"),
+        with_environ(102, 100, "PMI_RANK=1"),
+        // A child of the second rank.
+        with_environ(103, 102, "PMI_RANK=1"),
+        process(104, 103, None),
+        // Its parent is not known.
+        with_environ(105, 9, "PMI_RANK=0"),
+    ];
+    let job = || Some("mpi:hydra-100".to_owned());
+    assert_eq!(learn(&mut jobs, 1, all), [None, job(), job(), job(), job(), None]);
+    assert_eq!(jobs.registry().find("hydra-100", RankSelector::Rank(1)).len(), 2);
+}
