@@ -67,6 +67,7 @@ fn sums(process: &Process) -> Sums {
 /// What processes used since the first sample.
 #[derive(Default)]
 struct Ledger {
+    /// Of every process since the first sample.
     last: HashMap<Identity, Sums>,
     used: Sums,
     /// The part of the workload's ends.
@@ -76,15 +77,12 @@ struct Ledger {
 
 impl Ledger {
     fn add(&mut self, sample: &Sample, workload: &Workload) {
-        let mut now = HashMap::with_capacity(sample.processes.len());
         let is_first = self.last.is_empty();
         for process in &sample.processes {
             let sums = sums(process);
-            let before = self.last.get(&process.id).copied().unwrap_or_default();
+            // One whose record was lost may be missing from the sample before.
+            let before = self.last.insert(process.id, sums).unwrap_or_default();
             self.marked += process.row.get(F::Approximate).unwrap_or(0);
-            if !process.ended() {
-                let _none = now.insert(process.id, sums);
-            }
             if is_first {
                 continue;
             }
@@ -95,7 +93,6 @@ impl Ledger {
                 self.ends[at] += if is_end { grown } else { 0 };
             }
         }
-        self.last = now;
     }
 }
 

@@ -235,7 +235,11 @@ impl ColumnMap {
 
 /// What a column was called in recordings of earlier versions.
 fn former_name(name: &str) -> &str {
-    if name == "online_cpus" { "cpus" } else { name }
+    match name {
+        "online_cpus" => "cpus",
+        "flush_requests" => "flushes",
+        _ => name,
+    }
 }
 
 #[cfg(test)]
