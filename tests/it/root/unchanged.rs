@@ -61,7 +61,9 @@ fn root_what_others_change_of_a_process_that_sleeps_is_in_the_next_reading() {
     std::fs::File::create(&file).unwrap();
     let it = read(&mut backend, child.pid());
     let rss = |it: &Process| it.row.get(F::Rss).unwrap();
-    assert!(rss(&it) + (4 << 20) <= rss(&before), "{} after {}", rss(&it), rss(&before));
+    // Up to 6.1 a thread adds its pages to the count after 64 faults, and removes them at once.
+    let unmapped = (4 << 20) - 64 * rustix::param::page_size() as u64;
+    assert!(rss(&it) + unmapped <= rss(&before), "{} after {}", rss(&it), rss(&before));
     assert_eq!(it.row.get(F::RunCount), ran, "it must not run");
     std::fs::remove_file(&file).unwrap();
 }
