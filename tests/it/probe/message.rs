@@ -61,7 +61,7 @@ fn root_messages_are_inserted_into_the_queue_of_a_pvm_task_and_removed() {
         assert_eq!(reply, "remove_message(0)");
     }
     let beyond = reply_to(&mut session, &format!("remove_message({pid},4)"));
-    assert!(beyond.starts_with("remove_message(402,"), "{beyond}");
+    assert!(beyond.starts_with("remove_message(300,"), "{beyond}");
     assert_eq!(receiver.run("text 0"), "0 0 hello");
     assert_eq!(receiver.run("text 0"), "0 0 ab");
     assert_eq!(receiver.run("probe 101"), "0");

@@ -106,7 +106,11 @@ fn own_reading(dir: &str) -> Option<OwnReading> {
     }
     let cmdline = String::from_utf8_lossy(&cmdline).trim_end_matches('\0').replace('\0', " ");
     let cgroup = read("cgroup")?;
-    let cgroup = cgroup.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/").to_owned();
+    // The path that the field names, docs/FIELDS.md; no process here is in a container.
+    let unified = cgroup.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
+    let paths = || cgroup.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    let longest = || paths().max_by_key(|path| path.len()).unwrap_or("/");
+    let cgroup = if unified == "/" { longest() } else { unified }.to_owned();
     it.texts.extend([
         ("comm", read("comm")?.trim_end().to_owned()),
         ("cmdline", cmdline),

@@ -61,6 +61,11 @@ pub fn is_unified(text: &[u8]) -> bool {
     lines(text).all(|line| line.starts_with(b"0::"))
 }
 
+/// Whether this path is the one in the unified hierarchy, and not its root.
+pub fn is_in_unified(text: &[u8], path: &[u8]) -> bool {
+    path != b"/" && lines(text).any(|line| line.strip_prefix(b"0::") == Some(path))
+}
+
 /// The path of the cgroup: the first that names a container, in the unified hierarchy or in one of
 /// version 1, where Docker and Kubernetes may have it; else the one in the unified hierarchy,
 /// unless that is the root; else the longest of all.
@@ -115,5 +120,8 @@ mod tests {
     fn only_version_2_alone_is_unified() {
         assert!(is_unified(b"0::/a\n"));
         assert!(!is_unified(b"4:memory:/\n0::/a\n"));
+        assert!(is_in_unified(b"4:memory:/a/b\n0::/a\n", b"/a"));
+        assert!(!is_in_unified(b"4:memory:/a/b\n0::/\n", b"/a/b"));
+        assert!(!is_in_unified(b"4:memory:/\n0::/\n", b"/"));
     }
 }

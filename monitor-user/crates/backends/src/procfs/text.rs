@@ -27,7 +27,7 @@ pub struct TextCache {
     proc: PathBuf,
     tick_ns: u64,
     cmdlines: HashMap<Identity, Cmdline>,
-    cgroups: HashMap<u64, Arc<str>>,
+    cgroups: HashMap<u64, UnifiedCgroup>,
     paths: HashMap<Identity, CgroupPath>,
     origins: Origins,
     users: Users,
@@ -40,10 +40,20 @@ struct Cmdline {
     text: Option<Arc<str>>,
 }
 
+/// A cgroup of the unified hierarchy.
+#[derive(Debug)]
+struct UnifiedCgroup {
+    path: Arc<str>,
+    /// Whether there is no other hierarchy, which could name another one for some of its processes.
+    is_alone: bool,
+}
+
 /// The cgroup of a process that no id determines.
 #[derive(Debug)]
 struct CgroupPath {
     generation: u32,
+    /// In the unified hierarchy: one that was moved there is read again.
+    cgroup_id: Option<u64>,
     at: Ns,
     path: Arc<str>,
 }
@@ -99,18 +109,18 @@ impl TextCache {
         }
         let bytes = self.file_of(seen.id, "cgroup", usize::MAX)?;
         let path = text(cgroup::path(&bytes)?);
-        match seen.cgroup_id.filter(|_| cgroup::is_unified(&bytes)) {
-            Some(cgroup_id) => {
-                if self.cgroups.len() >= MAX_CGROUPS {
-                    self.cgroups.clear();
-                }
-                self.cgroups.insert(cgroup_id, Arc::clone(&path));
+        let is_alone = cgroup::is_unified(&bytes);
+        if let Some(id) = seen.cgroup_id.filter(|_| cgroup::is_in_unified(&bytes, path.as_bytes()))
+        {
+            if self.cgroups.len() >= MAX_CGROUPS {
+                self.cgroups.clear();
             }
-            None if self.paths.len() < MAX_PATHS => {
-                let SeenProcess { id, generation, .. } = seen;
-                self.paths.insert(id, CgroupPath { generation, at: now, path: Arc::clone(&path) });
-            }
-            None => {}
+            let _before = self.cgroups.insert(id, UnifiedCgroup { path: path.clone(), is_alone });
+        }
+        if !is_alone && self.paths.len() < MAX_PATHS {
+            let SeenProcess { id, generation, cgroup_id } = seen;
+            let known = CgroupPath { generation, cgroup_id, at: now, path: Arc::clone(&path) };
+            let _before = self.paths.insert(id, known);
         }
         Some(path)
     }
@@ -124,16 +134,21 @@ impl TextCache {
     /// The same if it is cached.
     fn cgroup_known(&self, seen: SeenProcess, now: Ns) -> Option<Arc<str>> {
         let by_id = seen.cgroup_id.and_then(|cgroup_id| self.cgroups.get(&cgroup_id));
-        let valid = |it: &&CgroupPath| {
-            it.generation == seen.generation && now.since(it.at) < PATHS_VALID_FOR
-        };
-        by_id.or_else(|| Some(&self.paths.get(&seen.id).filter(valid)?.path)).cloned()
+        if let Some(cgroup) = by_id.filter(|it| it.is_alone) {
+            return Some(Arc::clone(&cgroup.path));
+        }
+        let known = self.paths.get(&seen.id)?;
+        let is_valid = (known.generation, known.cgroup_id) == (seen.generation, seen.cgroup_id)
+            && now.since(known.at) < PATHS_VALID_FOR;
+        is_valid.then(|| Arc::clone(&known.path))
     }
 
-    /// The last known path of the cgroup of a process that has ended.
+    /// The last known path of the cgroup of a process that has ended; if it was not read, the one
+    /// that the unified hierarchy names.
     pub fn cgroup_last(&self, id: Identity, cgroup_id: u64) -> Option<Arc<str>> {
-        let path = || Some(&self.paths.get(&id)?.path);
-        self.cgroups.get(&cgroup_id).or_else(path).cloned()
+        let own = self.paths.get(&id).filter(|it| it.cgroup_id == Some(cgroup_id));
+        let own = own.map(|it| &it.path);
+        own.or_else(|| Some(&self.cgroups.get(&cgroup_id)?.path)).cloned()
     }
 
     /// The PSS in bytes, for backends that read the other fields elsewhere.
