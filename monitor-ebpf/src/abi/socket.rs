@@ -9,8 +9,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Name of the table of [`SocketTotals`] by `Owner`.
 pub const TABLE: &str = "SOCKETS";
-/// Name of the socket storage of what processes have taken from each TCP socket.
-pub const TAKEN: &str = "TAKEN";
 /// Name of the table of calls in progress, where return probes need it.
 pub const CALLS: &str = "CALLS";
 /// Name of the array whose one element counts packets of sockets without a known owner.

@@ -150,7 +150,7 @@ pub struct SameRecord {
 )]
 #[repr(C)]
 pub struct SeenTask {
-    /// Two sums of the record, see `kernel/mark.rs`.
+    /// Two sums of the record, see `kernel/seen.rs`.
     pub mark: [u64; 2],
     /// The epoch in which the record was written; the reader has no record of another epoch.
     pub epoch: u32,

@@ -16,8 +16,6 @@ pub const TABLE: &str = "TCP";
 pub const HOLDERS: &str = "HOLDERS";
 /// Name of the array whose one element counts connections accepted by listeners.
 pub const ACCEPTED: &str = "ACCEPTED";
-/// Name of the array whose one element is the last iteration over the open files.
-pub const SCANNED: &str = "SCANNED";
 
 /// Traffic of one socket, or of the closed sockets of one process.
 #[derive(

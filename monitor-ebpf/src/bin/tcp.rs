@@ -68,13 +68,16 @@ mod program {
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "iter/task_file")]
     fn hold(&FileStep { meta, task, file, .. }: &FileStep) -> i32 {
+        if meta.seq_num == 0 {
+            // Before any socket: one that connects during the scan is of this scan.
+            set_scanned(meta.session_id);
+        }
         if file.is_null() {
             return 0;
         }
         let Some(task) = Task::from_kernel(task) else { return 0 };
         let Some(sock) = Sock::from_file(file) else { return 0 };
         if Stream::from_sock(sock).is_some() {
-            set_scanned(meta.session_id);
             set_holder(sock, task.owner(), meta.session_id);
         }
         0
@@ -151,10 +154,16 @@ mod program {
             owner,
             srtt_us8: stream.srtt_us8(),
             is_shared: held.is_shared,
-            is_uncounted: u32::from(!stream.is_counted()),
+            is_uncounted: u32::from(!stream.is_counted() && is_connection(sock)),
             zero: 0,
         });
         0
+    }
+
+    /// A listener carries nothing, whatever its protocol.
+    #[inline(always)]
+    fn is_connection(sock: Sock) -> bool {
+        !matches!(sock.state(), at::LISTEN | at::CLOSE)
     }
 
     /// Traffic of a socket so far, without its FIN.

@@ -41,9 +41,9 @@ pub fn probe(capability: Capability, object: &Object, dropped: u64) -> Probe {
     }
 }
 
-/// Whether its programs count events: the iterator has none, and those of sockets count bytes.
+/// Whether its programs count events: the iterator has none.
 const fn counts_events(capability: Capability) -> bool {
-    !matches!(capability, Capability::Snapshot | Capability::Sockets)
+    !matches!(capability, Capability::Snapshot)
 }
 
 /// Has the kernel measure the run time of programs until the result is dropped; `None` without

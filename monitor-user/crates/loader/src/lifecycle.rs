@@ -47,7 +47,7 @@ pub struct Lifecycle {
     zombie_peaks: ZombiePeaks,
     /// Waits of ended threads before the snapshot: with those of later ones, a thread that ends
     /// meanwhile would be counted twice.
-    waits: Vec<(Owner, EndedWaits)>,
+    waits: HashMap<Owner, EndedWaits>,
     /// Whether this kernel can iterate over exit records.
     reads_released: bool,
     buffer: IterBuffer,
@@ -94,7 +94,7 @@ impl Lifecycle {
             attached: clock::boot(),
             last: LastReading::default(),
             zombie_peaks: ZombiePeaks::default(),
-            waits: Vec::new(),
+            waits: HashMap::new(),
             reads_released,
             buffer: IterBuffer::new(),
         })
@@ -102,7 +102,7 @@ impl Lifecycle {
 
     /// Adds the run-queue waits of ended threads of live processes.
     fn add_ended_waits(&mut self, processes: &mut [Process]) {
-        for (owner, waited) in self.waits.drain(..) {
+        for (owner, waited) in self.waits.drain() {
             if let Some(index) = owner::find(processes, owner) {
                 add_wait(&mut processes[index], &waited.threads);
             }
@@ -246,7 +246,8 @@ impl ProbeReader for Lifecycle {
     }
 
     fn before_snapshot(&mut self) {
-        self.waits = self.object.rows(lifecycle::THREAD_WAITS);
+        // A row that is removed meanwhile can make the kernel begin again: each counts once.
+        self.waits = self.object.rows(lifecycle::THREAD_WAITS).into_iter().collect();
     }
 
     fn merge_into(&mut self, sample: &mut Sample) {

@@ -69,6 +69,8 @@ impl Snapshot {
         let (mut processes, mut torn) = processes(&kept, keep, at);
         self.kept = Some(kept);
         self.found = processes.len();
+        // More would cost as much as another iteration.
+        torn.truncate(processes.len() / COST_OF_ONE);
         for _ in 0..AGAIN {
             if torn.is_empty() || !self.iterates_one {
                 break;

@@ -34,6 +34,11 @@ pub fn set(old: &Node, new: &mut Node, interval: Ns) {
     let own = at(new).zip(at(old)).map(|(now, then)| now.since(then));
     let interval = own.filter(|it| *it > Ns(0)).unwrap_or(interval);
     new.row.set_rates(&old.row, interval);
+    if old.row.get(F::CpuBusySampled) != new.row.get(F::CpuBusySampled) {
+        // Counters of two sources have no difference.
+        new.row.clear(F::BusyPercent);
+        new.row.clear(F::TasksPercent);
+    }
     for (number, row) in &mut new.cpus {
         if let Some((_, old)) = old.cpus.iter().find(|(other, _)| other == number) {
             row.set_rates(old, interval);

@@ -257,6 +257,7 @@ impl PeriodicTask for LocalRecorder {
         sample.events = self.selector.events(&sample).into_owned();
         let filter = &self.selector.filter;
         sample.processes.retain(|process| filter.admits(process));
+        sample.all_visible &= filter.admits_all();
         self.sink.append(sample)
     }
 

@@ -9,7 +9,7 @@ use super::environ::unnamed_rank;
 use super::membership::Membership;
 use super::registry::{MAX_RANKS, RankRegistry};
 use crate::parents::{FINAL_RECORD_TIMEOUT, ParentIndex};
-use monitor_model::{Environ, Identity, Note, Ns, Origin, Process, Rank, Sample};
+use monitor_model::{Environ, Identity, Note, Ns, Origin, Pid, Process, Rank, Sample};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -129,7 +129,8 @@ impl JobTable {
         if let Some(known) = known.and_then(|it| it.membership.rank.as_ref()).filter(of_same_rank) {
             return Some(known.clone());
         }
-        let proxy = self.parent(process)?;
+        // Process 1 is the parent of those whose proxy has ended.
+        let proxy = self.parent(process).filter(|it| it.pid != Pid(1))?;
         Some(Rank { namespace: format!("{HYDRA}{}", proxy.pid.0).into(), rank })
     }
 

@@ -19,13 +19,17 @@ impl View {
     /// The sample for this view.
     pub(super) fn sample(&mut self, reading: &Reading<'_>) -> Result<Sample, Refusal> {
         let first = self.cursor.is_none();
+        // Others may have read processes that this view does not show.
+        let reads_processes = self.plan.read_spec.processes;
         let mut sample = Sample {
             at: reading.sample.at,
-            time_error: reading.sample.time_error,
+            time_error: if reads_processes { reading.sample.time_error } else { Ns(0) },
             backend: reading.sample.backend,
             node: reading.sample.node.clone(),
             node_number: reading.sample.node_number,
-            all_visible: reading.sample.all_visible && self.plan.targets.is_none(),
+            all_visible: reads_processes
+                && reading.sample.all_visible
+                && self.plan.targets.is_none(),
             notes: reading.sample.notes.clone(),
             // Of the whole node, and `/proc` shows no user what others do that often.
             lost: match self.visibility.credentials() {

@@ -12,6 +12,7 @@ use monitor_model::{CpuField, Node, NodeField as F, Note, Ns};
 use monitor_proc::{cgroup_cpu, pressure, scan, schedstat};
 use monitor_sys::clock;
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Reads the busy time; remembers the parts of a sum.
@@ -156,28 +157,44 @@ struct GroupSum {
 }
 
 impl GroupSum {
-    /// Adds the growth of each part since the last call; of a new one, all of it.
-    fn add(&mut self, parts: HashMap<Part, u64>) -> u64 {
-        for (part, &now) in &parts {
-            let before = self.last.get(part).copied().filter(|before| *before <= now);
-            self.total = self.total.saturating_add(now.saturating_sub(before.unwrap_or(0)));
+    /// Adds the growth of each part since the last call; of a new one, all of it. A part that
+    /// exists and could not be read keeps its value, so that its past is not added again.
+    fn add(&mut self, parts: HashMap<Part, Option<u64>>) -> u64 {
+        let mut last = HashMap::with_capacity(parts.len());
+        for (part, now) in parts {
+            let before = self.last.get(&part).copied();
+            let Some(now) = now.or(before) else { continue };
+            let since = before.filter(|before| *before <= now).unwrap_or(0);
+            self.total = self.total.saturating_add(now - since);
+            let _none = last.insert(part, now);
         }
-        self.last = parts;
+        self.last = last;
         self.total
     }
 }
 
-fn group_times(folder: &Path) -> Option<Vec<(Part, u64)>> {
+/// What a file of a part has; none if the part is gone.
+fn value(file: &Path, parse: impl FnOnce(&[u8]) -> Option<u64>) -> Option<Option<u64>> {
+    match std::fs::read(file) {
+        Ok(text) => Some(parse(&text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(_) => Some(None),
+    }
+}
+
+fn group_times(folder: &Path) -> Option<Vec<(Part, Option<u64>)>> {
     let folders = std::fs::read_dir(folder).ok()?.flatten();
-    // A group may be removed meanwhile; a file has no such file below it.
+    // A group may be removed meanwhile.
     let time = |it: std::fs::DirEntry| {
-        let text = std::fs::read(it.path().join("cpu.stat")).ok()?;
-        Some((Part::Group(it.file_name()), cgroup_cpu::stat_usage(&text)?))
+        let is_folder = it.file_type().is_ok_and(|it| it.is_dir());
+        let usage =
+            is_folder.then(|| value(&it.path().join("cpu.stat"), cgroup_cpu::stat_usage))?;
+        Some((Part::Group(it.file_name()), usage?))
     };
     Some(folders.filter_map(time).collect())
 }
 
-fn thread_times(folder: &Path, root: &Root) -> Option<Vec<(Part, u64)>> {
+fn thread_times(folder: &Path, root: &Root) -> Option<Vec<(Part, Option<u64>)>> {
     let threads = std::fs::read(folder.join("cgroup.threads")).ok()?;
     if !root.proc.join("self/schedstat").exists() {
         return None;
@@ -185,8 +202,9 @@ fn thread_times(folder: &Path, root: &Root) -> Option<Vec<(Part, u64)>> {
     // A thread may end meanwhile.
     let time = |line| {
         let thread = scan::only_number(line)?;
-        let text = std::fs::read(root.proc.join(format!("{thread}/schedstat"))).ok()?;
-        Some((Part::Thread(thread), schedstat::parse(&text).ok()?.exec_ns))
+        let file = root.proc.join(format!("{thread}/schedstat"));
+        let used = value(&file, |text| Some(schedstat::parse(text).ok()?.exec_ns))?;
+        Some((Part::Thread(thread), used))
     };
     Some(scan::lines(&threads).filter_map(time).collect())
 }
