@@ -242,7 +242,9 @@ mod program {
             return 0;
         }
         // SAFETY: the kernel passes an element; another one may replace it meanwhile.
-        let (owner, leader) = unsafe { (*element.key, (*element.value).leader) };
+        let owner = unsafe { *element.key };
+        // SAFETY: as above.
+        let leader = unsafe { (*element.value).leader };
         if let Some((sums, waited)) = Released::new(leader, owner).and_then(Released::totals)
             && leader_of(owner) == Some(leader)
         {
@@ -254,8 +256,11 @@ mod program {
     /// The address of a leader that is not freed yet.
     #[inline(always)]
     fn leader_of(owner: Owner) -> Option<u64> {
-        // SAFETY: a number.
-        EXIT_RECORDS.get_ptr(owner).map(|row| unsafe { (&raw const (*row).leader).read_volatile() })
+        let row = EXIT_RECORDS.get_ptr(owner)?;
+        // SAFETY: a pointer into the map, which lives as long as the program.
+        let leader = unsafe { &raw const (*row).leader };
+        // SAFETY: a number, which the hook may write meanwhile.
+        Some(unsafe { leader.read_volatile() })
     }
 
     #[inline(always)]

@@ -15,11 +15,9 @@ fn main() {}
 mod program {
     use aya_ebpf::bindings::BPF_SK_STORAGE_GET_F_CREATE;
     use aya_ebpf::btf_maps::SkStorage;
-    use aya_ebpf::helpers::generated::bpf_sk_storage_get;
     use aya_ebpf::macros::{btf_map, map};
-    use core::ptr::null_mut;
     use monitor_ebpf::kernel::payload::{Direction, Sockets, add_received, count, count_call};
-    use monitor_ebpf::kernel::{iter, loss, sock::Sock, stream::Stream, task::Task};
+    use monitor_ebpf::kernel::{iter, loss, sock::Sock, storage, stream::Stream, task::Task};
 
     /// Payload by process.
     #[map]
@@ -32,12 +30,10 @@ mod program {
     /// Bytes taken from a socket, `CREATE`d as zero if they are not stored.
     #[inline(always)]
     fn taken_of(sock: Sock, flags: u64) -> Option<&'static mut u64> {
-        let map = (&raw const TAKEN).cast_mut().cast();
-        let sock = sock.as_ptr().cast_mut().cast();
-        // SAFETY: the helper takes no value; what it returns lives as long as the socket.
-        let taken = unsafe { bpf_sk_storage_get(map, sock, null_mut(), flags) };
-        // SAFETY: null or a `u64`, which is written under the socket's lock.
-        unsafe { taken.cast::<u64>().as_mut() }
+        let taken =
+            storage::of_socket::<u64>((&raw const TAKEN).cast(), sock.as_ptr().cast_mut(), flags)?;
+        // SAFETY: lives as long as the socket, and is written under its lock.
+        Some(unsafe { &mut *taken })
     }
 
     const CREATE: u64 = BPF_SK_STORAGE_GET_F_CREATE as u64;

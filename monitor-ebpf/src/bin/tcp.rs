@@ -15,7 +15,6 @@ fn main() {}
 mod program {
     use aya_ebpf::bindings::BPF_SK_STORAGE_GET_F_CREATE;
     use aya_ebpf::btf_maps::SkStorage;
-    use aya_ebpf::helpers::generated::bpf_sk_storage_get;
     use aya_ebpf::macros::{btf_map, map};
     use aya_ebpf::maps::{Array, HashMap};
     use monitor_ebpf::abi::Owner;
@@ -24,7 +23,7 @@ mod program {
     };
     use monitor_ebpf::kernel::sock::{Sock, state as at};
     use monitor_ebpf::kernel::stream::Stream;
-    use monitor_ebpf::kernel::{atomic, iter, loss, table, task::Task};
+    use monitor_ebpf::kernel::{atomic, iter, loss, storage, table, task::Task};
 
     /// The loader sets the size.
     #[map]
@@ -48,12 +47,10 @@ mod program {
     /// there is none, or the memory that the socket may take is used up.
     #[inline(always)]
     fn holder(sock: Sock, flags: u64) -> Option<&'static mut SocketHolder> {
-        let map = (&raw const HOLDERS).cast_mut().cast();
-        let sock = sock.as_ptr().cast_mut().cast();
-        // SAFETY: the helper takes no value; what it returns lives as long as the socket.
-        let held = unsafe { bpf_sk_storage_get(map, sock, core::ptr::null_mut(), flags) };
-        // SAFETY: null or of the size that the map was made with; writers tolerate each other.
-        unsafe { held.cast::<SocketHolder>().as_mut() }
+        let map = (&raw const HOLDERS).cast();
+        let held = storage::of_socket::<SocketHolder>(map, sock.as_ptr().cast_mut(), flags)?;
+        // SAFETY: lives as long as the socket; writers tolerate each other.
+        Some(unsafe { &mut *held })
     }
 
     /// `struct bpf_iter__task_file`.

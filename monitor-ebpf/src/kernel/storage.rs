@@ -93,10 +93,16 @@ impl<T> SocketStorage<T> {
 
     #[inline(always)]
     fn get(&'static self, socket: *mut u8, flags: u64) -> Option<*mut T> {
-        let map = core::ptr::from_ref(self).cast_mut().cast();
-        // SAFETY: the map is this one, the socket is one that the verifier knows, and not null.
-        let value =
-            unsafe { bpf_sk_storage_get(map, socket.cast(), null_mut(), flags) }.cast::<T>();
-        if value.is_null() { None } else { Some(value) }
+        of_socket(core::ptr::from_ref(self).cast(), socket, flags)
     }
+}
+
+/// What a storage of sockets, `SocketStorage` or aya's `SkStorage`, has of a socket that the
+/// verifier knows; `None` if there is nothing, or no memory to create it.
+#[inline(always)]
+pub fn of_socket<T>(storage: *const u8, socket: *mut u8, flags: u64) -> Option<*mut T> {
+    let map = storage.cast_mut().cast();
+    // SAFETY: the map is one of sockets, and the socket is not null.
+    let value = unsafe { bpf_sk_storage_get(map, socket.cast(), null_mut(), flags) }.cast::<T>();
+    if value.is_null() { None } else { Some(value) }
 }

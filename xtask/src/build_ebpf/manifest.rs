@@ -17,7 +17,11 @@ const CARGO: &str = "monitor-ebpf/Cargo.toml";
 const LOCK: &str = "Cargo.lock";
 
 /// What decides about the code besides the sources; `xtask` adds only prefixes to hide paths.
-pub const FLAGS: &[&str] = &["-Clink-arg=--btf"];
+///
+/// One thread: LLVM numbers the `bpf_passthrough` calls of all modules of a process with one counter
+/// (`BPFCoreSharedInfo::SeqNum`, `llvm/lib/Target/BPF/BPFCORE.h`), and modules optimised at the same time took
+/// other numbers in each build, so that objects differed.
+pub const FLAGS: &[&str] = &["-Clink-arg=--btf", "-Zno-parallel-backend"];
 /// The profile, said here so that a change to `[profile.release]` does not reach the objects.
 /// The linker makes BTF from full debugging information.
 pub const PROFILE: &[(&str, &str)] = &[
