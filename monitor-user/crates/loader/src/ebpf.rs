@@ -14,8 +14,8 @@ use monitor_backend::{Backend, Error};
 use monitor_backends::procfs::{Root, node::NodeReader};
 use monitor_backends::{procfs::job_origin::SeenProcess, procfs::text::TextCache};
 use monitor_model::{
-    BackendKind, Capability, HiddenProcess, Note, Ns, Pid, Probe, Process, ProgramLoss, ReadSpec,
-    Sample, field::ProcessField as F,
+    BackendKind, Capability, HiddenProcess, Instant, Note, Ns, Pid, Probe, Process, ProgramLoss,
+    ReadSpec, Sample, field::ProcessField as F,
 };
 use monitor_sys::{clock, namespace::has_host_pids};
 use rustix::event::epoll;
@@ -198,6 +198,12 @@ impl Ebpf {
         Ok(())
     }
 
+    /// Reads few processes, after what must be read before them.
+    fn snapshot_few(&mut self, pids: &[Pid]) -> Option<(Instant, Vec<Process>)> {
+        self.readers.iter_mut().for_each(|(_, reader)| reader.before_few(pids));
+        Some((clock::now(), self.snapshot.read_few(pids)?))
+    }
+
     fn all_processes(&mut self) -> Result<Vec<Process>, Error> {
         self.snapshot.read(ThreadRows::Summed, clock::boot())
     }
@@ -347,8 +353,13 @@ impl Backend for Ebpf {
     }
 
     fn read_few(&mut self, pids: &[Pid]) -> Option<Result<Sample, Error>> {
-        let at = clock::now();
-        let mut processes = self.snapshot.read_few(pids)?;
+        if !self.snapshot.reads_few(pids) {
+            return None;
+        }
+        let (mut at, mut processes) = self.snapshot_few(pids)?;
+        if !self.readers.iter_mut().all(|(_, reader)| reader.knew(&processes)) {
+            (at, processes) = self.snapshot_few(pids)?;
+        }
         let time_error = self.time_error(at.boot);
         for (_, reader) in &mut self.readers {
             reader.merge_into_few(&mut processes);

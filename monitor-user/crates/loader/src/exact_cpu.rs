@@ -90,12 +90,16 @@ struct Counts<'a> {
 
 impl Counts<'_> {
     /// Everything counted so far. Of two reads of a part the greater is the newer one.
+    ///
+    /// The running slices first: one that ends during the reading is then in a row that is read
+    /// later. In the other order it would be neither in its row yet nor running any more.
     fn all(&self) -> HashMap<Owner, Parts> {
+        let cpus = self.slots.get(&0, 0).map_or(0, |slots| slots.len());
+        let running: Vec<_> = (0..cpus).filter_map(|cpu| self.running(cpu)).collect();
         let rows = self.table.iter().flatten();
         let mut all: HashMap<Owner, Parts> =
             rows.map(|(Record(owner), parts)| (owner, parts.to_vec())).collect();
-        let cpus = self.slots.get(&0, 0).map_or(0, |slots| slots.len());
-        for (owner, parts) in (0..cpus).filter_map(|cpu| self.running(cpu)) {
+        for (owner, parts) in running {
             let known = all.entry(owner).or_insert_with(|| vec![0; cpus]);
             for (known, part) in known.iter_mut().zip(parts) {
                 *known = part.max(*known);

@@ -5,19 +5,33 @@
 //! totals at its exit: without it, the time of two intervals would be reported in the second.
 
 use crate::decode::IO;
-use monitor_model::{Identity, Process, field::ProcessField as F};
+use monitor_model::{Identity, Pid, Process, field::ProcessField as F};
 
 /// What the next reading needs of the last one.
 #[derive(Default)]
 pub struct LastReading {
     /// The processes that had not ended, in order.
     ids: Vec<Identity>,
+    /// Those of the last reading of few processes, in order.
+    few: Vec<Identity>,
 }
 
 impl LastReading {
     /// Whether a process was in it.
     pub fn has(&self, id: Identity) -> bool {
         self.ids.binary_search(&id).is_ok()
+    }
+
+    /// The identities that these ids had.
+    pub fn with_ids(&self, pids: &[Pid]) -> impl Iterator<Item = Identity> {
+        let found = |pid: &Pid| with_id(&self.few, *pid).or_else(|| with_id(&self.ids, *pid));
+        pids.iter().filter_map(found)
+    }
+
+    /// These, in the order of identities, are the last few.
+    pub fn set_few(&mut self, processes: &[Process]) {
+        self.few.clear();
+        self.few.extend(processes.iter().map(|it| it.id));
     }
 
     /// Those that are not in this reading; both are in the order of identities.
@@ -41,6 +55,11 @@ impl LastReading {
     }
 }
 
+/// The first identity with this id; they are in order.
+fn with_id(ids: &[Identity], pid: Pid) -> Option<Identity> {
+    ids.get(ids.partition_point(|it| it.pid < pid)).copied().filter(|it| it.pid == pid)
+}
+
 /// A process with the totals of its exit as one that has not ended. Without I/O: the kernel has
 /// added that to its parent, which waited for it.
 fn as_dying(mut process: Process) -> Process {
@@ -56,7 +75,7 @@ fn as_dying(mut process: Process) -> Process {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monitor_model::{Ns, Pid};
+    use monitor_model::Ns;
 
     fn process(pid: u32, cpu: u64) -> Process {
         let id = Identity { pid: Pid(pid), start: Ns(1) };
@@ -91,5 +110,15 @@ mod tests {
         let mut third = vec![process(1, 2), ended(3, 60)];
         last.add_dying(Vec::new(), &mut third);
         assert!(last.has(third[0].id) && !last.has(third[1].id));
+    }
+    #[test]
+    fn an_id_has_the_identity_of_the_reading_that_had_it_last() {
+        let mut last = LastReading::default();
+        last.add_dying(Vec::new(), &mut vec![process(1, 1), process(3, 1)]);
+        let mut reused = process(3, 1);
+        reused.id.start = Ns(9);
+        last.set_few(&[reused.clone()]);
+        let found: Vec<_> = last.with_ids(&[Pid(1), Pid(2), Pid(3)]).collect();
+        assert_eq!(found, [process(1, 1).id, reused.id]);
     }
 }

@@ -15,7 +15,7 @@ use monitor_ebpf::abi::lifecycle::{
     ReleasedRecord, ThreadWaits,
 };
 use monitor_ebpf::{abi::Owner, abi::task::RSS_CPUS};
-use monitor_model::{Identity, Ns, Process, ProcessParent, Sample, field::ProcessField as F};
+use monitor_model::{Identity, Ns, Pid, Process, ProcessParent, Sample, field::ProcessField as F};
 use monitor_sys::clock;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -165,7 +165,7 @@ impl Lifecycle {
         id: Identity,
         released: &HashMap<Identity, ReleasedRecord>,
     ) -> Option<Process> {
-        let owner = Owner { start_boottime_ns: id.start.0, tgid: id.pid.0, zero: 0 };
+        let owner = owner::from_identity(id);
         let mut exit: ExitRecord = self.object.row(lifecycle::EXIT_RECORDS, owner)?;
         if let Some(released) = released.get(&id) {
             decode::set_released(&mut exit, released, clock::boot());
@@ -231,7 +231,7 @@ impl Lifecycle {
     fn take_exit_record(&mut self, id: Identity) -> Option<(Ns, Process)> {
         let map = self.object.ebpf.map_mut(lifecycle::EXIT_RECORDS)?;
         let mut table = Table::<_, Record<Owner>, Record<ExitRecord>>::try_from(map).ok()?;
-        let key = Record(Owner { start_boottime_ns: id.start.0, tgid: id.pid.0, zero: 0 });
+        let key = Record(owner::from_identity(id));
         let Record(end) = table.get(&key, 0).ok()?;
         // Fails if the final record arrives just now: then that one is reported, once.
         table.remove(&key).ok()?;
@@ -248,6 +248,21 @@ impl ProbeReader for Lifecycle {
     fn before_snapshot(&mut self) {
         // A row that is removed meanwhile can make the kernel begin again: each counts once.
         self.waits = self.object.rows(lifecycle::THREAD_WAITS).into_iter().collect();
+    }
+
+    fn before_few(&mut self, pids: &[Pid]) {
+        let waits = self.last.with_ids(pids).filter_map(|id| {
+            let owner = owner::from_identity(id);
+            Some((owner, self.object.row(lifecycle::THREAD_WAITS, owner)?))
+        });
+        self.waits = waits.collect();
+    }
+
+    fn knew(&mut self, few: &[Process]) -> bool {
+        let pids: Vec<_> = few.iter().map(|it| it.id.pid).collect();
+        let knew = self.last.with_ids(&pids).eq(few.iter().map(|it| it.id));
+        self.last.set_few(few);
+        knew
     }
 
     fn merge_into(&mut self, sample: &mut Sample) {
@@ -274,11 +289,8 @@ impl ProbeReader for Lifecycle {
     }
 
     fn merge_into_few(&mut self, processes: &mut [Process]) {
+        self.add_ended_waits(processes);
         for process in processes {
-            let owner = owner::from_process(process);
-            if let Some(waited) = self.object.row::<_, EndedWaits>(lifecycle::THREAD_WAITS, owner) {
-                add_wait(process, &waited.threads);
-            }
             if let Some(start) = self.started.get(&process.id) {
                 set_start(process, start);
             }

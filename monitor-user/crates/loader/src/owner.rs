@@ -9,7 +9,7 @@
 use crate::decode;
 use crate::object::{Object, Plain};
 use monitor_ebpf::abi::Owner;
-use monitor_model::{Ns, Process, Sample, field::ProcessField as F};
+use monitor_model::{Identity, Ns, Process, Sample, field::ProcessField as F};
 use std::collections::HashMap;
 
 /// Maximum delay of an exit record: the kernel frees a task after an RCU grace period.
@@ -66,7 +66,12 @@ impl MissingOwners {
 
 /// The owner record of a process.
 pub const fn from_process(process: &Process) -> Owner {
-    Owner { start_boottime_ns: process.id.start.0, tgid: process.id.pid.0, zero: 0 }
+    from_identity(process.id)
+}
+
+/// The owner record of the process with this identity.
+pub const fn from_identity(id: Identity) -> Owner {
+    Owner { start_boottime_ns: id.start.0, tgid: id.pid.0, zero: 0 }
 }
 
 /// The process of an owner, in a list that is in the order of identities.

@@ -3,7 +3,7 @@
 use crate::object::{Fallback, Object};
 use crate::{health, kernel::Kernel};
 use monitor_backend::Error;
-use monitor_model::{Capability, Ns, Probe, Process, Sample};
+use monitor_model::{Capability, Ns, Pid, Probe, Process, Sample};
 use std::os::fd::BorrowedFd;
 
 /// Reads the counts of a loaded object and merges them into the processes of a snapshot.
@@ -13,6 +13,14 @@ pub trait ProbeReader: Send {
 
     /// Reads what a snapshot that comes next must not have counted already.
     fn before_snapshot(&mut self) {}
+
+    /// The same before a reading of few processes.
+    fn before_few(&mut self, _: &[Pid]) {}
+
+    /// Whether it knew the identities of these few before they were read; from now on it does.
+    fn knew(&mut self, _: &[Process]) -> bool {
+        true
+    }
 
     /// Merges its counts into a sample. The processes are and stay in the order of identities;
     /// ended ones are included once the lifecycle has been merged, which is first.

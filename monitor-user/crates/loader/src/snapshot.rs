@@ -109,11 +109,13 @@ impl Snapshot {
         kept.ok_or_else(|| Error::malformed(SNAPSHOT.hook(), "records of all tasks"))
     }
 
-    /// Reads only these, if that costs less than reading all.
+    /// Whether reading only these is possible, and costs less than reading all.
+    pub const fn reads_few(&self, pids: &[Pid]) -> bool {
+        self.iterates_one && pids.len() * COST_OF_ONE <= self.found
+    }
+
+    /// Reads only these.
     pub fn read_few(&mut self, pids: &[Pid]) -> Option<Vec<Process>> {
-        if !self.iterates_one || pids.len() * COST_OF_ONE > self.found {
-            return None;
-        }
         self.read_each(pids, ThreadRows::Summed).map(|it| it.0)
     }
 
