@@ -13,11 +13,12 @@ mod program {
     use aya_ebpf::helpers::bpf_get_current_pid_tgid;
     use aya_ebpf::helpers::generated::bpf_ktime_get_boot_ns;
     use aya_ebpf::macros::map;
-    use aya_ebpf::maps::RingBuf;
+    use aya_ebpf::maps::{LruHashMap, RingBuf};
     use monitor_ebpf::abi::Owner;
     use monitor_ebpf::abi::signal::{
         ANY_THREAD, KIND_DELIVERED, KIND_GENERATED, SiginfoOffsets, SignalRecord,
     };
+    use monitor_ebpf::kernel::delivery::{self, EndedBySignal};
     use monitor_ebpf::kernel::{constant, loss, probe, ring, task::Task};
 
     /// Set by the loader.
@@ -27,6 +28,9 @@ mod program {
     /// The loader sets the size.
     #[map]
     static SIGNALS: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
+
+    #[map]
+    static ENDED_BY_SIGNAL: EndedBySignal = LruHashMap::with_max_entries(1024, 0);
 
     const NO_OWNER: Owner = Owner { start_boottime_ns: 0, tgid: 0, zero: 0 };
 
@@ -58,10 +62,13 @@ mod program {
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/signal_deliver")]
-    fn deliver(&[number, info, _action]: &[u64; 3]) -> i32 {
+    fn deliver(&[number, info, action]: &[u64; 3]) -> i32 {
+        let Some(number) = delivery::delivered(&ENDED_BY_SIGNAL, number as u32, action) else {
+            return 0;
+        };
         emit(&SignalRecord {
             kind: KIND_DELIVERED,
-            number: number as u32,
+            number,
             sender: NO_OWNER,
             target: Task::current_owner_untyped(),
             target_tid: bpf_get_current_pid_tgid() as u32,

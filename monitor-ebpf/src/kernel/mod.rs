@@ -5,6 +5,7 @@
 //! Where the verifier no longer knows the type, `probe` calls a helper instead.
 
 pub mod atomic;
+pub mod delivery;
 pub mod iter;
 pub mod loss;
 pub mod packet;

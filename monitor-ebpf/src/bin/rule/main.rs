@@ -17,9 +17,15 @@ fn main() {}
 mod program {
     use crate::interpret::{Frame, delivery, process_sets, register, unknown_zero};
     use aya_ebpf::helpers::generated::bpf_get_attach_cookie;
+    use aya_ebpf::macros::map;
+    use aya_ebpf::maps::LruHashMap;
     use core::ffi::c_void;
     use monitor_ebpf::abi::rule::hook;
+    use monitor_ebpf::kernel::delivery::{EndedBySignal, delivered, has_handler};
     use monitor_ebpf::kernel::task::Task;
+
+    #[map]
+    static ENDED_BY_SIGNAL: EndedBySignal = LruHashMap::with_max_entries(1024, 0);
 
     /// The registers of a probed call.
     type Registers = *const u8;
@@ -186,11 +192,13 @@ mod program {
         if delivery::is_own_stop(arguments[0], arguments[1]) {
             return 0;
         }
-        let values = [u64::from(task.tgid()), arguments[0], 0, 0, 0, 0];
+        let [number, _, action] = *arguments;
+        let Some(number) = delivered(&ENDED_BY_SIGNAL, number as u32, action) else { return 0 };
+        let values = [u64::from(task.tgid()), u64::from(number), 0, 0, 0, 0];
         let mut frame = Frame::new(context(arguments), task, values);
         frame.may_allocate = 0;
         // Without a handler it ends the process or is ignored.
-        frame.may_stop = u32::from(delivery::has_handler(arguments[2]));
+        frame.may_stop = u32::from(has_handler(action));
         frame.run_hook(hook::SIGNAL_DELIVER);
         0
     }

@@ -11,7 +11,7 @@ const V0: Reg = Reg(0);
 const V1: Reg = Reg(1);
 
 /// Records the first two arguments of the hook.
-const RECORD_TWO: [Insn; 3] =
+pub const RECORD_TWO: [Insn; 3] =
     [Insn::Argument(V0, 0, Width::U32), Insn::Argument(V1, 1, Width::U32), RECORD];
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod call;
 mod event;
+mod last_signal;
 mod limit;
 mod request;
 mod set;
