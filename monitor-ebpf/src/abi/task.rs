@@ -1,10 +1,9 @@
 //! Threads and processes, as `bin/snapshot.rs` reads them from the kernel's own accounting.
 //!
-//! The stream of a snapshot is a sequence of [`ThreadRecord`] and [`ProcessRecord`] records, and of
-//! [`SameRecord`] for those that did not change, distinguished by `kind`. The kernel does not add
-//! up threads: the totals of a process are its `dead` sums plus its live threads, added in user
-//! space. Values are read without a lock, so two counters of one record may be some nanoseconds
-//! apart; none is torn (each is one aligned load).
+//! The stream of a snapshot is a sequence of [`ThreadRecord`] and [`ProcessRecord`] records,
+//! distinguished by `kind`. The kernel does not add up threads: the totals of a process are its
+//! `dead` sums plus its live threads, added in user space. Values are read without a lock, so two
+//! counters of one record may be some nanoseconds apart; none is torn (each is one aligned load).
 
 use super::Owner;
 use super::offset::offsets;
@@ -14,11 +13,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub const KIND_THREAD: u32 = 1;
 /// `ThreadRecord::kind` of a leader: the record is a whole [`ProcessRecord`].
 pub const KIND_PROCESS: u32 = 2;
-
-/// `SameRecord::kind` of a thread that is not its group's leader.
-pub const KIND_SAME_THREAD: u32 = 3;
-/// `SameRecord::kind` of a leader.
-pub const KIND_SAME_PROCESS: u32 = 4;
 
 /// Bit of `ThreadRecord::state` that the kernel does not use: it is on a processor, so the time and
 /// the switch with which it leaves are not counted yet.
@@ -129,42 +123,6 @@ pub struct ProcessRecord {
     pub readable_by_owner: u32,
 }
 
-/// A task whose record is the one that the last reading had. `snapshot` writes it if the reader
-/// keeps records ([`EPOCH`]).
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
-)]
-#[repr(C)]
-pub struct SameRecord {
-    /// [`KIND_SAME_THREAD`] or [`KIND_SAME_PROCESS`].
-    pub kind: u32,
-    /// Thread id in the initial pid namespace.
-    pub tid: u32,
-}
-
-/// What `snapshot` keeps of the last record of a task, to compare the next one with. Only
-/// `snapshot` reads and writes it. Tasks whose ids differ by a multiple of the number of rows share
-/// a row: each then overwrites the other's, and both have a record in every reading.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
-)]
-#[repr(C)]
-pub struct SeenTask {
-    /// Two sums of the record, see `kernel/seen.rs`.
-    pub mark: [u64; 2],
-    /// The epoch in which the record was written; the reader has no record of another epoch.
-    pub epoch: u32,
-    /// 1 for a process without other threads.
-    pub is_alone: u32,
-}
-
-/// Array of [`SeenTask`], by the lowest bits of the thread id. A power of two.
-pub const SEEN: &str = "SEEN";
-/// Name of the constant with the number of rows of [`SEEN`].
-pub const SEEN_ROWS: &str = "SEEN_ROWS";
-/// Array of one number: the epoch of the records that the reader keeps; 0 if it keeps none.
-pub const EPOCH: &str = "EPOCH";
-
 /// Bit of `group_flags`: the whole group was ended by `exit_group` or a signal.
 pub const GROUP_EXIT: u32 = 4;
 
@@ -210,8 +168,6 @@ impl ProcessRecord {
 const _: () = assert!(size_of::<Sums>() == 112);
 const _: () = assert!(size_of::<ThreadRecord>() == 192);
 const _: () = assert!(size_of::<ProcessRecord>() == 408);
-const _: () = assert!(size_of::<SameRecord>() == 8);
-const _: () = assert!(size_of::<SeenTask>() == 24);
 
 offsets! {
     /// What is read of a task and the structures it refers to.

@@ -272,10 +272,8 @@ mod program {
         end.at_boottime_ns = unsafe { bpf_ktime_get_boot_ns() };
         end.max_rss_pages = task.max_rss_pages();
         end.waited = waited;
-        let parts = task.parts();
         task.read_thread(&mut end.process.leader);
-        task.read_place(&mut end.process);
-        Task::read_group(parts, &mut end.process);
+        task.read_group(task.parts(), &mut end.process);
         end.process.clear_memory();
     }
 

@@ -111,9 +111,9 @@ mod program {
         if task.is_leader()
             && let Some(waits) = WAITS.existing(task)
         {
-            let _ = step.meta.write(&task.owner());
+            step.meta.write(&task.owner());
             // SAFETY: the storage lives as long as the task.
-            let _ = step.meta.write(unsafe { &*waits });
+            step.meta.write(unsafe { &*waits });
         }
         0
     }

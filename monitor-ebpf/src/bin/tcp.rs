@@ -147,7 +147,7 @@ mod program {
             let now = traffic(sock, stream, held);
             credit(&owner, sock.is_v6(), &mut held.credited, &now);
         }
-        let _ = meta.write(&OpenSocket {
+        meta.write(&OpenSocket {
             owner,
             srtt_us8: stream.srtt_us8(),
             is_shared: held.is_shared,

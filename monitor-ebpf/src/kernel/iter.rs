@@ -16,13 +16,13 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// Appends a record to the stream; returns whether it fits. If it does not, the kernel flushes
-    /// the buffer and runs the program again for this step.
+    /// Appends a record to the stream. If the buffer is full, the kernel flushes it and runs the
+    /// program again for this step, so the result is ignored.
     #[inline(always)]
-    pub fn write<T: IntoBytes + Immutable>(&self, record: &T) -> bool {
+    pub fn write<T: IntoBytes + Immutable>(&self, record: &T) {
         let (seq, bytes) = (self.seq.cast(), record.as_bytes());
         // SAFETY: the helper reads that many bytes from there.
-        unsafe { bpf_seq_write(seq, bytes.as_ptr().cast_mut().cast(), bytes.len() as u32) == 0 }
+        unsafe { bpf_seq_write(seq, bytes.as_ptr().cast_mut().cast(), bytes.len() as u32) };
     }
 }
 

@@ -16,7 +16,6 @@ pub mod request;
 pub mod ring;
 pub mod rss;
 pub mod scratch;
-pub mod seen;
 pub mod sock;
 pub mod storage;
 pub mod stream;

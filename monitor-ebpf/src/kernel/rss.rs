@@ -51,8 +51,7 @@ fn cpus() -> usize {
 /// The address of a map or of its element. The verifier allows no arithmetic with such a pointer;
 /// one that was stored to memory and loaded again is a number to it.
 #[inline(always)]
-#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "the pointer is stored, never followed")]
-pub fn as_number(pointer: *const u8) -> u64 {
+fn as_number(pointer: *const u8) -> u64 {
     static SLOT: Scratch<*const u8> = Scratch::new(core::ptr::null());
     let slot = core::ptr::from_mut(SLOT.get());
     // SAFETY: a static of this object.

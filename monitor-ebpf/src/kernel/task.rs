@@ -31,9 +31,7 @@ pub struct Task(*const u8);
 #[derive(Clone, Copy)]
 pub struct Parts {
     signal: *const u8,
-    /// Which users may read it.
-    pub access: Access,
-    pid: *const u8,
+    access: Access,
 }
 
 /// What decides which users may read a process.
@@ -245,8 +243,7 @@ impl Task {
     /// The parts of its process.
     #[inline(always)]
     pub fn parts(self) -> Parts {
-        let pid = load(self.0, constant!(TASK.thread_pid));
-        Parts { signal: self.signal(), access: self.access(), pid }
+        Parts { signal: self.signal(), access: self.access() }
     }
 
     /// What decides which users may read it.
@@ -255,24 +252,19 @@ impl Task {
         Access { cred: load(self.0, constant!(TASK.cred)), mm: load(self.0, constant!(TASK.mm)) }
     }
 
-    /// Prefetches the memory of a process, and the next task of the iteration. On a busy node most
-    /// of a reading is cache misses; the processor overlaps misses that are close together.
+    /// Prefetches what reading a process needs, and the next task of the iteration. On a busy node
+    /// most of a reading is cache misses; the processor overlaps misses that are close together.
     #[inline(always)]
-    pub fn fetch(self, Parts { access: Access { mm, .. }, .. }: Parts) {
+    pub fn fetch(self, Parts { signal, access: Access { cred, mm } }: Parts) {
+        let _: u32 = load(signal, constant!(TASK.sig_threads));
+        let _: u64 = load(signal, constant!(TASK.sig_utime));
+        let _: u64 = load(signal, constant!(TASK.sig_maj_flt));
+        let _: u32 = load(cred, constant!(TASK.cred_uid));
         if !mm.is_null() {
             let _: u64 = load(mm, constant!(TASK.mm_total_vm));
             rss::fetch(mm, &TASK);
         }
         self.fetch_next();
-    }
-
-    /// Prefetches what [`Self::read_group`] reads.
-    #[inline(always)]
-    fn fetch_group(Parts { signal, access: Access { cred, .. }, .. }: Parts) {
-        let _: u32 = load(signal, constant!(TASK.sig_threads));
-        let _: u64 = load(signal, constant!(TASK.sig_utime));
-        let _: u64 = load(signal, constant!(TASK.sig_maj_flt));
-        let _: u32 = load(cred, constant!(TASK.cred_uid));
     }
 
     /// The next process in the order of creation, which is mostly that of the iteration. Its
@@ -285,20 +277,14 @@ impl Task {
         let _: u32 = probe(pid, constant!(TASK.pid_level));
     }
 
-    /// Fills what others can change without a thread of the process: its parent and its cgroup; and
-    /// its number of executions. `self` is the leader.
+    /// Fills what the thread group shares; `self` is the leader. Not the `leader` record.
     #[inline(always)]
-    pub fn read_place(self, out: &mut ProcessRecord) {
+    pub fn read_group(self, parts: Parts, out: &mut ProcessRecord) {
+        let Parts { signal, access: Access { cred, mm } } = parts;
+        // Pointers first: after a branch the verifier checks each load once for each way there.
         out.ppid = self.parent().tgid();
         out.cgroup_id = self.cgroup_id();
-        out.exec_id = load(self.0, constant!(TASK.exec_id));
-    }
-
-    /// Fills what the thread group shares; `self` is the leader.
-    #[inline(always)]
-    pub fn read_group(parts: Parts, out: &mut ProcessRecord) {
-        Self::fetch_group(parts);
-        let Parts { signal, access: Access { cred, mm }, pid } = parts;
+        let pid: *const u8 = load(self.0, constant!(TASK.thread_pid));
         out.threads = load(signal, constant!(TASK.sig_threads));
         out.group_flags = load(signal, constant!(TASK.sig_flags));
         out.group_exit_code = load(signal, constant!(TASK.sig_exit_code));
@@ -317,6 +303,7 @@ impl Task {
         // Root may read all processes anyway, so its own ones need no check.
         let readable = out.uid != 0 && has_only_ids(cred, out.uid, out.gid) && dumpable(mm);
         out.readable_by_owner = u32::from(readable);
+        out.exec_id = load(self.0, constant!(TASK.exec_id));
         out.ns_pid = ns_pid(pid);
     }
 
@@ -348,17 +335,6 @@ impl Task {
 }
 
 impl Access {
-    /// What changes with what it decides: credentials are replaced, never changed.
-    #[inline(always)]
-    pub fn mark(self) -> [u64; 2] {
-        let flags = if self.mm.is_null() || constant!(TASK.mm_flags) == ABSENT {
-            0
-        } else {
-            load(self.mm, constant!(TASK.mm_flags))
-        };
-        [rss::as_number(self.cred), flags]
-    }
-
     /// The user and group id that may read the process; `u32::MAX` twice, if it has other ids or
     /// capabilities, or is not dumpable.
     #[inline(always)]

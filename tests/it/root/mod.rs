@@ -39,6 +39,5 @@ mod stopped_worker;
 mod tcp;
 mod tcp_owner;
 mod trampoline;
-mod unchanged;
 pub mod undo;
 pub mod workload;

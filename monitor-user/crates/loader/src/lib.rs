@@ -16,7 +16,6 @@ mod exact_cpu;
 mod fdinfo;
 mod health;
 mod iter_reader;
-mod kept_records;
 mod kernel;
 mod last_reading;
 mod lifecycle;

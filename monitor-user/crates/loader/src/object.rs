@@ -126,16 +126,6 @@ impl Object {
         array.and_then(|array| array.get(&0, 0).ok()).unwrap_or(0)
     }
 
-    /// Sets the only element of one of its arrays.
-    pub fn set_number(&mut self, map: &str, number: u32) -> Result<(), Error> {
-        let array = self.ebpf.map_mut(map).and_then(|map| Array::<_, u32>::try_from(map).ok());
-        let Some(mut array) = array else { return Err(self.no_map(map)) };
-        let failed = |error: MapError| {
-            Error::kernel("BPF_MAP_UPDATE_ELEM", map, std::io::Error::other(error))
-        };
-        array.set(0, number, 0).map_err(failed)
-    }
-
     /// Every row of one of its hash tables.
     pub fn rows<K: Plain, V: Plain>(&self, map: &str) -> Vec<(K, V)> {
         let table = |map| Table::<_, Record<K>, Record<V>>::try_from(map).ok();

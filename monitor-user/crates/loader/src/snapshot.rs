@@ -1,21 +1,19 @@
 //! An iteration over every task, and the decoding of its records.
 //!
 //! In: the byte stream of `iter/task`. Out: processes with their totals: the sums of ended threads
-//! plus each live thread. A reading costs one iteration; nothing runs in between. The kernel half
-//! writes a record only for a task that changed since the last iteration; the others are kept here.
+//! plus each live thread. A reading costs one iteration; nothing runs in between.
 
 use crate::decode::{self, ThreadRows};
 use crate::iter_reader::{IterBuffer, IterProgram};
-use crate::{kept_records::KeptRecords, kernel::Kernel, object::Object};
+use crate::{kernel::Kernel, object::Object};
 use monitor_backend::Error;
-use monitor_ebpf::abi::task::{self, EPOCH, RSS_CPUS, SEEN, SEEN_ROWS};
+use monitor_ebpf::abi::task::{self, KIND_PROCESS, KIND_THREAD, RSS_CPUS};
 use monitor_model::{Ns, Pid, Process};
 use monitor_sys::clock;
+use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 /// Determines the per-CPU offsets of resident page counts; for every object that reads them.
 pub const LEARN: IterProgram = IterProgram { name: "learn", walks: "task", map: None };
-/// Number of tasks whose last records the kernel half compares with, 24 bytes each. A power of two.
-static SEEN_TASKS: u32 = 1 << 16;
 const SNAPSHOT: IterProgram = IterProgram { name: "snapshot", walks: "task", map: None };
 
 /// The loaded iterator and the buffer it is read into.
@@ -23,9 +21,6 @@ pub struct Snapshot {
     /// The loaded object.
     pub object: Object,
     buffer: IterBuffer,
-    /// The records of the last full iteration, all of this epoch; none after an error.
-    kept: Option<KeptRecords>,
-    epoch: u32,
     /// Whether resident sizes include the per-CPU parts.
     pub exact_rss: bool,
     /// Number of processes in the last full iteration.
@@ -40,34 +35,23 @@ const AGAIN: usize = 2;
 /// Number of processes in a full iteration that cost as much as one alone (`cargo xtask bench
 /// service`).
 const COST_OF_ONE: usize = 16;
-/// In place of an epoch: each record is written, whatever was written before.
-const NO_EPOCH: u32 = 0;
 
 impl Snapshot {
     /// Loads the iterator and prepares what it needs once.
     pub fn load(kernel: &Kernel) -> Result<Self, Error> {
-        let constants = [(RSS_CPUS, &kernel.facts.rss_cpus), (SEEN_ROWS, &SEEN_TASKS)];
-        let mut object = Object::load("snapshot", kernel, &constants, &[(SEEN, SEEN_TASKS)])?;
+        let mut object =
+            Object::load("snapshot", kernel, &[(RSS_CPUS, &kernel.facts.rss_cpus)], &[])?;
         LEARN.run(&mut object, kernel)?;
         SNAPSHOT.load(&mut object, &kernel.btf)?;
         object.hooks.push(SNAPSHOT.hook());
         let exact_rss = !kernel.facts.counts_rss_per_cpu() || kernel.facts.rss_cpus > 0;
-        let (buffer, found) = (IterBuffer::new(), 0);
-        Ok(Self { object, buffer, kept: None, epoch: 0, exact_rss, found, iterates_one: true })
+        Ok(Self { object, buffer: IterBuffer::new(), exact_rss, found: 0, iterates_one: true })
     }
 
     /// Reads every process, from this time on; the list is in the order of identities.
     pub fn read(&mut self, keep: ThreadRows, at: Ns) -> Result<Vec<Process>, Error> {
-        let kept = match self.kept.take() {
-            Some(kept) => self.update(kept)?,
-            None => None,
-        };
-        let kept = match kept {
-            Some(kept) => kept,
-            None => self.read_all()?,
-        };
-        let (mut processes, mut torn) = processes(&kept, keep, at);
-        self.kept = Some(kept);
+        let stream = self.buffer.read(&mut self.object, &SNAPSHOT)?;
+        let (mut processes, mut torn) = processes(stream, keep, at);
         self.found = processes.len();
         // More would cost as much as another iteration.
         torn.truncate(processes.len() / COST_OF_ONE);
@@ -92,23 +76,6 @@ impl Snapshot {
         still
     }
 
-    /// Reads the records that changed. None if the kernel half refers to one that is not kept:
-    /// it missed that task in an iteration.
-    fn update(&mut self, mut kept: KeptRecords) -> Result<Option<KeptRecords>, Error> {
-        let stream = self.buffer.read(&mut self.object, &SNAPSHOT)?;
-        Ok(kept.update(stream).is_ok().then_some(kept))
-    }
-
-    /// Reads all records, in a new epoch.
-    fn read_all(&mut self) -> Result<KeptRecords, Error> {
-        self.epoch = self.epoch.checked_add(1).unwrap_or(NO_EPOCH + 1);
-        self.object.set_number(EPOCH, self.epoch)?;
-        let kept = self.update(KeptRecords::default())?;
-        // The next streams are short.
-        self.buffer = IterBuffer::new();
-        kept.ok_or_else(|| Error::malformed(SNAPSHOT.hook(), "records of all tasks"))
-    }
-
     /// Whether reading only these is possible, and costs less than reading all.
     pub const fn reads_few(&self, pids: &[Pid]) -> bool {
         self.iterates_one && pids.len() * COST_OF_ONE <= self.found
@@ -120,39 +87,40 @@ impl Snapshot {
     }
 
     /// Reads each of these at once, and names those that are torn. None, and never again, if this
-    /// kernel iterates over all or none, as before 6.1, or over others: it looks them up in our pid
-    /// namespace, and returns pids of the initial one.
+    /// kernel iterates over all or none, as before 6.1, or over others.
     fn read_each(&mut self, pids: &[Pid], keep: ThreadRows) -> Option<(Vec<Process>, Vec<Pid>)> {
         let at = clock::boot();
-        // What it writes is not kept.
-        self.object.set_number(EPOCH, NO_EPOCH).ok()?;
         let stream = self.buffer.read_each(&self.object, &SNAPSHOT, pids);
-        let mut few = KeptRecords::default();
-        let are_read = stream.is_ok_and(|stream| few.update(stream).is_ok());
-        if self.object.set_number(EPOCH, self.epoch).is_err() {
-            self.kept = None;
-        }
-        let read = processes(&few, keep, at);
-        let is_requested = |it: &Process| pids.binary_search(&it.id.pid).is_ok();
-        self.iterates_one = are_read && read.0.iter().all(is_requested);
-        self.iterates_one.then_some(read)
+        let read = stream.ok().map(|stream| processes(stream, keep, at));
+        self.iterates_one = read.as_ref().is_some_and(|it| are_requested(&it.0, pids));
+        read.filter(|_| self.iterates_one)
     }
 }
 
-/// Turns records into processes, and names those that are torn, in the order of their ids.
-fn processes(kept: &KeptRecords, keep: ThreadRows, at: Ns) -> (Vec<Process>, Vec<Pid>) {
-    let threads = kept.threads();
-    let mut threads = &threads[..];
+/// Whether only requested processes are in the list. The kernel looks them up in our pid namespace,
+/// and returns pids of the initial one.
+fn are_requested(all: &[Process], pids: &[Pid]) -> bool {
+    all.iter().all(|it| pids.binary_search(&it.id.pid).is_ok())
+}
+
+/// Turns a stream of records into processes, and names those that are torn.
+fn processes(stream: &[u8], keep: ThreadRows, at: Ns) -> (Vec<Process>, Vec<Pid>) {
+    let (records, threads) = records(stream);
+    let mut all = Vec::with_capacity(records.len());
     let mut torn = Vec::new();
-    let living = |record: &task::ProcessRecord| {
+    for record in records {
         let tgid = record.leader.tgid;
-        threads = &threads[threads.partition_point(|thread| thread.tgid < tgid)..];
-        let own = &threads[..threads.partition_point(|it| it.tgid == tgid)];
+        let own = &threads[threads.partition_point(|thread| thread.tgid < tgid)..];
+        let own = &own[..own.iter().take_while(|it| it.tgid == tgid).count()];
         torn.extend(is_torn(record, own, at).then_some(Pid(tgid)));
-        decode::living(record, own, keep)
-    };
-    // The order of ids is that of identities.
-    let all = kept.processes().map(living).collect();
+        all.push(decode::living(record, own, keep));
+    }
+    // The kernel iterates in ascending order of ids, so this is nearly sorted. An id reused during
+    // the iteration, or a process whose pid moved to another thread by exec, can appear twice.
+    all.sort_by_key(|process| process.id);
+    all.dedup_by_key(|process| process.id);
+    torn.sort_unstable();
+    torn.dedup();
     (all, torn)
 }
 
@@ -164,14 +132,38 @@ fn is_torn(record: &task::ProcessRecord, threads: &[&task::ThreadRecord], at: Ns
     record.threads > 0 && older + 1 != record.threads as usize
 }
 
+/// The processes, and the threads besides their leaders, grouped by process and in the order of
+/// their ids; those before the first malformed record.
+fn records(mut stream: &[u8]) -> (Vec<&task::ProcessRecord>, Vec<&task::ThreadRecord>) {
+    let (mut processes, mut threads) = (Vec::new(), Vec::new());
+    while let Ok((kind, _)) = u32::read_from_prefix(stream) {
+        let rest = match kind {
+            KIND_PROCESS => take(stream, &mut processes),
+            KIND_THREAD => take(stream, &mut threads),
+            _ => None,
+        };
+        let Some(rest) = rest else { break };
+        stream = rest;
+    }
+    threads.sort_by_key(|thread: &&task::ThreadRecord| thread.tgid);
+    (processes, threads)
+}
+
+/// Moves the first record of a stream to the others; returns the rest.
+fn take<'s, T: FromBytes + KnownLayout + Immutable>(
+    stream: &'s [u8],
+    others: &mut Vec<&'s T>,
+) -> Option<&'s [u8]> {
+    let (record, rest) = T::ref_from_prefix(stream).ok()?;
+    others.push(record);
+    Some(rest)
+}
+
 #[cfg(test)]
-#[allow(clippy::print_stdout, reason = "says why a test is skipped")]
 mod tests {
     use super::*;
-    use monitor_ebpf::abi::task::{KIND_PROCESS, KIND_SAME_PROCESS, KIND_THREAD};
     use monitor_model::field::ProcessField;
-    use std::process::{Child, Command};
-    use zerocopy::{FromBytes, IntoBytes};
+    use zerocopy::IntoBytes;
 
     fn process(tgid: u32, exec_ns: u64, dead_ns: u64) -> task::ProcessRecord {
         let mut record = task::ProcessRecord::default();
@@ -189,13 +181,6 @@ mod tests {
         record
     }
 
-    /// The processes of a stream that has all records.
-    fn decoded(stream: &[u8], keep: ThreadRows) -> Vec<Process> {
-        let mut kept = KeptRecords::default();
-        kept.update(stream).unwrap();
-        processes(&kept, keep, Ns(1)).0
-    }
-
     fn aligned(parts: &[&[u8]]) -> Vec<u64> {
         let bytes = parts.concat();
         let mut words = vec![0u64; bytes.len() / 8];
@@ -210,7 +195,7 @@ mod tests {
             process(7, 100, 5).as_bytes(),
             thread(8, 7, 20).as_bytes(),
         ]);
-        let all = decoded(stream.as_bytes(), ThreadRows::Kept);
+        let all = processes(stream.as_bytes(), ThreadRows::Kept, Ns(1)).0;
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].row.get(ProcessField::CpuTime), Some(135));
         let tids: Vec<_> = all[0].threads.iter().map(|it| it.id.pid.0).collect();
@@ -226,9 +211,7 @@ mod tests {
         let torn = |threads: &[task::ThreadRecord]| {
             let mut parts = vec![leader.as_bytes()];
             parts.extend(threads.iter().map(IntoBytes::as_bytes));
-            let mut kept = KeptRecords::default();
-            kept.update(aligned(&parts).as_bytes()).unwrap();
-            processes(&kept, ThreadRows::Summed, Ns(50)).1
+            processes(aligned(&parts).as_bytes(), ThreadRows::Summed, Ns(50)).1
         };
         assert_eq!(torn(&[started(8, 2), started(9, 3)]), []);
         assert_eq!(torn(&[started(8, 2)]), [Pid(7)]);
@@ -240,72 +223,14 @@ mod tests {
     fn a_process_seen_twice_is_one() {
         let twice = process(7, 100, 0);
         let stream = aligned(&[twice.as_bytes(), twice.as_bytes()]);
-        assert_eq!(decoded(stream.as_bytes(), ThreadRows::Summed).len(), 1);
+        assert_eq!(processes(stream.as_bytes(), ThreadRows::Summed, Ns(1)).0.len(), 1);
     }
 
     #[test]
     fn a_truncated_or_malformed_stream_ends_at_the_first_bad_record() {
         let mut stream = aligned(&[process(7, 1, 0).as_bytes(), process(8, 1, 0).as_bytes()]);
-        assert_eq!(decoded(&stream.as_bytes()[..500], ThreadRows::Summed).len(), 1);
+        assert_eq!(processes(&stream.as_bytes()[..500], ThreadRows::Summed, Ns(1)).0.len(), 1);
         stream[51] = u64::MAX;
-        assert_eq!(decoded(stream.as_bytes(), ThreadRows::Summed).len(), 1);
-    }
-
-    /// The sleeping children, ended with the test.
-    struct Sleepers(Vec<Child>);
-
-    impl Drop for Sleepers {
-        fn drop(&mut self) {
-            for child in &mut self.0 {
-                let _ = child.kill();
-                let _ = child.wait();
-            }
-        }
-    }
-
-    /// Numbers of their records, and of references to their records, in a stream.
-    fn counted(mut stream: &[u8], sleepers: &Sleepers) -> (usize, usize) {
-        let (mut n_records, mut n_same) = (0, 0);
-        while let Ok((kind, _)) = u32::read_from_prefix(stream) {
-            let [size, records, same] = match kind {
-                KIND_PROCESS => [size_of::<task::ProcessRecord>(), 1, 0],
-                KIND_THREAD => [size_of::<task::ThreadRecord>(), 0, 0],
-                KIND_SAME_PROCESS => [size_of::<task::SameRecord>(), 0, 1],
-                _ => [size_of::<task::SameRecord>(), 0, 0],
-            };
-            let tid = u32::read_from_prefix(&stream[4..]).unwrap().0;
-            if sleepers.0.iter().any(|it| it.id() == tid) {
-                (n_records, n_same) = (n_records + records, n_same + same);
-            }
-            stream = &stream[size..];
-        }
-        (n_records, n_same)
-    }
-
-    #[test]
-    fn root_the_kernel_half_writes_a_record_of_a_sleeping_process_once() {
-        let name = "root_the_kernel_half_writes_a_record_of_a_sleeping_process_once";
-        if !rustix::process::geteuid().is_root() {
-            assert!(std::env::var_os("MONITOR_REQUIRE_ROOT").is_none(), "{name} needs root");
-            println!("SKIP {name}: needs root");
-            return;
-        }
-        let mut snapshot = Snapshot::load(&Kernel::read(0).unwrap()).unwrap();
-        let sleep = |_| Command::new("sleep").arg("1000").spawn().unwrap();
-        let sleepers = Sleepers((0..23).map(sleep).collect());
-        let _ = snapshot.read(ThreadRows::Summed, clock::boot()).unwrap();
-        let mut next = || {
-            let stream = snapshot.buffer.read(&mut snapshot.object, &SNAPSHOT).unwrap();
-            counted(stream, &sleepers)
-        };
-        // They start, and then sleep.
-        let asleep = (0..100_000).find(|_| next() == (0, 23));
-        assert!(asleep.is_some(), "{:?} of 23 that sleep", next());
-
-        let pid = i32::try_from(sleepers.0[11].id()).unwrap();
-        let pid = rustix::process::Pid::from_raw(pid).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
-        assert!((0..100_000).any(|_| next() == (1, 22)), "{:?} after a stop", next());
-        assert!((0..100_000).any(|_| next() == (0, 23)), "{:?} after the stop", next());
+        assert_eq!(processes(stream.as_bytes(), ThreadRows::Summed, Ns(1)).0.len(), 1);
     }
 }

@@ -3,7 +3,7 @@
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// Bytes that stay with this process when they are freed: the memory of a reading is that of the
-/// next one. Mapped anew for each, its page faults were 40 % of the cost of a reading.
+/// next one. Mapped again for each, its page faults were up to 40 % of the cost.
 #[cfg(target_env = "gnu")]
 const KEPT_FREE: libc::c_int = 4 << 20;
 /// Larger blocks are mapped, and returned when they are freed (`DEFAULT_MMAP_THRESHOLD_MAX` of

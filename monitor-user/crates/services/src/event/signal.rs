@@ -17,8 +17,8 @@ pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
     results: &[ResultSpec::new("tid", "integer"), ResultSpec::new("sig", "integer")],
     right: Right::ObserveInFull,
     help: "Occurs when one of the signals is delivered to one of the processes; an empty list of \
-           signals matches all. Ignored and blocked signals are not delivered. The signal that ends \
-           a process is delivered to one of its threads.",
+           signals matches all. Ignored and blocked signals are not delivered. The signal that \
+           ends a process is delivered to one of its threads.",
     examples: &["process 7\nattach 7\n> 10 [0] process_signal([7],[10]): 11 [0] print([$1,$2])\n\
                  < 10 [0] process_signal(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
                  at 1ms signal 7 12\nat 2ms signal 7 10\n< 11 [0] print(0,[7,10])"],
