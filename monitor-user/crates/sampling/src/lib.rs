@@ -12,6 +12,7 @@ mod cursor_log;
 mod delta;
 pub mod detach_delay;
 pub mod doctor_report;
+pub mod end_notes;
 pub mod exit_log;
 pub mod expression;
 pub mod fields;

@@ -8,12 +8,13 @@
 //! A consumer that shares its readings gets the sample from `shared_read` instead. Has no clock and
 //! no thread.
 
+use super::end_notes::end_notes;
 use super::group::{self, Groups};
 use super::session::{KeptReading, Session};
 use super::{filter::Filter, job::JobTable, order::Order, select_rows::RowSelector};
 use monitor_backend::{Backend, Error};
 use monitor_format::{Frame, FrameWriter, Viewport};
-use monitor_model::{Grouped, Note, Process, ProcessField, Rates, ReadSpec, Sample};
+use monitor_model::{Grouped, Identity, ProcessField, Rates, ReadSpec, Sample};
 use std::{io, os::fd::OwnedFd};
 
 /// Reads the samples of one consumer.
@@ -39,7 +40,6 @@ impl<B: Backend + ?Sized> SampleReader<B> {
     /// If the backend cannot read, or a recording has ended.
     pub fn read(&mut self) -> Result<Sample, Error> {
         let mut sample = self.backend.read(&self.spec)?;
-        sample.notes.extend(approximate_note(&sample.processes));
         let jobs = self.spec.wants(ProcessField::Job);
         if self.describes_all || jobs {
             self.backend.describe(&mut sample.processes, &self.spec);
@@ -59,14 +59,6 @@ impl<B: Backend + ?Sized> SampleReader<B> {
     }
 }
 
-/// A note on processes that ended without a final record, if there are any.
-pub(super) fn approximate_note(processes: &[Process]) -> Option<Note> {
-    let is_approximate = |it: &&Process| it.row.get(ProcessField::Approximate) == Some(1);
-    let n = processes.iter().filter(is_approximate).count();
-    let text = || format!("{n} exited and the final record was lost, counted as of exit");
-    (n > 0).then(|| Note::remark(text()))
-}
-
 /// Makes frames of samples. Keeps the last sample, for rates.
 pub struct FrameBuilder {
     session: Session,
@@ -76,6 +68,8 @@ pub struct FrameBuilder {
     requested: (Option<Order>, Option<usize>),
     /// Whether events are shown, which need the processes of groups.
     shows_events: bool,
+    /// Processes whose row in the next sample is that of the last reading.
+    last_read: Vec<Identity>,
     format: Box<dyn FrameWriter + Send>,
 }
 
@@ -88,7 +82,8 @@ impl FrameBuilder {
         format: Box<dyn FrameWriter + Send>,
     ) -> Self {
         let (session, requested) = (Session::default(), (selector.order, selector.top));
-        Self { session, groups, selector, requested, shows_events, format }
+        let last_read = Vec::new();
+        Self { session, groups, selector, requested, shows_events, last_read, format }
     }
 
     /// Whether the texts of all processes are needed, for the filter or the groups.
@@ -101,6 +96,13 @@ impl FrameBuilder {
         &self.selector.filter
     }
 
+    /// Sets which processes have the row of the last reading in the next sample, because they had
+    /// ended before this one.
+    pub fn set_last_read(&mut self, ids: &[Identity]) {
+        self.last_read.clear();
+        self.last_read.extend_from_slice(ids);
+    }
+
     /// Adds up the groups of a sample. Returns them and how many matched; their processes are
     /// dropped.
     pub fn group(&mut self, sample: &mut Sample, room: Viewport) -> Option<(Grouped, usize)> {
@@ -110,6 +112,8 @@ impl FrameBuilder {
             grouped.groups.retain(|group| condition.admits(group));
         }
         let matched = grouped.groups.len();
+        let notes = end_notes(sample, &self.last_read, |it| self.selector.filter.admits(it));
+        sample.notes.extend(notes);
         group::arrange(&mut grouped.groups, order, self.requested.1.or(room.lines));
         // Rates are of the groups.
         sample.all_visible = false;
@@ -122,7 +126,12 @@ impl FrameBuilder {
     /// Computes the rates since the previous sample.
     pub fn rate(&mut self, sample: Sample, grouped: Option<Grouped>) -> &Rates {
         self.selector.order = self.order();
-        self.session.advance_grouped(sample, grouped)
+        let ungrouped = grouped.is_none();
+        let rates = self.session.advance_grouped(sample, grouped);
+        if ungrouped {
+            add_end_notes(rates, &self.selector, &self.last_read);
+        }
+        rates
     }
 
     /// The same, since a reading that was kept.
@@ -136,7 +145,12 @@ impl FrameBuilder {
             Some(_) => self.order(),
             None => self.requested.0.map(Order::without_rates),
         };
-        self.session.advance_since(before, sampled)
+        let ungrouped = sampled.1.is_none();
+        let rates = self.session.advance_since(before, sampled);
+        if ungrouped {
+            add_end_notes(rates, &self.selector, &self.last_read);
+        }
+        rates
     }
 
     /// Frees the last sample and its rows.
@@ -181,4 +195,10 @@ impl FrameBuilder {
         let rated = self.session.has_begun();
         self.requested.0.map(|order| if rated { order } else { order.without_rates() })
     }
+}
+
+/// Adds the notes on the ends of the processes that match.
+fn add_end_notes(rates: &mut Rates, selector: &RowSelector, last_read: &[Identity]) {
+    let notes = end_notes(&rates.sample, last_read, |it| selector.admits(it));
+    rates.sample.notes.extend(notes);
 }

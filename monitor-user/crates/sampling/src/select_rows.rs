@@ -42,7 +42,8 @@ impl RowSelector {
         self.filter.needs_texts() || compared.iter().any(|field| COSTLY.contains(field))
     }
 
-    fn admits(&self, process: &Process) -> bool {
+    /// Whether a process matches the filter and the condition.
+    pub fn admits(&self, process: &Process) -> bool {
         self.filter.admits(process) && self.condition.iter().all(|it| it.admits(process))
     }
 

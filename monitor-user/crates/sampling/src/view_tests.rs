@@ -283,3 +283,41 @@ fn latencies_that_are_given_up_are_absent() {
     world.shed.clear();
     assert_eq!(counted(&mut world), (true, false));
 }
+
+/// A view of all processes, or of those with this id, of this user if one is named.
+fn ended_of(pid: Option<u32>, uid: Option<u32>) -> View {
+    let request = MonitorRequest {
+        targets: pid.map(|pid| Target::Pid { pid: pid.into(), node: None }).into_iter().collect(),
+        uids: uid.into_iter().collect(),
+        fields: Some(vec!["ended".into()]),
+        ..MonitorRequest::default()
+    };
+    View::new(Plan::from_request(&request).expect("a plan"), Visibility::All)
+}
+
+#[test]
+fn a_lost_final_record_is_noted_in_the_views_that_show_its_process() {
+    let mut world = World::new(
+        "process 7 uid=1\nprocess 8 uid=2
+         at 1s end 7 approximate=1",
+    );
+    let mut views = [ended_of(None, None), ended_of(None, Some(1)), ended_of(None, Some(2))];
+    let [all, with, without] = &mut views;
+    let _there = world.read([all, with, without]);
+    let rates = world.read([all, with, without]);
+    let notes = rates.map(|it| it.sample.notes.into_iter().map(|it| it.text).collect::<Vec<_>>());
+    let lost = vec!["1 exited and the final record was lost, counted as of exit".to_owned()];
+    assert_eq!(notes, [lost.clone(), lost, vec![]]);
+}
+
+#[test]
+fn the_last_reading_of_a_target_is_no_lost_record() {
+    let mut world = World::new("process 7 uid=1\nprocess 8 uid=2");
+    let mut view = ended_of(Some(7), None);
+    let _there = world.read([&mut view]);
+    world.backend = Canned::scripted("process 8 uid=2").expect("a script");
+    let [rates] = world.read([&mut view]);
+    assert_eq!(pids(&rates), [(7, true)]);
+    let notes: Vec<_> = rates.sample.notes.iter().map(|it| &*it.text).collect();
+    assert_eq!(notes, ["1 exited without a final record, counted as last read"]);
+}

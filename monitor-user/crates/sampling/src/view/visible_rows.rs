@@ -4,7 +4,7 @@
 //! usage or sort; encoding does.
 
 use super::{Reading, View};
-use crate::{pipeline::approximate_note, target::Absence, visibility};
+use crate::{target::Absence, visibility};
 use monitor_backends::procfs::missing_capabilities;
 use monitor_model::{
     BackendKind, Capability, Identity, Note, Ns, Process, Refusal, Sample, SampleEvent,
@@ -103,7 +103,7 @@ impl View {
             record_timeout: if has_records { EXIT_RECORD_TIMEOUT } else { Ns(0) },
         };
         self.ended = self.targets.update(&mut sample.processes, absence);
-        sample.notes.extend(approximate_note(&sample.processes));
+        self.frames.set_last_read(self.targets.last_read());
         if self.plan.grouping.is_some() {
             sample.dying.clone_from(&reading.sample.dying);
         }
