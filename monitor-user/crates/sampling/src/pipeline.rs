@@ -10,12 +10,14 @@
 
 use super::end_notes::end_notes;
 use super::group::{self, Groups};
+use super::select_rows::{RowSelector, events_of};
 use super::session::{KeptReading, Session};
-use super::{filter::Filter, job::JobTable, order::Order, select_rows::RowSelector};
+use super::{filter::Filter, job::JobTable, order::Order};
 use monitor_backend::{Backend, Error};
 use monitor_format::{Frame, FrameWriter, Viewport};
-use monitor_model::{Grouped, Identity, ProcessField, Rates, ReadSpec, Sample};
-use std::{io, os::fd::OwnedFd};
+use monitor_model::{Grouped, Identity, Process, ProcessField, Rates, ReadSpec, Sample};
+use std::collections::HashSet;
+use std::{io, os::fd::OwnedFd, sync::Arc};
 
 /// Reads the samples of one consumer.
 pub struct SampleReader<B: Backend + ?Sized = dyn Backend> {
@@ -66,6 +68,8 @@ pub struct FrameBuilder {
     selector: RowSelector,
     /// The requested order and number of rows; a frame may have to use others.
     requested: (Option<Order>, Option<usize>),
+    /// The names of the groups of the last sample that match.
+    admitted: HashSet<Arc<str>>,
     /// Whether events are shown, which need the processes of groups.
     shows_events: bool,
     /// Processes whose row in the next sample is that of the last reading.
@@ -82,8 +86,16 @@ impl FrameBuilder {
         format: Box<dyn FrameWriter + Send>,
     ) -> Self {
         let (session, requested) = (Session::default(), (selector.order, selector.top));
-        let last_read = Vec::new();
-        Self { session, groups, selector, requested, shows_events, last_read, format }
+        Self {
+            session,
+            groups,
+            selector,
+            requested,
+            admitted: HashSet::new(),
+            shows_events,
+            last_read: Vec::new(),
+            format,
+        }
     }
 
     /// Whether the texts of all processes are needed, for the filter or the groups.
@@ -110,7 +122,10 @@ impl FrameBuilder {
         let mut grouped = self.groups.as_mut()?.learn(sample, &self.selector.filter);
         if let Some(condition) = &self.selector.condition {
             grouped.groups.retain(|group| condition.admits(group));
+            grouped.finished.retain(|group| condition.admits(group));
         }
+        self.admitted.clear();
+        self.admitted.extend(grouped.groups.iter().map(|group| Arc::clone(&group.name)));
         let matched = grouped.groups.len();
         let notes = end_notes(sample, &self.last_read, |it| self.selector.filter.admits(it));
         sample.notes.extend(notes);
@@ -174,7 +189,15 @@ impl FrameBuilder {
             backend.describe(self.selector.rows_mut(), spec);
             matched
         });
-        let events = &self.selector.events(&rates.sample);
+        let events = &match &self.groups {
+            Some(groups) if self.selector.condition.is_some() => {
+                // A condition is on groups, not on each of their processes.
+                let is_shown = |name: &Arc<str>| self.admitted.contains(name);
+                let admits = |it: &Process| groups.group_of(it.id).is_some_and(is_shown);
+                events_of(&rates.sample, admits).into()
+            }
+            Some(_) | None => self.selector.events(&rates.sample),
+        };
         let processes = self.selector.rows();
         self.format.write(&Frame { rates, processes, matched, events, viewport: room }, out);
         matched

@@ -8,8 +8,8 @@ use super::{
 use monitor_backend::Backend;
 use monitor_backends::canned::Canned;
 use monitor_model::{
-    Capability, Credentials, FieldValue, GroupField, Grouped, MonitorRequest, Ns, ProcessField,
-    RankTarget, Rates, ReadSpec, Target,
+    Capability, Credentials, FieldValue, Group, GroupField, Grouped, MonitorRequest, Ns,
+    ProcessField, RankTarget, Rates, ReadSpec, Target,
 };
 use monitor_protocol::decode;
 
@@ -320,4 +320,32 @@ fn the_last_reading_of_a_target_is_no_lost_record() {
     assert_eq!(pids(&rates), [(7, true)]);
     let notes: Vec<_> = rates.sample.notes.iter().map(|it| &*it.text).collect();
     assert_eq!(notes, ["1 exited without a final record, counted as last read"]);
+}
+
+#[test]
+fn a_condition_on_groups_selects_finished_groups_and_the_events_of_their_processes() {
+    let mut world = World::new(
+        "process 5 comm=big cpu_ns=0 cpu_ns/s=40ms\nprocess 6 comm=big cpu_ns=0 cpu_ns/s=40ms
+         process 7 comm=small cpu_ns=1ms\nprocess 8 comm=gone cpu_ns=2ms
+         process 9 comm=over cpu_ns=80ms
+         at 1s end 8\nat 1s end 9\nat 2s signal 5 10\nat 2s signal 7 12",
+    );
+    let request = MonitorRequest {
+        group_by: Some("comm".into()),
+        keep_ns: Some(1_000 * MS),
+        fields: Some(vec!["cpu_ns".into()]),
+        // Of the two processes in the group, none matches.
+        filter: Some("cpu_ns > 70ms".into()),
+        capabilities: vec!["signals".into()],
+        ..MonitorRequest::default()
+    };
+    let mut view = View::new(Plan::from_request(&request).expect("a plan"), Visibility::All);
+    let _there = world.read([&mut view]);
+    let _ended = world.read([&mut view]);
+    let [rates] = world.read([&mut view]);
+    let names = |all: &[Group]| all.iter().map(|it| it.name.to_string()).collect::<Vec<_>>();
+    assert_eq!(names(&groups(&rates).groups), ["big"]);
+    assert_eq!(names(&groups(&rates).finished), ["over"]);
+    let targets: Vec<_> = rates.sample.events.iter().map(|it| it.target.pid.0).collect();
+    assert_eq!(targets, [5]);
 }
