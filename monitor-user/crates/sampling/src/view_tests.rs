@@ -349,3 +349,27 @@ fn a_condition_on_groups_selects_finished_groups_and_the_events_of_their_process
     let targets: Vec<_> = rates.sample.events.iter().map(|it| it.target.pid.0).collect();
     assert_eq!(targets, [5]);
 }
+
+#[test]
+fn a_condition_on_a_field_that_is_hidden_from_the_user_is_noted() {
+    let mut world = World::new(
+        "process 7 uid=1000 gid=1000 read_bytes=1\nprocess 8 uid=1001 read_bytes=9
+         process 9 uid=1001 read_bytes=9",
+    );
+    let noted = |world: &mut World, condition: &str, visibility| {
+        let request = MonitorRequest {
+            fields: Some(vec!["pid".into()]),
+            filter: Some(condition.into()),
+            ..MonitorRequest::default()
+        };
+        let mut view = View::new(Plan::from_request(&request).expect("a plan"), visibility);
+        let [rates] = world.read([&mut view]);
+        rates.sample.notes.into_iter().map(|it| it.text).collect::<Vec<_>>()
+    };
+    let user = Visibility::OwnInFull(Credentials { uid: 1000, gid: 1000 });
+    let note = "NO_PERMISSIONS: the filter cannot compare read_bytes of 2 processes of other \
+                users: this needs observe-all";
+    assert_eq!(noted(&mut world, "read_bytes > 5 or read_bytes < 2", user), [note]);
+    assert_eq!(noted(&mut world, "cpu_ns > 5s", user), Vec::<String>::new());
+    assert_eq!(noted(&mut world, "read_bytes > 5", Visibility::All), Vec::<String>::new());
+}

@@ -148,6 +148,10 @@ impl View {
             // With named targets the hidden fields were requested explicitly.
             sample.notes.push(Note { text, partial: self.plan.targets.is_some() });
         }
+        if redacted > 0 && !self.hidden_compared.is_empty() {
+            let text = visibility::unmatched_text(&self.hidden_compared, redacted);
+            sample.notes.push(Note::missing(text));
+        }
     }
 
     /// Adds the events of its processes that the user may inspect: `/proc` hides the signals of
