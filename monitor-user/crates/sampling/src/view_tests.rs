@@ -373,3 +373,20 @@ fn a_condition_on_a_field_that_is_hidden_from_the_user_is_noted() {
     assert_eq!(noted(&mut world, "cpu_ns > 5s", user), Vec::<String>::new());
     assert_eq!(noted(&mut world, "read_bytes > 5", Visibility::All), Vec::<String>::new());
 }
+
+#[test]
+fn a_sample_says_whether_it_has_all_processes_that_the_user_may_see() {
+    let mut world = World::new("process 7 uid=1000\nprocess 8 uid=1001");
+    let mut whole = |request: MonitorRequest| {
+        let request = MonitorRequest { fields: Some(vec!["pid".into()]), ..request };
+        let plan = Plan::from_request(&request).expect("a plan");
+        let [rates] = world.read([&mut View::new(plan, Visibility::All)]);
+        rates.sample.all_visible
+    };
+    let all = MonitorRequest::default();
+    assert!(whole(all.clone()));
+    assert!(!whole(MonitorRequest { top: Some(1), ..all.clone() }));
+    assert!(!whole(MonitorRequest { uids: vec![1000], ..all.clone() }));
+    assert!(!whole(MonitorRequest { filter: Some("pid > 7".into()), ..all.clone() }));
+    assert!(!whole(MonitorRequest { targets: vec![Target::Pid { pid: 7, node: None }], ..all }));
+}
