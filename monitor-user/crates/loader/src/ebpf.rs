@@ -331,6 +331,9 @@ impl Backend for Ebpf {
             self.read_processes(&mut sample, want)?;
         }
         sample.node_stats = self.node_reader.read(&self.root, want, &mut sample.notes);
+        if let Some(node) = sample.node_stats.as_mut().filter(|_| want.node) {
+            self.readers.iter().for_each(|(_, reader)| reader.add_to_node(&mut node.row));
+        }
         sample.notes.extend(self.notes());
         sample.lost = self.lost();
         Ok(sample)

@@ -19,6 +19,7 @@ mod iter_reader;
 mod kept_records;
 mod kernel;
 mod last_reading;
+mod late_usage;
 mod lifecycle;
 mod object;
 mod owner;

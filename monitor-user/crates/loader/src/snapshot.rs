@@ -9,7 +9,7 @@ use crate::iter_reader::{IterBuffer, IterProgram};
 use crate::{kept_records::KeptRecords, kernel::Kernel, object::Object};
 use monitor_backend::Error;
 use monitor_ebpf::abi::task::{self, EPOCH, RSS_CPUS, SEEN, SEEN_ROWS};
-use monitor_model::{Ns, Pid, Process};
+use monitor_model::{Ns, Pid, Process, field::ProcessField as F};
 use monitor_sys::clock;
 
 /// Determines the per-CPU offsets of resident page counts; for every object that reads them.
@@ -70,25 +70,29 @@ impl Snapshot {
         self.kept = Some(kept);
         self.found = processes.len();
         // More would cost as much as another iteration.
-        torn.truncate(processes.len() / COST_OF_ONE);
+        let rest = torn.split_off(torn.len().min(processes.len() / COST_OF_ONE));
         for _ in 0..AGAIN {
             if torn.is_empty() || !self.iterates_one {
                 break;
             }
             torn = self.read_again(&torn, keep, &mut processes);
         }
+        set_approximate(torn.iter().chain(&rest), &mut processes);
         Ok(processes)
     }
 
     /// Reads these again, each at once; returns those that were torn again.
     fn read_again(&mut self, torn: &[Pid], keep: ThreadRows, all: &mut [Process]) -> Vec<Pid> {
+        let Some((again, mut still)) = self.read_each(torn, keep) else { return torn.to_vec() };
         // A process that has ended is not there: its last row is kept.
-        let Some((again, still)) = self.read_each(torn, keep) else { return Vec::new() };
+        let is_there = |pid: &&Pid| again.iter().any(|it| it.id.pid == **pid);
+        still.extend(torn.iter().filter(|pid| !is_there(pid)));
         for process in again {
             if let Ok(index) = all.binary_search_by_key(&process.id, |it| it.id) {
                 all[index] = process;
             }
         }
+        still.sort_unstable();
         still
     }
 
@@ -114,7 +118,9 @@ impl Snapshot {
         if !self.iterates_one || pids.len() * COST_OF_ONE > self.found {
             return None;
         }
-        self.read_each(pids, ThreadRows::Summed).map(|it| it.0)
+        let (mut processes, torn) = self.read_each(pids, ThreadRows::Summed)?;
+        set_approximate(torn.iter(), &mut processes);
+        Some(processes)
     }
 
     /// Reads each of these at once, and names those that are torn. None, and never again, if this
@@ -152,6 +158,16 @@ fn processes(kept: &KeptRecords, keep: ThreadRows, at: Ns) -> (Vec<Process>, Vec
     // The order of ids is that of identities.
     let all = kept.processes().map(living).collect();
     (all, torn)
+}
+
+/// Marks these: their totals lack what threads used that ended while they were read. The next
+/// reading has it.
+fn set_approximate<'a>(torn: impl Iterator<Item = &'a Pid>, all: &mut [Process]) {
+    for pid in torn {
+        if let Ok(index) = all.binary_search_by_key(pid, |it| it.id.pid) {
+            all[index].row.set(F::Approximate, 1);
+        }
+    }
 }
 
 /// Whether threads of a process ended between its record and theirs: then their counters are
@@ -232,6 +248,15 @@ mod tests {
         assert_eq!(torn(&[started(8, 2)]), [Pid(7)]);
         // Another one has started meanwhile.
         assert_eq!(torn(&[started(8, 2), started(10, 60)]), [Pid(7)]);
+    }
+
+    #[test]
+    fn a_process_that_stays_torn_is_marked() {
+        let stream = aligned(&[process(7, 1, 0).as_bytes(), process(9, 1, 0).as_bytes()]);
+        let mut all = decoded(stream.as_bytes(), ThreadRows::Summed);
+        set_approximate([Pid(8), Pid(9)].iter(), &mut all);
+        let marked: Vec<_> = all.iter().map(|it| it.row.get(F::Approximate)).collect();
+        assert_eq!(marked, [None, Some(1)]);
     }
 
     #[test]

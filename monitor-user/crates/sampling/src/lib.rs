@@ -4,6 +4,7 @@
 //! groups, jobs, usage. Synchronous: samples and time come in as values; has no thread and no
 //! clock.
 
+pub mod approximate_notes;
 pub mod budget;
 pub mod capability_deps;
 pub mod child_usage;
@@ -12,7 +13,6 @@ mod cursor_log;
 mod delta;
 pub mod detach_delay;
 pub mod doctor_report;
-pub mod end_notes;
 pub mod exit_log;
 pub mod expression;
 pub mod fields;

@@ -8,7 +8,7 @@
 //! A consumer that shares its readings gets the sample from `shared_read` instead. Has no clock and
 //! no thread.
 
-use super::end_notes::end_notes;
+use super::approximate_notes::approximate_notes;
 use super::group::{self, Groups};
 use super::select_rows::{RowSelector, events_of};
 use super::session::{KeptReading, Session};
@@ -127,7 +127,8 @@ impl FrameBuilder {
         self.admitted.clear();
         self.admitted.extend(grouped.groups.iter().map(|group| Arc::clone(&group.name)));
         let matched = grouped.groups.len();
-        let notes = end_notes(sample, &self.last_read, |it| self.selector.filter.admits(it));
+        let notes =
+            approximate_notes(sample, &self.last_read, |it| self.selector.filter.admits(it));
         sample.notes.extend(notes);
         group::arrange(&mut grouped.groups, order, self.requested.1.or(room.lines));
         // Rates are of the groups.
@@ -144,7 +145,7 @@ impl FrameBuilder {
         let ungrouped = grouped.is_none();
         let rates = self.session.advance_grouped(sample, grouped);
         if ungrouped {
-            add_end_notes(rates, &self.selector, &self.last_read);
+            add_notes(rates, &self.selector, &self.last_read);
         }
         rates
     }
@@ -163,7 +164,7 @@ impl FrameBuilder {
         let ungrouped = sampled.1.is_none();
         let rates = self.session.advance_since(before, sampled);
         if ungrouped {
-            add_end_notes(rates, &self.selector, &self.last_read);
+            add_notes(rates, &self.selector, &self.last_read);
         }
         rates
     }
@@ -221,7 +222,7 @@ impl FrameBuilder {
 }
 
 /// Adds the notes on the ends of the processes that match.
-fn add_end_notes(rates: &mut Rates, selector: &RowSelector, last_read: &[Identity]) {
-    let notes = end_notes(&rates.sample, last_read, |it| selector.admits(it));
+fn add_notes(rates: &mut Rates, selector: &RowSelector, last_read: &[Identity]) {
+    let notes = approximate_notes(&rates.sample, last_read, |it| selector.admits(it));
     rates.sample.notes.extend(notes);
 }

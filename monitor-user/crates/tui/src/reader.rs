@@ -13,7 +13,7 @@ use monitor_model::{
 };
 use monitor_protocol::doctor::CapabilityReport;
 use monitor_recording::{Recording, Replay};
-use monitor_sampling::end_notes::end_notes;
+use monitor_sampling::approximate_notes::approximate_notes;
 use monitor_sampling::group::{GroupLimits, Groups};
 use monitor_sampling::{doctor_report::capability_report, pipeline::SampleReader, plan::Plan};
 use monitor_sys::clock;
@@ -143,7 +143,7 @@ impl<B: Backend + ?Sized> ViewReader<B> {
         if self.has_previous && sample.backend == BackendKind::Procfs {
             add_gone(&self.last.rates.sample.processes, &mut sample.processes);
         }
-        let notes = end_notes(&sample, &[], |_| true);
+        let notes = approximate_notes(&sample, &[], |_| true);
         sample.notes.extend(notes);
         Ok(sample)
     }

@@ -1,4 +1,5 @@
-//! Notes on ended processes whose totals date from before their end.
+//! Notes on processes whose totals are approximate: those of ended ones date from before the end,
+//! or threads of a living one ended while it was read.
 //!
 //! In: the rows of a view, after its filter. Out: one note for each reason. They are made for each
 //! view, of its own rows, so no recording has them: a replay makes its own. Marks no row;
@@ -13,33 +14,38 @@ const WITHOUT_RECORD: &str = "exited without a final record, counted as last rea
 /// Totals of the last reading, where nothing reports ends.
 const BETWEEN_READINGS: &str = "ended between two readings, counted as last read";
 
-/// The notes on the ended processes of a sample that the view shows. Those in `last_read` have the
-/// totals of the last reading that had them.
-pub fn end_notes(
+/// Totals of a living process without those of some threads; the next reading has them.
+const READ_MEANWHILE: &str = "read while their threads ended: totals lack those of some threads";
+
+/// All reasons, in the order of their notes.
+const REASONS: [&str; 4] = [AS_OF_EXIT, WITHOUT_RECORD, BETWEEN_READINGS, READ_MEANWHILE];
+
+/// The notes on the processes of a sample that the view shows. The ended ones in `last_read` have
+/// the totals of the last reading that had them.
+pub fn approximate_notes(
     sample: &Sample,
     last_read: &[Identity],
     is_shown: impl Fn(&Process) -> bool,
 ) -> Vec<Note> {
-    let mut counts = [(AS_OF_EXIT, 0), (WITHOUT_RECORD, 0), (BETWEEN_READINGS, 0)];
+    let mut counts = REASONS.map(|reason| (reason, 0));
     let is_approximate = |it: &&Process| it.row.get(ProcessField::Approximate) == Some(1);
-    for process in sample.processes.iter().filter(|it| it.ended()).filter(is_approximate) {
-        if is_shown(process) {
-            let reason = match (sample.backend, last_read.contains(&process.id)) {
-                (BackendKind::Procfs, _) => 2,
-                (_, true) => 1,
-                (_, false) => 0,
-            };
-            counts[reason].1 += 1;
-        }
+    for process in sample.processes.iter().filter(is_approximate).filter(|it| is_shown(it)) {
+        let reason = match (process.ended(), sample.backend, last_read.contains(&process.id)) {
+            (false, ..) => READ_MEANWHILE,
+            (_, BackendKind::Procfs, _) => BETWEEN_READINGS,
+            (_, _, true) => WITHOUT_RECORD,
+            (_, _, false) => AS_OF_EXIT,
+        };
+        counts.iter_mut().filter(|(it, _)| *it == reason).for_each(|(_, n)| *n += 1);
     }
     let counted = counts.into_iter().filter(|(_, n)| *n > 0);
     counted.map(|(reason, n)| Note::remark(format!("{n} {reason}"))).collect()
 }
 
 /// Whether a note is one of these, which a recording does not contain.
-pub fn is_end_note(note: &Note) -> bool {
+pub fn is_approximate_note(note: &Note) -> bool {
     let reason = note.text.split_once(' ').filter(|(n, _)| n.parse::<u64>().is_ok());
-    reason.is_some_and(|(_, it)| [AS_OF_EXIT, WITHOUT_RECORD, BETWEEN_READINGS].contains(&it))
+    reason.is_some_and(|(_, it)| REASONS.contains(&it))
 }
 
 #[cfg(test)]
@@ -55,17 +61,28 @@ mod tests {
             it.row.set_some(ProcessField::Approximate, approximate);
             it
         };
-        let processes = [(1, None), (2, Some(1)), (3, Some(1)), (4, Some(1))].map(process).into();
+        let mut processes = vec![process((1, None))];
+        processes.extend([2, 3, 4].map(|pid| process((pid, Some(1)))));
         Sample { backend, processes, ..Sample::default() }
+    }
+
+    #[test]
+    fn a_living_process_that_was_read_while_its_threads_ended_is_noted() {
+        let mut torn = sample(BackendKind::Ebpf);
+        torn.processes.iter_mut().for_each(|it| it.row.set(ProcessField::Ended, 0));
+        let notes = approximate_notes(&torn, &[], |it| it.id.pid.0 != 4);
+        let text = "2 read while their threads ended: totals lack those of some threads";
+        assert_eq!(notes, [Note::remark(text)]);
+        assert!(is_approximate_note(&notes[0]));
     }
 
     #[track_caller]
     fn check(backend: BackendKind, last_read: &[u32], hidden: u32, want: &[&str]) {
         let last_read: Vec<_> =
             last_read.iter().map(|pid| Identity { pid: Pid(*pid), start: Ns(1) }).collect();
-        let notes = end_notes(&sample(backend), &last_read, |it| it.id.pid.0 != hidden);
+        let notes = approximate_notes(&sample(backend), &last_read, |it| it.id.pid.0 != hidden);
         assert_eq!(notes, want.iter().map(|it| Note::remark(*it)).collect::<Vec<_>>());
-        assert!(notes.iter().all(is_end_note));
+        assert!(notes.iter().all(is_approximate_note));
     }
 
     #[test]
@@ -79,6 +96,6 @@ mod tests {
         check(BackendKind::Ebpf, &[], 2, &[&format!("2 {exit}")]);
         check(BackendKind::Ebpf, &[4], 2, &[&format!("1 {exit}"), &format!("1 {record}")]);
         check(BackendKind::Procfs, &[2, 3, 4], 3, &[&format!("2 {between}")]);
-        assert!(!is_end_note(&Note::remark("no disk sdz")));
+        assert!(!is_approximate_note(&Note::remark("no disk sdz")));
     }
 }
