@@ -40,6 +40,8 @@ pub struct Pipeline {
     reported: Option<HashSet<String>>,
     exit: Exit,
     has_begun: bool,
+    /// How many processes or groups matched in the last frame.
+    matched: usize,
     missing: Vec<Note>,
 }
 
@@ -81,6 +83,7 @@ impl Pipeline {
             reported: is_silent.then(HashSet::new),
             exit: Exit::Ok,
             has_begun: false,
+            matched: 0,
             missing: Vec::new(),
         })
     }
@@ -136,7 +139,8 @@ impl Pipeline {
         self.report_notes(&notes);
         self.frame.clear();
         let SampleReader { backend, spec, .. } = &mut self.reader;
-        let _ = self.frames.write((&mut **backend, spec), (matched, room), &mut self.frame);
+        let to = &mut self.frame;
+        self.matched = self.frames.write((&mut **backend, spec), (matched, room), to);
         &self.frame
     }
 
@@ -171,6 +175,11 @@ impl Pipeline {
     /// The exit code for what was delivered so far.
     pub fn exit(&self) -> Exit {
         self.exit
+    }
+
+    /// How many processes or groups matched in the last frame.
+    pub const fn matched(&self) -> usize {
+        self.matched
     }
 }
 
