@@ -19,8 +19,8 @@ const LOCK: &str = "Cargo.lock";
 /// What decides about the code besides the sources; `xtask` adds only prefixes to hide paths.
 ///
 /// One thread: LLVM numbers the `llvm.bpf.passthrough` calls of all modules with one counter
-/// (`BPFCoreSharedInfo::SeqNum`, `llvm/lib/Target/BPF/BPFCORE.h`), and modules that are optimised at
-/// the same time take other numbers in each build.
+/// (`BPFCoreSharedInfo::SeqNum`, `llvm/lib/Target/BPF/BPFCORE.h`), and modules that are optimised
+/// at the same time take other numbers in each build.
 pub const FLAGS: &[&str] = &["-Clink-arg=--btf", "-Zno-parallel-backend"];
 /// The profile, said here so that a change to `[profile.release]` does not reach the objects.
 /// The linker makes BTF from full debugging information.

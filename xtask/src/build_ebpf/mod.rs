@@ -1,8 +1,8 @@
 //! `cargo xtask build-ebpf`: the BPF objects from their sources.
 //!
 //! In: `monitor-ebpf`. Out: `monitor-ebpf/objects/NAME.o`, one for each file in `src/bin`, and
-//! `SOURCES.sha256` beside them. Two builds give the same bytes, in any folder, but for the order of
-//! types in `.BTF`.
+//! `SOURCES.sha256` beside them. Two builds give the same bytes, in any folder, but for the order
+//! of types in `.BTF`.
 //! The objects are committed, so only a change of the kernel half needs this.
 
 mod manifest;
