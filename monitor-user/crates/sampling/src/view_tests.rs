@@ -8,8 +8,8 @@ use super::{
 use monitor_backend::Backend;
 use monitor_backends::canned::Canned;
 use monitor_model::{
-    Capability, Credentials, FieldValue, Group, GroupField, Grouped, MonitorRequest, Ns,
-    ProcessField, RankTarget, Rates, ReadSpec, Target,
+    Capability, Credentials, FieldValue, Group, GroupField, Grouped, MonitorRequest, Note,
+    NoteAbout, Ns, ProcessField, RankTarget, Rates, ReadSpec, Target,
 };
 use monitor_protocol::decode;
 
@@ -21,13 +21,15 @@ struct World {
     exit_log: ExitLog,
     job_index: JobIndex,
     shed: Vec<(Capability, String)>,
+    /// Notes of the next readings.
+    notes: Vec<Note>,
 }
 
 impl World {
     fn new(script: &str) -> Self {
         let backend = Canned::scripted(script).expect("a script");
         let (exit_log, job_index) = (ExitLog::default(), JobIndex::default());
-        Self { backend, exit_log, job_index, shed: Vec::new() }
+        Self { backend, exit_log, job_index, shed: Vec::new(), notes: Vec::new() }
     }
 
     /// Takes one reading, a second after the previous one, for these views.
@@ -43,6 +45,7 @@ impl World {
         for process in &mut sample.processes {
             process.latencies.block_read.get_or_insert_default().record(Ns(5_000));
         }
+        sample.notes.extend(self.notes.iter().cloned());
         self.job_index.learn(&mut sample, &want, &mut self.backend);
         self.exit_log.take_from(&mut sample);
         let (sample, exit_log, namespaces) = (&sample, &self.exit_log, &self.job_index);
@@ -389,4 +392,37 @@ fn a_sample_says_whether_it_has_all_processes_that_the_user_may_see() {
     assert!(!whole(MonitorRequest { uids: vec![1000], ..all.clone() }));
     assert!(!whole(MonitorRequest { filter: Some("pid > 7".into()), ..all.clone() }));
     assert!(!whole(MonitorRequest { targets: vec![Target::Pid { pid: 7, node: None }], ..all }));
+}
+
+#[test]
+fn a_note_reaches_the_views_whose_request_it_concerns() {
+    let mut world = World::new("process 7");
+    let about = |text: &str, about| Note::remark(text).about(about);
+    world.notes = vec![
+        Note::remark("of all"),
+        about("of processes", NoteAbout::Processes),
+        about("of resident sizes", NoteAbout::Fields(&[ProcessField::Rss])),
+        about("of reads", NoteAbout::Fields(&[ProcessField::ReadBytes])),
+        about("of block", NoteAbout::Capabilities(&[Capability::Block, Capability::WriteBack])),
+    ];
+    world.shed = vec![(Capability::ExactCpu, "no exact-cpu: given up".to_owned())];
+    let mut noted = |request: MonitorRequest| {
+        let mut view = View::new(Plan::from_request(&request).expect("a plan"), Visibility::All);
+        let [rates] = world.read([&mut view]);
+        rates.sample.notes.into_iter().map(|it| it.text).collect::<Vec<_>>()
+    };
+    let fields = |name: &str| MonitorRequest {
+        fields: Some(vec![name.into()]),
+        ..MonitorRequest::default()
+    };
+    assert_eq!(noted(fields("pid")), ["of all", "of processes"]);
+    assert_eq!(noted(fields("rss")), ["of all", "of processes", "of resident sizes"]);
+    assert_eq!(noted(fields("read_bytes_per_s")), ["of all", "of processes", "of reads"]);
+    let condition = MonitorRequest { filter: Some("read_bytes > 1".into()), ..fields("pid") };
+    assert_eq!(noted(condition), ["of all", "of processes", "of reads"]);
+    let switches = vec!["write-back".into(), "exact-cpu".into()];
+    let switched = MonitorRequest { capabilities: switches, ..fields("pid") };
+    let all = ["of all", "of processes", "of block", "no exact-cpu: given up"];
+    assert_eq!(noted(switched), all);
+    assert_eq!(noted(MonitorRequest { part: "node".into(), ..fields("load1") }), ["of all"]);
 }

@@ -4,6 +4,7 @@
 //! sample, and whether its targets are gone. Keeps its last sample, so its rates cover its own
 //! intervals. Has no name, schedule or client; `monitors` has.
 
+mod note_scope;
 mod visible_rows;
 
 use super::exit_log::{Cursor, ExitLog};
