@@ -40,6 +40,8 @@ pub struct Pipeline {
     reported: Option<HashSet<String>>,
     exit: Exit,
     has_begun: bool,
+    /// How many processes or groups matched in the last frame.
+    matched: usize,
     missing: Vec<Note>,
 }
 
@@ -81,6 +83,7 @@ impl Pipeline {
             reported: is_silent.then(HashSet::new),
             exit: Exit::Ok,
             has_begun: false,
+            matched: 0,
             missing: Vec::new(),
         })
     }
@@ -127,18 +130,17 @@ impl Pipeline {
         sample.notes.splice(..0, self.opening.iter().cloned());
         sample.notes.append(&mut self.notes);
         self.ends.update(self.frames.filter(), &mut sample.processes);
-        self.report_notes(&sample.notes);
         let (grouped, matched) = self.frames.group(&mut sample, room).unzip();
         if self.notes_finished_groups {
             let finished = grouped.iter().flat_map(|it| &it.finished);
-            let summaries: Vec<_> = finished.map(summary).collect();
-            self.report_notes(&summaries);
-            sample.notes.extend(summaries);
+            sample.notes.extend(finished.map(summary));
         }
-        let _ = self.frames.rate(sample, grouped);
+        let notes = self.frames.rate(sample, grouped).sample.notes.clone();
+        self.report_notes(&notes);
         self.frame.clear();
         let SampleReader { backend, spec, .. } = &mut self.reader;
-        let _ = self.frames.write((&mut **backend, spec), (matched, room), &mut self.frame);
+        let to = &mut self.frame;
+        self.matched = self.frames.write((&mut **backend, spec), (matched, room), to);
         &self.frame
     }
 
@@ -173,6 +175,11 @@ impl Pipeline {
     /// The exit code for what was delivered so far.
     pub fn exit(&self) -> Exit {
         self.exit
+    }
+
+    /// How many processes or groups matched in the last frame.
+    pub const fn matched(&self) -> usize {
+        self.matched
     }
 }
 
@@ -241,6 +248,8 @@ mod tests {
     #[derive(Default)]
     struct Stub {
         reads: u64,
+        /// A process that ended, and whose final record was lost.
+        approximate: Option<u32>,
         described: usize,
         note: Option<Note>,
     }
@@ -262,6 +271,10 @@ mod tests {
                 process.row.set(ProcessField::Pid, pid.into());
                 let cpu = self.reads * u64::from(pid) * 1_000_000_000;
                 process.row.set(ProcessField::CpuTime, cpu);
+                if self.approximate == Some(pid) {
+                    process.row.set(ProcessField::Ended, 1);
+                    process.row.set(ProcessField::Approximate, 1);
+                }
                 process
             };
             let asked = |pid: &u32| want.pids.as_ref().is_none_or(|pids| pids.contains(&Pid(*pid)));
@@ -372,6 +385,25 @@ mod tests {
         let mut pipeline = pipeline("--format json --fields pid", stub);
         assert!(turn(&mut pipeline).contains(r#""notes":["not eBPF","no disk sdz"]"#));
         assert_eq!(pipeline.exit(), Exit::Partial);
+    }
+
+    #[test]
+    fn a_lost_final_record_is_noted_in_frames_that_show_its_process_and_in_no_reading() {
+        let stub = || Stub { approximate: Some(2), ..Stub::default() };
+        let note = "1 exited and the final record was lost, counted as of exit";
+        let text = turn(&mut pipeline("--format json --fields pid", stub()));
+        assert_eq!(text.matches(note).count(), 1, "{text}");
+        let args = "--format json --fields pid --filter";
+        let arguments = |condition| format!("{args} {condition}");
+        assert!(turn(&mut pipeline(&arguments("pid<3"), stub())).contains(note));
+        assert!(!turn(&mut pipeline(&arguments("pid>2"), stub())).contains(note));
+        let args = "--format json --group-by cgroup --fields cpu_ns";
+        let text = turn(&mut pipeline(args, stub()));
+        assert_eq!(text.matches(note).count(), 1, "{text}");
+        // What a recording stores.
+        let spec = ReadSpec { processes: true, ..ReadSpec::default() };
+        let mut reader = SampleReader::new(Box::new(stub()), spec, true);
+        assert_eq!(reader.read().expect("a sample").notes, []);
     }
 
     #[test]

@@ -93,6 +93,28 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// The note for a single sample on named fields that it cannot have: rates.
+    pub fn rate_note(&self, named: &[String]) -> Option<String> {
+        let Layout { processes, node, cpus, disks, nets, .. } = &self.layout;
+        let rates: Vec<_> = [rates(processes), rates(node), rates(cpus), rates(disks), rates(nets)]
+            .concat()
+            .into_iter()
+            .filter(|_| !named.is_empty())
+            .collect();
+        (!rates.is_empty()).then(|| {
+            let (names, verb) = (rates.join(", "), if rates.len() == 1 { "needs" } else { "need" });
+            format!("{names} {verb} two readings: use monitor watch --count 2")
+        })
+    }
+}
+
+/// The names of those of these fields that are rates.
+fn rates<F: Category>(fields: &[F]) -> Vec<&'static str> {
+    let is_rate = |it: &&F| matches!(it.field().role, Role::RateOf(_));
+    fields.iter().filter(is_rate).map(|it| it.field().name).collect()
+}
+
 /// Parses the condition of `--filter`.
 pub fn condition(text: &str) -> Result<Expression, Failure> {
     expression::parse(text).map_err(|fault| Failure::usage(fault.in_text("--filter", text)))
@@ -350,6 +372,23 @@ mod tests {
         let fault = "--filter, column 1: unknown field \"cpuu\"; did you mean \"cpu\"?";
         assert_eq!(text("cpuu > 10", SampleMode::Periodic).as_deref(), Some(fault));
         refused("node --filter mpi", "--filter does not apply to node");
+    }
+
+    #[test]
+    fn named_rates_of_a_single_sample_are_noted() {
+        let note = |args| {
+            let (_, fields) = str::split_once(args, "--fields ").unwrap_or_default();
+            let named = fields.split(',').filter(|it| !it.is_empty()).map(str::to_owned);
+            plan(args).expect("a plan").rate_note(&named.collect::<Vec<_>>())
+        };
+        let one = "cpu_percent needs two readings: use monitor watch --count 2";
+        assert_eq!(note("--fields pid,cpu").as_deref(), Some(one));
+        let two = "cpu_percent, read_bytes_per_s need two readings: use monitor watch --count 2";
+        assert_eq!(note("--format json --fields cpu,read").as_deref(), Some(two));
+        let node = "cpu_busy_percent needs two readings: use monitor watch --count 2";
+        assert_eq!(note("node --fields cpu_busy_percent").as_deref(), Some(node));
+        assert_eq!(note("--fields pid,time"), None);
+        assert_eq!(note("--format json"), None);
     }
 
     #[test]

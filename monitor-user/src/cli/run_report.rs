@@ -250,7 +250,7 @@ fn remaining_notes(totals: &UsageTotals) -> Vec<String> {
         (n > 0).then(|| format!("{n} {what}{}{names}", if names.is_empty() { "" } else { ": " }))
     };
     let (awaited, lost) = (totals.awaited as usize, totals.lost as usize);
-    let approximate = totals.approximate as usize;
+    let (approximate, torn) = (totals.approximate as usize, totals.torn as usize);
     [
         says(running.len(), "still running, counted until now", names(&running)),
         says(zombies.len(), "exited and not waited for (zombie)", names(&zombies)),
@@ -261,6 +261,7 @@ fn remaining_notes(totals: &UsageTotals) -> Vec<String> {
             "exited and the final record was lost, counted as of exit",
             String::new(),
         ),
+        says(torn, "read while their threads ended, counted without some of them", String::new()),
     ]
     .into_iter()
     .flatten()

@@ -9,7 +9,7 @@ use super::columns::SampleMode;
 use super::event_writer::EventWriter;
 use super::exit::{Exit, Failure};
 use super::log;
-use super::output::{self, Output, OutputState, Screen};
+use super::output::{self, Output, OutputState, Screen, notice};
 use super::pipeline::Pipeline;
 use super::plan::Plan;
 use super::run_loop::{self, LoopEnd, PeriodicTask, skipped_note};
@@ -27,6 +27,7 @@ pub fn sample(args: &SampleArgs) -> Result<Exit, Failure> {
     let plan = Plan::resolve(&args.reading, SampleMode::Once)?;
     let probe_log = args.log.level();
     log::start(probe_log);
+    plan.rate_note(&args.reading.fields).iter().for_each(|note| notice(note));
     if probe_log == 0
         && let Some(exit) = runtime()?.block_on(sample_by_daemon(args, &plan))?
     {
@@ -37,7 +38,19 @@ pub fn sample(args: &SampleArgs) -> Result<Exit, Failure> {
         Pipeline::open(plan, args.reader.backend, probe_log, output::paint(&output))?;
     let frame = pipeline.next_frame(output.room())?;
     output.put(frame)?;
-    Ok(pipeline.exit())
+    Ok(selected(args, pipeline.matched(), pipeline.exit()))
+}
+
+/// The exit code of a sample. If options select processes and none matches, that is printed. A
+/// condition without a match is an answer; a name without a process is not.
+fn selected(args: &SampleArgs, matched: usize, exit: Exit) -> Exit {
+    let options = args.reading.selecting_options();
+    if options.is_empty() || matched > 0 {
+        return exit;
+    }
+    let rows = if args.reading.group_by.is_some() { "group" } else { "process" };
+    notice(&format!("no {rows} matches {options}"));
+    if exit == Exit::Ok && args.reading.names_processes() { Exit::NoTarget } else { exit }
 }
 
 /// Prints a sample of the daemon; `None` if there is no daemon.
@@ -48,8 +61,9 @@ async fn sample_by_daemon(args: &SampleArgs, plan: &Plan) -> Result<Option<Exit>
     let mut writer = EventWriter::sample_forms(plan, output::paint(&output));
     let mut event = sampled.event;
     event.partial = sampled.partial;
+    let matched = event.matched.and_then(|it| usize::try_from(it).ok()).unwrap_or(usize::MAX);
     output.put(writer.write(&event, output.room())?)?;
-    Ok(Some(writer.exit()))
+    Ok(Some(selected(args, matched, writer.exit())))
 }
 
 /// Rows requested beyond the lines of the screen, because it may grow.

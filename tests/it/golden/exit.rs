@@ -50,6 +50,7 @@ fn every_outcome_has_its_exit_code() {
         ("a part is missing", alone(&format!("sample --backend procfs --disk --pid {own}"))),
         ("not permitted", code(as_other_user(&folder, &["sample", "--backend", "ebpf"]))),
         ("no such process", alone("sample --backend test --pid 3")),
+        ("no process matches", alone("sample --backend test --comm nosuch")),
         ("no service answers", alone("list --socket /no/such/socket")),
         ("SIGINT ends a watch", signalled(WATCH, Signal::INT)),
         ("the command's own code", alone("run --backend test -- sh -c exit${IFS}23")),

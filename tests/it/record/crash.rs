@@ -84,6 +84,17 @@ fn a_writer_killed_a_hundred_times_never_loses_a_written_sample() {
     }
 }
 
+/// Runs a script with mounts of its own, with the folder and the program as `$1` and `$2`; returns
+/// its standard output and standard error.
+fn in_own_mounts(script: &str, folder: &Folder) -> (String, String) {
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, "sh", text(folder.path())])
+        .arg(env!("CARGO_BIN_EXE_monitor"))
+        .output()
+        .unwrap();
+    [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).into()
+}
+
 #[test]
 fn root_a_full_disk_ends_a_recording_with_a_message_and_keeps_the_samples() {
     if !granted("root_a_full_disk_ends_a_recording_with_a_message_and_keeps_the_samples") {
@@ -96,13 +107,7 @@ fn root_a_full_disk_ends_a_recording_with_a_message_and_keeps_the_samples() {
         echo "code $?"
         "$2" replay "$1/r" --format csv --fields pid | sort -u -t, -k1,1 | wc -l
     "#;
-    let output = Command::new("unshare")
-        .args(["--mount", "sh", "-c", script, "sh", text(folder.path())])
-        .arg(env!("CARGO_BIN_EXE_monitor"))
-        .output()
-        .unwrap();
-    let (printed, out) =
-        (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    let (out, printed) = in_own_mounts(script, &folder);
     assert!(out.starts_with("code 1\n"), "{out} {printed}");
     let line = printed.lines().find(|line| line.contains("No space left on device")).unwrap();
     let kept = line.split("; the ").nth(1).unwrap().split(' ').next().unwrap();
@@ -133,13 +138,7 @@ fn root_a_disk_without_room_for_a_sample_is_left_without_a_file() {
             [ "$left" != samples ] || rm "$1/r"
         done
     "#;
-    let output = Command::new("unshare")
-        .args(["--mount", "sh", "-c", script, "sh", text(folder.path())])
-        .arg(env!("CARGO_BIN_EXE_monitor"))
-        .output()
-        .unwrap();
-    let (printed, out) =
-        (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    let (out, printed) = in_own_mounts(script, &folder);
     let (last, full) =
         out.lines().collect::<Vec<_>>().split_last().map(|(a, b)| (*a, b.to_vec())).unwrap();
     let is_full = |line: &&str| ["code 1, left: ", "code 1, left: samples"].contains(line);

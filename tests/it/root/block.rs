@@ -5,10 +5,10 @@ use super::privilege::{granted, skip};
 use super::workload::{Guarded, alive, ebpf, processes, undisturbed, until};
 use crate::deadline;
 use monitor_backend::Backend;
-use monitor_model::field::{BlockField as B, ProcessField as F};
+use monitor_model::field::{BlockField as B, NodeField, ProcessField as F};
 use monitor_model::histogram::Histogram;
-use monitor_model::read_spec::Capability;
-use monitor_model::sample::Process;
+use monitor_model::read_spec::{Capability, ReadSpec};
+use monitor_model::sample::{Process, Sample};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -354,7 +354,7 @@ fn root_later_write_back_is_charged_to_the_process_that_dirtied_it() {
         if first.has_run() {
             return None;
         }
-        // Its end is reported once, and what was written for it since then once more.
+        // Its end is reported once, with what was written for it until then.
         let mut written = 0;
         let _ = until(&mut backend, &processes(), |sample| {
             let mine = sample.processes.iter().filter(|it| it.id.pid == pid && it.ended());
@@ -364,6 +364,49 @@ fn root_later_write_back_is_charged_to_the_process_that_dirtied_it() {
         Some(written)
     });
     assert_eq!(written, 8 * MIB);
+}
+
+#[test]
+fn root_pages_written_back_after_the_end_are_of_the_node_and_the_process_ends_once() {
+    let name = "root_pages_written_back_after_the_end_are_of_the_node_and_the_process_ends_once";
+    if !granted(name) {
+        return;
+    }
+    let capabilities = [Capability::Lifetimes, Capability::Block, Capability::WriteBack];
+    let mut backend = ebpf(&capabilities);
+    let spec = ReadSpec { node: true, ..processes() };
+    let unattributed = |sample: &Sample| {
+        let node = sample.node_stats.as_ref().unwrap();
+        node.row.get(NodeField::BlockUnattributedBytes).unwrap()
+    };
+    let (n_ends, own, of_node) = undisturbed(|first| {
+        let file = File::named(name);
+        let mut child = dd(&["if=/dev/zero", &file.output_arg(), "bs=1M", "count=8"]);
+        let pid = child.pid();
+        assert!(child.0.wait().unwrap().success());
+        let mut ends: Vec<Process> = Vec::new();
+        let mut learn = |sample: &Sample| {
+            let mine = sample.processes.iter().filter(|it| it.id.pid == pid && it.ended());
+            ends.extend(mine.cloned());
+            let written = ends.iter().map(|it| it.row.get(F::BlockWrittenBytes).unwrap());
+            (ends.len(), written.sum::<u64>())
+        };
+        let ended = until(&mut backend, &spec, |sample| learn(sample).0 > 0 || first.has_run());
+        let before = unattributed(&ended);
+        let sync = Command::new("sync").arg("--file-system").arg(&file.0).status().unwrap();
+        assert!(sync.success());
+        let (mut n_ends, mut own, mut of_node) = (0, 0, 0);
+        let _ = until(&mut backend, &spec, |sample| {
+            (n_ends, own) = learn(sample);
+            of_node = unattributed(sample) - before;
+            own + of_node >= 8 * MIB || n_ends > 1 || first.has_run()
+        });
+        (!first.has_run()).then_some((n_ends, own, of_node))
+    });
+    println!("{own} bytes in its row, {of_node} of the node");
+    assert_eq!(n_ends, 1);
+    // Other processes may have ended with pages to be written.
+    assert!(own + of_node >= 8 * MIB);
 }
 
 #[test]

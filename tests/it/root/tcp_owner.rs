@@ -4,6 +4,7 @@ use super::actor::Actor;
 use super::privilege::skip;
 use super::tcp::{Pair, opened, payload, read};
 use super::workload::{alive, until};
+use monitor_loader::Ebpf;
 use monitor_model::field::ProcessField as F;
 use monitor_model::sample::Sample;
 
@@ -21,15 +22,22 @@ fn sent<const N: usize>(sample: &Sample, actors: [&Actor; N]) -> [u64; N] {
     actors.map(|actor| payload(alive(sample, actor.pid()).unwrap())[0])
 }
 
-#[test]
-fn root_a_socket_passed_by_message_counts_once_at_its_close() {
-    let name = "root_a_socket_passed_by_message_counts_once_at_its_close";
-    let Some(mut backend) = opened(name) else { return };
+/// A connection that carried 1,000,003 bytes, and whose client then passed its socket to a third
+/// process; none if the test is skipped.
+fn passed(test: &str) -> Option<(Ebpf, Pair, Actor)> {
+    let mut backend = opened(test)?;
     let mut pair = Pair::connected("AF_INET");
     let mut heir = Actor::new();
     pair.carry(1_000_003);
     assert_eq!(sent(&read(&mut backend), [&pair.client, &heir]), [1_000_003, 0]);
     pass(&mut pair.client, &mut heir);
+    Some((backend, pair, heir))
+}
+
+#[test]
+fn root_a_socket_passed_by_message_counts_once_at_its_close() {
+    let name = "root_a_socket_passed_by_message_counts_once_at_its_close";
+    let Some((mut backend, mut pair, mut heir)) = passed(name) else { return };
     pair.server.begin("receive(s, 500_009)");
     let _ = heir.run("send(s, 500_009); s.close()");
     let _ = pair.server.end();
@@ -41,12 +49,7 @@ fn root_a_socket_passed_by_message_counts_once_at_its_close() {
 #[test]
 fn root_a_socket_passed_by_message_counts_once_while_it_is_open() {
     let name = "root_a_socket_passed_by_message_counts_once_while_it_is_open";
-    let Some(mut backend) = opened(name) else { return };
-    let mut pair = Pair::connected("AF_INET");
-    let mut heir = Actor::new();
-    pair.carry(1_000_003);
-    assert_eq!(sent(&read(&mut backend), [&pair.client, &heir]), [1_000_003, 0]);
-    pass(&mut pair.client, &mut heir);
+    let Some((mut backend, mut pair, mut heir)) = passed(name) else { return };
     // An accepted connection makes the next reading look for holders.
     let _other = Pair::connected("AF_INET");
     assert_eq!(sent(&read(&mut backend), [&pair.client, &heir]), [1_000_003, 0]);

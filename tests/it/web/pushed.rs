@@ -3,6 +3,7 @@
 use super::get::Web;
 use crate::deadline::{deadline, until};
 use crate::served::Served;
+use flate2::read::GzDecoder;
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -36,6 +37,11 @@ impl Collector {
         let mut body = vec![0; length.unwrap().parse().unwrap()];
         stream.read_exact(&mut body).unwrap();
         stream.get_mut().write_all(answer.as_bytes()).unwrap();
+        if head.contains("content-encoding: gzip\r\n") {
+            let compressed = std::mem::take(&mut body);
+            let _bytes = GzDecoder::new(&*compressed).read_to_end(&mut body).unwrap();
+            assert!(compressed.len() < body.len() / 4, "{} of {}", compressed.len(), body.len());
+        }
         (head, serde_json::from_slice(&body).unwrap())
     }
 }
@@ -71,6 +77,20 @@ fn a_collector_gets_all_metrics_with_the_names_of_the_conventions() {
     for name in ["system.disk.io", "system.network.io", "monitor.own.cpu", "process.memory.usage"] {
         let _ = named(name);
     }
+    let _again = collector.take(GOOD);
+    until(|| (served.status()["otlp"]["pushed"].as_u64()? >= 1).then_some(()));
+}
+
+#[test]
+fn a_collector_can_get_metrics_that_are_compressed() {
+    let collector = Collector::new();
+    let served = Served::with(&(collector.config() + "compression = \"gzip\"\n"));
+    let (head, body) = collector.take(GOOD);
+    assert!(head.contains("content-encoding: gzip\r\n"), "{head}");
+    assert!(head.contains("content-type: application/json\r\n"), "{head}");
+    let metrics = &body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
+    let names: Vec<_> = metrics.as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    assert!(names.iter().any(|it| *it == "process.cpu.time"), "{names:?}");
     let _again = collector.take(GOOD);
     until(|| (served.status()["otlp"]["pushed"].as_u64()? >= 1).then_some(()));
 }

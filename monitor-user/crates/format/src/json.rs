@@ -1,8 +1,8 @@
 //! JSON: one object per sample, on one line, with a stable schema.
 //!
 //! `schema_version`, `time_unix_ns`, `node`, `backend`, `time_error_ns` (if the backend knows it),
-//! `interval_ns` (not on the first), `processes` or `groups`, `node_stats` with `cpus`, `disks` and
-//! `nets` inside, `notes`, `lost`.
+//! `interval_ns` (not on the first), `all_visible` (if no row was selected), `processes` or
+//! `groups`, `node_stats` with `cpus`, `disks` and `nets` inside, `notes`, `lost`.
 //! Integers are exact; absent values have no key. Streams through serde, without a tree.
 
 use super::object::{GroupHead, GroupSums, Object};
@@ -61,6 +61,9 @@ impl Serialize for SampleObject<'_> {
                 map.serialize_entry("finished_groups", &group_list(&grouped.finished, &fields))?;
             }
         } else if layout.scope.processes() && !layout.processes.is_empty() {
+            if sample.all_visible && self.frame.processes.len() == sample.processes.len() {
+                map.serialize_entry("all_visible", &true)?;
+            }
             map.serialize_entry("processes", &list(self.frame.processes, &layout.processes))?;
         }
         if layout.histograms {

@@ -1,22 +1,25 @@
 //! Block I/O by process: the tables of `bin/block.rs`.
 //!
 //! In: rows by owner and disk, latencies by owner. Out: the block fields of every process, its
-//! disks and its histograms. The rows of ended processes are removed as they are reported. I/O on a
-//! disk that passes it on (md, dm, multipath) counts on the disks below, and not here.
+//! disks and its histograms. The rows of ended processes are removed as they are reported; what is
+//! written for them later is a total of the node. I/O on a disk that passes it on (md, dm,
+//! multipath) counts on the disks below, and not here.
 
+use crate::late_usage::LateUsage;
 use crate::owner::{self, MissingOwners};
 use crate::probe_reader::{ProbeConfig, ProbeReader};
 use crate::{health, kernel::Kernel, object::Object};
 use monitor_backend::Error;
 use monitor_ebpf::abi::block::{self, Dirtier, DiskUsage, LatencyKey, OwnerDisk, READ};
-use monitor_ebpf::abi::histogram;
+use monitor_ebpf::abi::{Owner, histogram};
 use monitor_model::field::{BlockField as B, ProcessField as F};
 use monitor_model::{
-    BlockRow, Capability, Device, Histogram, Ns, Percentiles, Probe, Process, Sample,
+    BlockRow, Capability, Device, Histogram, NodeRow, Ns, Percentiles, Probe, Process, Sample,
 };
 use monitor_sys::clock;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 /// Maximum number of files whose dirtier is stored.
 const FILES_LIMIT: u32 = 1 << 16;
@@ -43,6 +46,7 @@ pub struct Block {
     object: Object,
     since: Ns,
     owners: MissingOwners,
+    late: LateUsage,
     percentiles: Percentiles,
     /// Disks by device number.
     disks: HashMap<(u32, u32), Disk>,
@@ -98,6 +102,7 @@ impl Block {
             object,
             since: asked.since,
             owners: MissingOwners::default(),
+            late: LateUsage::default(),
             percentiles: Percentiles::default(),
             disks: HashMap::new(),
             swept: write_back.then_some(asked.since),
@@ -158,6 +163,20 @@ impl Block {
         *histogram = Some(times);
     }
 
+    /// Counts the rows of processes that are in no sample any more.
+    fn add_late(
+        &mut self,
+        gone: &HashSet<Owner>,
+        (used, timed): (&[(OwnerDisk, DiskUsage)], impl Iterator<Item = LatencyKey>),
+        now: Ns,
+    ) {
+        let late = used.iter().filter(|(key, _)| gone.contains(&key.owner)).copied();
+        let settled = self.late.add(late, now);
+        self.object.remove_rows::<OwnerDisk, DiskUsage>(block::USED, settled.into_iter());
+        let timed = timed.filter(|it| gone.contains(&it.owner));
+        self.object.remove_rows::<LatencyKey, histogram::Histogram>(block::LATENCY, timed);
+    }
+
     /// Removes files that were written long ago: the kernel does not report when it writes them.
     fn sweep_files(&mut self, now: Ns) {
         let Some(swept) = self.swept else { return };
@@ -194,7 +213,9 @@ impl ProbeReader for Block {
         self.drop_stacked(&mut used);
         used.sort_unstable_by_key(|(key, _)| *key);
         let owners = used.iter().map(|(key, _)| key.owner);
-        self.owners.add_missing(owners.chain(times.iter().map(|(it, _)| it.owner)), processes, now);
+        let owners = owners.chain(times.iter().map(|(it, _)| it.owner));
+        let gone = self.owners.gone(owners, processes, now);
+        self.add_late(&gone, (&used, times.iter().map(|(timed, _)| *timed)), now);
         for process in processes.iter_mut() {
             set_zero(process, self.since);
         }
@@ -217,6 +238,10 @@ impl ProbeReader for Block {
         let ended = timed.filter(|it| owner::ended(processes, it.owner));
         self.object.remove_rows::<LatencyKey, histogram::Histogram>(block::LATENCY, ended);
         self.sweep_files(now);
+    }
+
+    fn add_to_node(&self, node: &mut NodeRow) {
+        self.late.set(node);
     }
 }
 

@@ -14,8 +14,8 @@ use monitor_backend::{Backend, Error};
 use monitor_backends::procfs::{Root, node::NodeReader};
 use monitor_backends::{procfs::job_origin::SeenProcess, procfs::text::TextCache};
 use monitor_model::{
-    BackendKind, Capability, HiddenProcess, Instant, Note, Ns, Pid, Probe, Process, ProgramLoss,
-    ReadSpec, Sample, field::ProcessField as F,
+    BackendKind, Capability, HiddenProcess, Instant, Note, NoteAbout, Ns, Pid, Probe, Process,
+    ProgramLoss, ReadSpec, Sample, field::ProcessField as F,
 };
 use monitor_sys::{clock, namespace::has_host_pids};
 use rustix::event::epoll;
@@ -180,7 +180,8 @@ impl Ebpf {
         let first = sample.processes.first();
         if first.is_some_and(|first| first.id.pid != INIT) && has_host_pids() {
             let text = "this kernel hides process 1 from BPF programs";
-            sample.notes.push(Note::remark(format!("{text}: it is missing")));
+            let note = Note::remark(format!("{text}: it is missing"));
+            sample.notes.push(note.about(NoteAbout::Processes));
             let why = format!("{text}; --backend procfs reads it");
             sample.hidden.push(HiddenProcess { pid: Some(INIT), why });
         }
@@ -239,15 +240,18 @@ impl Ebpf {
             let asked = spec.serves.iter().find(|it| self.asked.contains(it));
             let capability = asked.unwrap_or(&spec.serves[0]);
             let text = format!("no {}: {error}", capability.name());
-            if capability.opt_in() { Note::missing(text) } else { Note::remark(text) }
+            let note = if capability.opt_in() { Note::missing(text) } else { Note::remark(text) };
+            note.about(NoteAbout::Capabilities(spec.serves))
         });
         let rss = (!self.snapshot.exact_rss).then(|| {
             Note::remark("resident sizes are approximate: this machine has more than 64 processors")
+                .about(NoteAbout::Fields(&[F::Rss, F::RssAnon, F::RssFile, F::RssShmem, F::Swap]))
         });
         let inexact = self.readers.iter().filter_map(|(spec, reader)| {
             let fallback = reader.fallback().filter(|fallback| !fallback.exact)?;
             let name = spec.serves[0].name();
-            Some(Note::remark(format!("{name} not exact: {}", fallback.why)))
+            let note = Note::remark(format!("{name} not exact: {}", fallback.why));
+            Some(note.about(NoteAbout::Capabilities(spec.serves)))
         });
         refused.chain(rss).chain(inexact).collect()
     }
@@ -337,6 +341,9 @@ impl Backend for Ebpf {
             self.read_processes(&mut sample, want)?;
         }
         sample.node_stats = self.node_reader.read(&self.root, want, &mut sample.notes);
+        if let Some(node) = sample.node_stats.as_mut().filter(|_| want.node) {
+            self.readers.iter().for_each(|(_, reader)| reader.add_to_node(&mut node.row));
+        }
         sample.notes.extend(self.notes());
         sample.lost = self.lost();
         Ok(sample)

@@ -18,6 +18,7 @@ mod health;
 mod iter_reader;
 mod kernel;
 mod last_reading;
+mod late_usage;
 mod lifecycle;
 mod object;
 mod owner;

@@ -1,16 +1,16 @@
 //! Owners of table rows, and when rows can be removed.
 //!
-//! In: the owners of all rows, and the processes of a sample. Out: the same processes, plus one for
-//! each owner that has ended without being in the sample, so that no count is lost: its exit was
-//! not observed, or pages that it dirtied were written later. Such a process has no name.
-//! Afterwards a row belongs to a live process, to an ended one (read and remove), or is kept for
-//! the next sample.
+//! In: the owners of all rows, and the processes of a sample. Out: the owners that are in no sample
+//! any more. For those whose exit was not observed the sample gets a process, so that no count is
+//! lost; such a process has no name. I/O that is done after the end of a process makes no process:
+//! `late_usage.rs` counts it. Afterwards a row belongs to a live process, to an ended one (read and
+//! remove), or is kept for the next sample.
 
 use crate::decode;
 use crate::object::{Object, Plain};
 use monitor_ebpf::abi::Owner;
 use monitor_model::{Identity, Ns, Process, Sample, field::ProcessField as F};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Maximum delay of an exit record: the kernel frees a task after an RCU grace period.
 const GRACE: Ns = Ns(2_000_000_000);
@@ -45,22 +45,30 @@ impl MissingOwners {
         processes: &mut Vec<Process>,
         now: Ns,
     ) {
-        let mut missing = HashMap::new();
-        let mut gone = Vec::new();
-        for owner in owners.filter(|owner| find(processes, *owner).is_none()) {
-            let since = self.missing.get(&owner).copied().unwrap_or(now);
-            if now.since(since) > GRACE {
-                gone.push(nameless(owner));
-            } else {
-                let _ = missing.insert(owner, since);
-            }
-        }
-        self.missing = missing;
+        let mut gone: Vec<_> =
+            self.gone(owners, processes, now).into_iter().map(nameless).collect();
         if !gone.is_empty() {
             processes.append(&mut gone);
             processes.sort_by_key(|process| process.id);
-            processes.dedup_by_key(|process| process.id);
         }
+    }
+
+    /// The owners that have been missing for too long: their processes were in an earlier sample
+    /// for the last time.
+    pub fn gone(
+        &mut self,
+        owners: impl Iterator<Item = Owner>,
+        processes: &[Process],
+        now: Ns,
+    ) -> HashSet<Owner> {
+        let mut missing = HashMap::new();
+        for owner in owners.filter(|owner| find(processes, *owner).is_none()) {
+            let since = self.missing.get(&owner).copied().unwrap_or(now);
+            let _known = missing.insert(owner, since);
+        }
+        self.missing = missing;
+        let is_gone = |since: &Ns| now.since(*since) > GRACE;
+        self.missing.iter().filter(|(_, since)| is_gone(since)).map(|(owner, _)| *owner).collect()
     }
 }
 

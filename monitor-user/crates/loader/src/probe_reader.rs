@@ -3,7 +3,7 @@
 use crate::object::{Fallback, Object};
 use crate::{health, kernel::Kernel};
 use monitor_backend::Error;
-use monitor_model::{Capability, Ns, Pid, Probe, Process, Sample};
+use monitor_model::{Capability, NodeRow, Ns, Pid, Probe, Process, Sample};
 use std::os::fd::BorrowedFd;
 
 /// Reads the counts of a loaded object and merges them into the processes of a snapshot.
@@ -28,6 +28,9 @@ pub trait ProbeReader: Send {
 
     /// The same for a reading of few processes: only for fields that the kernel also counts.
     fn merge_into_few(&mut self, _: &mut [Process]) {}
+
+    /// Sets what it counts for no process in a row of the node.
+    fn add_to_node(&self, _: &mut NodeRow) {}
 
     /// Descriptor that becomes readable when records should be fetched before the next reading.
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -7,7 +7,7 @@ use crate::{Ebpf, rule::KernelRules};
 use monitor_backend::{Backend, BackendChoice, Error, Opened, Opener};
 use monitor_backends::procfs::{self, Procfs, Root};
 use monitor_backends::{canned::Canned, unsupported::Unsupported};
-use monitor_model::{Capability, Note, degradation::FROM_PROC};
+use monitor_model::{Capability, Note, NoteAbout, degradation::FROM_PROC};
 
 /// What opens the chosen backend, without a log of its BPF programs.
 pub fn opener(choice: BackendChoice) -> Opener {
@@ -43,7 +43,8 @@ fn procfs(wanted: &[Capability]) -> Result<Opened, Error> {
     match open()?.with_tcp() {
         Ok(backend) => Ok((Box::new(backend), notes)),
         Err(error) => {
-            notes.push(Note::remark(format!("no TCP counters: {error}")));
+            let note = Note::remark(format!("no TCP counters: {error}"));
+            notes.push(note.about(NoteAbout::Capabilities(&[Capability::Tcp])));
             Ok((Box::new(open()?), notes))
         }
     }

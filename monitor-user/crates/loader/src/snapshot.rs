@@ -8,7 +8,7 @@ use crate::iter_reader::{IterBuffer, IterProgram};
 use crate::{kernel::Kernel, object::Object};
 use monitor_backend::Error;
 use monitor_ebpf::abi::task::{self, KIND_PROCESS, KIND_THREAD, RSS_CPUS};
-use monitor_model::{Ns, Pid, Process};
+use monitor_model::{Ns, Pid, Process, field::ProcessField as F};
 use monitor_sys::clock;
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
@@ -54,25 +54,29 @@ impl Snapshot {
         let (mut processes, mut torn) = processes(stream, keep, at);
         self.found = processes.len();
         // More would cost as much as another iteration.
-        torn.truncate(processes.len() / COST_OF_ONE);
+        let rest = torn.split_off(torn.len().min(processes.len() / COST_OF_ONE));
         for _ in 0..AGAIN {
             if torn.is_empty() || !self.iterates_one {
                 break;
             }
             torn = self.read_again(&torn, keep, &mut processes);
         }
+        set_approximate(torn.iter().chain(&rest), &mut processes);
         Ok(processes)
     }
 
     /// Reads these again, each at once; returns those that were torn again.
     fn read_again(&mut self, torn: &[Pid], keep: ThreadRows, all: &mut [Process]) -> Vec<Pid> {
+        let Some((again, mut still)) = self.read_each(torn, keep) else { return torn.to_vec() };
         // A process that has ended is not there: its last row is kept.
-        let Some((again, still)) = self.read_each(torn, keep) else { return Vec::new() };
+        let is_there = |pid: &&Pid| again.iter().any(|it| it.id.pid == **pid);
+        still.extend(torn.iter().filter(|pid| !is_there(pid)));
         for process in again {
             if let Ok(index) = all.binary_search_by_key(&process.id, |it| it.id) {
                 all[index] = process;
             }
         }
+        still.sort_unstable();
         still
     }
 
@@ -83,7 +87,9 @@ impl Snapshot {
 
     /// Reads only these.
     pub fn read_few(&mut self, pids: &[Pid]) -> Option<Vec<Process>> {
-        self.read_each(pids, ThreadRows::Summed).map(|it| it.0)
+        let (mut processes, torn) = self.read_each(pids, ThreadRows::Summed)?;
+        set_approximate(torn.iter(), &mut processes);
+        Some(processes)
     }
 
     /// Reads each of these at once, and names those that are torn. None, and never again, if this
@@ -124,6 +130,16 @@ fn processes(stream: &[u8], keep: ThreadRows, at: Ns) -> (Vec<Process>, Vec<Pid>
     (all, torn)
 }
 
+/// Marks these: their totals lack what threads used that ended while they were read. The next
+/// reading has it.
+fn set_approximate<'a>(torn: impl Iterator<Item = &'a Pid>, all: &mut [Process]) {
+    for pid in torn {
+        if let Ok(index) = all.binary_search_by_key(pid, |it| it.id.pid) {
+            all[index].row.set(F::Approximate, 1);
+        }
+    }
+}
+
 /// Whether threads of a process ended between its record and theirs: then their counters are
 /// neither among those of ended threads nor in a record. `threads` are those besides the leader,
 /// and some may have started since the reading began.
@@ -162,7 +178,6 @@ fn take<'s, T: FromBytes + KnownLayout + Immutable>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monitor_model::field::ProcessField;
     use zerocopy::IntoBytes;
 
     fn process(tgid: u32, exec_ns: u64, dead_ns: u64) -> task::ProcessRecord {
@@ -197,7 +212,7 @@ mod tests {
         ]);
         let all = processes(stream.as_bytes(), ThreadRows::Kept, Ns(1)).0;
         assert_eq!(all.len(), 1);
-        assert_eq!(all[0].row.get(ProcessField::CpuTime), Some(135));
+        assert_eq!(all[0].row.get(F::CpuTime), Some(135));
         let tids: Vec<_> = all[0].threads.iter().map(|it| it.id.pid.0).collect();
         assert_eq!(tids, [3, 7, 8]);
     }
@@ -217,6 +232,15 @@ mod tests {
         assert_eq!(torn(&[started(8, 2)]), [Pid(7)]);
         // Another one has started meanwhile.
         assert_eq!(torn(&[started(8, 2), started(10, 60)]), [Pid(7)]);
+    }
+
+    #[test]
+    fn a_process_that_stays_torn_is_marked() {
+        let stream = aligned(&[process(7, 1, 0).as_bytes(), process(9, 1, 0).as_bytes()]);
+        let mut all = processes(stream.as_bytes(), ThreadRows::Summed, Ns(1)).0;
+        set_approximate([Pid(8), Pid(9)].iter(), &mut all);
+        let marked: Vec<_> = all.iter().map(|it| it.row.get(F::Approximate)).collect();
+        assert_eq!(marked, [None, Some(1)]);
     }
 
     #[test]

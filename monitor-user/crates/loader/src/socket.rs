@@ -11,7 +11,9 @@ use crate::{kernel::Kernel, probe_reader::ProbeReader};
 use monitor_backend::Error;
 use monitor_ebpf::abi::Owner;
 use monitor_ebpf::abi::socket::{self, Payload, SocketTotals};
-use monitor_model::{Note, Ns, ProcessRow, Sample, field::ProcessField as F};
+use monitor_model::{
+    Capability, Note, NoteAbout, Ns, ProcessRow, Sample, field::ProcessField as F,
+};
 use std::collections::HashMap;
 
 /// The socket hooks and what they have counted.
@@ -72,6 +74,7 @@ impl Socket {
                 "UDP over IPv6 of {count} processes is not known: their sockets use IPv4 too, and \
                  a call does not show which"
             ))
+            .about(NoteAbout::Capabilities(&[Capability::Sockets]))
         })
     }
 
@@ -84,6 +87,7 @@ impl Socket {
                 "{packets} packets are counted for no process: their sockets are older than the \
                  monitor and have not sent since"
             ))
+            .about(NoteAbout::Capabilities(&[Capability::Sockets]))
         })
     }
 }

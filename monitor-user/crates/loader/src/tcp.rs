@@ -12,7 +12,7 @@ use crate::{
 use monitor_backend::Error;
 use monitor_backends::tcp::{TcpTraffic, at_least, clear_totals};
 use monitor_ebpf::abi::tcp::{self, OpenSocket, TcpTotals};
-use monitor_model::{Identity, Note, Ns, Process, Sample};
+use monitor_model::{Capability, Identity, Note, NoteAbout, Ns, Process, Sample};
 use std::collections::{HashMap, HashSet};
 use zerocopy::FromBytes;
 
@@ -64,7 +64,8 @@ impl ProbeReader for Tcp {
     /// Sockets first: reading them completes the rows.
     fn merge_into(&mut self, sample: &mut Sample) {
         let sockets = self.open(&sample.processes, sample.at.boot).unwrap_or_else(|error| {
-            sample.notes.push(Note::missing(format!("no open TCP sockets: {error}")));
+            let note = Note::missing(format!("no open TCP sockets: {error}"));
+            sample.notes.push(note.about(NoteAbout::Capabilities(&[Capability::Tcp])));
             Vec::new()
         });
         let rows = self.owners.rows::<TcpTotals>(&mut self.object, tcp::TABLE, sample);
@@ -124,6 +125,7 @@ impl Tcp {
                 "no TCP counters of {count} processes: they use MPTCP, whose bytes the kernel \
                  counts since 6.5"
             ))
+            .about(NoteAbout::Capabilities(&[Capability::Tcp]))
         })
     }
 }

@@ -7,7 +7,7 @@ use crate::object::{Fallback, Object};
 use crate::probe_reader::ProbeReader;
 use monitor_backend::Error;
 use monitor_backends::inet_diag::{InetDiag, MISSES, SOURCES};
-use monitor_model::{Capability, Health, Note, Ns, Probe, Sample};
+use monitor_model::{Capability, Health, Note, NoteAbout, Ns, Probe, Sample};
 
 /// The dump.
 pub struct TcpDump {
@@ -33,7 +33,10 @@ impl ProbeReader for TcpDump {
     fn merge_into(&mut self, sample: &mut Sample) {
         match self.sockets.merge_into(&mut sample.processes, sample.at.boot) {
             Ok(note) => sample.notes.extend(note),
-            Err(error) => sample.notes.push(Note::missing(format!("no TCP counters: {error}"))),
+            Err(error) => {
+                let note = Note::missing(format!("no TCP counters: {error}"));
+                sample.notes.push(note.about(NoteAbout::Capabilities(&[Capability::Tcp])));
+            }
         }
         sample.processes.iter_mut().for_each(|process| process.count_from(self.since));
     }

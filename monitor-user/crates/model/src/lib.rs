@@ -6,6 +6,7 @@
 #![warn(clippy::missing_errors_doc)]
 
 pub mod buckets;
+pub mod capability;
 pub mod credentials;
 pub mod degradation;
 pub mod diagnosis;
@@ -29,6 +30,7 @@ pub mod scope;
 pub mod status;
 pub mod user_budget;
 
+pub use capability::Capability;
 pub use credentials::{Credentials, ProcessFilter};
 pub use diagnosis::{DiagOrigin, DiagReason, Diagnosis};
 pub use event::{SampleEvent, SampleEventKind, Signal, SignalOutcome};
@@ -50,9 +52,11 @@ pub use pmix::{PmixEncoding, PmixName, PmixNamed};
 pub use probe::{Cost, Health, Probe};
 pub use quantiles::Quantiles;
 pub use rates::Rates;
-pub use read_spec::{Capability, Devices, ReadSpec};
+pub use read_spec::{Devices, ReadSpec};
 pub use request::{MonitorRequest, NodeName, RankTarget, Target};
-pub use sample::{BackendKind, Device, Instant, Node, Note, Process, ProcessParent, ProcessTexts};
+pub use sample::{
+    BackendKind, Device, Instant, Node, Note, NoteAbout, Process, ProcessParent, ProcessTexts,
+};
 pub use sample::{ProgramLoss, Sample};
 pub use scope::Scope;
 pub use status::{Refusal, Status};

@@ -1,8 +1,8 @@
 //! A sample: what one backend read at one instant. Pure data, filled by the backends.
 
 use super::{
-    BlockRow, CpuRow, DiskRow, FieldValue, HiddenProcess, Identity, Latencies, NetRow, NodeRow, Ns,
-    Origin, ProcessField, ProcessRow, Rank, SampleEvent, ValueKind,
+    BlockRow, Capability, CpuRow, DiskRow, FieldValue, HiddenProcess, Identity, Latencies, NetRow,
+    NodeRow, Ns, Origin, ProcessField, ProcessRow, Rank, SampleEvent, ValueKind,
 };
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
@@ -245,17 +245,38 @@ pub struct Note {
     pub text: String,
     /// Whether the answer is partial because of it (exit code 4).
     pub partial: bool,
+    /// What it concerns: a request for anything else does not get it.
+    pub about: NoteAbout,
+}
+
+/// What a note concerns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NoteAbout {
+    /// Any request.
+    #[default]
+    Anything,
+    /// Requests for processes.
+    Processes,
+    /// Requests for one of these fields of processes, or for a rate of one.
+    Fields(&'static [ProcessField]),
+    /// Requests that need one of these capabilities.
+    Capabilities(&'static [Capability]),
 }
 
 impl Note {
     /// A remark; the sample is complete.
     pub fn remark(text: impl Into<String>) -> Self {
-        Self { text: text.into(), partial: false }
+        Self { text: text.into(), partial: false, about: NoteAbout::Anything }
     }
 
     /// Something requested is missing.
     pub fn missing(text: impl Into<String>) -> Self {
-        Self { text: text.into(), partial: true }
+        Self { text: text.into(), partial: true, about: NoteAbout::Anything }
+    }
+
+    /// The same, about this.
+    pub fn about(self, about: NoteAbout) -> Self {
+        Self { about, ..self }
     }
 }
 

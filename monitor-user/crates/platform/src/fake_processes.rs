@@ -4,7 +4,6 @@
 //! thread plan is done when time advances; a breakpoint is hit each time that it does.
 
 use super::{PlatformEvent, ProcessAction, events::process_event};
-use monitor_control::process_ref::tick_identity;
 use monitor_control::{FrameNames, LoadedImage, StackFrame, WorkerReply};
 use monitor_event::node_event::{EventKind, NodeEvent};
 use monitor_event::thread::{HeldThread, RunControl, RunControlRequest, Target};
@@ -90,8 +89,6 @@ impl FakeProcesses {
         let was_held = holders.remove(&tool);
         if was_held && holders.is_empty() {
             let _ended = self.stopped.remove(&id);
-            // Workers report identities in ticks.
-            let id = tick_identity(id);
             self.pending.push(PlatformEvent::Event(process_event(
                 EventKind::Continued,
                 Ns(0),
@@ -184,5 +181,25 @@ fn image() -> LoadedImage {
         data: (0x2000, 64),
         bss: (0x2040, 32),
         build_id: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monitor_model::Pid;
+
+    #[test]
+    fn a_process_continues_with_the_identity_that_it_stopped_with() {
+        // Between two ticks.
+        let id = Identity { pid: Pid(7), start: Ns(1_000_000_001) };
+        let (tool, mut processes) = (SessionId::default(), FakeProcesses::default());
+        processes.stop(tool, id);
+        assert!(processes.resume(tool, id));
+        let targets = processes.poll_events().into_iter().map(|event| match event {
+            PlatformEvent::Event(NodeEvent { process, .. }) => process,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(targets.collect::<Vec<_>>(), [Some(id), Some(id)]);
     }
 }

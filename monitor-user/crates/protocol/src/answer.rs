@@ -130,6 +130,9 @@ pub struct UsageTotals {
     /// lost.
     #[serde(default)]
     pub approximate: u64,
+    /// Number of living processes whose totals lack those of threads that ended as they were read.
+    #[serde(default)]
+    pub torn: u64,
     /// What each BPF object dropped since counting began.
     #[serde(default)]
     pub dropped: Vec<ProgramLoss>,

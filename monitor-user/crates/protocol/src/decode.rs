@@ -5,8 +5,8 @@
 
 use super::signal;
 use monitor_model::{
-    BackendKind, Category, Device, Group, Grouped, Identity, Node, NodeField, Note, Ns, Pid,
-    Process, ProcessField, ProcessTexts, ProgramLoss, Rates, Row, Sample, ValueKind,
+    BackendKind, Category, Device, Group, Grouped, Identity, Node, Note, Ns, Pid, Process,
+    ProcessField, ProcessTexts, ProgramLoss, Rates, Row, Sample, ValueKind,
 };
 use serde_json::{Map, Value};
 
@@ -27,10 +27,8 @@ pub fn rates(json: &str) -> Result<Rates, serde_json::Error> {
         lost: list(&object, "lost").map(lost).collect(),
         ..Sample::default()
     };
-    // The daemon adds up the processes only where it shows all that the user may see.
-    let node = sample.node_stats.as_ref();
-    sample.all_visible =
-        node.is_some_and(|it| it.row.get(NodeField::UnattributedPercent).is_some());
+    // Without the key rows were selected, or an older service does not say.
+    sample.all_visible = object.get("all_visible").and_then(Value::as_bool).unwrap_or(false);
     sample.at.unix = Ns(number("time_unix_ns").unwrap_or(0));
     // The JSON has no boot time: events and the sample use the realtime clock.
     sample.at.boot = sample.at.unix;

@@ -4,6 +4,7 @@
 //! groups, jobs, usage. Synchronous: samples and time come in as values; has no thread and no
 //! clock.
 
+pub mod approximate_notes;
 pub mod budget;
 pub mod capability_deps;
 pub mod child_usage;

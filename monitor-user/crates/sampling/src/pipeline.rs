@@ -8,13 +8,16 @@
 //! A consumer that shares its readings gets the sample from `shared_read` instead. Has no clock and
 //! no thread.
 
+use super::approximate_notes::approximate_notes;
 use super::group::{self, Groups};
+use super::select_rows::{RowSelector, events_of};
 use super::session::{KeptReading, Session};
-use super::{filter::Filter, job::JobTable, order::Order, select_rows::RowSelector};
+use super::{filter::Filter, job::JobTable, order::Order};
 use monitor_backend::{Backend, Error};
 use monitor_format::{Frame, FrameWriter, Viewport};
-use monitor_model::{Grouped, Note, Process, ProcessField, Rates, ReadSpec, Sample};
-use std::{io, os::fd::OwnedFd};
+use monitor_model::{Grouped, Identity, Process, ProcessField, Rates, ReadSpec, Sample};
+use std::collections::HashSet;
+use std::{io, os::fd::OwnedFd, sync::Arc};
 
 /// Reads the samples of one consumer.
 pub struct SampleReader<B: Backend + ?Sized = dyn Backend> {
@@ -39,7 +42,6 @@ impl<B: Backend + ?Sized> SampleReader<B> {
     /// If the backend cannot read, or a recording has ended.
     pub fn read(&mut self) -> Result<Sample, Error> {
         let mut sample = self.backend.read(&self.spec)?;
-        sample.notes.extend(approximate_note(&sample.processes));
         let jobs = self.spec.wants(ProcessField::Job);
         if self.describes_all || jobs {
             self.backend.describe(&mut sample.processes, &self.spec);
@@ -59,14 +61,6 @@ impl<B: Backend + ?Sized> SampleReader<B> {
     }
 }
 
-/// A note on processes that ended without a final record, if there are any.
-pub(super) fn approximate_note(processes: &[Process]) -> Option<Note> {
-    let is_approximate = |it: &&Process| it.row.get(ProcessField::Approximate) == Some(1);
-    let n = processes.iter().filter(is_approximate).count();
-    let text = || format!("{n} exited and the final record was lost, counted as of exit");
-    (n > 0).then(|| Note::remark(text()))
-}
-
 /// Makes frames of samples. Keeps the last sample, for rates.
 pub struct FrameBuilder {
     session: Session,
@@ -74,8 +68,12 @@ pub struct FrameBuilder {
     selector: RowSelector,
     /// The requested order and number of rows; a frame may have to use others.
     requested: (Option<Order>, Option<usize>),
+    /// The names of the groups of the last sample that match.
+    admitted: HashSet<Arc<str>>,
     /// Whether events are shown, which need the processes of groups.
     shows_events: bool,
+    /// Processes whose row in the next sample is that of the last reading.
+    last_read: Vec<Identity>,
     format: Box<dyn FrameWriter + Send>,
 }
 
@@ -88,7 +86,16 @@ impl FrameBuilder {
         format: Box<dyn FrameWriter + Send>,
     ) -> Self {
         let (session, requested) = (Session::default(), (selector.order, selector.top));
-        Self { session, groups, selector, requested, shows_events, format }
+        Self {
+            session,
+            groups,
+            selector,
+            requested,
+            admitted: HashSet::new(),
+            shows_events,
+            last_read: Vec::new(),
+            format,
+        }
     }
 
     /// Whether the texts of all processes are needed, for the filter or the groups.
@@ -101,6 +108,13 @@ impl FrameBuilder {
         &self.selector.filter
     }
 
+    /// Sets which processes have the row of the last reading in the next sample, because they had
+    /// ended before this one.
+    pub fn set_last_read(&mut self, ids: &[Identity]) {
+        self.last_read.clear();
+        self.last_read.extend_from_slice(ids);
+    }
+
     /// Adds up the groups of a sample. Returns them and how many matched; their processes are
     /// dropped.
     pub fn group(&mut self, sample: &mut Sample, room: Viewport) -> Option<(Grouped, usize)> {
@@ -108,8 +122,14 @@ impl FrameBuilder {
         let mut grouped = self.groups.as_mut()?.learn(sample, &self.selector.filter);
         if let Some(condition) = &self.selector.condition {
             grouped.groups.retain(|group| condition.admits(group));
+            grouped.finished.retain(|group| condition.admits(group));
         }
+        self.admitted.clear();
+        self.admitted.extend(grouped.groups.iter().map(|group| Arc::clone(&group.name)));
         let matched = grouped.groups.len();
+        let notes =
+            approximate_notes(sample, &self.last_read, |it| self.selector.filter.admits(it));
+        sample.notes.extend(notes);
         group::arrange(&mut grouped.groups, order, self.requested.1.or(room.lines));
         // Rates are of the groups.
         sample.all_visible = false;
@@ -122,7 +142,12 @@ impl FrameBuilder {
     /// Computes the rates since the previous sample.
     pub fn rate(&mut self, sample: Sample, grouped: Option<Grouped>) -> &Rates {
         self.selector.order = self.order();
-        self.session.advance_grouped(sample, grouped)
+        let ungrouped = grouped.is_none();
+        let rates = self.session.advance_grouped(sample, grouped);
+        if ungrouped {
+            add_notes(rates, &self.selector, &self.last_read);
+        }
+        rates
     }
 
     /// The same, since a reading that was kept.
@@ -136,7 +161,12 @@ impl FrameBuilder {
             Some(_) => self.order(),
             None => self.requested.0.map(Order::without_rates),
         };
-        self.session.advance_since(before, sampled)
+        let ungrouped = sampled.1.is_none();
+        let rates = self.session.advance_since(before, sampled);
+        if ungrouped {
+            add_notes(rates, &self.selector, &self.last_read);
+        }
+        rates
     }
 
     /// Frees the last sample and its rows.
@@ -160,7 +190,15 @@ impl FrameBuilder {
             backend.describe(self.selector.rows_mut(), spec);
             matched
         });
-        let events = &self.selector.events(&rates.sample);
+        let events = &match &self.groups {
+            Some(groups) if self.selector.condition.is_some() => {
+                // A condition is on groups, not on each of their processes.
+                let is_shown = |name: &Arc<str>| self.admitted.contains(name);
+                let admits = |it: &Process| groups.group_of(it.id).is_some_and(is_shown);
+                events_of(&rates.sample, admits).into()
+            }
+            Some(_) | None => self.selector.events(&rates.sample),
+        };
         let processes = self.selector.rows();
         self.format.write(&Frame { rates, processes, matched, events, viewport: room }, out);
         matched
@@ -181,4 +219,10 @@ impl FrameBuilder {
         let rated = self.session.has_begun();
         self.requested.0.map(|order| if rated { order } else { order.without_rates() })
     }
+}
+
+/// Adds the notes on the ends of the processes that match.
+fn add_notes(rates: &mut Rates, selector: &RowSelector, last_read: &[Identity]) {
+    let notes = approximate_notes(&rates.sample, last_read, |it| selector.admits(it));
+    rates.sample.notes.extend(notes);
 }

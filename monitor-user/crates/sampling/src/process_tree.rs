@@ -46,13 +46,17 @@ pub struct TreeUsage {
     pub commands: BTreeMap<String, (u64, ProcessRow)>,
     /// Number of processes whose totals are those at their exit: their final records are lost.
     pub approximate: u64,
+    /// Number of living processes whose totals lack those of threads that ended as they were read.
+    pub torn: u64,
 }
 
 impl TreeUsage {
     fn add(&mut self, process: &Process, waited_inside: bool) {
         add_row(&mut self.row, process, waited_inside);
         self.latencies.merge(&process.latencies);
-        self.approximate += u64::from(process.row.get(ProcessField::Approximate) == Some(1));
+        let lacks_some = u64::from(process.row.get(ProcessField::Approximate) == Some(1));
+        let count = if process.ended() { &mut self.approximate } else { &mut self.torn };
+        *count += lacks_some;
         let (count, row) = self.commands.entry(process.comm().into_owned()).or_default();
         *count += 1;
         add_row(row, process, waited_inside);
@@ -268,6 +272,20 @@ mod tests {
         // The kernel has added the child's 5 bytes to its parent, which read 2 itself.
         learn(&mut tree, vec![ended(100, 1, 1, 7), ended(101, 100, 100, 5)]);
         check(&tree, 12, 7);
+    }
+
+    #[test]
+    fn a_process_that_was_read_while_its_threads_ended_is_marked_until_it_is_read_again() {
+        let mut tree = ProcessTree::from_root_pid(Pid(100));
+        let mut torn = process(100, 1, 3);
+        torn.row.set(ProcessField::Approximate, 1);
+        learn(&mut tree, vec![torn.clone()]);
+        assert_eq!((tree.usage().torn, tree.usage().approximate), (1, 0));
+        learn(&mut tree, vec![process(100, 1, 5)]);
+        assert_eq!((tree.usage().torn, tree.usage().approximate), (0, 0));
+        torn.row.set(ProcessField::Ended, 1);
+        learn(&mut tree, vec![torn]);
+        assert_eq!((tree.usage().torn, tree.usage().approximate), (0, 1));
     }
 
     #[test]

@@ -42,7 +42,8 @@ impl RowSelector {
         self.filter.needs_texts() || compared.iter().any(|field| COSTLY.contains(field))
     }
 
-    fn admits(&self, process: &Process) -> bool {
+    /// Whether a process matches the filter and the condition.
+    pub fn admits(&self, process: &Process) -> bool {
         self.filter.admits(process) && self.condition.iter().all(|it| it.admits(process))
     }
 
@@ -67,13 +68,7 @@ impl RowSelector {
         if self.filter.admits_all() && self.condition.is_none() {
             return Cow::Borrowed(&sample.events);
         }
-        let matches = |id: Identity| {
-            let found = sample.processes.binary_search_by_key(&id, |process| process.id);
-            found.is_ok_and(|index| self.admits(&sample.processes[index]))
-        };
-        let concerns_match =
-            |event: &&SampleEvent| matches(event.target) || event.sender().is_some_and(matches);
-        Cow::Owned(sample.events.iter().filter(concerns_match).cloned().collect())
+        events_of(sample, |it| self.admits(it)).into()
     }
 
     /// The selected rows.
@@ -90,6 +85,17 @@ impl RowSelector {
     pub fn rows_mut(&mut self) -> &mut [Process] {
         &mut self.rows
     }
+}
+
+/// The events that one of these processes sent or received.
+pub fn events_of(sample: &Sample, is_shown: impl Fn(&Process) -> bool) -> Vec<SampleEvent> {
+    let matches = |id: Identity| {
+        let found = sample.processes.binary_search_by_key(&id, |process| process.id);
+        found.is_ok_and(|index| is_shown(&sample.processes[index]))
+    };
+    let concerns_match =
+        |event: &&SampleEvent| matches(event.target) || event.sender().is_some_and(matches);
+    sample.events.iter().filter(concerns_match).cloned().collect()
 }
 
 #[cfg(test)]

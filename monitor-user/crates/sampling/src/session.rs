@@ -41,7 +41,7 @@ impl Session {
     }
 
     /// The same with groups.
-    pub fn advance_grouped(&mut self, sample: Sample, groups: Option<Grouped>) -> &Rates {
+    pub fn advance_grouped(&mut self, sample: Sample, groups: Option<Grouped>) -> &mut Rates {
         let next = match &self.last {
             Some(before) => rates::rates(&before.sample, sample),
             None => rates::first(sample),
@@ -54,7 +54,7 @@ impl Session {
         &mut self,
         before: Option<&KeptReading>,
         (sample, groups): (Sample, Option<Grouped>),
-    ) -> &Rates {
+    ) -> &mut Rates {
         let next = match before {
             Some(it) => rates::rates_since(&it.counters, it.node.as_deref(), sample),
             None => rates::first(sample),
@@ -62,7 +62,7 @@ impl Session {
         self.set(next, groups)
     }
 
-    fn set(&mut self, next: Rates, groups: Option<Grouped>) -> &Rates {
+    fn set(&mut self, next: Rates, groups: Option<Grouped>) -> &mut Rates {
         self.has_begun = true;
         self.last.insert(Rates { groups, ..next })
     }

@@ -44,6 +44,8 @@ pub struct WatchedTargets {
     pidfds: BTreeMap<Identity, Option<PidFd>>,
     /// Those that are missing, and since when.
     missing: BTreeMap<Identity, Ns>,
+    /// Those whose exit record in the last update was made of their last sample.
+    last_read: Vec<Identity>,
 }
 
 /// What a reading says about processes that are not in it.
@@ -142,6 +144,7 @@ impl WatchedTargets {
         if self.targets.is_none() {
             return now.iter().any(Process::ended);
         }
+        self.last_read.clear();
         for process in now.iter_mut() {
             // It has ended, whenever its parent waits for it; its final record comes later.
             process.end_zombie();
@@ -159,10 +162,16 @@ impl WatchedTargets {
                 let pidfd = self.pidfds.get(&id).and_then(Option::as_ref);
                 last.row.set_some(ProcessField::ExitCode, pidfd.and_then(PidFd::exit_code));
                 now.push(*last);
+                self.last_read.push(id);
             }
             self.reported.insert(id);
         }
         now.iter().any(Process::ended)
+    }
+
+    /// The targets whose exit record in the last update was made of their last sample.
+    pub fn last_read(&self) -> &[Identity] {
+        &self.last_read
     }
 
     /// Targets that are gone and will get no record. The record of a process older than the hooks

@@ -30,6 +30,7 @@ pub fn totals(tree: &ProcessTree, source: BackendKind, notes: Vec<String>) -> Us
         awaited: tree.awaited() as u64,
         lost: tree.lost(),
         approximate: used.approximate,
+        torn: used.torn,
         dropped: Vec::new(),
         notes: notes.into_iter().chain(full).collect(),
     }

@@ -8,8 +8,8 @@ use super::{
 use monitor_backend::Backend;
 use monitor_backends::canned::Canned;
 use monitor_model::{
-    Capability, Credentials, FieldValue, GroupField, Grouped, MonitorRequest, Ns, ProcessField,
-    RankTarget, Rates, ReadSpec, Target,
+    Capability, Credentials, FieldValue, Group, GroupField, Grouped, MonitorRequest, Note,
+    NoteAbout, Ns, ProcessField, RankTarget, Rates, ReadSpec, Target,
 };
 use monitor_protocol::decode;
 
@@ -21,13 +21,15 @@ struct World {
     exit_log: ExitLog,
     job_index: JobIndex,
     shed: Vec<(Capability, String)>,
+    /// Notes of the next readings.
+    notes: Vec<Note>,
 }
 
 impl World {
     fn new(script: &str) -> Self {
         let backend = Canned::scripted(script).expect("a script");
         let (exit_log, job_index) = (ExitLog::default(), JobIndex::default());
-        Self { backend, exit_log, job_index, shed: Vec::new() }
+        Self { backend, exit_log, job_index, shed: Vec::new(), notes: Vec::new() }
     }
 
     /// Takes one reading, a second after the previous one, for these views.
@@ -43,6 +45,7 @@ impl World {
         for process in &mut sample.processes {
             process.latencies.block_read.get_or_insert_default().record(Ns(5_000));
         }
+        sample.notes.extend(self.notes.iter().cloned());
         self.job_index.learn(&mut sample, &want, &mut self.backend);
         self.exit_log.take_from(&mut sample);
         let (sample, exit_log, namespaces) = (&sample, &self.exit_log, &self.job_index);
@@ -282,4 +285,144 @@ fn latencies_that_are_given_up_are_absent() {
     assert_eq!(counted(&mut world), (false, true));
     world.shed.clear();
     assert_eq!(counted(&mut world), (true, false));
+}
+
+/// A view of all processes, or of those with this id, of this user if one is named.
+fn ended_of(pid: Option<u32>, uid: Option<u32>) -> View {
+    let request = MonitorRequest {
+        targets: pid.map(|pid| Target::Pid { pid: pid.into(), node: None }).into_iter().collect(),
+        uids: uid.into_iter().collect(),
+        fields: Some(vec!["ended".into()]),
+        ..MonitorRequest::default()
+    };
+    View::new(Plan::from_request(&request).expect("a plan"), Visibility::All)
+}
+
+#[test]
+fn a_lost_final_record_is_noted_in_the_views_that_show_its_process() {
+    let mut world = World::new(
+        "process 7 uid=1\nprocess 8 uid=2
+         at 1s end 7 approximate=1",
+    );
+    let mut views = [ended_of(None, None), ended_of(None, Some(1)), ended_of(None, Some(2))];
+    let [all, with, without] = &mut views;
+    let _there = world.read([all, with, without]);
+    let rates = world.read([all, with, without]);
+    let notes = rates.map(|it| it.sample.notes.into_iter().map(|it| it.text).collect::<Vec<_>>());
+    let lost = vec!["1 exited and the final record was lost, counted as of exit".to_owned()];
+    assert_eq!(notes, [lost.clone(), lost, vec![]]);
+}
+
+#[test]
+fn the_last_reading_of_a_target_is_no_lost_record() {
+    let mut world = World::new("process 7 uid=1\nprocess 8 uid=2");
+    let mut view = ended_of(Some(7), None);
+    let _there = world.read([&mut view]);
+    world.backend = Canned::scripted("process 8 uid=2").expect("a script");
+    let [rates] = world.read([&mut view]);
+    assert_eq!(pids(&rates), [(7, true)]);
+    let notes: Vec<_> = rates.sample.notes.iter().map(|it| &*it.text).collect();
+    assert_eq!(notes, ["1 exited without a final record, counted as last read"]);
+}
+
+#[test]
+fn a_condition_on_groups_selects_finished_groups_and_the_events_of_their_processes() {
+    let mut world = World::new(
+        "process 5 comm=big cpu_ns=0 cpu_ns/s=40ms\nprocess 6 comm=big cpu_ns=0 cpu_ns/s=40ms
+         process 7 comm=small cpu_ns=1ms\nprocess 8 comm=gone cpu_ns=2ms
+         process 9 comm=over cpu_ns=80ms
+         at 1s end 8\nat 1s end 9\nat 2s signal 5 10\nat 2s signal 7 12",
+    );
+    let request = MonitorRequest {
+        group_by: Some("comm".into()),
+        keep_ns: Some(1_000 * MS),
+        fields: Some(vec!["cpu_ns".into()]),
+        // Of the two processes in the group, none matches.
+        filter: Some("cpu_ns > 70ms".into()),
+        capabilities: vec!["signals".into()],
+        ..MonitorRequest::default()
+    };
+    let mut view = View::new(Plan::from_request(&request).expect("a plan"), Visibility::All);
+    let _there = world.read([&mut view]);
+    let _ended = world.read([&mut view]);
+    let [rates] = world.read([&mut view]);
+    let names = |all: &[Group]| all.iter().map(|it| it.name.to_string()).collect::<Vec<_>>();
+    assert_eq!(names(&groups(&rates).groups), ["big"]);
+    assert_eq!(names(&groups(&rates).finished), ["over"]);
+    let targets: Vec<_> = rates.sample.events.iter().map(|it| it.target.pid.0).collect();
+    assert_eq!(targets, [5]);
+}
+
+#[test]
+fn a_condition_on_a_field_that_is_hidden_from_the_user_is_noted() {
+    let mut world = World::new(
+        "process 7 uid=1000 gid=1000 read_bytes=1\nprocess 8 uid=1001 read_bytes=9
+         process 9 uid=1001 read_bytes=9",
+    );
+    let noted = |world: &mut World, condition: &str, visibility| {
+        let request = MonitorRequest {
+            fields: Some(vec!["pid".into()]),
+            filter: Some(condition.into()),
+            ..MonitorRequest::default()
+        };
+        let mut view = View::new(Plan::from_request(&request).expect("a plan"), visibility);
+        let [rates] = world.read([&mut view]);
+        rates.sample.notes.into_iter().map(|it| it.text).collect::<Vec<_>>()
+    };
+    let user = Visibility::OwnInFull(Credentials { uid: 1000, gid: 1000 });
+    let note = "NO_PERMISSIONS: the filter cannot compare read_bytes of 2 processes of other \
+                users: this needs observe-all";
+    assert_eq!(noted(&mut world, "read_bytes > 5 or read_bytes < 2", user), [note]);
+    assert_eq!(noted(&mut world, "cpu_ns > 5s", user), Vec::<String>::new());
+    assert_eq!(noted(&mut world, "read_bytes > 5", Visibility::All), Vec::<String>::new());
+}
+
+#[test]
+fn a_sample_says_whether_it_has_all_processes_that_the_user_may_see() {
+    let mut world = World::new("process 7 uid=1000\nprocess 8 uid=1001");
+    let mut whole = |request: MonitorRequest| {
+        let request = MonitorRequest { fields: Some(vec!["pid".into()]), ..request };
+        let plan = Plan::from_request(&request).expect("a plan");
+        let [rates] = world.read([&mut View::new(plan, Visibility::All)]);
+        rates.sample.all_visible
+    };
+    let all = MonitorRequest::default();
+    assert!(whole(all.clone()));
+    assert!(!whole(MonitorRequest { top: Some(1), ..all.clone() }));
+    assert!(!whole(MonitorRequest { uids: vec![1000], ..all.clone() }));
+    assert!(!whole(MonitorRequest { filter: Some("pid > 7".into()), ..all.clone() }));
+    assert!(!whole(MonitorRequest { targets: vec![Target::Pid { pid: 7, node: None }], ..all }));
+}
+
+#[test]
+fn a_note_reaches_the_views_whose_request_it_concerns() {
+    let mut world = World::new("process 7");
+    let about = |text: &str, about| Note::remark(text).about(about);
+    world.notes = vec![
+        Note::remark("of all"),
+        about("of processes", NoteAbout::Processes),
+        about("of resident sizes", NoteAbout::Fields(&[ProcessField::Rss])),
+        about("of reads", NoteAbout::Fields(&[ProcessField::ReadBytes])),
+        about("of block", NoteAbout::Capabilities(&[Capability::Block, Capability::WriteBack])),
+    ];
+    world.shed = vec![(Capability::ExactCpu, "no exact-cpu: given up".to_owned())];
+    let mut noted = |request: MonitorRequest| {
+        let mut view = View::new(Plan::from_request(&request).expect("a plan"), Visibility::All);
+        let [rates] = world.read([&mut view]);
+        rates.sample.notes.into_iter().map(|it| it.text).collect::<Vec<_>>()
+    };
+    let fields = |name: &str| MonitorRequest {
+        fields: Some(vec![name.into()]),
+        ..MonitorRequest::default()
+    };
+    assert_eq!(noted(fields("pid")), ["of all", "of processes"]);
+    assert_eq!(noted(fields("rss")), ["of all", "of processes", "of resident sizes"]);
+    assert_eq!(noted(fields("read_bytes_per_s")), ["of all", "of processes", "of reads"]);
+    let condition = MonitorRequest { filter: Some("read_bytes > 1".into()), ..fields("pid") };
+    assert_eq!(noted(condition), ["of all", "of processes", "of reads"]);
+    let switches = vec!["write-back".into(), "exact-cpu".into()];
+    let switched = MonitorRequest { capabilities: switches, ..fields("pid") };
+    let all = ["of all", "of processes", "of block", "no exact-cpu: given up"];
+    assert_eq!(noted(switched), all);
+    assert_eq!(noted(MonitorRequest { part: "node".into(), ..fields("load1") }), ["of all"]);
 }

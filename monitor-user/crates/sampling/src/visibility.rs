@@ -35,6 +35,7 @@ const PUBLIC: &[ProcessField] = {
         F::Ppid,
         F::NsPid,
         F::Uid,
+        F::User,
         F::Gid,
         F::Comm,
         F::Cmdline,
@@ -129,17 +130,34 @@ impl Visibility {
 
 /// The message for fields that were removed from this number of processes.
 pub fn refusal_text(hidden: &[ProcessField], processes: usize) -> String {
-    let names: Vec<_> = hidden.iter().take(MAX_NAMED_FIELDS).map(|it| it.field().name).collect();
-    let more = match hidden.len().saturating_sub(MAX_NAMED_FIELDS) {
+    let (names, processes) = (names(hidden), of_others(processes));
+    format!("{}: {names} of {processes}: this needs observe-all", Status::NoPermissions.name())
+}
+
+/// The message for fields that a condition compares and that this number of processes lacks.
+pub fn unmatched_text(compared: &[ProcessField], processes: usize) -> String {
+    let (names, processes) = (names(compared), of_others(processes));
+    format!(
+        "{}: the filter cannot compare {names} of {processes}: this needs observe-all",
+        Status::NoPermissions.name()
+    )
+}
+
+/// The names of the fields; of many, the first ones.
+fn names(fields: &[ProcessField]) -> String {
+    let names: Vec<_> = fields.iter().take(MAX_NAMED_FIELDS).map(|it| it.field().name).collect();
+    let more = match fields.len().saturating_sub(MAX_NAMED_FIELDS) {
         0 => String::new(),
         more => format!(" and {more} more fields"),
     };
-    let processes = match processes {
+    names.join(", ") + &more
+}
+
+fn of_others(processes: usize) -> String {
+    match processes {
         1 => "a process of another user".to_owned(),
         n => format!("{n} processes of other users"),
-    };
-    let (status, names) = (Status::NoPermissions.name(), names.join(", "));
-    format!("{status}: {names}{more} of {processes}: this needs observe-all")
+    }
 }
 
 #[cfg(test)]
@@ -215,6 +233,18 @@ mod tests {
         let many =
             refusal_text(&Visibility::OwnInFull(VIEWER).hidden_fields(F::all().collect()), 3);
         assert!(many.contains(" more fields of 3 processes of other users: "), "{many}");
+    }
+
+    #[test]
+    fn compared_fields_are_named_with_the_status() {
+        use ProcessField as F;
+        assert_eq!(
+            unmatched_text(&[F::ReadBytes, F::TcpSent], 2),
+            "NO_PERMISSIONS: the filter cannot compare read_bytes, tcp_sent_bytes of 2 processes \
+             of other users: this needs observe-all"
+        );
+        let public = vec![F::User, F::Uid, F::CpuPercent];
+        assert_eq!(Visibility::OwnInFull(VIEWER).hidden_fields(public), []);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use monitor_model::{
 };
 use monitor_protocol::doctor::CapabilityReport;
 use monitor_recording::{Recording, Replay};
+use monitor_sampling::approximate_notes::approximate_notes;
 use monitor_sampling::group::{GroupLimits, Groups};
 use monitor_sampling::{doctor_report::capability_report, pipeline::SampleReader, plan::Plan};
 use monitor_sys::clock;
@@ -142,6 +143,8 @@ impl<B: Backend + ?Sized> ViewReader<B> {
         if self.has_previous && sample.backend == BackendKind::Procfs {
             add_gone(&self.last.rates.sample.processes, &mut sample.processes);
         }
+        let notes = approximate_notes(&sample, &[], |_| true);
+        sample.notes.extend(notes);
         Ok(sample)
     }
 

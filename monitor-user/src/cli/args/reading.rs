@@ -166,6 +166,24 @@ impl ReadingArgs {
     pub const fn output_format(&self) -> OutputFormat {
         if self.pmix { OutputFormat::Pmix } else { self.format }
     }
+
+    /// Whether an option names the processes, by something else than their ids.
+    pub const fn names_processes(&self) -> bool {
+        !(self.comm.is_empty() && self.uid.is_empty() && self.cgroup.is_empty())
+    }
+
+    /// The options that select processes by something else than their ids, with their values.
+    pub fn selecting_options(&self) -> String {
+        let uids: Vec<_> = self.uid.iter().map(u32::to_string).collect();
+        let given = [
+            ("--comm", self.comm.join(",")),
+            ("--uid", uids.join(",")),
+            ("--cgroup", self.cgroup.join(",")),
+            ("--filter", self.filter.clone().unwrap_or_default()),
+        ];
+        let named = given.iter().filter(|(_, value)| !value.is_empty());
+        named.map(|(option, value)| format!("{option} {value}")).collect::<Vec<_>>().join(" ")
+    }
 }
 
 impl PrintArgs {

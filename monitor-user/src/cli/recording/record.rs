@@ -29,6 +29,7 @@ use monitor_model::request::MonitorRequest;
 use monitor_model::sample::{BackendKind, Note, Sample};
 use monitor_protocol::event::{EndReason, Event};
 use monitor_recording::{Existing, Header, RotateOptions, RotatingWriter, WriteOutcome, Writer};
+use monitor_sampling::approximate_notes::is_approximate_note;
 use monitor_sampling::pipeline::SampleReader;
 use monitor_sampling::process_tree::ProcessTree;
 use monitor_sampling::schedule::Schedule;
@@ -195,6 +196,8 @@ impl DaemonRecorder {
         }
         let Some(rates) = client::rates(event)? else { return Ok(None) };
         let mut sample = rates.sample;
+        // A replay makes its own, of the rows that it shows.
+        sample.notes.retain(|note| !is_approximate_note(note));
         let since_boot = {
             let now = clock::now();
             Ns(now.boot.0.saturating_sub(now.unix.0.saturating_sub(sample.at.unix.0)))

@@ -13,7 +13,7 @@ use super::tcp::{TcpTraffic, sum};
 use dump::{Dump, Socket};
 use monitor_backend::Error;
 use monitor_ebpf::abi::tcp::{Counters, TcpTotals};
-use monitor_model::{Identity, Note, Ns, Process, degradation::NO_TCP};
+use monitor_model::{Capability, Identity, Note, NoteAbout, Ns, Process, degradation::NO_TCP};
 use socket_owner::{FdAccess, SocketOwners};
 use std::{collections::HashMap, path::PathBuf};
 
@@ -125,7 +125,8 @@ impl InetDiag {
 /// other network namespaces.
 fn absences(hidden: u64, elsewhere: u64) -> Vec<Note> {
     let note = |count: u64, why: &str| {
-        (count > 0).then(|| Note::remark(format!("{NO_TCP}{count} processes: {why}")))
+        let about = NoteAbout::Capabilities(&[Capability::Tcp]);
+        (count > 0).then(|| Note::remark(format!("{NO_TCP}{count} processes: {why}")).about(about))
     };
     let hidden = note(hidden, "what others have open needs CAP_SYS_PTRACE");
     let elsewhere =

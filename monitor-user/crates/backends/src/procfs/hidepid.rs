@@ -3,7 +3,7 @@
 //! In: `self/mountinfo` and `self/status` of a `/proc`. Out: the option, whether it hides processes
 //! from us, and a note. Only informs; readings handle refused files themselves.
 
-use monitor_model::{HiddenProcess, Note};
+use monitor_model::{HiddenProcess, Note, NoteAbout};
 use monitor_proc::status::effective_capabilities;
 use procfs::process::MountInfo;
 use std::path::Path;
@@ -65,6 +65,7 @@ pub fn hidden(proc: &Path) -> Option<HiddenProcess> {
 /// The note on hidden processes.
 pub fn note(hidden: &HiddenProcess) -> Note {
     Note::missing(format!("processes of other users may be missing: {}", hidden.why))
+        .about(NoteAbout::Processes)
 }
 
 /// The proc file system mounted at a path; the last mount on a directory is the visible one.

@@ -44,8 +44,8 @@ use self::{
 use super::inet_diag::InetDiag;
 use monitor_backend::{Backend, Error};
 use monitor_model::{
-    BackendKind, Capability, HiddenProcess, Note, Ns, Pid, Probe, Process, ProcessField, ReadSpec,
-    Sample, degradation::SHORT_LIVED,
+    BackendKind, Capability, HiddenProcess, Note, NoteAbout, Ns, Pid, Probe, Process, ProcessField,
+    ReadSpec, Sample, degradation::SHORT_LIVED,
 };
 use monitor_sys::clock;
 use rustix::fs::{Mode, OFlags, open};
@@ -172,7 +172,10 @@ impl Procfs {
         let Some(tcp) = &mut self.tcp else { return };
         match tcp.merge_into(&mut sample.processes, sample.at.boot) {
             Ok(note) => sample.notes.extend(note),
-            Err(error) => sample.notes.push(Note::remark(format!("no TCP counters: {error}"))),
+            Err(error) => {
+                let note = Note::remark(format!("no TCP counters: {error}"));
+                sample.notes.push(note.about(NoteAbout::Capabilities(&[Capability::Tcp])));
+            }
         }
     }
 
@@ -197,15 +200,17 @@ impl Procfs {
     fn own_notes(&self, want: &ReadSpec) -> Vec<Note> {
         let mut notes: Vec<Note> = self.hidden.iter().map(hidepid::note).collect();
         if want.pids.is_none() {
-            notes.push(Note::remark(format!("{SHORT_LIVED}: /proc lists only live processes")));
+            let note = Note::remark(format!("{SHORT_LIVED}: /proc lists only live processes"));
+            notes.push(note.about(NoteAbout::Processes));
         }
         if !self.kernel.schedstat {
             let text = "no run_delay_ns and run_count: this kernel lacks CONFIG_SCHED_INFO";
-            notes.push(Note::remark(text));
+            let about = NoteAbout::Fields(&[ProcessField::RunDelay, ProcessField::RunCount]);
+            notes.push(Note::remark(text).about(about));
         }
         if !self.kernel.io {
             let text = "no I/O counters: this kernel lacks CONFIG_TASK_IO_ACCOUNTING";
-            notes.push(Note::remark(text));
+            notes.push(Note::remark(text).about(NoteAbout::Fields(&read_errors::IO)));
         }
         if want.pids.is_some() {
             notes.retain(|note| !note.partial);

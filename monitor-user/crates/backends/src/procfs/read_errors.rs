@@ -4,10 +4,21 @@
 //! not an error.
 
 use super::path::File;
-use monitor_model::{Note, degradation::NO_IO};
+use monitor_model::{Note, NoteAbout, ProcessField as F, degradation::NO_IO};
 use monitor_proc::scan::MalformedProc;
 use rustix::io::Errno;
 use std::fmt;
+
+/// The fields of `/proc/<pid>/io`.
+pub const IO: [F; 7] = [
+    F::ReadChars,
+    F::WrittenChars,
+    F::ReadCalls,
+    F::WriteCalls,
+    F::ReadBytes,
+    F::WrittenBytes,
+    F::CancelledBytes,
+];
 
 /// Counts, and the first case of each kind.
 #[derive(Debug, Default)]
@@ -65,17 +76,19 @@ impl ReadErrors {
     pub fn notes(&self) -> Vec<Note> {
         let mut notes = Vec::new();
         if self.io_denied > 0 {
-            notes.push(Note::remark(format!(
+            let note = Note::remark(format!(
                 "{NO_IO}{}: /proc/<pid>/io of other users needs \
                  CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH",
                 processes(self.io_denied)
-            )));
+            ));
+            notes.push(note.about(NoteAbout::Fields(&IO)));
         }
         if self.pss_denied > 0 {
-            notes.push(Note::missing(format!(
+            let note = Note::missing(format!(
                 "no pss_bytes of {}: /proc/<pid>/smaps_rollup of other users needs CAP_SYS_PTRACE",
                 processes(self.pss_denied)
-            )));
+            ));
+            notes.push(note.about(NoteAbout::Fields(&[F::Pss])));
         }
         if self.hidden > 0 {
             notes.push(Note::missing(format!(
@@ -88,6 +101,9 @@ impl ReadErrors {
         }
         notes.extend(note(&self.malformed, "malformed"));
         notes.extend(note(&self.failed, "unreadable"));
+        for note in notes.iter_mut().filter(|it| it.about == NoteAbout::Anything) {
+            note.about = NoteAbout::Processes;
+        }
         notes
     }
 }

@@ -92,7 +92,8 @@ pub fn otlp(all: &Exposition, of: Resource<'_>) -> Vec<u8> {
         let mut metric = Metric::from_family(all, family, of.at);
         match metrics.iter_mut().find(|it| it.name == metric.name) {
             Some(first) if first.kind() == metric.kind() => first.parts.append(&mut metric.parts),
-            Some(_) => {}
+            // A metric has one kind of points, so a family of another kind keeps its own name.
+            Some(_) => metrics.push(Metric::with_own_name(all, family, of.at)),
             None => metrics.push(metric),
         }
     }
@@ -102,11 +103,11 @@ pub fn otlp(all: &Exposition, of: Resource<'_>) -> Vec<u8> {
     let resource = OtlpResource { attributes };
     let scope_metrics = [ScopeMetrics { metrics, scope }];
     let request = Request { resource_metrics: [ResourceMetrics { resource, scope_metrics }] };
-    // Numbers and strings can be written, and so can memory.
+    // It fails for maps whose keys are no strings; there are none.
     serde_json::to_vec(&request).unwrap_or_default()
 }
 
-// The messages of the protocol; keys in the order of the alphabet.
+// The messages of the protocol. A reader takes the keys in any order.
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -177,22 +178,27 @@ struct Points<'a> {
 impl<'a> Metric<'a> {
     fn from_family(all: &'a Exposition, family: &'a Family, at: Ns) -> Self {
         let stem = family.stem.strip_prefix("monitor_").unwrap_or_default();
-        let (name, unit, attribute) = match SEMANTIC_NAMES.iter().find(|it| it.0 == stem) {
+        let own = Self::with_own_name(all, family, at);
+        match SEMANTIC_NAMES.iter().find(|it| it.0 == stem) {
             Some(&(_, name, unit, key, value)) => {
-                (name.to_owned(), unit, (!key.is_empty()).then_some((key, value)))
+                let attribute = (!key.is_empty()).then_some((key, value));
+                let parts = vec![Points { all, family, attribute, at }];
+                Self { name: name.to_owned(), unit, parts, ..own }
             }
-            None => {
-                let bare = family.stem.strip_suffix(family.unit).unwrap_or(&family.stem);
-                let name = bare.trim_end_matches('_').replacen('_', ".", 2);
-                let unit = match family.unit {
-                    "seconds" => "s",
-                    "bytes" => "By",
-                    _ => "1",
-                };
-                (name, unit, None)
-            }
+            None => own,
+        }
+    }
+
+    /// The metric of a family without a convention, whose name is that of the family.
+    fn with_own_name(all: &'a Exposition, family: &'a Family, at: Ns) -> Self {
+        let bare = family.stem.strip_suffix(family.unit).unwrap_or(&family.stem);
+        let name = bare.trim_end_matches('_').replacen('_', ".", 2);
+        let unit = match family.unit {
+            "seconds" => "s",
+            "bytes" => "By",
+            _ => "1",
         };
-        let parts = vec![Points { all, family, attribute, at }];
+        let parts = vec![Points { all, family, attribute: None, at }];
         Self { name, unit, metric_type: family.metric_type, help: family.help, parts }
     }
 
@@ -351,6 +357,19 @@ mod tests {
         let want =
             json!([attribute("system.device", "sda"), attribute("disk.io.direction", "write")]);
         assert_eq!((&points[1]["asDouble"], &points[1]["attributes"]), (&json!(4.0), &want));
+    }
+
+    #[test]
+    fn a_family_of_another_kind_than_its_conventional_metric_keeps_its_name() {
+        let mut all = Exposition::default();
+        let disk = || vec![("device", "sda".into())];
+        all.add(("monitor_disk_reads", "", "Reads", MetricType::Counter), [(disk(), 3.0)]);
+        all.add(("monitor_disk_writes", "", "Writes", MetricType::Gauge), [(disk(), 4.0)]);
+        let body = body(&all);
+        let metrics = &body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
+        assert_eq!(metrics[0]["name"], "system.disk.operations");
+        assert_eq!(metrics[1]["name"], "monitor.disk.writes");
+        assert_eq!(metrics[1]["gauge"]["dataPoints"][0]["asDouble"], 4.0);
     }
 
     #[test]

@@ -85,6 +85,12 @@ category! {
         UnattributedPercent: "cpu_unattributed_percent", "OTHER%", Percent, Float, Gauge,
             "CPU time of tasks that is of no visible process: hidden, or ended unseen",
             "cpu_tasks_ns";
+        BlockUnattributedBytes: "block_unattributed_bytes", "LATE", Bytes, Number, Counter,
+            "Bytes of block_unattributed_requests", "block_rq_complete", "";
+        BlockUnattributedRequests: "block_unattributed_requests", "LATEREQ", Count, Number, Counter,
+            "Block requests completed after the end of their process was reported: pages written \
+             back later; of the processes that ended while block I/O was counted",
+            "block_rq_complete", "";
     }
     rates {
         BusyPercent: "cpu_busy_percent", "BUSY%", CpuBusy,

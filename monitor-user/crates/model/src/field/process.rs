@@ -68,8 +68,10 @@ category! {
             "exit_state of a process named as a target, else sched_process_free",
             "stat 3 of a process named as a target";
         Approximate: "approximate", "APPROX", None, Flag, Gauge,
-            "Whether its final record was lost: totals then date from its exit, up to a tick early",
-            "sched_process_exit instead of sched_process_free", "";
+            "Whether its totals lack something: its final record was lost (they are those at its \
+             exit, up to a tick early), it ended between two readings, or threads ended as it was \
+             read",
+            "sched_process_exit instead of sched_process_free; threads without a record", "";
         ExitCode: "exit_code", "EXIT", None, Number, Gauge,
             "Exit code, or 128 and the number of the signal that ended it",
             "signal->group_exit_code or task->exit_code", "stat 52 of a zombie";

@@ -224,7 +224,7 @@ impl<'a> TableView<'a> {
     fn note(&self, row: ColumnRow<'_>) -> Note {
         let (_, [text, partial]) = self.cells(TableKind::Note, row);
         let text = self.text(text).unwrap_or_default().to_string();
-        Note { text, partial: partial != 0 }
+        Note { partial: partial != 0, ..Note::remark(text) }
     }
 
     fn program_loss(&self, row: ColumnRow<'_>) -> ProgramLoss {

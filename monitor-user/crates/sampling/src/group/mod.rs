@@ -16,7 +16,7 @@ use super::delta::{Deltas, State};
 use super::order::{self, Order};
 use super::{filter::Filter, latency_deltas::LatencyDeltas};
 use monitor_model::group::{NONE, OTHER};
-use monitor_model::{Group, GroupBy, GroupField, Grouped, Ns, Sample};
+use monitor_model::{Group, GroupBy, GroupField, Grouped, Identity, Ns, Sample};
 use std::{collections::HashMap, sync::Arc};
 
 /// Default maximum number of groups: more than the jobs or users of a node.
@@ -69,6 +69,11 @@ impl Groups {
     /// The property that the groups are formed by.
     pub const fn by(&self) -> GroupBy {
         self.by
+    }
+
+    /// The name of the group that a process counts in.
+    pub fn group_of(&self, id: Identity) -> Option<&Arc<str>> {
+        self.members.assigned(id)
     }
 
     /// Adds a sample of all processes; returns the groups of those that the filter admits, by name.

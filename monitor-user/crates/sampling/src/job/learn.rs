@@ -9,7 +9,9 @@ use super::environ::unnamed_rank;
 use super::membership::Membership;
 use super::registry::{MAX_RANKS, RankRegistry};
 use crate::parents::{FINAL_RECORD_TIMEOUT, ParentIndex};
-use monitor_model::{Environ, Identity, Note, Ns, Origin, Pid, Process, Rank, Sample};
+use monitor_model::{
+    Environ, Identity, Note, NoteAbout, Ns, Origin, Pid, Process, ProcessField, Rank, Sample,
+};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -195,11 +197,12 @@ fn cut(processes: &[Process]) -> Option<Note> {
         Note::remark(format!(
             "environment of {count} processes truncated: the rest may name their job"
         ))
+        .about(NoteAbout::Fields(&[ProcessField::Job]))
     })
 }
 
 /// The note about ranks that did not fit into the registry.
 fn refused(count: u64) -> Option<Note> {
     let text = format!("{count} ranks not registered: the limit is {MAX_RANKS} processes");
-    (count > 0).then(|| Note::remark(text))
+    (count > 0).then(|| Note::remark(text).about(NoteAbout::Fields(&[ProcessField::Job])))
 }

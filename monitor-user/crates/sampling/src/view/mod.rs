@@ -4,6 +4,7 @@
 //! sample, and whether its targets are gone. Keeps its last sample, so its rates cover its own
 //! intervals. Has no name, schedule or client; `monitors` has.
 
+mod note_scope;
 mod visible_rows;
 
 use super::exit_log::{Cursor, ExitLog};
@@ -66,6 +67,8 @@ pub struct View {
     visibility: Visibility,
     /// Requested fields that are hidden for processes of other users.
     hidden: Vec<ProcessField>,
+    /// Fields that the condition compares and that are hidden for processes of other users.
+    hidden_compared: Vec<ProcessField>,
     targets: WatchedTargets,
     frames: FrameBuilder,
     latency_deltas: LatencyDeltas,
@@ -88,6 +91,7 @@ impl View {
     pub fn new(plan: Plan, visibility: Visibility) -> Self {
         Self {
             hidden: visibility.hidden_fields(plan.layout.processes.clone()),
+            hidden_compared: visibility.hidden_fields(compared_fields(&plan)),
             targets: WatchedTargets::new(plan.targets.clone()),
             frames: frames(&plan, plan.grouping.map(|it| Groups::new(it.by, it.limits))),
             latency_deltas: LatencyDeltas::default(),
@@ -247,6 +251,17 @@ fn frames(plan: &Plan, groups: Option<Groups>) -> FrameBuilder {
         .with_condition(plan.condition.clone());
     let format = plan.form.writer(plan.layout.clone(), Paint::Plain);
     FrameBuilder::new(selector, groups, plan.layout.signals, format)
+}
+
+/// The fields that the condition compares, each once.
+fn compared_fields(plan: &Plan) -> Vec<ProcessField> {
+    let mut fields = Vec::new();
+    for field in plan.condition.iter().flat_map(Expression::compared_fields) {
+        if !fields.contains(&field) {
+            fields.push(field);
+        }
+    }
+    fields
 }
 
 /// Whether all fields come from the kernel's own accounting: none from a hook, no thread, none that

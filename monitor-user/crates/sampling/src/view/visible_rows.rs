@@ -3,8 +3,8 @@
 //! In: a reading. Out: its own sample, in the order of identities. Does not aggregate, filter by
 //! usage or sort; encoding does.
 
-use super::{Reading, View};
-use crate::{pipeline::approximate_note, target::Absence, visibility};
+use super::{Reading, View, note_scope};
+use crate::{plan::Plan, target::Absence, visibility};
 use monitor_backends::procfs::missing_capabilities;
 use monitor_model::{
     BackendKind, Capability, Identity, Note, Ns, Process, Refusal, Sample, SampleEvent,
@@ -14,6 +14,11 @@ use std::collections::HashSet;
 /// How long after an exit its record may arrive: the kernel frees a process some milliseconds
 /// after its parent waited for it.
 const EXIT_RECORD_TIMEOUT: Ns = Ns(1_000_000_000);
+
+/// The notes that concern what a plan requests.
+fn own_notes(plan: &Plan, notes: &[Note]) -> Vec<Note> {
+    notes.iter().filter(|note| note_scope::concerns(plan, note)).cloned().collect()
+}
 
 impl View {
     /// The sample for this view.
@@ -30,7 +35,7 @@ impl View {
             all_visible: reads_processes
                 && reading.sample.all_visible
                 && self.plan.targets.is_none(),
-            notes: reading.sample.notes.clone(),
+            notes: own_notes(&self.plan, &reading.sample.notes),
             // Of the whole node, and `/proc` shows no user what others do that often.
             lost: match self.visibility.credentials() {
                 None => reading.sample.lost.clone(),
@@ -40,12 +45,13 @@ impl View {
         };
         if let Some((node, notes)) = reading.node {
             sample.node_stats = node.as_deref().cloned();
-            sample.notes.extend_from_slice(notes);
+            let mut notes = own_notes(&self.plan, notes);
+            // What the backend lacks is noted with each part that it reads.
+            notes.retain(|note| !sample.notes.contains(note));
+            sample.notes.extend(notes);
         }
-        sample.notes.extend(reading.shed.iter().map(|(capability, text)| {
-            let partial = self.plan.capabilities.contains(capability);
-            Note { text: text.clone(), partial }
-        }));
+        let shed = reading.shed.iter().filter(|(it, _)| self.plan.capabilities.contains(it));
+        sample.notes.extend(shed.map(|(_, text)| Note::missing(text.as_str())));
         sample.notes.extend(self.remarks.drain(..).map(Note::remark));
         if sample.backend == BackendKind::Procfs {
             sample.notes.extend(missing_capabilities(&self.plan.capabilities));
@@ -103,7 +109,7 @@ impl View {
             record_timeout: if has_records { EXIT_RECORD_TIMEOUT } else { Ns(0) },
         };
         self.ended = self.targets.update(&mut sample.processes, absence);
-        sample.notes.extend(approximate_note(&sample.processes));
+        self.frames.set_last_read(self.targets.last_read());
         if self.plan.grouping.is_some() {
             sample.dying.clone_from(&reading.sample.dying);
         }
@@ -146,7 +152,12 @@ impl View {
         if redacted > 0 && !self.hidden.is_empty() {
             let text = visibility::refusal_text(&self.hidden, redacted);
             // With named targets the hidden fields were requested explicitly.
-            sample.notes.push(Note { text, partial: self.plan.targets.is_some() });
+            let partial = self.plan.targets.is_some();
+            sample.notes.push(Note { partial, ..Note::remark(text) });
+        }
+        if redacted > 0 && !self.hidden_compared.is_empty() {
+            let text = visibility::unmatched_text(&self.hidden_compared, redacted);
+            sample.notes.push(Note::missing(text));
         }
     }
 

@@ -1,18 +1,21 @@
-//! Pushes metrics to an OpenTelemetry collector: OTLP over HTTP, as JSON.
+//! Pushes metrics to an OpenTelemetry collector: OTLP over HTTP, as JSON, compressed if configured.
 //!
-//! In: an endpoint and a period. Out: one POST of all metrics each period, and its result. The
-//! counters are cumulative, so a failed push loses only one point in time, and is not repeated.
+//! In: an endpoint, a period and a compression. Out: one POST of all metrics each period, and its
+//! result. The counters are cumulative, so a failed push loses only one point in time, and is not
+//! repeated.
 
 use super::loopback::{DaemonRequest, metrics};
 use super::{body::Content, listen::AccessLevel};
 use crate::lock::lock;
+use flate2::write::GzEncoder;
 use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Uri, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use monitor_format::exposition::Encoding;
 use monitor_protocol::status::OtlpStatus;
 use serde_json::Value;
+use std::io::Write as _;
 use std::sync::{Arc, Mutex};
 use std::{future::poll_fn, pin::pin, time::Duration};
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -32,11 +35,57 @@ pub struct PushConfig {
     pub endpoint: Option<String>,
     /// The period, in nanoseconds.
     pub every_ns: u64,
+    /// The compression of bodies.
+    pub compression: Compression,
 }
 
 impl Default for PushConfig {
     fn default() -> Self {
-        Self { endpoint: None, every_ns: 15_000_000_000 }
+        Self { endpoint: None, every_ns: 15_000_000_000, compression: Compression::None }
+    }
+}
+
+/// How bodies are compressed, with the names of `OTEL_EXPORTER_OTLP_COMPRESSION`.
+/// https://opentelemetry.io/docs/specs/otel/protocol/exporter/
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// Not.
+    #[default]
+    None,
+    /// With gzip.
+    Gzip,
+}
+
+impl Compression {
+    /// The compression with this name.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub fn from_name(name: &str) -> Result<Self, String> {
+        let all = [Self::None, Self::Gzip];
+        let named = all.into_iter().find(|it| it.name() == name);
+        named.ok_or_else(|| format!("{name:?}: expected \"none\" or \"gzip\""))
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Gzip => "gzip",
+        }
+    }
+
+    /// The body, compressed.
+    fn compressed(self, body: Vec<u8>) -> std::io::Result<Vec<u8>> {
+        match self {
+            Self::None => Ok(body),
+            Self::Gzip => {
+                let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                encoder.write_all(&body)?;
+                encoder.finish()
+            }
+        }
     }
 }
 
@@ -46,6 +95,12 @@ struct Collector {
     authority: String,
     address: String,
     path: String,
+}
+
+/// Where pushes go, and their compression.
+struct Destination {
+    collector: Collector,
+    compression: Compression,
 }
 
 /// The counts of pushes, and the last error.
@@ -112,6 +167,7 @@ pub fn start(
     let endpoint = push.endpoint.as_ref()?;
     // The configuration was checked when it was read.
     let collector = parse_endpoint(endpoint).ok()?;
+    let to = Destination { collector, compression: push.compression };
     let status = OtlpStatus { endpoint: endpoint.clone(), ..OtlpStatus::default() };
     let pushed = PushStatus(Arc::new(Mutex::new(status)));
     let (status, every) = (pushed.clone(), Duration::from_nanos(push.every_ns));
@@ -121,22 +177,27 @@ pub fn start(
         loop {
             let _now = ticks.tick().await;
             let late = |_| Err(format!("no answer within {TIMEOUT:?}"));
-            status
-                .record(timeout(TIMEOUT, push_once(&collector, &asks)).await.unwrap_or_else(late));
+            status.record(timeout(TIMEOUT, push_once(&to, &asks)).await.unwrap_or_else(late));
         }
     });
     Some((pushed, task))
 }
 
-async fn push_once(to: &Collector, asks: &mpsc::Sender<DaemonRequest>) -> Result<(), String> {
-    let body = metrics(asks, AccessLevel::Full, Encoding::Otlp).await?;
+async fn push_once(to: &Destination, asks: &mpsc::Sender<DaemonRequest>) -> Result<(), String> {
+    let Destination { collector: to, compression } = to;
     let text = |why: &dyn std::fmt::Display| why.to_string();
+    let body = metrics(asks, AccessLevel::Full, Encoding::Otlp).await?;
+    let body = compression.compressed(body).map_err(|why| text(&why))?;
     let stream = TcpStream::connect(&to.address).await.map_err(|why| text(&why))?;
     let handshake = http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|why| text(&why))?;
     let connection = tokio::spawn(connection);
     let request = Request::builder().method(Method::POST).uri(&to.path);
     let request = request.header(HOST, &to.authority).header(CONTENT_TYPE, "application/json");
+    let request = match compression {
+        Compression::None => request,
+        Compression::Gzip => request.header(CONTENT_ENCODING, compression.name()),
+    };
     let request = request.body(Content::Whole(body.into())).map_err(|why| text(&why))?;
     let response = sender.send_request(request).await.map_err(|why| text(&why))?;
     let status = response.status();

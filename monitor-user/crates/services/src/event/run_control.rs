@@ -4,7 +4,8 @@
 //! breakpoint, a command is started once, when its request is enabled: to start it again, disable
 //! and enable the request.
 
-use crate::{CallContext, Handler, ResultSpec, ServiceSpec, spec, spec::error, spec::param};
+use crate::spec::{self, ErrorSpec, error, param};
+use crate::{CallContext, Handler, ResultSpec, ServiceSpec};
 use monitor_event::{
     Argument, EventFilter, EventKind, ProcessSelector, Refusal, Right, RunControl,
     RunControlRequest,
@@ -16,6 +17,13 @@ const TID: Param = param("tid", ParamType::Process);
 const ADDR: Param = param("addr", ParamType::Integer);
 /// Names the parameter in the message about an invalid one.
 const ADDRESS: &str = "address";
+/// The failures of a command with an address: at one without an instruction, and outside memory.
+const UNSAFE_ADDRESS: ErrorSpec = error(
+    Status::UNSAFE_SITE,
+    "the address is not code, or inside an instruction; when it is enabled",
+    "",
+);
+const ADDRESS_RANGE: &str = "an address that is negative or has more than 64 bits";
 const TID_RESULT: ResultSpec = ResultSpec::new("tid", "integer");
 const THREAD_EVENT: ServiceSpec =
     ServiceSpec { results: &[TID_RESULT], right: Right::Control, ..ServiceSpec::BASE };
@@ -32,14 +40,10 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 10 [0] breakpoint(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
                      at 1ms process 7 nice=1\n< 11 [0] print(0,[7,4096])"],
         errors: &[
-            error(
-                Status::UNSAFE_SITE,
-                "the address is not code, or inside an instruction; when it is enabled",
-                "",
-            ),
+            UNSAFE_ADDRESS,
             error(
                 Status::RANGE,
-                "an address that is negative or has more than 64 bits",
+                ADDRESS_RANGE,
                 "process 7\nattach 7\n> 10 [0] breakpoint([7],-1): 11 [0] print(1)",
             ),
         ],
@@ -101,14 +105,10 @@ pub const SERVICES: &[ServiceSpec] = &[
                      11 [0] print([$1,$2,$3])\n< 10 [0] call_procedure(0)\n> 12 [0] enable(10)\n\
                      < 12 [0] enable(0)\nat 1ms process 7 nice=1\n< 11 [0] print(0,[7,3,0.0])"],
         errors: &[
-            error(
-                Status::UNSAFE_SITE,
-                "the address is not code, or inside an instruction; when it is enabled",
-                "",
-            ),
+            UNSAFE_ADDRESS,
             error(
                 Status::RANGE,
-                "an address that is negative or has more than 64 bits",
+                ADDRESS_RANGE,
                 "process 7\nattach 7\n> 10 [0] call_procedure(7,-1): 11 [0] print(1)",
             ),
             error(

@@ -129,13 +129,13 @@ pub const SERVICES: &[ServiceSpec] = &[
              > 12 [0] enable(10); 13 [0] mon_start(\"\",\"proc\",[\"comm\"],1)\n\
              < 12 [0] enable(0); 13 [0] mon_start(0,\"monitor-0\",[\"schema_version\",1,\
              \"time_unix_ns\",1767225600000000000,\"node\",\"node0\",\"backend\",\
-             \"test\",\"processes\",[[\"pid\",7,\"start_time_ns\",1000000000,\"comm\",\
-             \"a\"]],\"notes\",[],\"lost\",[]],[])\n\
+             \"test\",\"all_visible\",1,\"processes\",[[\"pid\",7,\"start_time_ns\",1000000000,\
+             \"comm\",\"a\"]],\"notes\",[],\"lost\",[]],[])\n\
              at 1010ms\n\
              < 11 [0] print(0,[1,[\"schema_version\",1,\"time_unix_ns\",\
              1767225601010000000,\"node\",\"node0\",\"backend\",\"test\",\"interval_ns\",\
-             1010000000,\"processes\",[[\"pid\",7,\"start_time_ns\",1000000000,\"comm\",\
-             \"a\"]],\"notes\",[],\"lost\",[]]])"],
+             1010000000,\"all_visible\",1,\"processes\",[[\"pid\",7,\"start_time_ns\",1000000000,\
+             \"comm\",\"a\"]],\"notes\",[],\"lost\",[]]])"],
         handler: Handler::Event(|ctx, args| Ok(calls::filter(ctx, args, EventKind::Sampled))),
         ..BLANK
     },

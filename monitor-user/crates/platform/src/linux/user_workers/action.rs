@@ -121,8 +121,10 @@ impl WorkerDispatch {
         let Some(process) = self.stopped.get_mut(&tick_identity(id)) else { return };
         let held = process.holders.remove(&session);
         if held && process.holders.is_empty() {
+            // A worker that lost its tool reports it in ticks.
+            let stopped = process.id;
             let _holders = self.stopped.remove(&tick_identity(id));
-            self.queue_event(EventKind::Continued, id);
+            self.queue_event(EventKind::Continued, stopped);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The keys of the configuration: one list for the parser, `config show` and the manual.
 
 use super::{Config, diag, rule, value};
+use crate::http::push::Compression;
 use crate::policy::Grantee;
 use KeyValue::{Count, Duration, Other, Path, Size, Users};
 use monitor_model::Ns;
@@ -329,6 +330,17 @@ pub const KEYS: &[ConfigKey] = &[
         ),
     ),
     key(["otlp", "every", "period of pushes"], Duration(|it| &mut it.push.every_ns)),
+    key(
+        ["otlp", "compression", "compression of pushes: none or gzip"],
+        Other(
+            |it, value| {
+                let compression = Compression::from_name(value::text(value)?)?;
+                it.push.compression = compression;
+                Ok(())
+            },
+            |it| format!("{:?}", it.push.compression.name()),
+        ),
+    ),
 ];
 
 /// A key: its section, its name and its description, and where its value is.
