@@ -114,7 +114,9 @@ pub(super) enum Flow {
 static ZERO: Scratch<u64> = Scratch::new(0);
 
 /// Zero, as a value unknown to the verifier. The verifier checks a step for each combination of
-/// constants in the counters of a run; unknown values are one state.
+/// constants in the counters of a run; unknown values are one state. Members that a branch reads
+/// are set by a read of their own: copies have one id, a branch on one of them is a branch on all,
+/// and a state with equal ids is not the one without (`check_scalar_ids` in kernel/bpf/verifier.c).
 #[inline(always)]
 pub fn unknown_zero() -> u64 {
     // SAFETY: the static lives as long as the object.
