@@ -19,6 +19,7 @@ mod run;
 mod scrape;
 mod service;
 mod snapshot;
+mod start;
 mod switch;
 mod top;
 mod truth;
@@ -40,6 +41,7 @@ const BENCHES: &[(&str, fn())] = &[
     ("flood", flood::run),
     ("rules", rules::run),
     ("run", run::run),
+    ("start", start::run),
     ("record", record::run),
     ("scrape", web::run),
     ("truth", truth::run),

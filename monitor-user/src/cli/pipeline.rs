@@ -53,7 +53,7 @@ impl Pipeline {
         probe_log: u8,
         paint: Paint,
     ) -> Result<Self, Failure> {
-        let opened = select::open(choice, &plan.capabilities, probe_log)?;
+        let opened = select::open_for(plan.readings, choice, &plan.capabilities, probe_log)?;
         Self::with_backend(opened, plan, paint)
     }
 

@@ -7,6 +7,7 @@ use super::args::ReadingArgs;
 use super::columns::{self, SampleMode};
 use super::exit::Failure;
 use monitor_format::{Layout, OutputFormat};
+use monitor_loader::Readings;
 use monitor_model::field::{Category, GroupField, ProcessField, Role};
 use monitor_model::group::aggregation;
 use monitor_model::id::Ns;
@@ -24,6 +25,8 @@ use monitor_sampling::{fields, plan};
 pub struct Plan {
     /// The same request, for a daemon.
     pub request: MonitorRequest,
+    /// How often it is read.
+    pub readings: Readings,
     /// The capabilities that must be attached.
     pub capabilities: Vec<Capability>,
     /// What the backend reads.
@@ -80,6 +83,10 @@ impl Plan {
         let plan = plan::Plan::from_request(&request)?;
         let pids = plan.pids_only().unwrap_or_default().to_vec();
         Ok(Self {
+            readings: match mode {
+                SampleMode::Once => Readings::One,
+                SampleMode::Periodic => Readings::Many,
+            },
             capabilities: needed(plan.capabilities, mode),
             read_spec: plan.read_spec,
             groups: plan.grouping.map(|it| Groups::new(it.by, it.limits)),

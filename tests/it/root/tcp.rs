@@ -4,7 +4,7 @@ use super::actor::Actor;
 use super::privilege::granted;
 use super::workload::{alive, exact, processes, until};
 use monitor_backend::Backend as _;
-use monitor_loader::Ebpf;
+use monitor_loader::{Ebpf, Readings};
 use monitor_model::field::ProcessField as F;
 use monitor_model::id::Pid;
 use monitor_model::read_spec::Capability;
@@ -87,6 +87,19 @@ fn check_64_mib(mut backend: Ebpf, family: &str, part_v6: u64) {
     let [out, back] = [F::TcpSegmentsOut, F::TcpSegmentsIn].map(|it| client.row.get(it).unwrap());
     assert!(out >= MIB_64 / 65_536 && back > 0, "{out} segments sent, {back} received");
     println!("{family}: {want:?} open and closed, {out} segments out, {back} in");
+}
+
+#[test]
+fn root_a_single_reading_attaches_no_hook_of_tcp() {
+    let Some(many) = opened("root_a_single_reading_attaches_no_hook_of_tcp") else { return };
+    let hooks = |mut backend: Ebpf| {
+        let probes = backend.probes();
+        let tcp = probes.into_iter().find(|it| it.capability == Capability::Tcp);
+        tcp.map_or_else(Vec::new, |it| it.hooks)
+    };
+    let one = Ebpf::open_for(Readings::One, &[Capability::Tcp], 0).unwrap();
+    assert_eq!(hooks(one), ["iter/task_file", "iter/bpf_sk_storage_map"]);
+    assert_eq!(hooks(many).len(), 4);
 }
 
 #[test]

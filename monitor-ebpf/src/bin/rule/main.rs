@@ -48,7 +48,9 @@ mod program {
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "uprobe")]
     fn call_end(registers: Registers) -> u32 {
-        register::before_return(registers).run_program(cookie(registers));
+        let mut frame = register::before_return(registers);
+        frame.clear_arguments::<1>();
+        frame.run_program(cookie(registers));
         0
     }
 
@@ -56,7 +58,9 @@ mod program {
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "uretprobe")]
     fn call_return(registers: Registers) -> u32 {
-        register::exit(registers).run_program(cookie(registers));
+        let mut frame = register::exit(registers);
+        frame.clear_arguments::<1>();
+        frame.run_program(cookie(registers));
         0
     }
 
@@ -198,7 +202,7 @@ mod program {
         let mut frame = Frame::new(context(arguments), task, values);
         frame.may_allocate = 0;
         // Without a handler it ends the process or is ignored.
-        frame.may_stop = u32::from(has_handler(action));
+        frame.may_stop = u32::from(has_handler(action)) + unknown_zero() as u32;
         frame.run_hook(hook::SIGNAL_DELIVER);
         0
     }

@@ -304,6 +304,7 @@ mod first;
 mod tests {
     use super::first::FirstProcess;
     use super::*;
+    use crate::probe_reader::Readings;
     use std::process::Command;
 
     const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../target/tmp/submissions");
@@ -379,7 +380,11 @@ mod tests {
             return;
         }
         let kernel = Kernel::read(0).unwrap();
-        let asked = ProbeConfig { capabilities: &[Capability::Block], since: clock::boot() };
+        let asked = ProbeConfig {
+            capabilities: &[Capability::Block],
+            since: clock::boot(),
+            readings: Readings::Many,
+        };
         let mut n_tested = 0;
         for tracepoint in ["block_io_start", "block_getrq"] {
             let programs = SUBMISSIONS.iter().filter(|(_, hook)| *hook == tracepoint);

@@ -3,7 +3,7 @@
 //! Each capability is an object of its own, loaded by trying: if the kernel refuses it, only that
 //! capability is disabled, with a note. Nothing stays attached when this is dropped.
 
-use crate::probe_reader::{ProbeConfig, ProbeReader, ProbeSpec};
+use crate::probe_reader::{ProbeConfig, ProbeReader, ProbeSpec, Readings};
 use crate::{
     block::Block, counter_floors::CounterFloors, cpu_times::CpuTimes, decode::ThreadRows,
     exact_cpu::ExactCpu, kernel::Kernel, lifecycle::Lifecycle, run_queue::RunQueue,
@@ -28,7 +28,7 @@ const INIT: Pid = Pid(1);
 /// All probes, in the order in which they are merged.
 const PROBES: &[ProbeSpec] = &[
     ProbeSpec::new(&[Capability::Lifetimes], |kernel, _| Ok(Box::new(Lifecycle::load(kernel)?))),
-    ProbeSpec::new(&[Capability::Tcp], |kernel, config| match Tcp::load(kernel, config.since) {
+    ProbeSpec::new(&[Capability::Tcp], |kernel, config| match Tcp::load(kernel, config) {
         Ok(tcp) => Ok(Box::new(tcp)),
         Err(refused) => Ok(Box::new(TcpDump::open(refused, config.since)?)),
     }),
@@ -97,10 +97,19 @@ impl Ebpf {
     /// Loads the probes that the capabilities need. Without the snapshot there is no eBPF backend;
     /// any other refused probe becomes a note of every sample.
     pub fn open(capabilities: &[Capability], log_level: u8) -> Result<Self, Error> {
+        Self::open_for(Readings::Many, capabilities, log_level)
+    }
+
+    /// The same, with what this number of readings needs.
+    pub fn open_for(
+        readings: Readings,
+        capabilities: &[Capability],
+        log_level: u8,
+    ) -> Result<Self, Error> {
         monitor_sys::memory::raise_memlock_limit();
         monitor_sys::memory::use_one_heap();
         let kernel = Kernel::read(log_level)?;
-        let asked = ProbeConfig { capabilities, since: clock::boot() };
+        let asked = ProbeConfig { capabilities, since: clock::boot(), readings };
         let needed = PROBES.iter().filter(|it| it.needed(capabilities)).collect();
         let (snapshot, loaded) = std::thread::scope(|scope| {
             let readers = scope.spawn(|| load_parallel(needed, &kernel, &asked));
@@ -134,7 +143,8 @@ impl Ebpf {
     /// Loads the probes that these capabilities need and that are not loaded.
     fn load(&mut self, capabilities: &[Capability], kernel: &Kernel) {
         self.asked = capabilities.to_vec();
-        let asked = ProbeConfig { capabilities, since: clock::boot() };
+        let readings = Readings::Many;
+        let asked = ProbeConfig { capabilities, since: clock::boot(), readings };
         let is_known = |spec: &ProbeSpec| {
             self.readers.iter().any(|(it, _)| std::ptr::eq(*it, spec))
                 || self.refused.iter().any(|(it, _)| std::ptr::eq(*it, spec))

@@ -1,16 +1,17 @@
 //! Facts of the running kernel and machine that are needed to load BPF objects.
 //!
-//! Built once, used by every object, dropped when all are loaded: it holds types of the kernel,
-//! the largest data that the monitor ever keeps. aya reads all of them for every loader, even if
-//! they are unused; so all objects share one loader.
+//! In: the kernel's BTF, which is read once in the life of the program. Out: the facts that are
+//! kept, and a loader with types of the kernel, used by all objects that are loaded at a time and
+//! dropped with them.
 
-use crate::attach_types::attach_types;
+use crate::attach_types::AttachTypes;
 use crate::btf_blob::{self, BtfBlob};
 use crate::btf_offsets::BtfTypes;
 use aya::{Btf, Ebpf, EbpfError, EbpfLoader};
 use monitor_backend::Error;
 use monitor_ebpf::abi::offset::{ABSENT, MemberPath, Offsets};
 use monitor_ebpf::abi::{block, lifecycle, rule, run_queue, signal, socket, task, tcp};
+use monitor_sys::{mmap_file::MmapFile, thread_root};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use zerocopy::IntoBytes;
 
@@ -47,6 +48,8 @@ pub struct Facts {
     /// Number of CPUs whose parts of the resident size programs add; 0 if there are none, or too
     /// many.
     pub rss_cpus: u32,
+    /// The types that programs are attached by.
+    attach_types: AttachTypes,
 }
 
 /// Read once from the kernel's BTF.
@@ -87,24 +90,31 @@ pub type MapSize = (&'static str, u32);
 ///
 /// If the kernel's BTF cannot be read.
 pub fn types() -> Result<Btf, Error> {
-    attach_types(BtfBlob::new(&btf_blob::read()?)?)
+    Facts::of_kernel(btf_blob::read)?.attach_types.btf()
 }
 
 impl Facts {
-    fn learn(blob: BtfBlob<'_>) -> &'static Self {
+    /// Those of the running kernel. Its BTF is read if they are not known.
+    fn of_kernel(read: impl FnOnce() -> Result<MmapFile, Error>) -> Result<&'static Self, Error> {
         if let Some(known) = FACTS.get() {
-            return known;
+            return Ok(known);
         }
+        let facts = Self::from_blob(BtfBlob::new(&read()?)?);
+        Ok(FACTS.get_or_init(|| facts))
+    }
+
+    fn from_blob(blob: BtfBlob<'_>) -> Self {
         let layout = BtfTypes::new(blob);
         let resolve =
             |members: &[MemberPath]| members.iter().map(|it| layout.resolve(it)).collect();
         let offsets = RECORDS.iter().map(|(symbol, all)| (*symbol, resolve(all))).collect();
-        let mut facts = Self { offsets, rss_cpus: 0 };
+        let attach_types = AttachTypes::from_blob(blob);
+        let mut facts = Self { offsets, rss_cpus: 0, attach_types };
         let cpus = Machine::read().cpus;
         if cpus as usize <= task::MAX_EXACT_CPUS && facts.counts_rss_per_cpu() {
             facts.rss_cpus = cpus;
         }
-        FACTS.get_or_init(|| facts)
+        facts
     }
 
     fn record<T: Offsets>(&self) -> Option<T> {
@@ -124,14 +134,12 @@ impl Facts {
 }
 
 impl Kernel {
-    /// Reads the running kernel's BTF.
+    /// Reads the running kernel's BTF, if it was not read before.
     pub fn read(log_level: u8) -> Result<Self, Error> {
         std::thread::scope(|scope| {
-            let loader = scope.spawn(EbpfLoader::new);
-            let data = btf_blob::read()?;
-            let blob = BtfBlob::new(&data)?;
-            let btf = attach_types(blob)?;
-            let facts = Facts::learn(blob);
+            let loader = scope.spawn(loader);
+            let facts = Facts::of_kernel(btf_blob::read)?;
+            let btf = facts.attach_types.btf()?;
             let loader = loader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             let loader = Mutex::new(prepared(loader, facts, log_level));
             Ok(Self { btf, facts, machine: Machine::read(), log_level, loader })
@@ -161,6 +169,14 @@ impl Kernel {
         let index = offsets.iter().position(|offset| *offset == ABSENT)?;
         Some(T::MEMBERS[index].paths[0])
     }
+}
+
+/// A loader without types of the kernel; only for a thread that then ends. aya's only constructor
+/// parses them all, 16 MiB that nothing here uses: this thread does not find the file.
+fn loader() -> EbpfLoader<'static> {
+    // If it finds the file, it takes longer.
+    let _ = thread_root::leave_files();
+    EbpfLoader::new()
 }
 
 /// The loader, with the settings common to all objects.
@@ -204,5 +220,17 @@ impl Machine {
     /// KiB per CPU, between 1 and 16 MiB, a power of two as the kernel requires.
     pub fn ring_bytes(self) -> u32 {
         self.cpus.saturating_mul(256 << 10).clamp(1 << 20, 16 << 20).next_power_of_two()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_types_of_the_kernel_are_read_once() {
+        let Ok(first) = Facts::of_kernel(btf_blob::read) else { return };
+        let again = Facts::of_kernel(|| panic!("they are read again"));
+        assert!(std::ptr::eq(first, again.unwrap()));
     }
 }

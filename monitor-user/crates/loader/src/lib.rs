@@ -38,3 +38,4 @@ mod unreported_exits;
 mod zombie_peaks;
 
 pub use ebpf::Ebpf;
+pub use probe_reader::Readings;

@@ -6,13 +6,13 @@
 use crate::fdinfo;
 use crate::kernel::{Constant, Kernel, MapSize};
 use aya::maps::{Array, HashMap as Table, MapData, MapError, PerCpuArray, RingBuf};
-use aya::programs::{BtfTracePoint, ProgramError};
+use aya::programs::{BtfTracePoint, Program, ProgramError};
 use aya::{Btf, Ebpf, EbpfError, Pod};
 use aya_log::EbpfLogger;
 use monitor_backend::Error;
 use monitor_ebpf::abi::loss::{self, Loss};
 use rustix::io::Errno;
-use std::{cell::RefCell, os::fd::AsFd};
+use std::{cell::RefCell, collections::BTreeMap, os::fd::AsFd};
 use zerocopy::{FromBytes, IntoBytes};
 
 include!(concat!(env!("OUT_DIR"), "/objects.rs"));
@@ -85,10 +85,35 @@ impl Object {
         }
     }
 
+    /// Has the kernel verify programs for typed tracepoints and uprobes, all at the same time. One
+    /// that it refuses is refused again when it is attached.
+    pub fn verify(&mut self, programs: &BTreeMap<&str, Option<&str>>, types: &Btf) {
+        std::thread::scope(|scope| {
+            for (name, program) in self.ebpf.programs_mut() {
+                if let Some(tracepoint) = programs.get(name) {
+                    let _ = scope.spawn(move || verify(program, *tracepoint, types));
+                }
+            }
+        });
+    }
+
+    /// Whether the kernel has verified a program.
+    pub fn is_verified(&self, program: &str) -> bool {
+        self.ebpf.program(program).is_some_and(|program| program.fd().is_ok())
+    }
+
     /// Attaches a program to a typed tracepoint.
     pub fn attach(&mut self, program: &str, tracepoint: &str, types: &Btf) -> Result<(), Error> {
         let found: &mut BtfTracePoint = self.program(program)?;
-        let attached = found.load(tracepoint, types).and_then(|()| found.attach().map(drop));
+        let loaded = found.load(tracepoint, types);
+        loaded.map_err(|error| refused_program(tracepoint, error))?;
+        self.attach_verified(program, tracepoint)
+    }
+
+    /// Attaches a program that was verified for a typed tracepoint.
+    pub fn attach_verified(&mut self, program: &str, tracepoint: &str) -> Result<(), Error> {
+        let found: &mut BtfTracePoint = self.program(program)?;
+        let attached = found.attach().map(drop);
         attached.map_err(|error| refused_program(tracepoint, error))?;
         self.hooks.push(format!("tp_btf/{tracepoint}"));
         Ok(())
@@ -195,6 +220,18 @@ impl Object {
     /// The error for a missing map.
     pub fn no_map(&self, map: &str) -> Error {
         Error::malformed(format!("object {}", self.name), format!("a map {map} of the right type"))
+    }
+}
+
+/// Loads a program into the kernel; its tracepoint if it is for one.
+fn verify(program: &mut Program, tracepoint: Option<&str>, types: &Btf) {
+    let loaded = match (program, tracepoint) {
+        (Program::BtfTracePoint(it), Some(tracepoint)) => it.load(tracepoint, types),
+        (Program::UProbe(it), None) => it.load(),
+        _ => return,
+    };
+    if let Err(error) = loaded {
+        tracing::debug!(%error, "a program was refused before it was attached");
     }
 }
 

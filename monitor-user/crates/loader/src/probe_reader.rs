@@ -87,4 +87,15 @@ pub struct ProbeConfig<'a> {
     pub capabilities: &'a [Capability],
     /// Time when counting begins.
     pub since: Ns,
+    /// How often it is read.
+    pub readings: Readings,
+}
+
+/// How often a backend is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readings {
+    /// Once, right after it was opened: nothing is attached for what happens between two readings.
+    One,
+    /// Any number of times.
+    Many,
 }

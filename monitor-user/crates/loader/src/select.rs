@@ -3,7 +3,7 @@
 //! In: a choice and the requested capabilities. Out: the backend, and a note for each better one
 //! that does not work. An explicit choice works or is an error; only `auto` falls back.
 
-use crate::{Ebpf, rule::KernelRules};
+use crate::{Ebpf, Readings, rule::KernelRules};
 use monitor_backend::{Backend, BackendChoice, Error, Opened, Opener};
 use monitor_backends::procfs::{self, Procfs, Root};
 use monitor_backends::{canned::Canned, unsupported::Unsupported};
@@ -20,9 +20,20 @@ pub fn opener(choice: BackendChoice) -> Opener {
 
 /// Opens a backend. `probe_log` is the log level of its BPF programs, from 0 (off) to 5 (trace).
 pub fn open(choice: BackendChoice, wanted: &[Capability], probe_log: u8) -> Result<Opened, Error> {
+    open_for(Readings::Many, choice, wanted, probe_log)
+}
+
+/// The same, with what this number of readings needs.
+pub fn open_for(
+    readings: Readings,
+    choice: BackendChoice,
+    wanted: &[Capability],
+    probe_log: u8,
+) -> Result<Opened, Error> {
+    let ebpf = || Ebpf::open_for(readings, wanted, probe_log);
     let backend: Box<dyn Backend> = match choice {
-        BackendChoice::Auto => return best(wanted, probe_log),
-        BackendChoice::Ebpf => Box::new(Ebpf::open(wanted, probe_log)?),
+        BackendChoice::Auto => return best(ebpf(), wanted),
+        BackendChoice::Ebpf => Box::new(ebpf()?),
         BackendChoice::Procfs => return procfs(wanted),
         BackendChoice::Test => Box::new(Canned::fixed()),
         BackendChoice::Unsupported => {
@@ -50,12 +61,12 @@ fn procfs(wanted: &[Capability]) -> Result<Opened, Error> {
     }
 }
 
-fn best(wanted: &[Capability], probe_log: u8) -> Result<Opened, Error> {
-    let error = match open(BackendChoice::Ebpf, wanted, probe_log) {
-        Ok(opened) => return Ok(opened),
+fn best(ebpf: Result<Ebpf, Error>, wanted: &[Capability]) -> Result<Opened, Error> {
+    let error = match ebpf {
+        Ok(backend) => return Ok((Box::new(backend), Vec::new())),
         Err(error) => error,
     };
-    let (backend, mut notes) = open(BackendChoice::Procfs, wanted, probe_log)?;
+    let (backend, mut notes) = procfs(wanted)?;
     notes.insert(0, Note::remark(format!("{FROM_PROC}{error}")));
     Ok((backend, notes))
 }

@@ -5,9 +5,9 @@
 //! and IPv6 separately. Processes with connections that this kernel does not count have no totals.
 
 use crate::iter_reader::{IterBuffer, IterProgram};
+use crate::probe_reader::{ProbeConfig, ProbeReader, Readings};
 use crate::{
-    decode, kernel::Kernel, object::Object, owner::MissingOwners, probe_reader::ProbeReader,
-    socket_rescan::SocketRescan,
+    decode, kernel::Kernel, object::Object, owner::MissingOwners, socket_rescan::SocketRescan,
 };
 use monitor_backend::Error;
 use monitor_backends::tcp::{TcpTraffic, at_least, clear_totals};
@@ -34,22 +34,25 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// Loads the iterators and attaches the hooks.
-    pub fn load(kernel: &Kernel, since: Ns) -> Result<Self, Error> {
+    /// Loads the iterators and attaches the hooks: they count what a socket carried since the last
+    /// reading before it closed.
+    pub fn load(kernel: &Kernel, config: &ProbeConfig<'_>) -> Result<Self, Error> {
         let rows = kernel.machine.rows();
         let mut object = Object::load("tcp", kernel, &[], &[(tcp::TABLE, rows)])?;
         for iterator in [HOLD, OPEN] {
             iterator.load(&mut object, &kernel.btf)?;
             object.hooks.push(iterator.hook());
         }
-        object.attach("state", "inet_sock_set_state", &kernel.btf)?;
-        object.attach("destroy", "tcp_destroy_sock", &kernel.btf)?;
+        if config.readings == Readings::Many {
+            object.attach("state", "inet_sock_set_state", &kernel.btf)?;
+            object.attach("destroy", "tcp_destroy_sock", &kernel.btf)?;
+        }
         Ok(Self {
             object,
             buffer: IterBuffer::new(),
             owners: MissingOwners::default(),
             rescan: SocketRescan::default(),
-            since,
+            since: config.since,
             before: HashMap::new(),
             uncounted: HashSet::new(),
         })

@@ -23,6 +23,7 @@ pub mod ptrace;
 pub mod readable;
 pub mod service_settings;
 pub mod spawn;
+pub mod thread_root;
 pub mod timer;
 pub mod trim_text;
 pub mod users;

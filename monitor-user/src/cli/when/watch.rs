@@ -21,7 +21,7 @@ use monitor_backend::rule::{Children, ProgramId};
 use monitor_backends::procfs::{self, Procfs, Root};
 use monitor_event::tap::{Edge, Tap};
 use monitor_format as format;
-use monitor_loader::rule::KernelRules;
+use monitor_loader::rule::{CallHook, KernelRules};
 use monitor_model::event::Signal;
 use monitor_model::id::{Identity, Ns, Pid};
 use monitor_model::read_spec::ReadSpec;
@@ -44,12 +44,12 @@ const BATCH: usize = 4096;
 
 /// Watches until the session ends.
 pub fn watch(args: &WhenArgs, event: &WhenEvent, actions: &Actions) -> Result<u8, Failure> {
-    let mut watch = WhenSession::open(args, *actions)?;
+    let mut watch = WhenSession::open(args, event, *actions)?;
     if args.explain {
         let found = watch.find_processes(args)?;
         return watch.explain(event).map(|()| found as u8);
     }
-    let found = watch.choose_targets(args)?;
+    let found = watch.choose_targets(args, event)?;
     watch.attach(event)?;
     let targets = match (&watch.command, &*watch.processes) {
         (Some(_), _) => "the command and its children".to_owned(),
@@ -100,12 +100,12 @@ pub(super) struct InstalledRule {
 }
 
 impl WhenSession {
-    fn open(args: &WhenArgs, actions: Actions) -> Result<Self, Failure> {
+    fn open(args: &WhenArgs, event: &WhenEvent, actions: Actions) -> Result<Self, Failure> {
         let mut descriptions = Signatures::shipped();
         for folder in &args.calls {
             descriptions.add_folder(folder)?;
         }
-        let rules = Box::new(KernelRules::open()?);
+        let rules = Box::new(KernelRules::open_for_calls(&call_hooks(args, event, actions))?);
         let taps =
             Taps::new(Path::new("/proc"), rules, Arc::new(descriptions), Children::Included)?;
         let now = clock::now();
@@ -218,16 +218,22 @@ impl WhenSession {
 
 impl WhenSession {
     /// Finds the processes, or starts the command and holds it.
-    pub(super) fn choose_targets(&mut self, args: &WhenArgs) -> Result<Exit, Failure> {
+    fn choose_targets(&mut self, args: &WhenArgs, event: &WhenEvent) -> Result<Exit, Failure> {
+        // Only where functions are looked for: a tracepoint sees each process from its beginning.
+        let holds = matches!(event, WhenEvent::Call(..));
         if !args.command.is_empty() {
             let command = HeldCommand::start(&args.command)?;
-            self.taps.hold_at_exec()?;
+            if holds {
+                self.taps.hold_at_exec()?;
+            }
             self.taps.watch_new_process(command.pid())?;
             self.command = Some(command);
             return Ok(Exit::Ok);
         }
         let found = self.find_processes(args)?;
-        self.taps.hold_at_exec()?;
+        if holds {
+            self.taps.hold_at_exec()?;
+        }
         self.taps.watch_processes(&self.processes.iter().map(|id| id.pid).collect());
         Ok(found)
     }
@@ -261,6 +267,17 @@ impl WhenSession {
         notice(&format!("no process {}", absent.join(", ")));
         Ok(Exit::Partial)
     }
+}
+
+/// Where calls are probed for an event: also at the entries of programs that are executed.
+fn call_hooks(args: &WhenArgs, event: &WhenEvent, actions: Actions) -> Vec<CallHook> {
+    let WhenEvent::Call(edge, _) = event else { return Vec::new() };
+    if args.explain {
+        return Vec::new();
+    }
+    let end = if args.trampoline { CallHook::Trampoline } else { CallHook::Ends };
+    let has_end = *edge == Edge::End || actions.time;
+    [CallHook::Entry].into_iter().chain(has_end.then_some(end)).collect()
 }
 
 /// The processes with these command names.

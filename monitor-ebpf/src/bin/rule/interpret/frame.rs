@@ -71,6 +71,31 @@ pub(super) struct Run {
     pub(super) pending: [Raised; MAX_PENDING],
 }
 
+impl Run {
+    /// Continues with the first instruction of a program.
+    #[inline(always)]
+    pub(super) fn start(&mut self, program: *const EncodedProgram, number: u32) {
+        self.program = program;
+        set_pair(&mut self.number, number, &mut self.at, unknown_zero() as u32);
+    }
+
+    /// Continues with the first program of a hook.
+    #[inline(always)]
+    pub(super) fn start_hook(&mut self, hook: u32) {
+        set_pair(&mut self.hook, hook, &mut self.next, unknown_zero() as u32);
+    }
+}
+
+/// Sets two members that share a word, in this order: after the other order the word is another
+/// state for the verifier, because it knows the first half.
+#[inline(always)]
+fn set_pair(first: &mut u32, value: u32, second: &mut u32, second_value: u32) {
+    // SAFETY: a reference is valid and aligned.
+    unsafe { core::ptr::write_volatile(first, value) };
+    // SAFETY: as above.
+    unsafe { core::ptr::write_volatile(second, second_value) };
+}
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Raised {
@@ -89,19 +114,32 @@ pub(super) enum Flow {
 static ZERO: Scratch<u64> = Scratch::new(0);
 
 /// Zero, as a value unknown to the verifier. The verifier checks a step for each combination of
-/// constants in the counters of a run; unknown values are one state.
+/// constants in the counters of a run; unknown values are one state. Members that a branch reads
+/// are set by a read of their own: copies have one id, a branch on one of them is a branch on all,
+/// and a state with equal ids is not the one without (`check_scalar_ids` in kernel/bpf/verifier.c).
 #[inline(always)]
 pub fn unknown_zero() -> u64 {
     // SAFETY: the static lives as long as the object.
     unsafe { core::ptr::read_volatile(ZERO.get()) }
 }
 
+#[inline(always)]
+fn clear<const N: usize>(words: &mut [u64; N]) {
+    words.iter_mut().for_each(set);
+}
+
+#[inline(always)]
+fn set(word: &mut u64) {
+    // SAFETY: a reference is valid and aligned.
+    unsafe { core::ptr::write_volatile(word, unknown_zero()) };
+}
+
 /// Copies word by word; the compiler would call a function that copies byte by byte.
 #[inline(always)]
 pub(super) fn copy<const N: usize>(to: &mut [u64; N], from: &[u64; N]) {
-    for n in 0..N {
+    for (to, from) in to.iter_mut().zip(from) {
         // SAFETY: a reference is valid and aligned.
-        unsafe { core::ptr::write_volatile(&raw mut to[n], from[n]) };
+        unsafe { core::ptr::write_volatile(to, *from) };
     }
 }
 
@@ -131,36 +169,56 @@ impl Frame {
             tid: task.tid(),
             other: pid,
             may_allocate: 1,
-            may_stop: zero as u32,
+            may_stop: unknown_zero() as u32,
             pad: zero as u32,
             start_ns: task.leader().start_boottime_ns(),
-            other_start_ns: zero,
+            other_start_ns: unknown_zero(),
             access: task.access(),
             ip: ip | zero,
             sp: sp | zero,
-            at_ns: zero,
-            arguments: [a, b, c, d, e, f, zero, zero],
+            at_ns: unknown_zero(),
+            arguments: [a, b, c, d, e, f, unknown_zero(), unknown_zero()],
             run: Run {
                 program: null(),
                 regs: [zero; MAX_REGS],
                 number: zero as u32,
-                at: zero as u32,
+                at: unknown_zero() as u32,
                 hook: hook::NONE,
-                next: PROGRAMS_PER_HOOK as u32 + zero as u32,
-                raised: zero as u32,
-                n_pending: zero as u32,
+                next: PROGRAMS_PER_HOOK as u32 + unknown_zero() as u32,
+                raised: unknown_zero() as u32,
+                n_pending: unknown_zero() as u32,
                 pending: [Raised { hook: zero, parameters: [zero; MAX_PARAMETERS] }; MAX_PENDING],
             },
+        }
+    }
+
+    /// Sets each word of a run to a zero with an id of its own, in place: see [`unknown_zero`].
+    #[inline(always)]
+    pub(super) fn clear_run(&mut self) {
+        clear(&mut self.run.regs);
+        for raised in &mut self.run.pending {
+            clear(&mut raised.parameters);
+        }
+    }
+
+    /// Sets the arguments from this one on likewise.
+    #[inline(always)]
+    pub fn clear_arguments<const FIRST: usize>(&mut self) {
+        for n in FIRST..ARGUMENT_SLOTS {
+            set(&mut self.arguments[n]);
         }
     }
 
     /// Time of the event: the clock is read once for all its programs.
     #[inline(always)]
     pub(super) fn now_ns(&mut self) -> u64 {
-        if self.at_ns == 0 {
-            self.at_ns = clock::now_ns();
+        if self.at_ns != 0 {
+            return self.at_ns;
         }
-        self.at_ns
+        let now_ns = clock::now_ns();
+        // Another id than that of the result, which stays in a register.
+        self.at_ns = now_ns | unknown_zero();
+        now_ns
     }
 
     #[inline(always)]

@@ -32,6 +32,7 @@ impl Frame {
     /// Runs one program, and those of the events it raises.
     #[inline(always)]
     pub fn run_program(&mut self, number: u32) {
+        self.clear_run();
         if self.select(number) {
             self.steps();
         }
@@ -40,7 +41,8 @@ impl Frame {
     /// Runs the programs of a hook, and those of the events they raise.
     #[inline(always)]
     pub fn run_hook(&mut self, hook: u32) {
-        (self.run.hook, self.run.next) = (hook, unknown_zero() as u32);
+        self.clear_run();
+        self.run.start_hook(hook);
         if self.idle() && self.select_next() {
             self.steps();
         }
@@ -119,7 +121,8 @@ impl Frame {
             opcode::SIGNAL => self.signal(insn),
             opcode::IF_MEMBER => {
                 let process = self.reg(insn.src);
-                let is_member = self.is_in(process as u32, insn.index);
+                let is_member =
+                    process_sets::is_id(process) && self.is_in(process as u32, insn.index);
                 self.set_reg(insn.dst, if is_member { process } else { u64::MAX });
             }
             _ => return Flow::End,

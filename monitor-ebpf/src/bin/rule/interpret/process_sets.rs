@@ -28,6 +28,16 @@ static MEMBER_CACHE: Array<[u64; 2]> = Array::with_max_entries(CACHE_ENTRIES, 0)
 
 /// Bits of a process id: `PID_MAX_LIMIT` of include/linux/threads.h.
 const PID_BITS: u32 = 22;
+/// The process of an event is never above it. Not a comparison: the verifier would check the
+/// interpreter for each result.
+const PID_MASK: u32 = (1 << PID_BITS) - 1;
+
+/// Whether a value can be a process id.
+#[inline(always)]
+pub fn is_id(value: u64) -> bool {
+    value >> PID_BITS == 0
+}
+
 /// Bits of a set id.
 const SET_BITS: u32 = 7;
 const _: () = assert!(MAX_SETS < 1 << SET_BITS);
@@ -52,7 +62,7 @@ impl Frame {
 #[inline(always)]
 fn is_in((process, start_ns): (u32, u64), set: u32) -> bool {
     // On other architectures later loads may return older values.
-    if !is_x86() || process >> PID_BITS != 0 {
+    if !is_x86() {
         return is_member((process, start_ns), set);
     }
     let Some(slot) = MEMBER_CACHE.get_ptr_mut((process ^ set) % CACHE_ENTRIES) else {
@@ -87,7 +97,11 @@ fn cache_entry(process: u32, set: u32) -> Option<u64> {
     let by_exit = unsafe { core::ptr::read_volatile(by_exit) };
     // SAFETY: so is this.
     let departures = by_exit + unsafe { core::ptr::read_volatile(by_user) };
-    Some(u64::from(process) | u64::from(set) << PID_BITS | departures << (PID_BITS + SET_BITS))
+    Some(
+        u64::from(process & PID_MASK)
+            | u64::from(set) << PID_BITS
+            | departures << (PID_BITS + SET_BITS),
+    )
 }
 
 #[inline(always)]

@@ -65,7 +65,12 @@ pub fn entry(registers: *const u8) -> Frame {
     let [a, b, c, d, e, f] = X86_ARGUMENTS;
     if is_x86() {
         let at = |offset| load(registers, offset);
-        frame(registers, [at(a), at(b), at(c), at(d), at(e), at(f)], x86_position(registers))
+        let mut frame = frame(registers, [0; ARGUMENTS], x86_position(registers));
+        // After the others: loaded before them, they are moved to the stack and back.
+        let [first, second, third, fourth, fifth, sixth, ..] = &mut frame.arguments;
+        (*first, *second, *third) = (at(a), at(b), at(c));
+        (*fourth, *fifth, *sixth) = (at(d), at(e), at(f));
+        frame
     } else {
         let at = |number| other(registers, number);
         frame(registers, [at(0), at(1), at(2), at(3), at(4), at(5)], arm_position(registers))

@@ -50,8 +50,7 @@ impl Frame {
         if !is_member || *n_insns == 0 || !self.may_be_read_by(*credentials) {
             return false;
         }
-        (self.run.program, self.run.number) = (program, number);
-        self.run.at = unknown_zero() as u32;
+        self.run.start(program, number);
         self.count(|counts| &mut counts.runs);
         if *limit == 0 || is_within(number, *limit, self.now_ns()) {
             return true;
@@ -115,7 +114,7 @@ impl Frame {
         first.hook = second.hook;
         copy(&mut first.parameters, &second.parameters);
         self.run.n_pending -= 1;
-        (self.run.hook, self.run.next) = (hook as u32, unknown_zero() as u32);
+        self.run.start_hook(hook as u32);
         for (argument, parameter) in self.arguments.iter_mut().zip(parameters) {
             *argument = parameter;
         }

@@ -6,7 +6,7 @@
 use super::probes::{ProbeProgram, ProbeTargets, Probes};
 use super::{encode::unsupported, map};
 use crate::{kernel, object::Object};
-use aya::programs::BtfTracePoint;
+use aya::{Btf, programs::BtfTracePoint};
 use monitor_backend::Error;
 use monitor_backend::rule::{HookPoint, ProgramId, RuleProgram};
 use monitor_ebpf::abi::rule::{self as abi, HookPrograms, PROGRAMS_PER_HOOK, hook};
@@ -38,6 +38,8 @@ pub struct Hooks {
     /// The attached probes.
     pub probes: Probes,
     rows: BTreeMap<u32, Vec<ProgramId>>,
+    /// Whether rules have programs at forks and ends all the time.
+    is_for_calls: bool,
     /// The attached BPF programs.
     attached: BTreeSet<&'static str>,
 }
@@ -53,6 +55,18 @@ pub enum Link {
 }
 
 impl Hooks {
+    /// Verifies the programs that the taps of calls need, all at the same time: of processes that
+    /// fork, execute a program and end, and of probes. The first ones then also keep the sets.
+    pub fn verify_for_calls(&mut self, object: &mut Object, probes: &[CallHook], types: &Btf) {
+        let of_processes = ["fork", "exec", "exit"];
+        let is_needed = |(_, program, _): &&(u32, &str, &str)| of_processes.contains(program);
+        let tracepoints = TRACEPOINTS.iter().filter(is_needed);
+        let tracepoints = tracepoints.map(|(_, program, tracepoint)| (*program, Some(*tracepoint)));
+        let probes = probes.iter().map(|probe| (probe.program(), None));
+        object.verify(&tracepoints.chain(probes).collect(), types);
+        self.is_for_calls = true;
+    }
+
     /// Attaches a program.
     pub fn link(
         &mut self,
@@ -60,11 +74,8 @@ impl Hooks {
         program: &RuleProgram,
         id: ProgramId,
     ) -> Result<Link, Error> {
-        let bpf = match &program.hook {
-            HookPoint::Entry(_) => "call",
-            HookPoint::Ends(_) => "call_end",
-            HookPoint::Trampoline(_) => "call_return",
-            hook => return self.link_row(object, row(hook), id),
+        let Some(call_hook) = CallHook::from_hook_point(&program.hook) else {
+            return self.link_row(object, row(&program.hook), id);
         };
         let targets = match (program.set, program.process) {
             (Some(set), _) => ProbeTargets::Set(set),
@@ -74,9 +85,9 @@ impl Hooks {
                 return Err(unsupported(why, "name the processes"));
             }
         };
-        let by_trampoline = matches!(program.hook, HookPoint::Trampoline(_));
         let user = program.user.unwrap_or_else(|| rustix::process::geteuid().as_raw());
-        let owner = by_trampoline.then_some(user);
+        let owner = (call_hook == CallHook::Trampoline).then_some(user);
+        let bpf = call_hook.program();
         let program = ProbeProgram { bpf, sites: program.hook.sites().to_vec(), targets, owner };
         self.probes.add(object, id, program)?;
         Ok(Link::Probes)
@@ -122,14 +133,15 @@ impl Hooks {
     }
 
     /// The BPF programs of tracepoints that are needed, each with its tracepoint.
-    fn needed(&self) -> BTreeMap<&'static str, &'static str> {
+    fn needed(&self, object: &Object) -> BTreeMap<&'static str, &'static str> {
         let is_used = |row: u32| self.rows.get(&row).is_some_and(|programs| !programs.is_empty());
         let of_rules = TRACEPOINTS.iter().filter(|(row, ..)| is_used(*row));
         let mut needed: BTreeMap<_, _> =
             of_rules.map(|&(_, program, tracepoint)| (program, tracepoint)).collect();
         for &(of_rules, of_sets, tracepoint) in OF_SETS {
             if self.n_sets > 0 && !needed.contains_key(of_rules) {
-                let _ = needed.insert(of_sets, tracepoint);
+                let is_ready = self.is_for_calls && object.is_verified(of_rules);
+                let _ = needed.insert(if is_ready { of_rules } else { of_sets }, tracepoint);
             }
         }
         needed
@@ -138,22 +150,63 @@ impl Hooks {
     /// Attaches the tracepoints that are needed, then detaches the others: where one program
     /// replaces another, the sets see each process, some of them twice.
     pub fn attach_needed(&mut self, object: &mut Object) -> Result<(), Error> {
-        let needed = self.needed();
-        let new = |program: &&str| !self.attached.contains(*program);
-        let missing: Vec<_> = needed.keys().copied().filter(new).collect();
-        if !missing.is_empty() {
-            let types = kernel::types()?;
-            for program in missing {
-                object.attach(program, needed[program], &types)?;
-                let _ = self.attached.insert(program);
+        let needed = self.needed(object);
+        let new = needed.iter().filter(|(program, _)| !self.attached.contains(*program));
+        let missing: Vec<_> = new.map(|(program, tracepoint)| (*program, *tracepoint)).collect();
+        verify(object, &missing)?;
+        for (program, tracepoint) in missing {
+            match object.is_verified(program) {
+                true => object.attach_verified(program, tracepoint)?,
+                false => object.attach(program, tracepoint, &kernel::types()?)?,
             }
-            drop(types);
-            monitor_sys::memory::trim_heap();
+            let _ = self.attached.insert(program);
         }
         for program in self.attached.extract_if(.., |it| !needed.contains_key(it)) {
             detach(object, program);
         }
         Ok(())
+    }
+}
+
+/// Verifies those programs of tracepoints that are not verified, all at the same time.
+fn verify(object: &mut Object, programs: &[(&str, &str)]) -> Result<(), Error> {
+    let new = programs.iter().filter(|(program, _)| !object.is_verified(program));
+    let new = BTreeMap::from_iter(new.map(|(program, tracepoint)| (*program, Some(*tracepoint))));
+    if !new.is_empty() {
+        object.verify(&new, &kernel::types()?);
+        monitor_sys::memory::trim_heap();
+    }
+    Ok(())
+}
+
+/// Where a call is probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallHook {
+    /// [`HookPoint::Entry`].
+    Entry,
+    /// [`HookPoint::Ends`].
+    Ends,
+    /// [`HookPoint::Trampoline`].
+    Trampoline,
+}
+
+impl CallHook {
+    const fn from_hook_point(hook: &HookPoint) -> Option<Self> {
+        match hook {
+            HookPoint::Entry(_) => Some(Self::Entry),
+            HookPoint::Ends(_) => Some(Self::Ends),
+            HookPoint::Trampoline(_) => Some(Self::Trampoline),
+            _ => None,
+        }
+    }
+
+    /// Its BPF program.
+    const fn program(self) -> &'static str {
+        match self {
+            Self::Entry => "call",
+            Self::Ends => "call_end",
+            Self::Trampoline => "call_return",
+        }
     }
 }
 
