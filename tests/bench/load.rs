@@ -1,9 +1,10 @@
-//! Idle processes and threads as load, ended on drop.
+//! Load: idle processes and threads, ended on drop, and busy loops.
 
 use monitor_sys::fd_limit;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
-use std::thread::{Builder, JoinHandle};
+use std::thread::{Builder, JoinHandle, scope};
 
 /// Sleeping processes.
 pub struct Sleepers(Vec<Child>);
@@ -79,4 +80,20 @@ pub fn pids() -> impl Iterator<Item = u32> {
 pub fn ids(directory: &str) -> impl Iterator<Item = u32> {
     let entries = std::fs::read_dir(directory).into_iter().flatten();
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+/// Runs something beside this number of busy loops.
+pub fn beside(n_busy: usize, run: impl FnOnce()) {
+    let over = AtomicBool::new(false);
+    scope(|scope| {
+        for _ in 0..n_busy {
+            let _busy = scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        run();
+        over.store(true, Ordering::Relaxed);
+    });
 }

@@ -2,12 +2,11 @@
 //! shell that ends right after them, in this process and by the daemon. `MONITOR_BENCH_RUNS=1000`
 //! takes as many runs of each.
 
+use crate::load::beside;
 use crate::service::Daemon;
 use crate::verdict::{Bar, line};
 use crate::watch::MONITOR;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::scope;
 
 /// Default number of runs, overridden by `MONITOR_BENCH_RUNS`.
 const RUNS: usize = 100;
@@ -22,21 +21,12 @@ pub fn run() {
     let daemon = Daemon::start();
     let socket = daemon.socket().to_string_lossy();
     let (local, by_daemon) = (vec!["--local"], vec!["--socket", &socket]);
-    let over = AtomicBool::new(false);
-    scope(|scope| {
-        for _ in 0..BUSY_LOOPS {
-            let _busy = scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
-        }
+    beside(BUSY_LOOPS, || {
         for (what, source) in [("locally", &local), ("by the daemon", &by_daemon)] {
             let wrong = (0..runs).filter(|_| !is_exact(source)).count();
             let what = format!("{runs} runs {what}: those that lack a process");
             line(&what, wrong as f64, "runs", Bar::AtMost(0.0));
         }
-        over.store(true, Ordering::Relaxed);
     });
 }
 

@@ -2,6 +2,7 @@
 //! process, and the first event of `monitor when`, beside `bpftrace` with the same question.
 //! On an idle machine, and beside a busy loop for each processor.
 
+use crate::load::beside;
 use crate::measure::median;
 use crate::verdict::{Bar, line};
 use crate::watch::MONITOR;
@@ -9,8 +10,6 @@ use monitor_model::Pid;
 use monitor_sys::wait::wait;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::scope;
 use std::time::Instant;
 
 /// Runs of each; the median counts.
@@ -87,22 +86,6 @@ fn is_libc(path: &&str) -> bool {
 /// The median of all rounds.
 fn of_rounds(round: impl FnMut() -> f64) -> f64 {
     median(std::iter::repeat_with(round).take(ROUNDS).collect())
-}
-
-/// Runs something beside this number of busy loops.
-fn beside(n_busy: usize, run: impl FnOnce()) {
-    let over = AtomicBool::new(false);
-    scope(|scope| {
-        for _ in 0..n_busy {
-            let _busy = scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
-        }
-        run();
-        over.store(true, Ordering::Relaxed);
-    });
 }
 
 /// Seconds of processor time of a command.

@@ -1,8 +1,8 @@
 //! Counters that never fall.
 //!
 //! The kernel adds the counters of a thread to those of its process as the thread ends. A thread
-//! that ends while its process is read can be missing, or be counted twice in its waits, which come
-//! from another table. Then a counter keeps its last value until the next reading.
+//! that ends while its process is read can be missing, and so can its waits, which are read before.
+//! Then a counter keeps its last value until the next reading.
 
 use monitor_model::{Category, Identity, Process, ProcessRow, Role, field::ProcessField as F};
 

@@ -20,17 +20,6 @@ const MAX_RT_PRIO: i64 = 100;
 /// `static_prio` of nice 0 (`DEFAULT_PRIO`).
 const DEFAULT_PRIO: i64 = 120;
 
-/// The seven counters of `task_io_accounting`, in its order.
-pub const IO: [F; 7] = [
-    F::ReadChars,
-    F::WrittenChars,
-    F::ReadCalls,
-    F::WriteCalls,
-    F::ReadBytes,
-    F::WrittenBytes,
-    F::CancelledBytes,
-];
-
 /// Whether rows of threads are returned, or only their sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadRows {
@@ -168,7 +157,7 @@ fn usage(row: &mut ProcessRow, used: &Sums, waited: &ThreadWaits) {
     row.set(F::InvoluntarySwitches, used.involuntary_switches);
     row.set(F::MinorFaults, used.minor_faults);
     row.set(F::MajorFaults, used.major_faults);
-    for (field, amount) in IO.into_iter().zip(used.io) {
+    for (field, amount) in F::IO.into_iter().zip(used.io) {
         row.set(field, amount);
     }
     row.set(F::RunDelay, waited.run_delay_ns);

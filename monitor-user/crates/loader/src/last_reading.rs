@@ -4,7 +4,6 @@
 //! milliseconds later; only then are its totals final. In between a reading has its row with the
 //! totals at its exit: without it, the time of two intervals would be reported in the second.
 
-use crate::decode::IO;
 use monitor_model::{Identity, Pid, Process, field::ProcessField as F};
 
 /// What the next reading needs of the last one.
@@ -64,7 +63,7 @@ fn with_id(ids: &[Identity], pid: Pid) -> Option<Identity> {
 /// added that to its parent, which waited for it.
 fn as_dying(mut process: Process) -> Process {
     let row = &mut process.row;
-    for field in [F::Ended, F::ExitCode, F::Approximate].into_iter().chain(IO) {
+    for field in [F::Ended, F::ExitCode, F::Approximate].into_iter().chain(F::IO) {
         row.clear(field);
     }
     row.set(F::State, u64::from(b'X'));

@@ -210,7 +210,7 @@ impl Procfs {
         }
         if !self.kernel.io {
             let text = "no I/O counters: this kernel lacks CONFIG_TASK_IO_ACCOUNTING";
-            notes.push(Note::remark(text).about(NoteAbout::Fields(&read_errors::IO)));
+            notes.push(Note::remark(text).about(NoteAbout::Fields(&ProcessField::IO)));
         }
         if want.pids.is_some() {
             notes.retain(|note| !note.partial);

@@ -9,17 +9,6 @@ use monitor_proc::scan::MalformedProc;
 use rustix::io::Errno;
 use std::fmt;
 
-/// The fields of `/proc/<pid>/io`.
-pub const IO: [F; 7] = [
-    F::ReadChars,
-    F::WrittenChars,
-    F::ReadCalls,
-    F::WriteCalls,
-    F::ReadBytes,
-    F::WrittenBytes,
-    F::CancelledBytes,
-];
-
 /// Counts, and the first case of each kind.
 #[derive(Debug, Default)]
 pub struct ReadErrors {
@@ -81,7 +70,7 @@ impl ReadErrors {
                  CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH",
                 processes(self.io_denied)
             ));
-            notes.push(note.about(NoteAbout::Fields(&IO)));
+            notes.push(note.about(NoteAbout::Fields(&F::IO)));
         }
         if self.pss_denied > 0 {
             let note = Note::missing(format!(

@@ -5,6 +5,19 @@ use super::{Row, category};
 /// The values of one process.
 pub type ProcessRow = Row<ProcessField, { ProcessField::COUNT }>;
 
+impl ProcessField {
+    /// The counters of `/proc/<pid>/io`, in the order of `task_io_accounting`.
+    pub const IO: [Self; 7] = [
+        Self::ReadChars,
+        Self::WrittenChars,
+        Self::ReadCalls,
+        Self::WriteCalls,
+        Self::ReadBytes,
+        Self::WrittenBytes,
+        Self::CancelledBytes,
+    ];
+}
+
 category! {
     /// A field of a process.
     ProcessField {
