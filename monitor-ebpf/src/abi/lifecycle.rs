@@ -87,6 +87,14 @@ pub struct EndedWaits {
     /// Waits of the leader, if it ended before another thread. They are read of the leader itself,
     /// until a thread that executes a program takes its place: then they are added to `threads`.
     pub leader: ThreadWaits,
+    /// Number of ended threads, without a leader that ended before another thread.
+    pub ended_threads: u64,
+}
+
+impl EndedWaits {
+    /// No ended threads.
+    pub const NONE: Self =
+        Self { threads: ThreadWaits::NONE, leader: ThreadWaits::NONE, ended_threads: 0 };
 }
 
 /// A process was freed, or as [`KIND_EXIT`] in [`EXIT_RECORDS`] is about to be. Its totals are
@@ -110,6 +118,8 @@ pub struct ExitRecord {
     pub max_rss_pages: u64,
     /// Waits of its ended threads, without the leader.
     pub waited: ThreadWaits,
+    /// Number of these threads.
+    pub ended_threads: u64,
     /// Its last state, without memory.
     pub process: ProcessRecord,
 }
@@ -133,10 +143,10 @@ pub struct ReleasedRecord {
 }
 
 const _: () = assert!(size_of::<ReleasedRecord>() == 144);
-const _: () = assert!(size_of::<EndedWaits>() == 32);
+const _: () = assert!(size_of::<EndedWaits>() == 40);
 const _: () = assert!(size_of::<ForkRecord>() == 40);
 const _: () = assert!(size_of::<ExecRecord>() == 280);
-const _: () = assert!(size_of::<ExitRecord>() == 456);
+const _: () = assert!(size_of::<ExitRecord>() == 464);
 
 offsets! {
     /// What is read of a file being executed.

@@ -132,7 +132,7 @@ mod program {
     fn save_waits(task: Task) {
         let Some(row) = table::row(&THREAD_WAITS, &task.owner()) else { return loss::table_full() };
         // SAFETY: the row lives until the process is freed.
-        let EndedWaits { threads, leader } = unsafe { &mut *row };
+        let EndedWaits { threads, leader, ended_threads } = unsafe { &mut *row };
         let (run_delay_ns, run_count) = (task.run_delay_ns(), task.run_count());
         if task.is_leader() {
             *leader = ThreadWaits { run_delay_ns, run_count };
@@ -141,6 +141,7 @@ mod program {
         // Two threads of one process may exit on two CPUs at once.
         atomic::add(&mut threads.run_delay_ns, run_delay_ns);
         atomic::add(&mut threads.run_count, run_count);
+        atomic::add(ended_threads, 1);
     }
 
     /// A thread that executes a program takes the place of the leader, whose task is released.
@@ -149,7 +150,8 @@ mod program {
         // Absent if the leader ended before the hook was attached.
         let Some(row) = THREAD_WAITS.get_ptr_mut(owner) else { return };
         // SAFETY: the row lives until the process is freed, which has this one thread now.
-        let EndedWaits { threads, leader } = unsafe { &mut *row };
+        let EndedWaits { threads, leader, ended_threads } = unsafe { &mut *row };
+        *ended_threads += 1;
         threads.run_delay_ns += leader.run_delay_ns;
         threads.run_count += leader.run_count;
         *leader = ThreadWaits::NONE;
@@ -194,13 +196,13 @@ mod program {
         if task.is_leader() {
             let owner = task.leader().owner();
             // SAFETY: a row is plain integers, and no thread of a freed process can change it.
-            let waited = THREAD_WAITS
-                .get_ptr(owner)
-                .map_or(ThreadWaits::NONE, |row| unsafe { (*row).threads });
+            let waited =
+                THREAD_WAITS.get_ptr(owner).map_or(EndedWaits::NONE, |row| unsafe { *row });
             debug!((), "end of process {}", owner.tgid);
             let peak = end_release(owner);
             let is_sent = emit(|slot| {
-                fill(slot, task, waited);
+                fill(slot, task, waited.threads);
+                slot.ended_threads = waited.ended_threads;
                 slot.max_rss_pages = peak.unwrap_or(slot.max_rss_pages);
             });
             // A process that never ended a thread, or never executed a program, has no row.
@@ -272,6 +274,7 @@ mod program {
         end.at_boottime_ns = unsafe { bpf_ktime_get_boot_ns() };
         end.max_rss_pages = task.max_rss_pages();
         end.waited = waited;
+        end.ended_threads = 0;
         task.read_thread(&mut end.process.leader);
         task.read_group(task.parts(), &mut end.process);
         end.process.clear_memory();

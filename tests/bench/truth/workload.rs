@@ -36,7 +36,7 @@ as $bin/createdb -h $PWD truth; as $bin/pgbench -q -i -h $PWD truth
 as $bin/pgbench -C -c 4 -T $SECONDS_LONG -h $PWD truth; wait";
 const IPERF: &str = "
 timeout $((SECONDS_LONG + 5)) iperf3 -s -1 -p 5299 -B 127.0.0.1 & sleep 1
-iperf3 -c 127.0.0.1 -p 5299 -t $SECONDS_LONG -P 2; wait";
+iperf3 --json -c 127.0.0.1 -p 5299 -t $((SECONDS_LONG - 2)) -P 2 >report.json; wait";
 const REDIS: &str = "
 timeout $((SECONDS_LONG + 2)) redis-server --port 5298 --bind 127.0.0.1 --save '' & sleep 1
 end=$(($(date +%s) + SECONDS_LONG - 2))
@@ -73,6 +73,17 @@ pub const ALL: &[Workload] = &[
 pub struct Running {
     _program: Program,
     folder: PathBuf,
+}
+
+impl Running {
+    /// Payload that the sender wrote and the receiver did not read, as iperf3 reports it: it ends a
+    /// test at its time, and closes its sockets with what they hold.
+    pub fn unread_bytes(&self) -> u64 {
+        let Ok(text) = std::fs::read(self.folder.join("report.json")) else { return 0 };
+        let report: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        let bytes = |sum: &str| report["end"][sum]["bytes"].as_u64().unwrap();
+        bytes("sum_sent") - bytes("sum_received")
+    }
 }
 
 impl Workload {

@@ -208,20 +208,22 @@ fn root_a_program_executed_by_a_thread_keeps_the_waits_of_the_first_thread() {
     assert!(after[0] > before[0] && after[1] >= before[1], "{before:?} {after:?}");
     child.send_line("end");
     let _ = child.0.wait().unwrap();
-    let mut ended = [0; 2];
+    let (mut ended, mut n_ended) = ([0; 2], None);
     until(&mut backend, &processes(), |sample| {
         let it = sample.processes.iter().find(|it| it.id.pid == pid && it.ended());
         let fields =
             it.map(|it| [F::RunCount, F::RunDelay].map(|field| it.row.get(field).unwrap()));
         ended = fields.unwrap_or(ended);
+        n_ended = it.and_then(|it| it.row.get(F::EndedThreads));
         fields.is_some()
     });
     assert!(ended[0] >= after[0] && ended[1] >= after[1], "{after:?} {ended:?}");
+    assert_eq!(n_ended, Some(1), "the first thread ended at the execution");
 }
 
 #[test]
-fn root_a_thread_that_ended_leaves_its_run_delay_behind() {
-    if !granted("root_a_thread_that_ended_leaves_its_run_delay_behind") {
+fn root_a_thread_that_ended_leaves_its_run_delay_behind_and_is_counted() {
+    if !granted("root_a_thread_that_ended_leaves_its_run_delay_behind_and_is_counted") {
         return;
     }
     let mut backend = ebpf(&[Capability::Lifetimes]);
@@ -240,4 +242,11 @@ fn root_a_thread_that_ended_leaves_its_run_delay_behind() {
     let leader = std::fs::read_to_string(format!("/proc/{}/schedstat", child.pid().0)).unwrap();
     let leader_runs: u64 = leader.split_whitespace().nth(2).unwrap().parse().unwrap();
     assert!(it.row.get(F::RunCount).unwrap() >= leader_runs + 23);
+    assert_eq!(it.row.get(F::EndedThreads), Some(23));
+    let pid = child.pid();
+    drop(child);
+    until(&mut backend, &processes(), |sample| {
+        let ended = sample.processes.iter().find(|it| it.id.pid == pid && it.ended());
+        ended.is_some_and(|it| it.row.get(F::EndedThreads) == Some(23))
+    });
 }

@@ -12,7 +12,7 @@ use aya::maps::{HashMap as Table, MapData, RingBuf};
 use monitor_backend::Error;
 use monitor_ebpf::abi::lifecycle::{
     self, EndedWaits, ExecRecord, ExitRecord, ForkRecord, KIND_EXEC, KIND_FORK, KIND_FREE,
-    ReleasedRecord, ThreadWaits,
+    ReleasedRecord,
 };
 use monitor_ebpf::{abi::Owner, abi::task::RSS_CPUS};
 use monitor_model::{Identity, Ns, Pid, Process, ProcessParent, Sample, field::ProcessField as F};
@@ -100,11 +100,14 @@ impl Lifecycle {
         })
     }
 
-    /// Adds the run-queue waits of ended threads of live processes.
+    /// Adds the run-queue waits of ended threads of live processes, and sets their number.
     fn add_ended_waits(&mut self, processes: &mut [Process]) {
+        for process in &mut *processes {
+            process.row.set(F::EndedThreads, 0);
+        }
         for (owner, waited) in self.waits.drain() {
             if let Some(index) = owner::find(processes, owner) {
-                add_wait(&mut processes[index], &waited.threads);
+                add_waits(&mut processes[index], &waited);
             }
         }
     }
@@ -172,7 +175,7 @@ impl Lifecycle {
         }
         let mut process = decode::ended(&exit);
         if let Some(waited) = self.object.row::<_, EndedWaits>(lifecycle::THREAD_WAITS, owner) {
-            add_wait(&mut process, &waited.threads);
+            add_waits(&mut process, &waited);
         }
         self.started.get(&id).into_iter().for_each(|start| set_start(&mut process, start));
         Some(process)
@@ -326,9 +329,10 @@ impl ProbeReader for Lifecycle {
     }
 }
 
-fn add_wait(process: &mut Process, waited: &ThreadWaits) {
-    process.row.add(F::RunDelay, waited.run_delay_ns);
-    process.row.add(F::RunCount, waited.run_count);
+fn add_waits(process: &mut Process, ended: &EndedWaits) {
+    process.row.add(F::RunDelay, ended.threads.run_delay_ns);
+    process.row.add(F::RunCount, ended.threads.run_count);
+    process.row.add(F::EndedThreads, ended.ended_threads);
 }
 
 fn record_fork(started: &mut HashMap<Identity, ProcessStart>, bytes: &[u8]) {

@@ -139,7 +139,7 @@ pub struct RunArgs {
     #[arg(required = true, last = true)]
     pub command: Vec<OsString>,
     /// Format of the report
-    #[arg(long, default_value = "text", value_enum)]
+    #[arg(long, default_value = "table", value_enum)]
     pub format: RunForm,
     /// Write the report to this file
     #[arg(long, value_name = "FILE")]

@@ -62,6 +62,10 @@ category! {
             "task->__state | exit_state, on_cpu", "stat 3, syscall";
         Threads: "threads", "THR", Count, Number, Gauge,
             "Live threads", "signal->nr_threads", "stat 20";
+        EndedThreads: "ended_threads", "THR END", Count, Number, Counter,
+            "Threads that ended, since its start or since the monitor attached; what each used \
+             after the last tick before its end is missing from cpu_ns",
+            "sched_process_exit", "";
         Priority: "priority", "PRI", None, Signed, Gauge,
             "Kernel priority as proc_pid_stat(5) gives it", "task->prio - 100", "stat 18";
         Nice: "nice", "NI", None, Signed, Gauge, "Nice value", "task->static_prio - 120", "stat 19";
