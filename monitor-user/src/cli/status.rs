@@ -8,6 +8,7 @@ use super::exit::{Exit, Failure};
 use super::output;
 use monitor_format::human;
 use monitor_protocol::status::{DaemonStatus, HttpStatus, OtlpStatus};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -49,12 +50,22 @@ fn costs(status: &DaemonStatus) -> Vec<(&'static str, String)> {
         ("up", span(status.uptime_ns)),
         ("configuration", status.config.clone().unwrap_or_else(|| "defaults".into())),
         ("CPU, own", span(status.cpu_ns)),
+        ("CPU, parts", cpu_parts(&status.cpu_parts)),
         ("CPU, hooks", format!("{sign}{}", span(status.bpf_run_ns))),
         ("budget", format!("{used}; at most {} of the machine", percent(status.budget.share))),
         ("shed", list(&status.budget.shed)),
         ("memory", bytes(status.rss_bytes)),
         ("BPF maps", bytes(status.map_bytes)),
     ]
+}
+
+/// The parts of the daemon's CPU time, the largest first.
+fn cpu_parts(parts: &BTreeMap<String, u64>) -> String {
+    let mut parts: Vec<_> = parts.iter().filter(|(_, ns)| **ns > 0).collect();
+    parts.sort_by_key(|(_, ns)| Reverse(**ns));
+    let parts: Vec<_> =
+        parts.into_iter().map(|(part, ns)| format!("{part} {}", span(*ns))).collect();
+    list(&parts)
 }
 
 /// Connections, work done, and losses.
@@ -131,6 +142,9 @@ mod tests {
         assert!(table(&status).contains("refused        nothing\n"));
         assert!(table(&status).contains("queued         0B\n"));
         assert!(table(&status).contains("late           no sample yet\n"));
+        let parts = [("samples", 2_000_000), ("readings", 7_000_000), ("pushes", 0)];
+        status.cpu_parts = parts.map(|(part, ns)| (part.to_owned(), ns)).into();
+        assert!(table(&status).contains("CPU, parts     readings 7ms, samples 2ms\n"));
         status.bpf_run_estimated = true;
         status.refused = [("BAD_PARAM".to_owned(), 2)].into();
         assert!(table(&status).contains("CPU, hooks     ~1.5ms\n"));

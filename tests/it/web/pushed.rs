@@ -56,6 +56,22 @@ fn attribute<'a>(list: &'a Value, key: &str) -> Option<&'a str> {
 }
 
 #[test]
+fn the_time_that_pushes_take_is_a_part_of_its_own() {
+    let collector = Collector::new();
+    let served = Served::with(&collector.config());
+    let parts = until(|| {
+        let _push = collector.take(GOOD);
+        let status = served.status();
+        let part = |name: &str| status["cpu_parts"][name].as_u64().filter(|ns| *ns > 0);
+        let used = [part("pushes")?, part("readings")?, part("connections")?];
+        Some((used, status["cpu_ns"].as_u64().unwrap(), part("scrapes"), part("samples")))
+    });
+    let (used, all, scrapes, samples) = parts;
+    assert!(used.iter().sum::<u64>() <= all, "{parts:?}");
+    assert_eq!((scrapes, samples), (None, None), "nothing was scraped, and no monitor has run");
+}
+
+#[test]
 fn a_collector_gets_all_metrics_with_the_names_of_the_conventions() {
     let collector = Collector::new();
     let served = Served::with(&collector.config());

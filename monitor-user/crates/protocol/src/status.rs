@@ -19,6 +19,10 @@ pub struct DaemonStatus {
     pub config: Option<String>,
     /// CPU time of its process, including the task iterator.
     pub cpu_ns: u64,
+    /// That time by what it was used for, up to a second ago: `readings`, `samples`, `scrapes`,
+    /// `pushes`, and `connections` with requests.
+    #[serde(default)]
+    pub cpu_parts: BTreeMap<String, u64>,
     /// Run time of its BPF programs, charged to the tasks that triggered them.
     pub bpf_run_ns: u64,
     /// Whether that includes estimates: events times a cost measured on another machine.

@@ -50,6 +50,8 @@ pub struct SharedReader {
     tracks_ranks: bool,
     /// When all processes must be read at the latest.
     next_full_read: Option<Ns>,
+    /// CPU time of all consumers so far.
+    consumers_cpu: Ns,
 }
 
 /// A specification of node fields, and what was read for it.
@@ -68,7 +70,13 @@ impl SharedReader {
             detach_delay: DetachDelay::default(),
             tracks_ranks: false,
             next_full_read: None,
+            consumers_cpu: Ns(0),
         }
+    }
+
+    /// CPU time of all consumers so far: what they made of the readings, without the readings.
+    pub const fn consumers_cpu(&self) -> Ns {
+        self.consumers_cpu
     }
 
     /// The backend.
@@ -181,6 +189,7 @@ impl SharedReader {
             });
             let done = clock::thread_cpu();
             job.cost = Ns(shared_cost.0 + done.since(at).0);
+            self.consumers_cpu.0 += done.since(at).0;
             at = done;
         }
     }

@@ -55,6 +55,10 @@ fn cost(all: &mut Exposition, own: &DaemonStatus) {
         (("monitor_own_budget_ratio", "ratio", share, Gauge), own.budget.share),
     ];
     add_totals(all, rows);
+    let parts = own.cpu_parts.iter();
+    let parts = parts.map(|(part, ns)| (vec![("part", (&**part).into())], seconds(*ns)));
+    let help = "CPU time of the daemon by what it was used for";
+    all.add(("monitor_own_part_cpu_seconds", "seconds", help, Counter), parts);
     let used = ("monitor_own_used_ratio", "ratio", used, Gauge);
     add_totals(all, own.budget.used.map(|share| (used, share)));
     let shed = own.budget.shed.iter().map(|it| (vec![("capability", (&**it).into())], 1.0));

@@ -33,12 +33,12 @@ impl DaemonLoop {
                     self.clients.reply(to, &tag, Ok::<_, Refusal>(&report));
                 }
             }
-            SamplerResult::Usage(probes) => {
+            SamplerResult::Usage(probes, cpu) => {
                 self.watchdog.reader_answered();
                 let all = self.requested_capabilities();
                 let configured = &self.exposed_capabilities().to_vec();
                 let requested = budget::RequestedCapabilities { all: &all, configured };
-                let change = self.usage.update(probes, requested);
+                let change = self.usage.update((probes, cpu), requested);
                 if let Some(change) = change {
                     self.log_budget_change(change);
                 }

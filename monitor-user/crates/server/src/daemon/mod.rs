@@ -8,6 +8,7 @@ mod awaited_exit_records;
 mod client_outbox;
 mod clients;
 pub mod config;
+mod cpu_parts;
 mod daemon_status;
 mod dispatch;
 mod drop_notices;

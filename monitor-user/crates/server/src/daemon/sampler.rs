@@ -3,6 +3,7 @@
 //! In: jobs with consumers. Out: the same consumers with their outputs. A slow reading delays its
 //! consumers and nothing else, because the loop answers calls on another thread.
 
+use super::cpu_parts::SamplerCpu;
 use super::flight::{self, FlightRecorder};
 use super::{awaited_exit_records::AwaitedExitRecords, config::FlightConfig, timer::sleep_until};
 use crate::{http::AccessLevel, metrics};
@@ -72,8 +73,8 @@ pub enum SamplerResult {
     FlightChunk(Conn, Tag, Result<FlightPart, Refusal>),
     /// The doctor report.
     Doctor(Box<DoctorReport>),
-    /// The probes with their counts.
-    Usage(Vec<Probe>),
+    /// The probes with their counts, and the thread's CPU time.
+    Usage(Vec<Probe>, SamplerCpu),
 }
 
 /// Monitors that are due for a reading.
@@ -127,6 +128,7 @@ impl Sampler {
             collectors: HashMap::new(),
             recorder: None,
             run_time_stats: None,
+            cpu: SamplerCpu::default(),
         };
         let thread = std::thread::Builder::new().name("sampler".into()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -161,6 +163,7 @@ struct SamplerThread {
     recorder: Option<FlightRecorder>,
     /// Open while the kernel counts the run time of programs.
     run_time_stats: Option<OwnedFd>,
+    cpu: SamplerCpu,
 }
 
 impl SamplerThread {
@@ -229,7 +232,8 @@ impl SamplerThread {
         if count_run_time {
             self.run_time_stats = self.reader.backend().enable_bpf_stats();
         }
-        self.send(SamplerResult::Usage(probes));
+        self.cpu.total = clock::thread_cpu();
+        self.send(SamplerResult::Usage(probes, self.cpu));
     }
 
     /// Replaces the flight recorder, unless its configuration is the same.
@@ -276,7 +280,9 @@ impl SamplerThread {
         scrape.set_format(ScrapeFormat { encoding: job.encoding, service_metrics: own });
         let mut consumer = Consumer::Scrape(scrape);
         let mut jobs = [ReadJob::new(&mut consumer)];
+        let before = self.reader.consumers_cpu();
         self.reader.read_for_all(&mut jobs);
+        self.cpu.add_metrics(job.encoding, self.reader.consumers_cpu().since(before));
         let [read] = jobs;
         let output = read.result;
         self.collectors.insert(job.access, (job.exposed, consumer));
@@ -286,7 +292,9 @@ impl SamplerThread {
     fn read(&mut self, work: DueReads) {
         self.reader.set_shed(work.shed);
         let mut looks = work.monitors;
+        let before = self.reader.consumers_cpu();
         ReadRequest::read_all(&mut looks, &mut self.reader);
+        self.cpu.samples.0 += self.reader.consumers_cpu().since(before).0;
         for look in &mut looks {
             let key = look.key;
             look.consumer.open_pidfds(&mut |id| {

@@ -3,6 +3,7 @@
 //! In: counts of the probes from the sampler thread, and each sample as it is sent. Out: windows
 //! for the budget, numbers for `status`. This measures; the budget decides.
 
+use super::cpu_parts::SamplerCpu;
 use monitor_model::{Capability, Histogram, Ns, Percentiles, Probe};
 use monitor_monitors::ReadingBudget;
 use monitor_protocol::status::{self, DaemonStatus};
@@ -28,6 +29,8 @@ pub struct SelfUsage {
     /// The probes at the last update.
     probes: Vec<Probe>,
     used_share: Option<f64>,
+    /// CPU time by what it was used for, at the last update.
+    cpu_parts: BTreeMap<String, u64>,
     delays: Histogram,
     max_delay: Ns,
     samples: u64,
@@ -47,6 +50,7 @@ impl SelfUsage {
             run_times: BTreeMap::new(),
             probes: Vec::new(),
             used_share: None,
+            cpu_parts: SamplerCpu::default().parts(clock::process_cpu()),
             delays: Histogram::default(),
             max_delay: Ns(0),
             samples: 0,
@@ -71,15 +75,16 @@ impl SelfUsage {
         self.max_delay = self.max_delay.max(delay);
     }
 
-    /// Takes the counts of the probes. Ends the window if it is long enough, and returns what the
-    /// budget decided.
+    /// Takes the counts of the probes and the CPU time of the sampler thread. Ends the window if it
+    /// is long enough, and returns what the budget decided.
     pub fn update(
         &mut self,
-        probes: Vec<Probe>,
+        (probes, sampler): (Vec<Probe>, SamplerCpu),
         requested: RequestedCapabilities<'_>,
     ) -> Option<BudgetChange> {
         self.probes = probes;
         let (now, cpu) = (clock::boot(), clock::process_cpu());
+        self.cpu_parts = sampler.parts(cpu);
         let (began, cpu_then) = self.window;
         let length = now.since(began);
         if length < self.limits.window {
@@ -139,6 +144,7 @@ impl SelfUsage {
             pid: std::process::id(),
             uptime_ns: clock::boot().since(self.started).0,
             cpu_ns: clock::process_cpu().0,
+            cpu_parts: self.cpu_parts.clone(),
             bpf_run_ns: hooked.clone().map(|it| run_time(it).0).sum(),
             bpf_run_estimated: hooked.clone().any(estimated),
             rss_bytes: memory::resident_bytes().unwrap_or(0),
