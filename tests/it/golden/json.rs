@@ -94,7 +94,7 @@ fn status_prints_the_resources_of_the_service() {
     let far = "[otlp]\nendpoint = \"http://127.0.0.1:9\"\nevery = \"50ms\"\n";
     let http = "[http]\nlisten = \"127.0.0.1:0\"\n";
     let bare = asked(&Served::with(""), "status");
-    let served = Served::with(&format!("{http}{far}[budget]\nwindow = \"1s\"\n"));
+    let served = Served::with(&format!("{http}{far}[budget]\nwindow = \"1s\"\nshare = \"100%\"\n"));
     let full = until(|| {
         let text = asked(&served, "status");
         let own: Value = serde_json::from_str(&text).unwrap();

@@ -72,6 +72,17 @@ fn the_time_that_pushes_take_is_a_part_of_its_own() {
 }
 
 #[test]
+fn a_service_above_its_budget_leaves_out_most_pushes_and_says_so() {
+    let collector = Collector::new();
+    let budget = "[budget]\nwindow = \"50ms\"\nshare = \"0.001%\"\n";
+    let served = Served::with(&(collector.config() + budget));
+    until(|| {
+        let _push = collector.take(GOOD);
+        (served.status()["budget"]["shed"] == Value::from(["pushes"].as_slice())).then_some(())
+    });
+}
+
+#[test]
 fn a_collector_gets_all_metrics_with_the_names_of_the_conventions() {
     let collector = Collector::new();
     let served = Served::with(&collector.config());

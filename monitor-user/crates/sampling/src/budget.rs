@@ -1,22 +1,49 @@
-//! The monitor's own budget, and the capabilities that it sheds to keep within it.
+//! The monitor's own budget, and what it sheds to keep within it.
 //!
 //! In: time and cost of a window, as values. Out: at most one change: shed one more requested
-//! capability, or resume the last one. The capability whose hooks cost the most is shed first,
-//! those that the configuration requests last. Measures nothing, attaches nothing.
+//! capability or most pushes, or resume the last one. What costs the most is shed first, what the
+//! configuration requests last. Measures nothing, attaches nothing.
 
 use monitor_model::{Capability, Ns};
 use std::{cmp::Reverse, collections::BTreeMap};
 
-/// The order in which capabilities of the same measured cost are shed, most expensive hooks first.
-const ORDER: [Capability; 7] = [
-    Capability::ExactCpu,
-    Capability::RunQueue,
-    Capability::Sockets,
-    Capability::WriteBack,
-    Capability::Block,
-    Capability::Signals,
-    Capability::LibraryCalls,
+/// What can be shed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sheddable {
+    /// The hooks of a capability.
+    Capability(Capability),
+    /// All pushes but each [`KEPT_PUSHES`]th, which the configuration requests.
+    Pushes,
+}
+
+impl Sheddable {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Capability(it) => it.name(),
+            Self::Pushes => "pushes",
+        }
+    }
+}
+
+/// While pushes are shed, one of this many is made.
+pub const KEPT_PUSHES: u64 = 4;
+
+/// The order in which what costs the same is shed, most expensive hooks first.
+const ORDER: [Sheddable; 8] = [
+    Sheddable::Capability(Capability::ExactCpu),
+    Sheddable::Capability(Capability::RunQueue),
+    Sheddable::Capability(Capability::Sockets),
+    Sheddable::Capability(Capability::WriteBack),
+    Sheddable::Capability(Capability::Block),
+    Sheddable::Capability(Capability::Signals),
+    Sheddable::Capability(Capability::LibraryCalls),
+    Sheddable::Pushes,
 ];
+
+/// Pushes that used less than this part of the budget are kept: without them it would change
+/// nothing.
+const SPARED: f64 = 0.1;
 
 /// A capability is resumed when the monitor would then use at most this part of its budget.
 const ROOM: f64 = 0.8;
@@ -47,6 +74,8 @@ pub struct BudgetUsage {
     pub own: Ns,
     /// Run time of the hooks of each capability, charged to other processes.
     pub hooks: Vec<(Capability, Ns)>,
+    /// CPU time of pushes, a part of `own`.
+    pub pushes: Ns,
 }
 
 impl BudgetUsage {
@@ -56,9 +85,15 @@ impl BudgetUsage {
         part(self.own.0 + hooks, self.machine)
     }
 
-    fn hook_ns(&self, capability: Capability) -> u64 {
-        let its = self.hooks.iter().filter(|(it, _)| *it == capability);
-        its.map(|(_, time)| time.0).sum()
+    /// What would not be used without it.
+    fn cost_ns(&self, part: Sheddable) -> u64 {
+        match part {
+            Sheddable::Capability(capability) => {
+                let its = self.hooks.iter().filter(|(it, _)| *it == capability);
+                its.map(|(_, time)| time.0).sum()
+            }
+            Sheddable::Pushes => self.pushes.0 / KEPT_PUSHES * (KEPT_PUSHES - 1),
+        }
     }
 }
 
@@ -69,10 +104,10 @@ fn part(ns: u64, machine: Ns) -> f64 {
 /// A change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BudgetChange {
-    /// This capability is shed.
-    Shed(Capability),
-    /// This one is resumed.
-    Resume(Capability),
+    /// This is shed.
+    Shed(Sheddable),
+    /// This is resumed.
+    Resume(Sheddable),
     /// Over the budget, and there is nothing left to shed. Once, until it is within the budget.
     Exhausted,
     /// Within the budget again, after there was nothing left to shed.
@@ -88,12 +123,27 @@ pub struct RequestedCapabilities<'a> {
     pub configured: &'a [Capability],
 }
 
-/// A shed capability.
+impl RequestedCapabilities<'_> {
+    fn contains(self, what: Sheddable) -> bool {
+        match what {
+            Sheddable::Capability(it) => self.all.contains(&it),
+            Sheddable::Pushes => true,
+        }
+    }
+
+    fn is_configured(self, what: Sheddable) -> bool {
+        match what {
+            Sheddable::Capability(it) => self.configured.contains(&it),
+            Sheddable::Pushes => true,
+        }
+    }
+}
+
+/// What was shed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Shed {
-    /// The capability.
-    pub capability: Capability,
-    /// The share of its hooks when it was shed.
+struct Shed {
+    what: Sheddable,
+    /// Its share when it was shed.
     cost: f64,
     /// Windows since.
     windows: u32,
@@ -104,15 +154,15 @@ pub struct Shed {
 pub struct Budget {
     shed: Vec<Shed>,
     /// Windows that each stays shed the next time.
-    waits: BTreeMap<Capability, u32>,
+    waits: BTreeMap<Sheddable, u32>,
     /// Whether it was over the budget with nothing left to shed.
     is_exhausted: bool,
 }
 
 impl Budget {
-    /// The shed capabilities, oldest first.
-    pub fn shed(&self) -> impl Iterator<Item = Capability> {
-        self.shed.iter().map(|it| it.capability)
+    /// What is shed, oldest first.
+    pub fn shed(&self) -> impl Iterator<Item = Sheddable> {
+        self.shed.iter().map(|it| it.what)
     }
 
     /// Judges a window in which these capabilities were requested.
@@ -122,56 +172,69 @@ impl Budget {
         spent: &BudgetUsage,
         requested: RequestedCapabilities<'_>,
     ) -> Option<BudgetChange> {
-        self.shed.retain(|it| requested.all.contains(&it.capability));
+        self.shed.retain(|it| requested.contains(it.what));
         self.shed.iter_mut().for_each(|it| it.windows += 1);
         let share = spent.share();
         if share > limits.share {
-            return self.shed_next(spent, requested);
+            return self.shed_next(limits, spent, requested);
         }
         if self.is_exhausted && share <= limits.share * ROOM {
             self.is_exhausted = false;
             return Some(BudgetChange::Recovered);
         }
         let last = self.shed.last()?;
-        let rested = last.windows >= self.wait(last.capability);
+        let rested = last.windows >= self.wait(last.what);
         if !rested || share + last.cost > limits.share * ROOM {
             return None;
         }
-        self.shed.pop().map(|it| BudgetChange::Resume(it.capability))
+        self.shed.pop().map(|it| BudgetChange::Resume(it.what))
     }
 
     fn shed_next(
         &mut self,
+        limits: &BudgetLimits,
         spent: &BudgetUsage,
         requested: RequestedCapabilities<'_>,
     ) -> Option<BudgetChange> {
-        let is_shed = |it: Capability| self.shed.iter().any(|shed| shed.capability == it);
-        let candidates = ORDER.into_iter().filter(|it| requested.all.contains(it) && !is_shed(*it));
-        let rank =
-            |it: &Capability| (requested.configured.contains(it), Reverse(spent.hook_ns(*it)));
+        let is_shed = |it: Sheddable| self.shed.iter().any(|shed| shed.what == it);
+        let helps = |it: Sheddable| {
+            it != Sheddable::Pushes
+                || part(spent.cost_ns(it), spent.machine) >= limits.share * SPARED
+        };
+        let candidates =
+            ORDER.into_iter().filter(|it| requested.contains(*it) && !is_shed(*it) && helps(*it));
+        let rank = |it: &Sheddable| (requested.is_configured(*it), Reverse(spent.cost_ns(*it)));
         // The first of equal ones.
-        let Some(capability) = candidates.min_by_key(rank) else {
+        let Some(what) = candidates.min_by_key(rank) else {
             let is_new = !std::mem::replace(&mut self.is_exhausted, true);
             return is_new.then_some(BudgetChange::Exhausted);
         };
         // Each time it stays shed for twice as long.
-        let wait = (self.wait(capability) * 2).min(LONGEST_WAIT);
-        self.waits.insert(capability, wait);
-        let cost = part(spent.hook_ns(capability), spent.machine);
-        self.shed.push(Shed { capability, cost, windows: 0 });
-        Some(BudgetChange::Shed(capability))
+        let wait = (self.wait(what) * 2).min(LONGEST_WAIT);
+        self.waits.insert(what, wait);
+        let cost = part(spent.cost_ns(what), spent.machine);
+        self.shed.push(Shed { what, cost, windows: 0 });
+        Some(BudgetChange::Shed(what))
     }
 
-    fn wait(&self, capability: Capability) -> u32 {
-        self.waits.get(&capability).copied().unwrap_or(1)
+    fn wait(&self, what: Sheddable) -> u32 {
+        self.waits.get(&what).copied().unwrap_or(1)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use BudgetChange::{Exhausted, Recovered, Resume, Shed};
+    use BudgetChange::{Exhausted, Recovered};
     use Capability::{Block, ExactCpu, RunQueue, Snapshot};
+
+    const fn shed(it: Capability) -> BudgetChange {
+        BudgetChange::Shed(Sheddable::Capability(it))
+    }
+
+    const fn resumed(it: Capability) -> BudgetChange {
+        BudgetChange::Resume(Sheddable::Capability(it))
+    }
 
     /// A window of one second on one processor: so much was used, so much by one's hooks.
     fn spent(own_ms: u64, hooks: &[(Capability, u64)]) -> BudgetUsage {
@@ -180,6 +243,7 @@ mod tests {
             machine: ns(1000),
             own: ns(own_ms),
             hooks: hooks.iter().map(|&(it, ms)| (it, ns(ms))).collect(),
+            pushes: Ns(0),
         }
     }
 
@@ -208,9 +272,9 @@ mod tests {
         judged(
             &mut Budget::default(),
             &[
-                (over(), Some(Shed(ExactCpu))),
-                (over(), Some(Shed(RunQueue))),
-                (over(), Some(Shed(Block))),
+                (over(), Some(shed(ExactCpu))),
+                (over(), Some(shed(RunQueue))),
+                (over(), Some(shed(Block))),
                 (over(), Some(Exhausted)),
                 (over(), None),
                 (over(), None),
@@ -230,13 +294,30 @@ mod tests {
             let requested = RequestedCapabilities { all: &ASKED, configured: &[Block] };
             budget.judge(&BudgetLimits::default(), &over, requested)
         };
-        let want = [Some(Shed(RunQueue)), Some(Shed(ExactCpu)), Some(Shed(Block)), Some(Exhausted)];
+        let want = [Some(shed(RunQueue)), Some(shed(ExactCpu)), Some(shed(Block)), Some(Exhausted)];
         assert_eq!([next(), next(), next(), next()], want);
     }
 
     #[test]
+    fn pushes_are_given_up_after_what_users_request_if_that_saves_anything() {
+        let with_pushes = |pushes| BudgetUsage { pushes: Ns(pushes), ..spent(9, &[(Block, 1)]) };
+        let judge = |budget: &mut Budget, spent: &BudgetUsage| {
+            let requested = RequestedCapabilities { all: &[Block, ExactCpu], configured: &[Block] };
+            budget.judge(&BudgetLimits::default(), spent, requested)
+        };
+        let mut budget = Budget::default();
+        let pushes = Some(BudgetChange::Shed(Sheddable::Pushes));
+        let want = [Some(shed(ExactCpu)), pushes, Some(shed(Block)), Some(Exhausted)];
+        assert_eq!([(); 4].map(|()| judge(&mut budget, &with_pushes(4_000_000))), want);
+        // A tenth of the budget is 0.5 ms of this window; three of four pushes would be saved.
+        let mut budget = Budget::default();
+        let want = [Some(shed(ExactCpu)), Some(shed(Block)), Some(Exhausted)];
+        assert_eq!([(); 3].map(|()| judge(&mut budget, &with_pushes(600_000))), want);
+    }
+
+    #[test]
     fn hooks_count_as_ones_own_time_does() {
-        judged(&mut Budget::default(), &[(spent(1, &[(ExactCpu, 5)]), Some(Shed(ExactCpu)))]);
+        judged(&mut Budget::default(), &[(spent(1, &[(ExactCpu, 5)]), Some(shed(ExactCpu)))]);
     }
 
     #[test]
@@ -245,10 +326,10 @@ mod tests {
         judged(
             &mut Budget::default(),
             &[
-                (spent(3, &[(ExactCpu, 3)]), Some(Shed(ExactCpu))),
+                (spent(3, &[(ExactCpu, 3)]), Some(shed(ExactCpu))),
                 (calm(0), None),
                 (calm(2), None),
-                (calm(1), Some(Resume(ExactCpu))),
+                (calm(1), Some(resumed(ExactCpu))),
             ],
         );
     }
@@ -258,7 +339,7 @@ mod tests {
         let mut budget = Budget::default();
         let mut away = Vec::new();
         for _ in 0..8 {
-            judged(&mut budget, &[(spent(6, &[]), Some(Shed(ExactCpu)))]);
+            judged(&mut budget, &[(spent(6, &[]), Some(shed(ExactCpu)))]);
             let mut windows = 1;
             while budget
                 .judge(&BudgetLimits::default(), &spent(0, &[]), requested(&ASKED))
@@ -274,7 +355,7 @@ mod tests {
     #[test]
     fn a_capability_that_is_no_longer_requested_is_forgotten() {
         let mut budget = Budget::default();
-        judged(&mut budget, &[(spent(6, &[]), Some(Shed(ExactCpu)))]);
+        judged(&mut budget, &[(spent(6, &[]), Some(shed(ExactCpu)))]);
         let now = requested(&[Snapshot]);
         assert_eq!(budget.judge(&BudgetLimits::default(), &spent(0, &[]), now), None);
         assert_eq!(budget.shed().count(), 0);

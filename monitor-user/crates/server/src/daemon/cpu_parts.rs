@@ -14,14 +14,14 @@ pub struct SamplerCpu {
     pub total: Ns,
     /// Of it: views of readings, filtered and written for clients.
     pub samples: Ns,
-    /// Of it: metrics for scrapes.
+    /// Of it: scrapes, each with its reading.
     pub scrapes: Ns,
-    /// Of it: metrics for pushes.
+    /// Of it: metrics that were pushed, each with its reading.
     pub pushes: Ns,
 }
 
 impl SamplerCpu {
-    /// Adds the time in which metrics were made: OTLP is what is pushed.
+    /// Adds the time of a reading for metrics: OTLP is what is pushed.
     pub fn add_metrics(&mut self, encoding: Encoding, used: Ns) {
         match encoding {
             Encoding::Otlp => self.pushes.0 += used.0,
@@ -31,9 +31,9 @@ impl SamplerCpu {
 
     /// The parts, of a process that has used this much.
     pub fn parts(&self, process: Ns) -> BTreeMap<String, u64> {
-        let consumers = self.samples.0 + self.scrapes.0 + self.pushes.0;
+        let others = self.samples.0 + self.scrapes.0 + self.pushes.0;
         let parts = [
-            ("readings", self.total.0.saturating_sub(consumers)),
+            ("readings", self.total.0.saturating_sub(others)),
             ("samples", self.samples.0),
             ("scrapes", self.scrapes.0),
             ("pushes", self.pushes.0),

@@ -40,6 +40,7 @@ impl DaemonLoop {
                 let requested = budget::RequestedCapabilities { all: &all, configured };
                 let change = self.usage.update((probes, cpu), requested);
                 if let Some(change) = change {
+                    self.http.shed_pushes(self.usage.sheds_pushes());
                     self.log_budget_change(change);
                 }
             }

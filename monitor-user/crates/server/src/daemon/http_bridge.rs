@@ -70,6 +70,13 @@ impl HttpBridge {
         Ok(())
     }
 
+    /// Makes few pushes, or all of them again.
+    pub fn shed_pushes(&self, shed: bool) {
+        if let Some(pushes) = &self.push_status {
+            pushes.shed(shed);
+        }
+    }
+
     /// The next request of the listener.
     pub async fn next_request(&mut self) -> DaemonRequest {
         match self.requests.recv().await {

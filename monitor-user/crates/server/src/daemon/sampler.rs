@@ -280,10 +280,9 @@ impl SamplerThread {
         scrape.set_format(ScrapeFormat { encoding: job.encoding, service_metrics: own });
         let mut consumer = Consumer::Scrape(scrape);
         let mut jobs = [ReadJob::new(&mut consumer)];
-        let before = self.reader.consumers_cpu();
         self.reader.read_for_all(&mut jobs);
-        self.cpu.add_metrics(job.encoding, self.reader.consumers_cpu().since(before));
         let [read] = jobs;
+        self.cpu.add_metrics(job.encoding, read.cost);
         let output = read.result;
         self.collectors.insert(job.access, (job.exposed, consumer));
         output.unwrap_or_else(|| Err(Refusal::bad("nothing was read"))).map(|output| output.bytes)

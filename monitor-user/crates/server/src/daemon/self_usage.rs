@@ -8,7 +8,7 @@ use monitor_model::{Capability, Histogram, Ns, Percentiles, Probe};
 use monitor_monitors::ReadingBudget;
 use monitor_protocol::status::{self, DaemonStatus};
 use monitor_sampling::budget::{
-    Budget, BudgetChange, BudgetLimits, BudgetUsage, RequestedCapabilities,
+    Budget, BudgetChange, BudgetLimits, BudgetUsage, RequestedCapabilities, Sheddable,
 };
 use monitor_sys::{clock, fsuid, memory};
 use std::collections::BTreeMap;
@@ -29,6 +29,8 @@ pub struct SelfUsage {
     /// The probes at the last update.
     probes: Vec<Probe>,
     used_share: Option<f64>,
+    /// CPU time of pushes at the start of the window.
+    pushes_then: Ns,
     /// CPU time by what it was used for, at the last update.
     cpu_parts: BTreeMap<String, u64>,
     delays: Histogram,
@@ -50,6 +52,7 @@ impl SelfUsage {
             run_times: BTreeMap::new(),
             probes: Vec::new(),
             used_share: None,
+            pushes_then: Ns(0),
             cpu_parts: SamplerCpu::default().parts(clock::process_cpu()),
             delays: Histogram::default(),
             max_delay: Ns(0),
@@ -94,7 +97,9 @@ impl SelfUsage {
             machine: Ns(length.0.saturating_mul(self.processors)),
             own: cpu.since(cpu_then),
             hooks: self.hook_times(),
+            pushes: sampler.pushes.since(self.pushes_then),
         };
+        self.pushes_then = sampler.pushes;
         self.window = (now, cpu);
         self.used_share = Some(spent.share());
         self.budget.judge(&self.limits, &spent, requested)
@@ -127,7 +132,16 @@ impl SelfUsage {
                  {used:.2} % were used"
             )
         };
-        self.budget.shed().map(|it| (it, text(it))).collect()
+        let shed = self.budget.shed().filter_map(|it| match it {
+            Sheddable::Capability(it) => Some((it, text(it))),
+            Sheddable::Pushes => None,
+        });
+        shed.collect()
+    }
+
+    /// Whether most pushes are given up.
+    pub fn sheds_pushes(&self) -> bool {
+        self.budget.shed().any(|it| it == Sheddable::Pushes)
     }
 
     /// The numbers that are measured here.

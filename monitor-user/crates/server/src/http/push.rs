@@ -14,8 +14,10 @@ use hyper::{Method, Request, Uri, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use monitor_format::exposition::Encoding;
 use monitor_protocol::status::OtlpStatus;
+use monitor_sampling::budget::KEPT_PUSHES;
 use serde_json::Value;
 use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::{future::poll_fn, pin::pin, time::Duration};
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -105,16 +107,30 @@ struct Destination {
 
 /// The counts of pushes, and the last error.
 #[derive(Clone, Default)]
-pub struct PushStatus(Arc<Mutex<OtlpStatus>>);
+pub struct PushStatus {
+    status: Arc<Mutex<OtlpStatus>>,
+    /// Whether the budget allows one of [`KEPT_PUSHES`] only.
+    is_shed: Arc<AtomicBool>,
+}
 
 impl PushStatus {
     /// The current counts.
     pub fn status(&self) -> OtlpStatus {
-        lock(&self.0).clone()
+        lock(&self.status).clone()
+    }
+
+    /// Makes one of [`KEPT_PUSHES`], or all of them again.
+    pub fn shed(&self, shed: bool) {
+        self.is_shed.store(shed, Ordering::Relaxed);
+    }
+
+    /// Whether the push of this number is made.
+    fn is_kept(&self, number: u64) -> bool {
+        !self.is_shed.load(Ordering::Relaxed) || number.is_multiple_of(KEPT_PUSHES)
     }
 
     fn record(&self, result: Result<(), String>) {
-        let mut it = lock(&self.0);
+        let mut it = lock(&self.status);
         match result {
             Ok(()) => {
                 it.pushed += 1;
@@ -169,13 +185,16 @@ pub fn start(
     let collector = parse_endpoint(endpoint).ok()?;
     let to = Destination { collector, compression: push.compression };
     let status = OtlpStatus { endpoint: endpoint.clone(), ..OtlpStatus::default() };
-    let pushed = PushStatus(Arc::new(Mutex::new(status)));
+    let pushed = PushStatus { status: Arc::new(Mutex::new(status)), ..PushStatus::default() };
     let (status, every) = (pushed.clone(), Duration::from_nanos(push.every_ns));
     let task = tokio::spawn(async move {
         let mut ticks = interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
+        for number in 0.. {
             let _now = ticks.tick().await;
+            if !status.is_kept(number) {
+                continue;
+            }
             let late = |_| Err(format!("no answer within {TIMEOUT:?}"));
             status.record(timeout(TIMEOUT, push_once(&to, &asks)).await.unwrap_or_else(late));
         }
@@ -249,6 +268,17 @@ mod tests {
         assert_eq!(parts("http://10.0.0.1:9/in"), both("10.0.0.1:9", "/in"));
         assert!(parts("https://x").is_err_and(|it| it.contains("TLS is not supported")));
         assert!(parts("x").is_err() && parts("").is_err() && parts("ftp://x").is_err());
+    }
+
+    #[test]
+    fn above_the_budget_one_of_four_pushes_is_made() {
+        let pushes = PushStatus::default();
+        let kept = || (0..8).filter(|number| pushes.is_kept(*number)).collect::<Vec<_>>();
+        assert_eq!(kept(), [0, 1, 2, 3, 4, 5, 6, 7]);
+        pushes.shed(true);
+        assert_eq!(kept(), [0, 4]);
+        pushes.shed(false);
+        assert_eq!(kept().len(), 8);
     }
 
     #[test]
