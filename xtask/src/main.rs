@@ -73,7 +73,8 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "soak",
         takes: soak::TAKES,
-        help: "Run random workloads, tools and kills for half an hour or a time, as root",
+        help: "Run random workloads, tools and kills for half an hour or a time, as root; \
+               or with `requests`, 1,000 rounds of programs that end at events",
         run: soak::run,
     },
     Command {

@@ -1,7 +1,8 @@
 //! `cargo xtask soak [--for TIME] [--seed N]`: random workloads, tools and kills, for a time.
+//! `cargo xtask soak requests [--rounds N] [--seed N]`: programs that end at events.
 //!
-//! In: how long, and the seed; without one, a new one. Out: the output of `tests/it/soak`, which
-//! prints the seed, and on failure what the round did. Needs root.
+//! In: the kind, how long, and the seed; without one, a new one. Out: the output of
+//! `tests/it/soak`, which prints the seed, and on failure what the round did. Needs root.
 
 use crate::arguments::{Arguments, Takes};
 use crate::step;
@@ -9,25 +10,58 @@ use crate::verdict::Outcome;
 use crate::workspace::PACKAGE;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-const TEST: &str = "soak::root_whatever_is_killed_no_program_is_harmed_and_nothing_is_left";
+const KILLS: &str = "soak::root_whatever_is_killed_no_program_is_harmed_and_nothing_is_left";
+const REQUESTS: &str =
+    "soak::requests::root_whichever_way_a_program_ends_at_an_event_its_parent_can_wait_for_it";
 
-/// A time, a number.
-pub const TAKES: Takes = Takes { options: &[("--for", "TIME"), ("--seed", "N")], ..Takes::NOTHING };
+/// A kind; a time for the kills, rounds for the requests.
+pub const TAKES: Takes = Takes {
+    options: &[("--for", "TIME"), ("--rounds", "N"), ("--seed", "N")],
+    operands: "requests",
+    ..Takes::NOTHING
+};
 
-/// Runs the rounds of the test until the time is over.
+/// Runs the rounds of one of the tests.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let time = arguments.value("--for").unwrap_or("30m");
-    let time = duration(time).ok_or_else(|| format!("--for {time}: not a time such as 30m"))?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let seed = match arguments.value("--seed") {
-        Some(seed) => seed.parse().map_err(|error| format!("--seed {seed}: {error}"))?,
-        None => now.as_secs(),
+    let seed = match number(arguments, "--seed")? {
+        Some(seed) => seed,
+        None => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
     };
+    let (test, variable, length) = length(arguments)?;
     let mut command = step::cargo();
     command.args(["test", "--locked", "--all-features", "--package", PACKAGE, "--test=it"]);
-    command.args(["--", "--exact", TEST, "--nocapture"]).env("MONITOR_REQUIRE_ROOT", "1");
-    command.env("MONITOR_SOAK_SECONDS", time.as_secs().to_string());
+    command.args(["--", "--exact", test, "--nocapture"]).env("MONITOR_REQUIRE_ROOT", "1");
+    command.env(variable, length.to_string());
     step::run(command.env("MONITOR_SOAK_SEED", seed.to_string()))
+}
+
+/// The test, and how long it runs, as a variable of its environment.
+fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), String> {
+    let words: Vec<&str> = arguments.operands.iter().map(String::as_str).collect();
+    match words[..] {
+        [] if arguments.value("--rounds").is_some() => {
+            Err("--rounds is for `soak requests`; without it, use --for TIME".to_owned())
+        }
+        [] => {
+            let text = arguments.value("--for").unwrap_or("30m");
+            let time = duration(text);
+            let time = time.ok_or_else(|| format!("--for {text}: not a time such as 30m"))?;
+            Ok((KILLS, "MONITOR_SOAK_SECONDS", time.as_secs()))
+        }
+        ["requests"] if arguments.value("--for").is_some() => {
+            Err("--for is not for `soak requests`; use --rounds N".to_owned())
+        }
+        ["requests"] => {
+            let rounds = number(arguments, "--rounds")?.unwrap_or(1000);
+            Ok((REQUESTS, "MONITOR_SOAK_ROUNDS", rounds))
+        }
+        _ => Err(format!("there is no soak `{}`; there is `requests`", words.join(" "))),
+    }
+}
+
+fn number(arguments: &Arguments, option: &str) -> Result<Option<u64>, String> {
+    let parse = |text: &str| text.parse().map_err(|error| format!("{option} {text}: {error}"));
+    arguments.value(option).map(parse).transpose()
 }
 
 /// `90s`, `30m` or `2h`.
@@ -50,5 +84,17 @@ mod tests {
             [Some(90), Some(1800), Some(7200)]
         );
         assert_eq!([seconds("30"), seconds("m"), seconds("-1s")], [None; 3]);
+    }
+
+    #[test]
+    fn each_kind_has_its_own_length() {
+        let of = |words: &[&str]| length(&Arguments::parse(words, &TAKES).expect("they are known"));
+        assert_eq!(of(&[]), Ok((KILLS, "MONITOR_SOAK_SECONDS", 1800)));
+        assert_eq!(of(&["--for", "90s"]), Ok((KILLS, "MONITOR_SOAK_SECONDS", 90)));
+        assert_eq!(of(&["requests"]), Ok((REQUESTS, "MONITOR_SOAK_ROUNDS", 1000)));
+        assert_eq!(of(&["requests", "--rounds=7"]), Ok((REQUESTS, "MONITOR_SOAK_ROUNDS", 7)));
+        for words in [&["--rounds", "7"][..], &["requests", "--for", "1m"], &["replies"]] {
+            assert!(of(words).is_err(), "{words:?}");
+        }
     }
 }

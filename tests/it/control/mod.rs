@@ -5,6 +5,7 @@ mod breakpoint;
 mod call;
 mod checkpoint;
 mod dump;
+mod end;
 pub mod group;
 mod held;
 pub mod killed;

@@ -21,18 +21,27 @@ pub const OTHER: ToolId = ToolId(2);
 /// The program, built once.
 pub fn program() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixture/control/target.c");
-        let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("control-target");
-        // Another test process may be at it too: each builds its own and puts it there whole.
-        let own = built.with_extension(std::process::id().to_string());
-        // Frame pointers are what most programs do not have.
-        let words = ["-O1", "-fomit-frame-pointer", "-pthread", "-o"];
-        let done = Command::new("cc").args(words).arg(&own).arg(source).status();
-        assert!(done.expect("a C compiler is there").success());
-        std::fs::rename(&own, &built).expect("it is ours");
-        built
-    })
+    BUILT.get_or_init(|| build("target"))
+}
+
+/// The program whose processes end in many ways, built once.
+pub fn ends_program() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build("ends"))
+}
+
+fn build(name: &str) -> PathBuf {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixture/control");
+    let source = Path::new(folder).join(name).with_extension("c");
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("control-{name}"));
+    // Another test process may be at it too: each builds its own and puts it there whole.
+    let own = built.with_extension(std::process::id().to_string());
+    // Frame pointers are what most programs do not have.
+    let words = ["-O1", "-fomit-frame-pointer", "-pthread", "-o"];
+    let done = Command::new("cc").args(words).arg(&own).arg(source).status();
+    assert!(done.expect("a C compiler is there").success());
+    std::fs::rename(&own, &built).expect("it is ours");
+    built
 }
 
 /// Sends a process a signal as a shell would.

@@ -6,7 +6,7 @@ mod hostile;
 mod load;
 mod message;
 pub mod mpi;
-mod pvm;
+pub mod pvm;
 mod queue;
 mod site;
 mod tap;

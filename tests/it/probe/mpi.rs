@@ -5,7 +5,7 @@ use crate::root::privilege::skip;
 use crate::root::workload::Guarded;
 use monitor_model::id::Pid;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 /// An MPI library, with the programs that Debian has for it.
 pub struct Library {
@@ -82,6 +82,16 @@ impl Ranks {
     pub fn run(&mut self, what: &str) {
         self.starter.send_line(what);
         assert_eq!(self.starter.line(), "done");
+    }
+
+    /// Sends the ranks a command.
+    pub fn begin(&mut self, what: &str) {
+        self.starter.send_line(what);
+    }
+
+    /// How the program that started them has ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.starter.0.try_wait().unwrap()
     }
 
     /// Closes the standard input, so that the ranks call `MPI_Finalize`.

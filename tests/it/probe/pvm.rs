@@ -6,7 +6,7 @@ use crate::root::privilege::skip;
 use crate::root::workload::Guarded;
 use monitor_model::id::Pid;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 const ROOT: &str = "/usr/lib/pvm3";
 
@@ -74,6 +74,11 @@ impl Task {
     /// Sends the task a command that may take long.
     pub fn begin(&mut self, command: &str) {
         self.process.send_line(command);
+    }
+
+    /// How its process has ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.process.0.try_wait().unwrap()
     }
 
     /// Waits for the reply to the command.

@@ -30,6 +30,15 @@ fn program(test: &str) -> Option<Guarded> {
     Some(program)
 }
 
+/// The same program with more thread-local storage: its error number is elsewhere.
+fn larger_program(test: &str) -> Option<Guarded> {
+    let words = ["-O1", "-fno-builtin", "-DOWN_TLS=4096"];
+    let path = Build { test, source: "calls.c", product: "larger", words: &words }.done()?;
+    let mut program = Guarded::run(&mut Command::new(path));
+    assert_eq!(program.line(), "ready");
+    Some(program)
+}
+
 /// Taps the start and the end of these functions in these processes.
 fn taps(names: &[&str], pids: &[Pid]) -> Taps {
     let mut all = Signatures::shipped();
@@ -60,6 +69,26 @@ fn calls(taps: &mut Taps) -> [Vec<CallRecord>; 2] {
 fn shown(called: &CallRecord) -> Vec<String> {
     let values = called.plan.values.iter().zip(&called.values);
     values.map(|(plan, value)| value.to_text(plan)).collect()
+}
+
+#[test]
+fn root_no_errno_is_read_at_the_place_of_another_program() {
+    const TEST: &str = "root_no_errno_is_read_at_the_place_of_another_program";
+    if !granted(TEST) {
+        return;
+    }
+    let (Some(small), Some(large)) = (program(TEST), larger_program(TEST)) else { return };
+    let mut both = [small, large];
+    both.sort_by_key(Guarded::pid);
+    // The first has its place looked up when the probe is set.
+    let pids = both.each_ref().map(Guarded::pid);
+    let mut taps = taps(&["libc:open"], &pids);
+    for (program, errno) in both.iter_mut().zip(["2", "?"]) {
+        program.send_line("open 23");
+        assert_eq!(program.line(), "done");
+        let [_, end] = calls(&mut taps);
+        assert_eq!(end.iter().map(shown).collect::<Vec<_>>(), vec![["-1", errno]; 23]);
+    }
 }
 
 #[test]

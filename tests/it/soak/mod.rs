@@ -6,6 +6,7 @@
 
 mod leftover;
 mod random;
+mod requests;
 mod tools;
 mod workload;
 

@@ -3,7 +3,7 @@
 //! In: its memory map. Out: each image with its program headers and load address. No file is
 //! opened: it may be deleted, replaced or in another mount namespace, and memory is what runs.
 
-use super::process_ref::{ProcessRef, proc_result};
+use super::process_ref::ProcessRef;
 use super::{ControlError, memory};
 use object::elf::{FileHeader64, ProgramHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
@@ -45,7 +45,7 @@ pub struct Segment {
 
 /// All loaded images, ordered by address.
 pub fn loaded_elfs(process: &ProcessRef) -> Result<Vec<LoadedElf>, ControlError> {
-    let maps = proc_result("reading its memory map", process.procfs()?.maps())?;
+    let maps = process.maps()?;
     let starts = maps.into_iter().filter(|map| map.offset == 0 && may_be_image(map));
     Ok(starts.filter_map(|map| image(process, &map)).collect())
 }

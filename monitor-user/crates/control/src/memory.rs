@@ -4,6 +4,7 @@
 //! is not atomic towards running threads; callers that need that stop them first.
 
 use super::{ControlError, Patch, process_ref::ProcessRef};
+use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
 use std::io::{IoSlice, IoSliceMut};
@@ -81,28 +82,41 @@ fn length(address: u64, bytes: u64) -> Result<usize, ControlError> {
 
 fn read_part(process: &ProcessRef, at: u64, room: &mut [u8]) -> Result<usize, ControlError> {
     let remote = [RemoteIoVec { base: usize::try_from(at).unwrap_or(0), len: room.len() }];
-    let read =
-        process_vm_readv(Pid::from_raw(process.pid()), &mut [IoSliceMut::new(room)], &remote);
+    let read = by_any_thread(process, |tid| {
+        process_vm_readv(Pid::from_raw(tid), &mut [IoSliceMut::new(room)], &remote)
+    });
     read.map_err(|errno| memory_error("reading memory", at, errno.into()))
 }
 
 fn write_part(process: &ProcessRef, at: u64, bytes: &[u8]) -> Result<usize, ControlError> {
     let remote = [RemoteIoVec { base: usize::try_from(at).unwrap_or(0), len: bytes.len() }];
-    let written = process_vm_writev(Pid::from_raw(process.pid()), &[IoSlice::new(bytes)], &remote);
+    let written = by_any_thread(process, |tid| {
+        process_vm_writev(Pid::from_raw(tid), &[IoSlice::new(bytes)], &remote)
+    });
     written.map_err(|errno| memory_error("writing memory", at, errno.into()))
 }
 
-/// Writes through `/proc/<pid>/mem`, which ignores page protection (proc(5)).
+/// Accesses the memory by the first thread; if that has ended, by another.
+fn by_any_thread(
+    process: &ProcessRef,
+    mut access: impl FnMut(i32) -> nix::Result<usize>,
+) -> nix::Result<usize> {
+    match access(process.pid()) {
+        Err(Errno::ESRCH) => access(process.memory_thread()),
+        other => other,
+    }
+}
+
+/// Writes through `/proc/<pid>/task/<tid>/mem`, which ignores page protection (proc(5)).
 fn force(process: &ProcessRef, at: u64, bytes: &[u8]) -> Result<usize, ControlError> {
-    let path = format!("/proc/{}/mem", process.pid());
+    let path = format!("/proc/{}/task/{}/mem", process.pid(), process.memory_thread());
     let file = File::options().write(true).open(path);
     let file = file.map_err(|error| memory_error("opening /proc/<pid>/mem", at, error))?;
     file.write_at(bytes, at).map_err(|error| memory_error("writing memory", at, error))
 }
 
 fn memory_error(call: &str, address: u64, error: std::io::Error) -> ControlError {
-    use rustix::io::Errno;
-    let fault = [Errno::FAULT, Errno::IO].map(|errno| errno.raw_os_error());
+    let fault = [Errno::EFAULT as i32, Errno::EIO as i32];
     match error.raw_os_error() {
         Some(number) if fault.contains(&number) => {
             ControlError::Fault { address, done: Vec::new() }

@@ -7,7 +7,7 @@ use super::ControlError;
 use monitor_event::Target;
 use monitor_model::{Identity, Ns, Pid};
 use monitor_sys::{clock, pidfd::PidFd};
-use procfs::process::{Process, Stat, Status};
+use procfs::process::{MemoryMap, Process, Stat, Status};
 use procfs::{ProcError, ProcResult};
 use rustix::process::Signal;
 
@@ -90,6 +90,28 @@ impl ProcessRef {
             return Vec::new(); // It has ended.
         };
         tasks.flatten().filter_map(|task| Some((task.tid, task.stat().ok()?))).collect()
+    }
+
+    /// A thread that has the memory of the process: the first, unless that has ended before others.
+    /// A thread that has ended has no memory.
+    pub fn memory_thread(&self) -> i32 {
+        let threads = self.threads();
+        let lives = |(_, stat): &&(i32, Stat)| !matches!(stat.state, 'Z' | 'X');
+        let first = threads.iter().find(|(tid, _)| *tid == self.pid()).filter(lives);
+        first.or_else(|| threads.iter().find(lives)).map_or(self.pid(), |(tid, _)| *tid)
+    }
+
+    /// Its memory mappings.
+    pub fn maps(&self) -> Result<Vec<MemoryMap>, ControlError> {
+        let read = |it: Process| proc_result("reading its memory map", it.maps());
+        let maps = read(self.procfs()?)?;
+        let tid = self.memory_thread();
+        if maps.iter().next().is_none() && tid != self.pid() {
+            let path = format!("/proc/{}/task/{tid}", self.pid());
+            let thread = Process::new_with_root(path.into());
+            return Ok(read(proc_result("opening a thread", thread)?)?.into_iter().collect());
+        }
+        Ok(maps.into_iter().collect())
     }
 
     /// The id of the thread that a request is for: the named one, or the main thread.

@@ -3,7 +3,7 @@
 //! In: the probes, by inode and offset, and an address range of a process. Out: the original bytes,
 //! from the file. The kernel replaces one byte, or on new kernels five (`nopl` becomes `call`).
 
-use super::process_ref::{ProcessRef, proc_result};
+use super::process_ref::ProcessRef;
 use super::{ControlError, Patch, ProbeLocation};
 use procfs::process::{MMapPath, MemoryMap};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -21,7 +21,7 @@ pub fn patches(
     if probes.is_empty() {
         return Ok(Vec::new());
     }
-    let maps = proc_result("reading its memory map", process.procfs()?.maps())?;
+    let maps = process.maps()?;
     let mut patches = Vec::new();
     for map in maps.into_iter().filter(|it| it.address.0 < range.end && range.start < it.address.1)
     {

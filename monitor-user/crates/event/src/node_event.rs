@@ -80,6 +80,19 @@ impl EventKind {
         }
     }
 
+    /// Whether the thread of the event continues before any action outside the kernel: no program
+    /// can stop it there.
+    pub const fn is_after_the_fact(&self) -> bool {
+        matches!(
+            self,
+            Self::Created
+                | Self::MessageReceived
+                | Self::Blocked
+                | Self::Unblocked
+                | Self::Scheduled
+        )
+    }
+
     /// Whether it is seen by a replaced return address, which nothing but the kernel's own program
     /// for its request may do, in the processes that the request names.
     pub fn is_by_trampoline(&self) -> bool {

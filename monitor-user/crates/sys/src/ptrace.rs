@@ -4,7 +4,7 @@
 //! most of these, but its `Signal` ends at 31: its `waitpid` fails for a thread that stopped with a
 //! real-time signal, and the thread could not be resumed with that signal.
 
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, waitid, waitpid};
 use std::io;
 
 /// Options set when a thread is seized (`PTRACE_O_…`).
@@ -124,6 +124,43 @@ pub fn wait_status(tid: i32) -> io::Result<Option<i32>> {
     // `__WALL`: includes threads, which are not ordinary children.
     let options = WaitOptions::NOHANG | WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
     Ok(waitpid(Some(pid), options)?.map(|(_, status)| status.as_raw()))
+}
+
+/// What `peek` looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeekFor {
+    /// An end.
+    End,
+    /// A stop.
+    Stop,
+}
+
+/// A thread that the caller traces, or a child of it, with a wait status that was not taken yet;
+/// the status stays.
+pub fn peek(what: PeekFor) -> io::Result<Option<i32>> {
+    let which = match what {
+        PeekFor::End => libc::WEXITED,
+        PeekFor::Stop => libc::WSTOPPED,
+    };
+    let options = which | libc::WNOHANG | libc::WNOWAIT | libc::__WALL | libc::__WNOTHREAD;
+    // SAFETY: all members are integers and pointers, for which zero is valid.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes only to `info`.
+    let rc = unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, options) };
+    if rc == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `si_pid` is part of what waitid(2) writes; it is 0 if there is none.
+    let pid = unsafe { info.si_pid() };
+    Ok((pid != 0).then_some(pid))
+}
+
+/// Takes the stop of a child that the caller does not trace.
+pub fn take_stop(pid: i32) -> io::Result<()> {
+    let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+    let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+    let _status = waitid(WaitId::Pid(pid), options)?;
+    Ok(())
 }
 
 /// An integer as the `data` argument, which is a pointer in most requests.

@@ -7,7 +7,7 @@
 //! nothing.
 
 use super::signal_frame::SIGRETURN;
-use crate::process_ref::{ProcessRef, proc_result};
+use crate::process_ref::ProcessRef;
 use crate::{ControlError, memory};
 use procfs::process::{MMPermissions, MMapPath};
 
@@ -50,7 +50,7 @@ pub fn return_code(process: &ProcessRef) -> Result<u64, ControlError> {
         let why = "the process has no vDSO with 64 unused bytes for the return of a call";
         ControlError::Unsupported(why.into())
     };
-    let maps = proc_result("reading its memory map", process.procfs()?.maps())?;
+    let maps = process.maps()?;
     let is_code = |perms: MMPermissions| perms.contains(MMPermissions::EXECUTE);
     let mut maps = maps.into_iter();
     let vdso = maps.find(|it| it.pathname == MMapPath::Vdso && is_code(it.perms));

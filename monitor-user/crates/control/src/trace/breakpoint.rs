@@ -6,7 +6,7 @@
 
 use super::insn_boundary::{InsnBoundary, insn_boundary};
 use crate::machine::{DebugSlots, SLOTS};
-use crate::process_ref::{ProcessRef, proc_result};
+use crate::process_ref::ProcessRef;
 use crate::{ControlError, Patch, ProbeLocation, RequestTag, ToolId, memory, uprobe_patches};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 
@@ -220,7 +220,7 @@ pub fn restore(process: &ProcessRef, patch: &Patch) -> Result<(), ControlError> 
 
 /// The executable mapping at an address.
 fn code_at(process: &ProcessRef, address: u64) -> Result<MemoryMap, ControlError> {
-    let maps = proc_result("reading its memory map", process.procfs()?.maps())?;
+    let maps = process.maps()?;
     let mut maps = maps.into_iter();
     let it = maps.find(|map| (map.address.0..map.address.1).contains(&address));
     match it {

@@ -11,6 +11,7 @@
 mod breakpoint;
 mod detach;
 mod insn_boundary;
+mod lost_child;
 mod process;
 mod resume;
 mod stop;
@@ -300,14 +301,15 @@ impl Tracer {
         for traced in self.0.values_mut() {
             traced.collect_stops();
             traced.expire(now);
-            events.append(&mut traced.events);
         }
+        self.adopt_lost_children();
+        self.0.values_mut().for_each(|traced| events.append(&mut traced.events));
         self.remove_untraced();
     }
 
     /// When something exceeds its time next.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.0.values().filter_map(TracedProcess::next_deadline).min()
+        self.0.values().filter_map(TracedProcess::next_deadline).chain(self.next_look()).min()
     }
 
     /// Removes everything of a tool.
@@ -322,7 +324,10 @@ impl Tracer {
 
     /// Removes processes without traced threads and pending events.
     fn remove_untraced(&mut self) {
-        self.0.retain(|_, traced| !traced.threads.is_empty() || !traced.events.is_empty());
+        self.0.retain(|_, traced| {
+            let is_traced = !traced.threads.is_empty() || traced.may_have_lost_child();
+            is_traced || !traced.events.is_empty()
+        });
     }
 }
 

@@ -32,6 +32,8 @@ pub struct TracedProcess {
     watched_until: Option<Instant>,
     /// Threads paused while another one steps over a breakpoint.
     pub paused: Vec<i32>,
+    /// When a thread ended last; a child that it had created may not be known yet.
+    pub ended_at: Option<Instant>,
     /// Events not fetched yet.
     pub events: Vec<WorkerEvent>,
 }
@@ -46,6 +48,7 @@ impl TracedProcess {
             watches: BTreeSet::new(),
             watched_until: None,
             paused: Vec::new(),
+            ended_at: None,
             events: Vec::new(),
         }
     }
@@ -149,8 +152,9 @@ impl TracedProcess {
                         self.handle_status(tid, status);
                     }
                     Ok(None) => {}
-                    // It is not traced by us any longer.
-                    Err(_) => _ = self.threads.remove(&tid),
+                    // It is not traced by us any longer: it has executed a program, and has the id
+                    // of the first thread since then.
+                    Err(_) => self.handle_end(tid),
                 }
             }
             if !any {

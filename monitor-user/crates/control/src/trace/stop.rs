@@ -57,8 +57,10 @@ impl TracedProcess {
         self.resume_or_detach(tid);
     }
 
-    fn handle_end(&mut self, tid: i32) {
+    /// A thread has ended.
+    pub fn handle_end(&mut self, tid: i32) {
         let Some(thread) = self.threads.remove(&tid) else { return };
+        self.ended_at = Some(Instant::now());
         self.paused.retain(|it| *it != tid);
         self.end_step_over(&thread);
         if let Some(plan) = thread.plan {
@@ -135,10 +137,13 @@ impl TracedProcess {
         for plan in plans {
             self.report(tid, Some((plan.tool, plan.tag)), WorkerEventKind::Failed(why()));
         }
-        self.threads.retain(|own, _| *own == tid);
-        if let Some(thread) = self.threads.get_mut(&tid) {
-            thread.stepping_over = None;
-        }
+        // The thread has the id of the first now, and nothing else of it: a tool that held that one
+        // does not hold this one. The wait statuses of the others report that they have ended; new
+        // children stay in the table.
+        let mut thread = Tracee::new(tid, NewThread::Thread);
+        thread.state = RunState::Stopped;
+        let _former = self.threads.insert(tid, thread);
+        self.paused.clear();
     }
 
     fn handle_signal(&mut self, tid: i32, signal: i32) {

@@ -25,7 +25,7 @@ mod unseen_calls;
 
 use crate::{poller::backend_refusal, status_map::symbol_refusal};
 use answers::CallAnswers;
-use decode::CallValue;
+use decode::{CallValue, ErrnoPosition};
 use fork_watch::ForkWatch;
 use monitor_backend as backend;
 use monitor_backend::rule::insn::{Cell, CellKind, LatencyHistogramId, ProcessSetId};
@@ -117,7 +117,11 @@ impl TapEvent {
         }
     }
 
-    fn from_record((tap, plan, program): &ProgramMeaning, record: &Record) -> Self {
+    fn from_record(
+        (tap, plan, program): &ProgramMeaning,
+        record: &Record,
+        errno: ErrnoPosition,
+    ) -> Self {
         if record.reason == RecordReason::Storm {
             return Self::Storm(Arc::clone(tap), *program);
         }
@@ -133,7 +137,7 @@ impl TapEvent {
             sp: record.sp,
             stopped: record.stopped,
             plan: Arc::clone(plan),
-            values: decode::values(plan, record),
+            values: decode::values(plan, record, errno),
         })
     }
 }
@@ -166,6 +170,8 @@ pub struct Taps {
     taps: BTreeMap<Arc<Tap>, AttachedTap>,
     options: BTreeMap<Tap, TapOptions>,
     meanings: HashMap<ProgramId, ProgramMeaning>,
+    /// Where the error number of each process is, from the thread pointer.
+    errno_offsets: BTreeMap<Pid, Option<i64>>,
     programs: BTreeMap<u64, AttachedProgram>,
     exec_hold: Option<ExecHold>,
     /// Reports that a process has executed a program; while taps are set.
@@ -202,6 +208,7 @@ impl Taps {
             taps: BTreeMap::new(),
             options: BTreeMap::new(),
             meanings: HashMap::new(),
+            errno_offsets: BTreeMap::new(),
             programs: BTreeMap::new(),
             exec_hold: None,
             exec_watch: None,
@@ -302,7 +309,20 @@ impl Taps {
             Some(answers) => answers.find(&(pid, query)),
             None => Poll::Ready(calls::find(&self.proc, pid, &query).map(Arc::new)),
         };
+        if let (true, Poll::Ready(Ok(found))) = (returns, &found) {
+            let _before = self.errno_offsets.insert(pid, found.errno);
+        }
         found.map_err(TapError::from)
+    }
+
+    /// Whether a plan reads the error number of a process. A child whose files were not searched
+    /// has it where its parent has it.
+    fn errno_position(&self, plan: &CallPlan, pid: Pid) -> ErrnoPosition {
+        let is_right = match self.errno_offsets.get(&pid) {
+            Some(offset) => *offset == plan.errno,
+            None => self.errno_offsets.values().all(|offset| *offset == plan.errno),
+        };
+        if is_right { ErrnoPosition::Known } else { ErrnoPosition::Elsewhere }
     }
 
     /// Sets exactly these taps, each in its own processes and their children.
@@ -395,7 +415,8 @@ impl Taps {
             {
                 events.extend(self.end_gap(watched, &record).map(TapEvent::Unseen));
             } else if let Some(meaning) = self.meanings.get(&record.program) {
-                events.push(TapEvent::from_record(meaning, &record));
+                let errno = self.errno_position(&meaning.1, record.process.pid);
+                events.push(TapEvent::from_record(meaning, &record, errno));
             } else if !self.handle_exec(&record) {
                 events.push(TapEvent::Other(record));
             }

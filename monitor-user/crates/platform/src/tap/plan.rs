@@ -40,6 +40,8 @@ pub struct CallPlan {
     pub texts: u8,
     /// The result that says that the error number means something.
     pub fails: Option<i64>,
+    /// Where the error number is read, from the thread pointer.
+    pub errno: Option<i64>,
 }
 
 /// Where a value is in a record.
@@ -180,6 +182,7 @@ impl CallPlan {
     fn errno(&mut self, offset: Option<i64>) -> ValueSlot {
         let Some(offset) = offset else { return ValueSlot::Absent };
         let to = Reg(ERRNO);
+        self.errno = Some(offset);
         self.exit.push(Insn::Builtin(to, Builtin::ThreadPointer));
         self.exit.push(Insn::Peek(to, to, offset, insn::Width::I32));
         ValueSlot::Value(ERRNO)

@@ -183,7 +183,8 @@ impl RequestEngine {
             seq: Value::from(rule.seq),
             pc: it.pc.map_or(Value::from(-1), Value::from),
             held: it.held,
-            is_degraded: rule.kernel.holds && it.held.is_none_or(|held| held.with_process),
+            is_degraded: (rule.kernel.holds || rule.filter.kind.is_after_the_fact())
+                && it.held.is_none_or(|held| held.with_process),
         };
         let request = std::sync::Arc::clone(&rule.request);
         let execution = Execution::for_event(session, (&request, done), (&bindings, depth));

@@ -152,8 +152,8 @@ impl WorkerDispatch {
                 }
             }
             Some(PendingReply::Watch(serial, id)) => self.handle_watch_reply(serial, id, &answer),
-            Some(PendingReply::HoldForEvent(serial, target)) => {
-                self.handle_hold_reply(serial, target, answer)
+            Some(PendingReply::HoldForEvent(tool, serial, target)) => {
+                self.handle_hold_reply((tool, serial), target, answer)
             }
             // What could not be undone has ended, or was undone already.
             Some(PendingReply::Ignored) | None => {}

@@ -19,7 +19,7 @@ pub enum PendingReply {
     /// To be ready for what a program stops in a process.
     Watch(u64, Identity),
     /// To hold what a rule has stopped.
-    HoldForEvent(u64, Target),
+    HoldForEvent(Tool, u64, Target),
     /// Its reply is not used.
     Ignored,
 }

@@ -15,7 +15,7 @@ use crate::PlatformEvent;
 use monitor_backend::rule::rule_record;
 use monitor_control as control;
 use monitor_control::{CodePos, ControlError, RequestTag, WorkerEvent, WorkerReply, WorkerRequest};
-use monitor_event::{node_event::NodeEvent, thread::Target};
+use monitor_event::{node_event::NodeEvent, right::Tool, thread::Target};
 use monitor_model::{Identity, Ns};
 
 /// The time from the signal to the stop of a thread: usually a few microseconds.
@@ -60,7 +60,11 @@ impl WorkerDispatch {
             match self.pending_stops.iter().position(is_its) {
                 Some(place) => {
                     let it = self.pending_stops.remove(place);
-                    due.extend(self.held_event(it, stopped.target, false));
+                    match self.held_event(it, stopped.target, false) {
+                        Some(event) => due.push(event),
+                        // The request was removed after the record was read.
+                        None => self.release_unmatched(&stopped),
+                    }
                 }
                 None => self.deliver_signal(serial, &stopped),
             }
@@ -131,14 +135,14 @@ impl WorkerDispatch {
             let target = control::process_ref::thread_target(id, tid);
             let pos = pos.unwrap_or(CodePos { pc: 0, sp: 0 });
             let hold = WorkerRequest::HoldForEvent(target, RequestTag(serial), pos);
-            self.send(&tool, hold, PendingReply::HoldForEvent(serial, target));
+            self.send(&tool, hold, PendingReply::HoldForEvent(tool, serial, target));
         }
     }
 
     /// A worker has replied whether it holds a process that a rule has stopped.
     pub(super) fn handle_hold_reply(
         &mut self,
-        serial: u64,
+        (tool, serial): (Tool, u64),
         target: Target,
         answer: Result<WorkerReply, ControlError>,
     ) {
@@ -150,7 +154,11 @@ impl WorkerDispatch {
                 let it = place.map(|place| self.pending_stops.remove(place));
                 match it.and_then(|it| self.held_event(it, target, true)) {
                     Some(due) => self.events.push(due),
-                    None => self.resume_process(target.process),
+                    // The request was removed meanwhile.
+                    None => {
+                        let release = WorkerRequest::ReleaseEvent(target, RequestTag(serial));
+                        self.send(&tool, release, PendingReply::Ignored);
+                    }
                 }
             }
             // The thread stopped by itself, which is reported separately.
