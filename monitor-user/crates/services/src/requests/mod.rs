@@ -259,9 +259,14 @@ impl RequestEngine {
     fn finish_input(&mut self, turn: &mut Turn<'_>) {
         self.deliver_replies(turn);
         self.expire(turn);
-        self.handle_parked_lines(turn);
+        let _n_lines = self.handle_parked_lines(turn);
         self.advance_migrations(turn);
         self.run_raised(turn);
+        // What these have completed, lines of strict sessions may have waited for.
+        while self.handle_parked_lines(turn) > 0 {
+            self.advance_migrations(turn);
+            self.run_raised(turn);
+        }
         self.report_diagnoses(turn);
         self.run_raised(turn);
         let is_stale =
