@@ -431,7 +431,8 @@ fn every_case_gets_its_replies() {
 
 /// Runs a case of the conformance suite.
 fn run_conformance(case: &Case) {
-    let places = [("{1}", "71"), ("{2}", "72"), ("{node}", "0"), ("{data}", "4096")];
+    let places =
+        [("{1}", "71"), ("{2}", "72"), ("{node}", "0"), ("{data}", "4096"), ("{code}", "4096")];
     let mut it = RequestCase::new(&case.file);
     for line in &case.lines {
         let text = places.iter().fold(line.text.clone(), |text, (from, to)| text.replace(from, to));

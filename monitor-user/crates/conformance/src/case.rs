@@ -10,8 +10,19 @@ pub struct Sentence {
     pub section: String,
     /// The sentence, as printed there.
     pub text: String,
-    /// Why the monitor does not do what it says; `None` if it does.
-    pub deviation: Option<String>,
+    /// How it is verified.
+    pub evidence: Evidence,
+}
+
+/// How a sentence is verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// By its case.
+    Case,
+    /// By a test of this project: its file and its name.
+    Test(String),
+    /// Not at all: the monitor does not do what it says, for this reason.
+    Deviation(String),
 }
 
 /// A line of a case.
@@ -28,7 +39,7 @@ pub struct Line {
 pub struct Case {
     /// The file it is from.
     pub file: String,
-    /// The sentences; all hold if the case passes.
+    /// The sentences; those that say so hold if the case passes.
     pub sentences: Vec<Sentence>,
     /// What it needs and no socket provides; `None` if any implementation can run it.
     pub needs: Option<String>,
@@ -39,7 +50,7 @@ pub struct Case {
 impl Case {
     /// Whether any implementation can run it through a socket.
     pub fn is_portable(&self) -> bool {
-        self.needs.is_none() && self.sentences.iter().all(|it| it.deviation.is_none())
+        self.needs.is_none() && self.sentences.iter().all(|it| it.evidence == Evidence::Case)
     }
 }
 
@@ -77,7 +88,7 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Case>, CaseError> {
         let case = cases.last_mut().expect("there is a first case");
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {
-            "says" | "deviates" => {
+            "says" | "tested" | "deviates" => {
                 let sentence = sentence(word, rest).map_err(|why| error(number, why))?;
                 case.sentences.push(sentence);
             }
@@ -96,14 +107,18 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Case>, CaseError> {
 
 fn sentence(word: &str, rest: &str) -> Result<Sentence, &'static str> {
     let (section, text) = rest.split_once(' ').ok_or("expected a section and a sentence")?;
-    let (text, deviation) = match word {
-        "says" => (text, None),
+    let (text, evidence) = match word {
+        "says" => (text, Evidence::Case),
+        "tested" => {
+            let (text, test) = text.rsplit_once(" | ").ok_or("expected ` | ` and the test")?;
+            (text, Evidence::Test(test.into()))
+        }
         _ => {
-            let (text, reason) = text.split_once(" | ").ok_or("expected ` | ` and the reason")?;
-            (text, Some(reason.to_owned()))
+            let (text, reason) = text.rsplit_once(" | ").ok_or("expected ` | ` and the reason")?;
+            (text, Evidence::Deviation(reason.into()))
         }
     };
-    Ok(Sentence { section: section.into(), text: text.into(), deviation })
+    Ok(Sentence { section: section.into(), text: text.into(), evidence })
 }
 
 #[cfg(test)]
@@ -117,7 +132,7 @@ mod tests {
         assert_eq!(cases.len(), 2);
         assert_eq!(cases[0].needs.as_deref(), Some("2 nodes"));
         assert_eq!(cases[0].lines, [Line { number: 3, text: "> 1 [0] f()".into() }]);
-        assert_eq!(cases[1].sentences[0].deviation.as_deref(), Some("because"));
+        assert_eq!(cases[1].sentences[0].evidence, Evidence::Deviation("because".into()));
         assert!(!cases[0].is_portable() && !cases[1].is_portable());
     }
 

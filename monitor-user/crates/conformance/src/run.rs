@@ -23,6 +23,8 @@ pub struct CaseProcess {
     pub pid: u32,
     /// A writable address of its memory.
     pub data: u64,
+    /// The address of a procedure without parameters, which it calls again and again.
+    pub code: u64,
 }
 
 /// The processes of a case. They end when the value is dropped, and when this process ends.
@@ -81,7 +83,8 @@ pub fn run(
         return Ok(Verdict::NotRun(needs.clone()));
     }
     if !case.is_portable() {
-        return Ok(Verdict::NotRun("a deviation".into()));
+        // Each of its sentences has its own reason.
+        return Ok(Verdict::NotRun(String::new()));
     }
     let steps = match steps(case) {
         Ok(steps) => steps,
@@ -221,8 +224,8 @@ impl Session {
         for (number, process) in (1..).zip(&self.processes) {
             text = text.replace(&format!("{{{number}}}"), &process.pid.to_string());
         }
-        let data = self.processes.first().map_or(0, |process| process.data);
-        text.replace("{data}", &data.to_string())
+        let (data, code) = self.processes.first().map_or((0, 0), |it| (it.data, it.code));
+        text.replace("{data}", &data.to_string()).replace("{code}", &code.to_string())
     }
 
     fn send(&mut self, text: &str) -> Result<(), RunError> {
@@ -246,11 +249,7 @@ impl Session {
     fn ask(&mut self, text: &str) -> Result<Option<String>, RunError> {
         self.send(text)?;
         let start = format!("{CLOSING} ");
-        let is_own = |line: &str| line.starts_with(&start);
-        Ok(self.wait(|session| {
-            let place = session.first.iter().position(|line| is_own(line))?;
-            session.first.remove(place)
-        }))
+        Ok(self.wait(|session| take(&mut session.first, &start)))
     }
 
     /// Waits for a reply until the deadline.
@@ -273,13 +272,14 @@ impl Session {
         }
     }
 
-    /// Compares the next reply: replies to requests are in order, and so are those of events, but
-    /// the two are not ordered among each other.
+    /// Compares the next reply. Replies to requests are in order, and so are those of the
+    /// occurrences of one event, but neither is ordered with the others.
     fn expect(&mut self, line: usize, pattern: String) -> StepResult {
-        let id = pattern.split(' ').next().unwrap_or_default();
-        let is_later = self.action_ids.contains(id);
+        let id = pattern.split(' ').next().unwrap_or_default().to_owned();
+        let is_later = self.action_ids.contains(&id);
+        let start = format!("{id} ");
         let got = self.wait(|session| match is_later {
-            true => session.later.pop_front(),
+            true => take(&mut session.later, &start),
             false => session.first.pop_front(),
         });
         match got {
@@ -344,6 +344,12 @@ impl Session {
             }
         }
     }
+}
+
+/// Removes the first reply that starts so.
+fn take(replies: &mut VecDeque<String>, start: &str) -> Option<String> {
+    let place = replies.iter().position(|line| line.starts_with(start))?;
+    replies.remove(place)
 }
 
 const DEFINE: &str = "define_user_event";

@@ -13,6 +13,7 @@ const FILES: &[(&str, &str)] = &[
     embedded!("5-interface.txt"),
     embedded!("6-extensions.txt"),
     embedded!("7-syntax.txt"),
+    embedded!("8-services.txt"),
     embedded!("8.1.1-processes.txt"),
     embedded!("8.1.2-messages.txt"),
     embedded!("8.1.3-hardware.txt"),
@@ -28,6 +29,7 @@ pub fn suite() -> Vec<Case> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::case::Evidence;
     use crate::step::steps;
 
     #[test]
@@ -44,6 +46,17 @@ mod tests {
     fn every_case_without_a_need_can_be_run_through_a_socket() {
         for case in suite().iter().filter(|case| case.is_portable()) {
             assert!(steps(case).is_ok(), "{:?}", steps(case));
+        }
+    }
+
+    #[test]
+    fn every_named_test_exists() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../");
+        for sentence in suite().into_iter().flat_map(|case| case.sentences) {
+            let Evidence::Test(test) = sentence.evidence else { continue };
+            let (file, name) = test.split_once(' ').expect("a file and a name");
+            let text = std::fs::read_to_string(format!("{root}{file}")).expect(file);
+            assert!(text.contains(&format!("fn {name}(")), "{test}");
         }
     }
 

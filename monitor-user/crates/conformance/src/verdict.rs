@@ -1,6 +1,6 @@
 //! What a run found: a verdict for each sentence, and how many there are of each kind.
 
-use super::case::{Case, Sentence};
+use super::case::{Case, Evidence, Sentence};
 
 /// What was expected of an implementation, and what it replied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +83,11 @@ pub fn findings(case: &Case, verdict: &Verdict) -> Vec<Finding> {
     let finding = |sentence: &Sentence| Finding {
         file: case.file.clone(),
         sentence: sentence.clone(),
-        verdict: sentence.deviation.clone().map_or_else(|| verdict.clone(), Verdict::Deviates),
+        verdict: match &sentence.evidence {
+            Evidence::Case => verdict.clone(),
+            Evidence::Test(test) => Verdict::NotRun(format!("the test {test}")),
+            Evidence::Deviation(reason) => Verdict::Deviates(reason.clone()),
+        },
     };
     case.sentences.iter().map(finding).collect()
 }

@@ -1,6 +1,6 @@
 //! Verdicts and sentences as text, JSON, and the table of docs/CONFORMANCE.md.
 
-use monitor_conformance::case::{Case, Sentence};
+use monitor_conformance::case::{Case, Evidence, Sentence};
 use monitor_conformance::verdict::{Finding, Summary, Verdict};
 use monitor_format::human;
 use monitor_format::wrap::{COLUMNS, wrap};
@@ -81,12 +81,13 @@ fn json_finding(finding: &Finding) -> Json {
     it
 }
 
-/// Where a sentence is verified.
-fn verification(case: &Case, sentence: &Sentence) -> &'static str {
-    match (&sentence.deviation, &case.needs) {
-        (Some(_), _) => "deviates",
-        (None, Some(_)) => "memory",
-        (None, None) => "socket",
+/// Where a sentence is verified: a word, and what it needs.
+fn verification<'c>(case: &'c Case, sentence: &'c Sentence) -> (&'static str, &'c str) {
+    match (&sentence.evidence, &case.needs) {
+        (Evidence::Deviation(reason), _) => ("deviates", reason),
+        (Evidence::Test(test), _) => ("test", test),
+        (Evidence::Case, Some(needs)) => ("memory", needs),
+        (Evidence::Case, None) => ("socket", ""),
     }
 }
 
@@ -98,7 +99,7 @@ fn sentences(cases: &[Case]) -> impl Iterator<Item = (&Case, &Sentence)> {
 pub fn list(cases: &[Case]) -> String {
     let mut out = String::new();
     for (case, sentence) in sentences(cases) {
-        line(sentence, verification(case, sentence), &mut out);
+        line(sentence, verification(case, sentence).0, &mut out);
     }
     out
 }
@@ -110,8 +111,8 @@ pub fn list_json(cases: &[Case]) -> String {
             "section": sentence.section,
             "sentence": sentence.text,
             "file": case.file,
-            "needs": case.needs,
-            "reason": sentence.deviation,
+            "verified": verification(case, sentence).0,
+            "detail": verification(case, sentence).1,
         })
     };
     let all: Vec<Json> = sentences(cases).map(entry).collect();
@@ -135,6 +136,7 @@ Tests of this project run it against the service, and run all cases in memory.
 - `socket`: the command runs the case.
 - `memory`: the case needs what no socket provides, and only the tests run it.
   The command prints `not run`, and what the case needs.
+- `test`: a sentence about something else than requests; the named test verifies it.
 - `deviates`: the monitor does not do what the sentence says, for the reason that is given.
 ";
 
@@ -142,31 +144,40 @@ Tests of this project run it against the service, and run all cases in memory.
 pub fn markdown(cases: &[Case]) -> String {
     let mut out = HEAD.to_owned();
     let count =
-        |word: &str| sentences(cases).filter(|(case, it)| verification(case, it) == word).count();
+        |word: &str| sentences(cases).filter(|(case, it)| verification(case, it).0 == word).count();
     let all = sentences(cases).count();
     // Writing to a `String` cannot fail.
     let _ = write!(
         out,
-        "\n{all} sentences: {} are verified through a socket, {} in memory, {} are deviations.\n",
+        "\n{all} sentences: {} are verified through a socket, {} in memory, {} by other tests; \
+         the monitor deviates from {}.\n",
         count("socket"),
         count("memory"),
+        count("test"),
         count("deviates")
     );
-    let mut section = "";
-    for (case, sentence) in sentences(cases) {
-        if sentence.section != section {
-            section = &sentence.section;
-            let _ = write!(out, "\n## {section}\n\n| sentence | verified |\n|---|---|\n");
+    let mut sections: Vec<&str> = sentences(cases).map(|(_, it)| it.section.as_str()).collect();
+    sections.sort_by_key(|section| numbers(section));
+    sections.dedup();
+    for section in sections {
+        let _ = write!(out, "\n## {section}\n\n| sentence | verified |\n|---|---|\n");
+        for (case, sentence) in sentences(cases).filter(|(_, it)| it.section == section) {
+            let (word, detail) = verification(case, sentence);
+            let why = match word {
+                "memory" => format!("memory: needs {}", escaped(detail)),
+                "test" => format!("test: `{detail}`"),
+                "deviates" => format!("deviates: {}", escaped(detail)),
+                _ => word.to_owned(),
+            };
+            let _ = writeln!(out, "| {} | {why} |", escaped(&sentence.text));
         }
-        let text = escaped(&sentence.text);
-        let why = match (&sentence.deviation, &case.needs) {
-            (Some(why), _) => format!("deviates: {}", escaped(why)),
-            (None, Some(needs)) => format!("memory: needs {}", escaped(needs)),
-            (None, None) => "socket".to_owned(),
-        };
-        let _ = writeln!(out, "| {text} | {why} |");
     }
     out
+}
+
+/// The numbers of a section, by which sections are sorted.
+fn numbers(section: &str) -> Vec<u32> {
+    section.split('.').flat_map(str::parse).collect()
 }
 
 /// The text of a cell.

@@ -20,13 +20,21 @@ const NAP: Duration = Duration::from_millis(1);
 /// Size of the memory that a case may write to.
 const DATA_BYTES: usize = 4096;
 
-/// Prints the address of its memory, and sleeps until it is killed.
+/// Prints the addresses of its memory and of a procedure, and sleeps until it is killed.
 pub fn main() -> Result<Exit, Failure> {
     let data = vec![0_u8; DATA_BYTES];
-    let _exit = output::print(format!("{}\n", data.as_ptr().addr()).as_bytes())?;
+    let code = (nap as fn() -> u64 as *const ()).addr();
+    let _exit = output::print(format!("{} {code}\n", data.as_ptr().addr()).as_bytes())?;
     loop {
-        std::thread::sleep(NAP);
+        let _result = std::hint::black_box(nap());
     }
+}
+
+/// The procedure that cases call and set breakpoints in.
+#[inline(never)]
+fn nap() -> u64 {
+    std::thread::sleep(NAP);
+    std::hint::black_box(7)
 }
 
 /// The processes of one case.
@@ -46,10 +54,10 @@ impl CaseProcesses for OwnProcesses {
         self.0.push(child);
         let mut line = String::new();
         let read = output.map(|output| BufReader::new(output).read_line(&mut line));
-        let data = line.trim_end().parse();
-        match (read, data) {
-            (Some(Ok(_)), Ok(data)) => Ok(CaseProcess { pid, data }),
-            _ => Err(format!("process {pid} printed {line:?} instead of an address")),
+        let numbers: Vec<u64> = line.split_whitespace().flat_map(str::parse).collect();
+        match (read, &numbers[..]) {
+            (Some(Ok(_)), &[data, code]) => Ok(CaseProcess { pid, data, code }),
+            _ => Err(format!("process {pid} printed {line:?} instead of two addresses")),
         }
     }
 
