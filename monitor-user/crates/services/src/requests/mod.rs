@@ -247,7 +247,12 @@ impl RequestEngine {
         }
         self.log_rest(id, turn);
         self.shared.remove_session(id);
-        self.executions.retain(|_, it| it.session != id);
+        let gone: Vec<Execution> =
+            self.executions.extract_if(.., |_, it| it.session == id).map(|it| it.1).collect();
+        // The thread may be that of another tool, which raised an event that tools share.
+        for held in gone.iter().filter_map(|it| it.held) {
+            self.release_hold(held, turn);
+        }
         self.parked.requests.retain(|it| it.session != id);
         self.parked.lines.retain(|(conn, _)| self.shared.node.0 != id.entry || *conn != id.conn);
         // Another node waits for the result: a migrating process may be only here.
