@@ -17,6 +17,7 @@ const FILES: &[(&str, &str)] = &[
     embedded!("8.1.1-processes.txt"),
     embedded!("8.1.2-messages.txt"),
     embedded!("8.1.3-hardware.txt"),
+    embedded!("8.1.4-parallel-io.txt"),
     embedded!("8.2-monitor-objects.txt"),
 ];
 

@@ -123,6 +123,7 @@ const HEAD: &str = "\
 # Conformance
 
 The normative sentences of OMIS 1.0, section by section, and where each is verified.
+Long ones are shortened.
 `monitor conformance --list --format markdown` generates this page from the cases.
 [Their folder](../tests/request/README.md) describes their form.
 
