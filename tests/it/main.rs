@@ -6,6 +6,7 @@ mod backend;
 mod cli;
 mod client;
 mod cluster;
+mod conformance;
 mod control;
 mod daemon;
 mod deadline;

@@ -23,3 +23,8 @@ fn the_page_of_fields_is_up_to_date() {
 fn the_page_of_services_is_up_to_date() {
     check("SERVICES.md", &["services", "--format=markdown"]);
 }
+
+#[test]
+fn the_page_of_conformance_is_up_to_date() {
+    check("CONFORMANCE.md", &["conformance", "--list", "--format=markdown"]);
+}

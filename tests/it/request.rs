@@ -9,6 +9,8 @@ use monitor_cluster::bus::{Bus, InMemoryBus, InMemoryPort};
 use monitor_cluster::message::Message;
 use monitor_cluster::request::{ClusterRequests, RequestOutput};
 use monitor_cluster::scope;
+use monitor_conformance::case::Case;
+use monitor_conformance::suite;
 use monitor_event::right::{SessionId, Tool};
 use monitor_model::id::Ns;
 use monitor_model::probe::Probe;
@@ -27,7 +29,7 @@ use monitor_services::requests::{EngineInput, RequestLimits};
 use monitor_services::{Class, ServiceSpec, registry};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 struct CaseNode {
@@ -155,7 +157,10 @@ impl RequestCase {
     fn line(&mut self, number: usize, line: &str) {
         let (sign, text) = line.split_once(' ').unwrap_or((line, ""));
         match sign {
-            "" | "#" | "says" | "library" => {}
+            "" | "#" | "library" => {}
+            // What happens by itself where processes are real.
+            "memory" => self.line(number, text),
+            ">+" => self.send(text),
             ">" => {
                 self.assert_no_replies(number);
                 self.send(text);
@@ -406,36 +411,39 @@ fn every_service_of_lists_serves_the_processes_that_it_can() {
     assert!(n_services > 5, "only {n_services} services of lists");
 }
 
-/// Runs the cases of the files of a folder; returns their number.
-fn run_folder(folder: &Path, fill_in: impl Fn(&str) -> String) -> usize {
+#[test]
+fn every_case_gets_its_replies() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/request");
     let mut n_cases = 0;
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|it| it == "txt") {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            let text = fill_in(&fs::read_to_string(&path).unwrap());
+            let text = fs::read_to_string(&path).unwrap();
             for (number, case) in text.split("\n---\n").enumerate() {
                 run(&format!("{name}, case {}", number + 1), case);
                 n_cases += 1;
             }
         }
     }
-    n_cases
+    assert!(n_cases > 50, "no cases found");
 }
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/request")
-}
-
-#[test]
-fn every_case_gets_its_replies() {
-    assert!(run_folder(&folder(), str::to_owned) > 50, "no cases found");
+/// Runs a case of the conformance suite.
+fn run_conformance(case: &Case) {
+    let places =
+        [("{1}", "71"), ("{2}", "72"), ("{node}", "0"), ("{data}", "4096"), ("{code}", "4096")];
+    let mut it = RequestCase::new(&case.file);
+    for line in &case.lines {
+        let text = places.iter().fold(line.text.clone(), |text, (from, to)| text.replace(from, to));
+        it.line(line.number, &text);
+    }
+    it.assert_no_replies(case.lines.last().map_or(0, |line| line.number));
 }
 
 #[test]
 fn every_case_of_the_specification_conforms() {
-    let places = [("{1}", "71"), ("{2}", "72"), ("{node}", "0"), ("{data}", "4096")];
-    let fill_in =
-        |text: &str| places.iter().fold(text.to_owned(), |text, (name, it)| text.replace(name, it));
-    assert!(run_folder(&folder().join("conformance"), fill_in) > 40, "no cases found");
+    let cases = suite();
+    assert!(cases.len() > 40, "no cases found");
+    cases.iter().for_each(run_conformance);
 }

@@ -18,6 +18,10 @@ struct Page {
 
 const PAGES: &[Page] = &[
     Page { path: "docs/FIELDS.md", arguments: &["fields", "--format=markdown"] },
+    Page {
+        path: "docs/CONFORMANCE.md",
+        arguments: &["conformance", "--list", "--format=markdown"],
+    },
     Page { path: "docs/SERVICES.md", arguments: &["services", "--format=markdown"] },
 ];
 

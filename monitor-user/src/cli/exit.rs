@@ -24,6 +24,8 @@ pub enum Exit {
     NoDaemon = 7,
     /// `when` found none of the functions in the processes.
     NothingWatched = 8,
+    /// `conformance` found a sentence of the specification that does not hold.
+    Nonconforming = 9,
     /// Timed out.
     TimedOut = 124,
     /// Interrupted by the user.
@@ -42,6 +44,7 @@ Exit codes:
   6    no such process
   7    the daemon does not answer
   8    when found none of the functions: nothing was watched
+  9    conformance found a sentence that does not hold
   124  timed out
   130  interrupted";
 
@@ -91,6 +94,8 @@ mod tests {
             Exit::Denied,
             Exit::NoTarget,
             Exit::NoDaemon,
+            Exit::NothingWatched,
+            Exit::Nonconforming,
             Exit::TimedOut,
             Exit::Interrupted,
         ] {

@@ -9,6 +9,7 @@ mod client;
 mod columns;
 mod complete;
 mod config;
+mod conformance;
 mod doctor;
 mod event_writer;
 pub mod exit;
@@ -73,6 +74,8 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Events(args)) => monitors::events(&args),
         Some(Command::Ask(args)) => ask::ask(&args),
         Some(Command::Services(args)) => services::services(&args),
+        Some(Command::Conformance(args)) => conformance::conformance(&args),
+        Some(Command::ConformanceTarget) => conformance::target::main(),
         Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Status(args)) => status::status(&args),
         Some(Command::Config(args)) => config::config(&args),

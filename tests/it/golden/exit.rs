@@ -52,6 +52,7 @@ fn every_outcome_has_its_exit_code() {
         ("no such process", alone("sample --backend test --pid 3")),
         ("no process matches", alone("sample --backend test --comm nosuch")),
         ("no service answers", alone("list --socket /no/such/socket")),
+        ("a sentence does not hold", nonconforming()),
         ("SIGINT ends a watch", signalled(WATCH, Signal::INT)),
         ("the command's own code", alone("run --backend test -- sh -c exit${IFS}23")),
         ("the command cannot be executed", alone("run --backend test -- /dev/null")),
@@ -63,6 +64,16 @@ fn every_outcome_has_its_exit_code() {
 }
 
 const WATCH: &str = "watch --backend test --every 10ms --format json";
+
+/// The exit code of the suite for a service, and a case that no implementation passes.
+fn nonconforming() -> i32 {
+    let (served, folder) = (Served::with(""), Folder::new());
+    let case = "says 5.1 It prints.\n> 1 [{node}] print([1])\n~ 1 [{node}] print(0,[2])";
+    std::fs::write(folder.join("case.txt"), case).unwrap();
+    let mut command = program(&["conformance"]);
+    let _same = command.arg("--socket").arg(served.socket()).arg("--cases").arg(folder.path());
+    code(command)
+}
 
 /// The exit code when a service refuses every call with this status.
 fn refusing(number: i32, name: &str) -> i32 {

@@ -22,6 +22,8 @@ pub struct ReplyRouter {
     first: VecDeque<PendingLine>,
     /// Callbacks for the actions of stored requests; the last one that used a number.
     later: HashMap<RequestId, ReplyHandler>,
+    /// The callback for replies that no request has.
+    unrouted: Option<ReplyHandler>,
     closed: bool,
 }
 
@@ -58,11 +60,16 @@ impl ReplyRouter {
         !self.closed
     }
 
-    /// Returns the callback of a reply with this number, if a request has it.
+    /// Sets the callback for replies whose number no request has.
+    pub fn set_unrouted(&mut self, handler: ReplyHandler) {
+        self.unrouted = Some(handler);
+    }
+
+    /// Returns the callback of a reply with this number, if there is one.
     pub fn route(&mut self, id: RequestId) -> Option<ReplyHandler> {
         let index = self.first.iter().position(|line| line.id.unwrap_or_default() == id);
         let Some(line) = index.and_then(|index| self.first.remove(index)) else {
-            return self.later.get(&id).cloned();
+            return self.later.get(&id).or(self.unrouted.as_ref()).cloned();
         };
         for id in line.later {
             self.later.insert(id, line.handler.clone());
@@ -80,6 +87,7 @@ impl ReplyRouter {
         self.closed = true;
         self.first.clear();
         self.later.clear();
+        self.unrouted = None;
     }
 }
 
@@ -101,5 +109,7 @@ mod tests {
         router.route(id).unwrap().handle("y");
         assert_eq!(Vec::from_iter(replies.try_iter()), [("a", "x".into()), ("b", "y".into())]);
         assert!(router.route(id).is_none());
+        router.set_unrouted(ReplyHandler::new(|_| ()));
+        assert!(router.route(id).is_some());
     }
 }

@@ -108,6 +108,11 @@ impl Tool {
         writer.write_all(format!("{line}\n").as_bytes()).map_err(|_| Error::Lost)
     }
 
+    /// Sets the callback for replies whose number no request has; without one they are dropped.
+    pub fn on_unrouted(&self, callback: impl FnMut(&str) + Send + 'static) {
+        lock(&self.router).set_unrouted(ReplyHandler::new(callback));
+    }
+
     /// Whether the daemon has closed the session.
     pub fn is_closed(&self) -> bool {
         lock(&self.router).is_closed()

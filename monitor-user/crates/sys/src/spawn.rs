@@ -36,6 +36,21 @@ pub fn resume_with_parent(command: &mut Command) {
     let _command = unsafe { command.pre_exec(set) };
 }
 
+/// Kills the program when the starting thread ends, however it ends (`PR_SET_PDEATHSIG`).
+pub fn end_with_parent(command: &mut Command) {
+    let parent = rustix::process::getpid();
+    let set = move || {
+        let signal = Some(rustix::process::Signal::KILL);
+        rustix::process::set_parent_process_death_signal(signal)?;
+        // The parent may have ended before the signal was set.
+        let is_there = rustix::process::getppid() == Some(parent);
+        if is_there { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+    };
+    // SAFETY: between fork and exec the closure makes system calls only and uses no lock and no
+    // heap.
+    let _command = unsafe { command.pre_exec(set) };
+}
+
 /// Passes a descriptor to the program as descriptor 3. The parent's descriptor 3 is not affected.
 pub fn with_fd3(command: &mut Command, fd: OwnedFd) {
     let dup = move || {

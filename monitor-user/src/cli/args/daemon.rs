@@ -201,6 +201,30 @@ pub struct AskArgs {
     pub reader: SourceArgs,
 }
 
+/// Arguments of `conformance`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct ConformanceArgs {
+    /// Run the cases of this folder, not those of the program
+    #[arg(long, value_name = "DIR")]
+    pub cases: Option<PathBuf>,
+    /// Number of this node; default: the first node that replies
+    #[arg(long, value_name = "N")]
+    pub node: Option<u32>,
+    /// How long a reply may take, such as 2s
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = interval)]
+    pub timeout: Duration,
+    /// Print the sentences, and run nothing
+    #[arg(long)]
+    pub list: bool,
+    /// Output format; markdown: of the list alone
+    #[arg(long, default_value = "table", value_parser = formats(&["table", "json", "markdown"]))]
+    pub format: String,
+    /// The implementation.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
 /// Arguments of `services`.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]

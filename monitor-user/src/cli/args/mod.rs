@@ -63,6 +63,8 @@ pub enum Command {
     Ask(daemon::AskArgs),
     /// Print the manual of the services that requests can call
     Services(daemon::ServicesArgs),
+    /// Check that an implementation of the request language conforms to OMIS 1.0
+    Conformance(daemon::ConformanceArgs),
     /// Print, count, time or stop on function calls, signals, execs and exits
     When(when::args::WhenArgs),
     /// Run the daemon: one reader for all tools of this node
@@ -78,6 +80,9 @@ pub enum Command {
     /// Act on processes with the rights of one user; started by the daemon
     #[command(hide = true)]
     UserWorker(UserWorkerArgs),
+    /// Be a process that a case of conformance acts on; started by conformance
+    #[command(hide = true)]
+    ConformanceTarget,
     /// Print shell completions
     Completions(CompletionsArgs),
     /// Print the manual page, or write all manual pages to a folder

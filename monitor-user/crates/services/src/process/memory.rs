@@ -11,6 +11,7 @@ use monitor_platform::ProcessAction;
 
 /// Maximum number of bytes in a reply.
 const MAX_BYTES: u64 = 1 << 20;
+const NO_BYTES: &str = "bytes: found an empty list, expected at least one byte";
 const ADDR: Param = param("addr", ParamType::Integer);
 
 /// The services.
@@ -52,10 +53,18 @@ pub const SERVICES: &[ServiceSpec] = &[
                 "an address that is negative or has more than 64 bits",
                 "process 7\nattach 7\n> 10 [0] write_memory(7,-1,[1])",
             ),
+            error(
+                Status::RANGE,
+                "no bytes: the list is empty",
+                "process 7\nattach 7\n> 10 [0] write_memory(7,0x1000,[])",
+            ),
             error(Status::FAULT, "a part is not mapped", ""),
         ],
         handler: Handler::Manipulation(|ctx, args| {
             let bytes = args[2].bytes().unwrap_or_default().into_owned();
+            if bytes.is_empty() {
+                return Err(Refusal::new(Status::RANGE, NO_BYTES));
+            }
             let act = ProcessAction::Write(integer(&args[1], "address")?, bytes);
             act_on_one(ctx, &args[0], &act)
         }),

@@ -13,7 +13,7 @@ use super::{
     stored::{ActionIndex, StoredRequest},
 };
 use monitor_event::node_event::ProcessSelector;
-use monitor_event::{EventKind, EventParam, NodeEvent, Refusal, SessionId, Tool};
+use monitor_event::{EventKind, EventParam, HeldThread, NodeEvent, Refusal, SessionId, Tool};
 use monitor_model::{Identity, Ns, Process};
 use monitor_omis::{Answer, Dialect, Reply, RequestId, Status, Value};
 use monitor_platform::{PlatformEvent, RuleKey, tap::UnseenCalls};
@@ -66,8 +66,24 @@ impl RequestEngine {
             let Some(raised) = self.shared.raised.remove(place) else { return };
             let params = raised.params.into_iter().map(EventParam::Value).collect();
             let kind = EventKind::User(raised.number);
-            let event = NodeEvent::new(kind, turn.now, params);
+            let event = NodeEvent { held: raised.held, ..NodeEvent::new(kind, turn.now, params) };
             self.dispatch(&event, (raised.session, raised.depth), turn);
+        }
+    }
+
+    /// The events that an execution has raised keep the thread that it held.
+    pub(super) fn pass_hold_on(&mut self, execution: u64, held: HeldThread) {
+        let raised = self.shared.raised.iter_mut();
+        raised.filter(|it| it.execution == Some(execution)).for_each(|it| it.held = Some(held));
+    }
+
+    /// Resumes a held thread, unless other action lists still need it.
+    pub(super) fn release_hold(&mut self, held: HeldThread, turn: &mut Turn<'_>) {
+        let is_needed = self.executions.values().any(|it| it.held == Some(held))
+            || self.shared.raised.iter().any(|it| it.held == Some(held))
+            || self.shared.dispatched_holds.contains(&held);
+        if !is_needed {
+            turn.platform.resume_held(&held);
         }
     }
 
@@ -95,13 +111,15 @@ impl RequestEngine {
             });
             meant.extend(waiting.map(|(id, rule)| (rule.serial, *session, *id)));
         }
-        // No request waits for it any more, so no execution will release its thread.
-        if let (true, Some(held)) = (meant.is_empty(), &it.held) {
-            turn.platform.resume_held(held);
-        }
+        // Several requests may wait for a raised event: the first must not release its thread.
+        self.shared.dispatched_holds.extend(it.held);
         meant.sort_unstable_by_key(|(serial, ..)| *serial);
         for (_, session, id) in meant {
             self.run_request((session, id), (it, depth), (&BTreeSet::new(), turn));
+        }
+        if let Some(held) = it.held {
+            self.shared.dispatched_holds.retain(|it| *it != held);
+            self.release_hold(held, turn);
         }
     }
 
@@ -119,7 +137,7 @@ impl RequestEngine {
         let rule = rule.filter(|rule| rule.kernel.checks || rule.filter.has_values(it));
         match rule.map(|rule| rule.kernel.members.clone()) {
             Some(done) => self.run_request(key, (it, 0), (&done, turn)),
-            None => it.held.iter().for_each(|held| turn.platform.resume_held(held)),
+            None => it.held.into_iter().for_each(|held| self.release_hold(held, turn)),
         }
     }
 
@@ -167,10 +185,10 @@ impl RequestEngine {
         let process = self.process_number(session, it.process);
         let Some(state) = self.sessions.get_mut(&session) else { return };
         let Some(rule) = state.stored.requests.get_mut(&id) else {
-            return it.held.iter().for_each(|held| turn.platform.resume_held(held));
+            return it.held.into_iter().for_each(|held| self.release_hold(held, turn));
         };
         if rule.count_event(turn.now, most) {
-            it.held.iter().for_each(|held| turn.platform.resume_held(held));
+            it.held.into_iter().for_each(|held| self.release_hold(held, turn));
             return self.disable_storming((session, id), most, turn);
         }
         let shown = state.session.shown_params(it);

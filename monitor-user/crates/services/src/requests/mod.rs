@@ -247,7 +247,12 @@ impl RequestEngine {
         }
         self.log_rest(id, turn);
         self.shared.remove_session(id);
-        self.executions.retain(|_, it| it.session != id);
+        let gone: Vec<Execution> =
+            self.executions.extract_if(.., |_, it| it.session == id).map(|it| it.1).collect();
+        // The thread may be that of another tool, which raised an event that tools share.
+        for held in gone.iter().filter_map(|it| it.held) {
+            self.release_hold(held, turn);
+        }
         self.parked.requests.retain(|it| it.session != id);
         self.parked.lines.retain(|(conn, _)| self.shared.node.0 != id.entry || *conn != id.conn);
         // Another node waits for the result: a migrating process may be only here.
@@ -259,9 +264,14 @@ impl RequestEngine {
     fn finish_input(&mut self, turn: &mut Turn<'_>) {
         self.deliver_replies(turn);
         self.expire(turn);
-        self.handle_parked_lines(turn);
+        let _n_lines = self.handle_parked_lines(turn);
         self.advance_migrations(turn);
         self.run_raised(turn);
+        // What these have completed, lines of strict sessions may have waited for.
+        while self.handle_parked_lines(turn) > 0 {
+            self.advance_migrations(turn);
+            self.run_raised(turn);
+        }
         self.report_diagnoses(turn);
         self.run_raised(turn);
         let is_stale =

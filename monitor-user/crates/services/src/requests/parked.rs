@@ -1,4 +1,4 @@
-//! What waits until files are read: requests, and the lines of their sessions behind them.
+//! What waits: requests until files are read, and the lines of sessions behind what is pending.
 
 use super::packet::{PacketBody, ResultTarget};
 use monitor_event::SessionId;
@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 pub struct Parked {
     /// The requests.
     pub requests: Vec<ParkedRequest>,
-    /// Lines of their sessions.
+    /// Lines of sessions that have something pending.
     pub lines: VecDeque<(Conn, Vec<u8>)>,
 }
 

@@ -143,6 +143,7 @@ impl EngineApi for SessionApi<'_> {
             params,
             depth,
             execution: after,
+            held: None,
         });
         Ok(())
     }

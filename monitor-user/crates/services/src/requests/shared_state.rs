@@ -2,7 +2,7 @@
 
 use super::external_calls::ExternalCalls;
 use crate::{Registry, counter::InstrumentRegistry, diag::DiagCounters};
-use monitor_event::SessionId;
+use monitor_event::{HeldThread, SessionId};
 use monitor_model::{Ns, user_budget::UserBudget};
 use monitor_omis::{Node, Value};
 use std::collections::{BTreeSet, VecDeque};
@@ -53,6 +53,8 @@ pub struct SharedState {
     pub probe_budget: UserBudget,
     /// Pending calls of external services.
     pub external_calls: ExternalCalls,
+    /// Threads whose event is being dispatched.
+    pub dispatched_holds: Vec<HeldThread>,
     /// Whether the events to watch and the rule programs may have to change.
     pub is_stale: bool,
 }
@@ -70,6 +72,8 @@ pub struct RaisedEvent {
     pub depth: u32,
     /// The execution that raised it, which must finish first.
     pub execution: Option<u64>,
+    /// The thread that this execution held: the actions at the raised event find it as it was.
+    pub held: Option<HeldThread>,
 }
 
 impl SharedState {
@@ -86,6 +90,7 @@ impl SharedState {
             diag_counters: DiagCounters::default(),
             probe_budget: UserBudget::new(PROBES, PROBE_INTERVAL),
             external_calls: ExternalCalls::default(),
+            dispatched_holds: Vec::new(),
             is_stale: false,
         }
     }

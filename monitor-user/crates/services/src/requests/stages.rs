@@ -159,8 +159,9 @@ impl RequestEngine {
 
     fn finish(&mut self, key: u64, turn: &mut Turn<'_>) {
         let Some(execution) = self.executions.remove(&key) else { return };
-        if let Some(held) = &execution.held {
-            turn.platform.resume_held(held);
+        if let Some(held) = execution.held {
+            self.pass_hold_on(key, held);
+            self.release_hold(held, turn);
         }
         let reply = Reply::unified(execution.gatherings);
         // A bare acknowledgement of an event's actions is not sent.
