@@ -23,8 +23,8 @@ pub fn table(found: &[Finding]) -> String {
                 detail("expected", &mismatch.expected, &mut out);
                 detail("received", &mismatch.received, &mut out);
             }
-            Verdict::NotRun(needs) => detail("needs", needs, &mut out),
-            Verdict::Deviates(reason) => detail("reason", reason, &mut out),
+            Verdict::NotRun(needs) => reason("needs", needs, &mut out),
+            Verdict::Deviates(why) => reason("reason", why, &mut out),
         }
     }
     let Summary { holds, failed, not_run, deviate } = Summary::from_findings(found);
@@ -42,6 +42,12 @@ fn line(sentence: &Sentence, word: &str, out: &mut String) {
     // Writing to a `String` cannot fail.
     let _ = write!(out, "{:<SECTION$}{word:<VERDICT$}", sentence.section);
     wrap(&sentence.text, SECTION + VERDICT, COLUMNS, out);
+}
+
+/// A reason, wrapped; replies are not, so that they can be copied.
+fn reason(name: &str, text: &str, out: &mut String) {
+    let _ = write!(out, "{:indent$}{name:<9} ", "", indent = SECTION + VERDICT);
+    wrap(text, SECTION + VERDICT + 10, COLUMNS, out);
 }
 
 fn detail(name: &str, text: &str, out: &mut String) {
