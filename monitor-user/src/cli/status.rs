@@ -142,9 +142,9 @@ mod tests {
         assert!(table(&status).contains("refused        nothing\n"));
         assert!(table(&status).contains("queued         0B\n"));
         assert!(table(&status).contains("late           no sample yet\n"));
-        let parts = [("samples", 2_000_000), ("readings", 7_000_000), ("pushes", 0)];
+        let parts = [("samples", 2_300_000), ("readings", 7_100_000), ("pushes", 0)];
         status.cpu_parts = parts.map(|(part, ns)| (part.to_owned(), ns)).into();
-        assert!(table(&status).contains("CPU, parts     readings 7ms, samples 2ms\n"));
+        assert!(table(&status).contains("CPU, parts     readings 7.1ms, samples 2.3ms\n"));
         status.bpf_run_estimated = true;
         status.refused = [("BAD_PARAM".to_owned(), 2)].into();
         assert!(table(&status).contains("CPU, hooks     ~1.5ms\n"));
