@@ -168,7 +168,7 @@ mod program {
         let Some(row) = EXIT_RECORDS.get_ptr_mut(owner) else { return loss::table_full() };
         // SAFETY: the row lives until the process is freed, and no other program writes it.
         let end = unsafe { &mut *row };
-        fill(end, leader, ThreadWaits::NONE);
+        fill(end, leader, &EndedWaits::NONE);
         end.leader = leader.as_ptr() as u64;
         end.kind = KIND_EXIT;
         end.max_rss_pages = own_peak(task, owner);
@@ -201,8 +201,7 @@ mod program {
             debug!((), "end of process {}", owner.tgid);
             let peak = end_release(owner);
             let is_sent = emit(|slot| {
-                fill(slot, task, waited.threads);
-                slot.ended_threads = waited.ended_threads;
+                fill(slot, task, &waited);
                 slot.max_rss_pages = peak.unwrap_or(slot.max_rss_pages);
             });
             // A process that never ended a thread, or never executed a program, has no row.
@@ -266,15 +265,15 @@ mod program {
     }
 
     #[inline(always)]
-    fn fill(end: &mut ExitRecord, task: Task, waited: ThreadWaits) {
+    fn fill(end: &mut ExitRecord, task: Task, ended: &EndedWaits) {
         end.kind = KIND_FREE;
         end.zero = 0;
         end.leader = 0;
         // SAFETY: the helper has no arguments.
         end.at_boottime_ns = unsafe { bpf_ktime_get_boot_ns() };
         end.max_rss_pages = task.max_rss_pages();
-        end.waited = waited;
-        end.ended_threads = 0;
+        end.waited = ended.threads;
+        end.ended_threads = ended.ended_threads;
         task.read_thread(&mut end.process.leader);
         task.read_group(task.parts(), &mut end.process);
         end.process.clear_memory();

@@ -7,6 +7,7 @@
 mod leftover;
 mod random;
 mod requests;
+mod round_log;
 mod tools;
 mod workload;
 
@@ -19,6 +20,7 @@ use crate::root::workload::Guarded;
 use crate::served::{Folder, Served};
 use leftover::{KernelObjects, described, files, processes, until_none};
 use random::Random;
+use round_log::RoundLog;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -63,9 +65,7 @@ struct Soak {
     random: Random,
     seed: u64,
     round: u32,
-    /// What the round has done so far, and when it began.
-    log: Vec<String>,
-    begin: Instant,
+    log: RoundLog,
     workload: Workload,
     tools: Vec<Tool>,
     service: Served,
@@ -98,8 +98,7 @@ impl Soak {
             random: Random(seed),
             seed,
             round: 0,
-            log: Vec::new(),
-            begin: Instant::now(),
+            log: RoundLog::new(),
             workload,
             tools: Vec::new(),
             service,
@@ -120,28 +119,19 @@ impl Soak {
         all
     }
 
-    fn log(&mut self, line: String) {
-        let line = format!("{:>6} ms  {line}", self.begin.elapsed().as_millis());
-        if std::env::var_os("MONITOR_SOAK_VERBOSE").is_some() {
-            println!("{line}");
-        }
-        self.log.push(line);
-    }
-
     fn run_round(&mut self) {
-        self.log.clear();
-        self.begin = Instant::now();
+        self.log = RoundLog::new();
         self.round += 1;
         if self.random.one_in(4) {
             let mode = self.random.pick(&["slow", "breed", "urge", "spin", "jit", "wait"]);
             let uid = self.random.pick(&[0, USER]);
             self.workload.replace(mode, uid);
-            self.log(format!("new program {mode} of {uid}"));
+            self.log.add(format!("new program {mode} of {uid}"));
         }
         let (uid, calls) = (self.random.pick(&[0, USER]), 1 + self.random.below(300) as u64);
         let caller = self.workload.begin_giving(uid, calls).pid;
         self.workload.set_landed(false);
-        self.log(format!("{caller} of {uid} is to call {calls} times in each thread"));
+        self.log.add(format!("{caller} of {uid} is to call {calls} times in each thread"));
         let counting = self.random.one_in(3).then(|| self.count_calls(caller));
         let give_at = self.random.below(3);
         if give_at == 0 {
@@ -149,7 +139,7 @@ impl Soak {
         }
         for _ in 0..1 + self.random.below(4) {
             let (tool, said) = Tool::start(&mut self.random, &self.service, &self.workload);
-            self.log(said);
+            self.log.add(said);
             self.tools.push(tool);
         }
         if give_at == 1 {
@@ -166,7 +156,7 @@ impl Soak {
 
     /// Starts a command that counts the calls of this process.
     fn count_calls(&mut self, pid: u32) -> Guarded {
-        self.log(format!("when call give of {pid}"));
+        self.log.add(format!("when call give of {pid}"));
         let mut command = Command::new(self.folder.join("monitor"));
         command.args(["when", "call give", "count", "--pid", &pid.to_string()]);
         let mut it = Guarded::run(command.stderr(Stdio::piped()));
@@ -178,7 +168,7 @@ impl Soak {
     /// Lets the service answer a few requests.
     fn wait(&mut self) {
         let n_requests = self.random.below(100);
-        self.log(format!("{n_requests} requests later"));
+        self.log.add(format!("{n_requests} requests later"));
         let mut session = self.service.connect();
         for _ in 0..n_requests {
             assert!(session.request("1 [] print(1)").starts_with("1 [0] print(0"));
@@ -200,7 +190,7 @@ impl Soak {
                 }
             };
             let Some(pid) = pid else { continue };
-            self.log(format!("kill {part:?} {pid}"));
+            self.log.add(format!("kill {part:?} {pid}"));
             let kill = |signal| kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal);
             // A tool may have ended by itself.
             let _stopped = kill(Signal::STOP);
@@ -213,7 +203,7 @@ impl Soak {
         }
         if parts.contains(&Part::Unit) || parts.contains(&Part::Service) {
             self.service.restart();
-            self.log(format!("service {}", self.service.pid()));
+            self.log.add(format!("service {}", self.service.pid()));
         }
     }
 
@@ -225,9 +215,9 @@ impl Soak {
             }
             let pid = tool.pid().unwrap_or(0);
             let way = tool.end(&mut self.random);
-            self.log(format!("{pid} {way}"));
+            self.log.add(format!("{pid} {way}"));
         }
-        self.log("tools have ended".to_owned());
+        self.log.add("tools have ended".to_owned());
         self.workload.set_landed(true);
         let calls = self.workload.wait_until_given();
         if let Some(mut counting) = counting {
@@ -238,18 +228,18 @@ impl Soak {
             assert_eq!(counted(&table, "call give"), calls, "{table}");
             let _status = counting.0.wait().unwrap();
         }
-        self.log("its calls are done".to_owned());
+        self.log.add("its calls are done".to_owned());
         self.check_processes();
-        self.log("no process is left".to_owned());
+        self.log.add("no process is left".to_owned());
         self.workload.check();
-        self.log("all programs run".to_owned());
+        self.log.add("all programs run".to_owned());
         for objects in std::mem::take(&mut self.objects) {
-            self.log(format!("{} objects in the kernel", objects.len()));
+            self.log.add(format!("{} objects in the kernel", objects.len()));
             objects.are_gone();
         }
         until_none("files", || &self.files_now() ^ &self.files);
         if self.round.is_multiple_of(SETTLES_EVERY) {
-            self.log("files are as before".to_owned());
+            self.log.add("files are as before".to_owned());
             until(|| (self.service.descriptors() <= self.descriptors).then_some(()));
         }
     }
@@ -287,8 +277,8 @@ impl Soak {
 
     /// Ends the service as an administrator does.
     fn end(mut self) {
-        self.log.clear();
-        self.log("the end".to_owned());
+        self.log = RoundLog::new();
+        self.log.add("the end".to_owned());
         let objects = KernelObjects::from_process(self.service.pid());
         assert!(objects.len() > 0, "the service has its programs in the kernel");
         self.service.signal(Signal::TERM);
@@ -310,7 +300,7 @@ impl Drop for Soak {
     fn drop(&mut self) {
         if std::thread::panicking() {
             println!("soak: failed with seed {} in round {}", self.seed, self.round);
-            self.log.iter().for_each(|line| println!("  {line}"));
+            self.log.print();
             println!("the log of the service:\n{}", self.service.log());
         }
     }

@@ -95,23 +95,27 @@ impl ProcessRef {
     /// A thread that has the memory of the process: the first, unless that has ended before others.
     /// A thread that has ended has no memory.
     pub fn memory_thread(&self) -> i32 {
-        let threads = self.threads();
-        let lives = |(_, stat): &&(i32, Stat)| !matches!(stat.state, 'Z' | 'X');
-        let first = threads.iter().find(|(tid, _)| *tid == self.pid()).filter(lives);
-        first.or_else(|| threads.iter().find(lives)).map_or(self.pid(), |(tid, _)| *tid)
+        let lives = |stat: &Stat| !matches!(stat.state, 'Z' | 'X');
+        // Nearly always the first: the others are listed only if it has ended.
+        let first = self.procfs().and_then(|it| proc_result("reading its state", it.stat()));
+        if first.is_ok_and(|stat| lives(&stat)) {
+            return self.pid();
+        }
+        let other = self.threads().into_iter().find(|(_, stat)| lives(stat));
+        other.map_or(self.pid(), |(tid, _)| tid)
     }
 
     /// Its memory mappings.
     pub fn maps(&self) -> Result<Vec<MemoryMap>, ControlError> {
         let read = |it: Process| proc_result("reading its memory map", it.maps());
         let maps = read(self.procfs()?)?;
-        let tid = self.memory_thread();
-        if maps.iter().next().is_none() && tid != self.pid() {
-            let path = format!("/proc/{}/task/{tid}", self.pid());
-            let thread = Process::new_with_root(path.into());
-            return Ok(read(proc_result("opening a thread", thread)?)?.into_iter().collect());
+        if maps.iter().next().is_some() {
+            return Ok(maps.into_iter().collect());
         }
-        Ok(maps.into_iter().collect())
+        // Its first thread has ended; of a kernel thread this is empty, too.
+        let path = format!("/proc/{}/task/{}", self.pid(), self.memory_thread());
+        let thread = proc_result("opening a thread", Process::new_with_root(path.into()))?;
+        Ok(read(thread)?.into_iter().collect())
     }
 
     /// The id of the thread that a request is for: the named one, or the main thread.

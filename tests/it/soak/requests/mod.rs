@@ -9,6 +9,7 @@ mod program;
 mod session;
 
 use super::random::Random;
+use super::round_log::RoundLog;
 use crate::deadline::until;
 use crate::root::privilege::{USER, able, as_user};
 use crate::served::{Folder, Served};
@@ -36,8 +37,7 @@ struct Rounds {
     random: Random,
     seed: u64,
     round: u32,
-    log: Vec<String>,
-    begin: Instant,
+    log: RoundLog,
     programs: Programs,
     service: Served,
     /// Reports the end of every process.
@@ -61,8 +61,7 @@ impl Rounds {
             random: Random(seed),
             seed,
             round: 0,
-            log: Vec::new(),
-            begin: Instant::now(),
+            log: RoundLog::new(),
             programs: Programs::build(&folder),
             service,
             observer,
@@ -72,30 +71,21 @@ impl Rounds {
         }
     }
 
-    fn log(&mut self, line: String) {
-        let line = format!("{:>6} ms  {line}", self.begin.elapsed().as_millis());
-        if std::env::var_os("MONITOR_SOAK_VERBOSE").is_some() {
-            println!("{line}");
-        }
-        self.log.push(line);
-    }
-
     fn run_round(&mut self) {
-        self.log.clear();
-        self.begin = Instant::now();
+        self.log = RoundLog::new();
         self.round += 1;
         let plan = Plan::pick(&mut self.random);
-        self.log(format!("round {}: {plan:?}", self.round));
+        self.log.add(format!("round {}: {plan:?}", self.round));
         let uid = if plan.of_user { USER } else { 0 };
         let Some(mut program) = self.programs.start(plan.shape, plan.how(), uid) else { return };
-        self.log(format!("processes {:?}", program.pids));
+        self.log.add(format!("processes {:?}", program.pids));
         self.ends.clear();
         self.observer.succeeds(&format!("attach({:?})", program.pids));
         let other = (plan.level == Level::Stopped).then(|| self.trace_as_root(&program));
         let mut slow = (plan.level == Level::Long).then(|| Slow::new(&self.service, self.round));
         let mut tool = self.tool(&plan, &program);
         program.begin();
-        self.log("it begins".to_owned());
+        self.log.add("it begins".to_owned());
         self.end(&plan, (&program, &mut tool), slow.as_mut());
         let ended = Instant::now();
         match plan.tool_end {
@@ -108,7 +98,7 @@ impl Rounds {
             let answers = slow.iter_mut().filter(|_| plan.must_continue());
             answers.for_each(Slow::answer_all);
         });
-        self.log(format!("its parents have waited: {statuses:?}"));
+        self.log.add(format!("its parents have waited: {statuses:?}"));
         let late = ended.elapsed();
         if late > SLOW {
             println!(
@@ -171,7 +161,7 @@ impl Rounds {
         };
         let both = [level, cause].into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>();
         let actions = both.join("; ");
-        self.log(format!("> {event}: {actions}"));
+        self.log.add(format!("> {event}: {actions}"));
         tool.store(EVENT, &event, &actions);
         if plan.level == Level::Long
             && matches!(plan.place, EventSite::Call | EventSite::Return | EventSite::Signal)
@@ -195,19 +185,19 @@ impl Rounds {
         match (slow, plan.level) {
             (Some(slow), _) => {
                 let call = slow.called();
-                self.log(format!("held, call {call}"));
+                self.log.add(format!("held, call {call}"));
                 if plan.must_continue() {
                     slow.answer(&call);
                 }
                 if plan.by_action() {
                     let line = tool.event();
-                    self.log(format!("< {line}"));
+                    self.log.add(format!("< {line}"));
                 }
             }
             (None, Level::Kernel) => {}
             (None, _) => {
                 let line = tool.event();
-                self.log(format!("< {line}"));
+                self.log.add(format!("< {line}"));
             }
         }
         match plan.cause {
@@ -225,7 +215,7 @@ impl Rounds {
             }
             _ => program.end_now(),
         }
-        self.log("its end is caused".to_owned());
+        self.log.add("its end is caused".to_owned());
     }
 
     /// Waits until every end was reported, and fails if one was reported twice or with another
@@ -241,7 +231,7 @@ impl Rounds {
             lines.iter().for_each(|line| self.add_end(line));
             statuses.keys().all(|pid| self.ends.contains_key(pid)).then_some(())
         });
-        self.log(format!("ends reported: {:?}", self.ends));
+        self.log.add(format!("ends reported: {:?}", self.ends));
         for (pid, status) in statuses {
             let reported = &self.ends[pid];
             assert_eq!(reported.len(), 1, "the end of {pid} was reported {reported:?}");
@@ -263,7 +253,7 @@ impl Drop for Rounds {
     fn drop(&mut self) {
         if std::thread::panicking() {
             println!("soak: failed with seed {} in round {}", self.seed, self.round);
-            self.log.iter().for_each(|line| println!("  {line}"));
+            self.log.print();
             println!("  ends reported: {:?}", self.ends);
             println!("the log of the service:\n{}", self.service.log());
         }

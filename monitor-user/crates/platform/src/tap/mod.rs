@@ -318,6 +318,9 @@ impl Taps {
     /// Whether a plan reads the error number of a process. A child whose files were not searched
     /// has it where its parent has it.
     fn errno_position(&self, plan: &CallPlan, pid: Pid) -> ErrnoPosition {
+        if plan.errno.is_none() {
+            return ErrnoPosition::Known; // It reads none.
+        }
         let is_right = match self.errno_offsets.get(&pid) {
             Some(offset) => *offset == plan.errno,
             None => self.errno_offsets.values().all(|offset| *offset == plan.errno),
