@@ -13,7 +13,7 @@ use super::recording::existing;
 use super::run_report::{RunOutcome, RunReport, exit_code};
 use super::usage_source::UsageSource;
 use monitor_model::id::Pid;
-use monitor_sys::{fd_limit, memory, readable, wait};
+use monitor_sys::{fd_limit, memory, readable, spawn, wait};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
@@ -40,6 +40,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         Ok(child) => Pid(child.id()),
         Err(error) => return not_started(&args.command[0], &error),
     };
+    spawn::wait_for_exec(child.0);
     // Until exec the child was a copy of this process: a peak below ours may not be its own.
     let own_peak = memory::peak_bytes().unwrap_or(0);
     source.begin(child)?;

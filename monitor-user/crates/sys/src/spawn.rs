@@ -1,4 +1,4 @@
-//! Settings applied between fork and exec of a child process.
+//! Settings applied between fork and exec of a child process, and the end of that exec.
 //!
 //! In: a `Command`. Out: the same, with one more step in the child before exec.
 
@@ -49,6 +49,15 @@ pub fn end_with_parent(command: &mut Command) {
     // SAFETY: between fork and exec the closure makes system calls only and uses no lock and no
     // heap.
     let _command = unsafe { command.pre_exec(set) };
+}
+
+/// Waits until a started program has its own name. `Command::spawn` returns when the execution has
+/// closed the descriptors of the copy, and until a few microseconds later the kernel names it as
+/// its parent (`begin_new_exec` of fs/exec.c).
+pub fn wait_for_exec(pid: u32) {
+    // Opening waits for the lock that the execution holds (`exec_update_lock`, `mm_access`). It may
+    // be refused, or the program may have ended: both are after the execution.
+    let _opened = std::fs::File::open(format!("/proc/{pid}/auxv"));
 }
 
 /// Passes a descriptor to the program as descriptor 3. The parent's descriptor 3 is not affected.
