@@ -15,6 +15,8 @@ pub const EXIT_RECORDS: &str = "EXIT_RECORDS";
 /// Name of the table of run-queue waits of ended threads, by process.
 pub const THREAD_WAITS: &str = "THREAD_WAITS";
 
+/// Name of the array with the time, on `CLOCK_BOOTTIME`, by which the hooks are attached.
+pub const ATTACHED_NS: &str = "ATTACHED_NS";
 /// Name of the table of peak resident sizes of processes at their first exec.
 pub const INHERITED_PEAKS: &str = "INHERITED_PEAKS";
 
@@ -76,6 +78,31 @@ impl ThreadWaits {
     pub const NONE: Self = Self { run_delay_ns: 0, run_count: 0 };
 }
 
+/// What ended threads used after the kernel had added their CPU time to that of their process:
+/// `__exit_signal` (kernel/exit.c) does that while they still run. The time of a thread is complete
+/// when it is freed, so what freed threads have, less what was added since the first of them ended,
+/// is what is missing; threads that were added and are not freed yet make it smaller, never larger.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct ThreadTails {
+    /// What the kernel had added before, in nanoseconds; [`ThreadTails::UNKNOWN`] if threads that
+    /// ended before may be freed after.
+    pub base_ns: u64,
+    /// CPU time of the freed threads, without the leader.
+    pub freed_ns: u64,
+    /// The most that was found missing so far.
+    pub missing_ns: u64,
+}
+
+impl ThreadTails {
+    /// A base of which nothing can be missing.
+    pub const UNKNOWN: u64 = u64::MAX;
+    /// No ended threads.
+    pub const NONE: Self = Self { base_ns: 0, freed_ns: 0, missing_ns: 0 };
+}
+
 /// Row of [`THREAD_WAITS`].
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -89,12 +116,18 @@ pub struct EndedWaits {
     pub leader: ThreadWaits,
     /// Number of ended threads, without a leader that ended before another thread.
     pub ended_threads: u64,
+    /// The CPU time that the kernel adds to no process.
+    pub tails: ThreadTails,
 }
 
 impl EndedWaits {
     /// No ended threads.
-    pub const NONE: Self =
-        Self { threads: ThreadWaits::NONE, leader: ThreadWaits::NONE, ended_threads: 0 };
+    pub const NONE: Self = Self {
+        threads: ThreadWaits::NONE,
+        leader: ThreadWaits::NONE,
+        ended_threads: 0,
+        tails: ThreadTails::NONE,
+    };
 }
 
 /// A process was freed, or as [`KIND_EXIT`] in [`EXIT_RECORDS`] is about to be. Its totals are
@@ -120,6 +153,8 @@ pub struct ExitRecord {
     pub waited: ThreadWaits,
     /// Number of these threads.
     pub ended_threads: u64,
+    /// CPU time of these threads that is not in the totals.
+    pub missing_ns: u64,
     /// Its last state, without memory.
     pub process: ProcessRecord,
 }
@@ -143,10 +178,10 @@ pub struct ReleasedRecord {
 }
 
 const _: () = assert!(size_of::<ReleasedRecord>() == 144);
-const _: () = assert!(size_of::<EndedWaits>() == 40);
+const _: () = assert!(size_of::<EndedWaits>() == 64);
 const _: () = assert!(size_of::<ForkRecord>() == 40);
 const _: () = assert!(size_of::<ExecRecord>() == 280);
-const _: () = assert!(size_of::<ExitRecord>() == 464);
+const _: () = assert!(size_of::<ExitRecord>() == 472);
 
 offsets! {
     /// What is read of a file being executed.

@@ -17,12 +17,12 @@ mod program {
     use aya_ebpf::bindings::{BPF_F_NO_PREALLOC, BPF_NOEXIST};
     use aya_ebpf::helpers::generated::{bpf_ktime_get_boot_ns, bpf_probe_read_kernel_str};
     use aya_ebpf::macros::map;
-    use aya_ebpf::maps::{HashMap, RingBuf};
+    use aya_ebpf::maps::{Array, HashMap, RingBuf};
     use aya_log_ebpf::debug;
     use monitor_ebpf::abi::Owner;
     use monitor_ebpf::abi::lifecycle::{
         BinprmOffsets, EndedWaits, ExecRecord, ExitRecord, ForkRecord, KIND_EXEC, KIND_EXIT,
-        KIND_FORK, KIND_FREE, PATH_BYTES, ReleasedRecord, ThreadWaits,
+        KIND_FORK, KIND_FREE, PATH_BYTES, ReleasedRecord, ThreadTails, ThreadWaits,
     };
     use monitor_ebpf::kernel::iter::{Meta, Step};
     use monitor_ebpf::kernel::{atomic, constant, load, loss, ring, rss, table};
@@ -31,6 +31,9 @@ mod program {
     /// Error of an insertion into a full table.
     const E2BIG: i32 = -7;
 
+    /// A thread that has ended is freed within this time.
+    const FREED_WITHIN_NS: u64 = 2_000_000_000;
+
     /// Set by the loader.
     #[unsafe(no_mangle)]
     static PROGRAM: BinprmOffsets = BinprmOffsets::ABSENT;
@@ -38,6 +41,10 @@ mod program {
     /// The loader sets the size.
     #[map]
     static LIFECYCLE: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
+
+    /// Set by the loader before processes are read: when the hooks were attached.
+    #[map]
+    static ATTACHED_NS: Array<u64> = Array::with_max_entries(1, 0);
 
     /// Waits of ended threads; the row is removed when the process is freed.
     #[map]
@@ -130,9 +137,14 @@ mod program {
 
     #[inline(always)]
     fn save_waits(task: Task) {
-        let Some(row) = table::row(&THREAD_WAITS, &task.owner()) else { return loss::table_full() };
+        let owner = task.owner();
+        let tails = ThreadTails { base_ns: tails_base_ns(task, owner), ..ThreadTails::NONE };
+        let first = EndedWaits { tails, ..EndedWaits::NONE };
+        let Some(row) = table::row_like(&THREAD_WAITS, &owner, &first) else {
+            return loss::table_full();
+        };
         // SAFETY: the row lives until the process is freed.
-        let EndedWaits { threads, leader, ended_threads } = unsafe { &mut *row };
+        let EndedWaits { threads, leader, ended_threads, .. } = unsafe { &mut *row };
         let (run_delay_ns, run_count) = (task.run_delay_ns(), task.run_count());
         if task.is_leader() {
             *leader = ThreadWaits { run_delay_ns, run_count };
@@ -144,13 +156,45 @@ mod program {
         atomic::add(ended_threads, 1);
     }
 
+    /// What the kernel has added up before this thread ends, if all that is freed later ends later.
+    #[inline(always)]
+    fn tails_base_ns(task: Task, owner: Owner) -> u64 {
+        let attached = ATTACHED_NS.get(0).copied().unwrap_or(0);
+        // SAFETY: the helper has no arguments.
+        let now = unsafe { bpf_ktime_get_boot_ns() };
+        let is_younger = owner.start_boottime_ns >= attached;
+        if attached != 0 && (is_younger || now >= attached + FREED_WITHIN_NS) {
+            task.group_exec_ns()
+        } else {
+            ThreadTails::UNKNOWN
+        }
+    }
+
+    /// A thread is freed: its CPU time is complete. What the kernel has added is read after what
+    /// freed threads have, so each of these is in it.
+    #[inline(always)]
+    fn add_tail(thread: Task) {
+        // Absent if the process is freed already: the kernel may do that in any order.
+        let Some(row) = THREAD_WAITS.get_ptr_mut(thread.owner()) else { return };
+        // SAFETY: the row lives until the process is freed.
+        let ThreadTails { base_ns, freed_ns, missing_ns } = unsafe { &mut (*row).tails };
+        atomic::add(freed_ns, thread.exec_ns());
+        // SAFETY: a number, which the other CPUs may add to.
+        let freed = unsafe { (&raw const *freed_ns).read_volatile() };
+        let added = thread.group_exec_ns().saturating_sub(*base_ns);
+        let missing = freed.saturating_sub(added);
+        if *base_ns != ThreadTails::UNKNOWN && missing > *missing_ns {
+            *missing_ns = missing;
+        }
+    }
+
     /// A thread that executes a program takes the place of the leader, whose task is released.
     #[inline(always)]
     fn keep_waits_of_old_leader(owner: Owner) {
         // Absent if the leader ended before the hook was attached.
         let Some(row) = THREAD_WAITS.get_ptr_mut(owner) else { return };
         // SAFETY: the row lives until the process is freed, which has this one thread now.
-        let EndedWaits { threads, leader, ended_threads } = unsafe { &mut *row };
+        let EndedWaits { threads, leader, ended_threads, .. } = unsafe { &mut *row };
         *ended_threads += 1;
         threads.run_delay_ns += leader.run_delay_ns;
         threads.run_count += leader.run_count;
@@ -211,6 +255,8 @@ mod program {
                 // Absent if it exited before the hook was attached.
                 let _ = EXIT_RECORDS.remove(owner);
             }
+        } else {
+            add_tail(task);
         }
         0
     }
@@ -274,6 +320,7 @@ mod program {
         end.max_rss_pages = task.max_rss_pages();
         end.waited = ended.threads;
         end.ended_threads = ended.ended_threads;
+        end.missing_ns = ended.tails.missing_ns;
         task.read_thread(&mut end.process.leader);
         task.read_group(task.parts(), &mut end.process);
         end.process.clear_memory();

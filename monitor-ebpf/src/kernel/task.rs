@@ -166,6 +166,12 @@ impl Task {
         load::<u32>(self.signal(), constant!(TASK.sig_live)) == 0
     }
 
+    /// CPU time of the threads of its group that the kernel has added up: those that ended.
+    #[inline(always)]
+    pub fn group_exec_ns(self) -> u64 {
+        load(self.signal(), constant!(TASK.sig_exec_runtime))
+    }
+
     /// Peak resident set of all its images, in pages; set when the last thread exits.
     #[inline(always)]
     pub fn max_rss_pages(self) -> u64 {

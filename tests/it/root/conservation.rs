@@ -2,8 +2,9 @@
 //! node used.
 
 use super::privilege::{granted, skip};
-use super::workload::{Guarded, ebpf};
+use super::workload::{Guarded, alive, ebpf, processes};
 use crate::deadline;
+use crate::probe::fixture::Build;
 use monitor_backend::Backend as _;
 use monitor_loader::Ebpf;
 use monitor_model::field::{GroupField, ProcessField as F};
@@ -14,6 +15,7 @@ use monitor_sampling::filter::Filter;
 use monitor_sampling::group::{GroupLimits, Groups};
 use monitor_sys::wait;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The longest tick that a kernel is built with (CONFIG_HZ=100).
@@ -185,6 +187,48 @@ impl WorkUsage {
             bounds: [first, node.bounds],
         })
     }
+}
+
+/// A prime: how many threads each of two threads starts, one after another.
+const N_EACH: u64 = 4999;
+
+#[test]
+fn root_what_a_storm_of_threads_used_is_in_its_process() {
+    let name = "root_what_a_storm_of_threads_used_is_in_its_process";
+    if !granted(name) {
+        return;
+    }
+    let Some(cgroup) = Cgroup::new() else {
+        return skip(name, "no cgroup of version 2 can be made");
+    };
+    let build = Build { test: name, source: "storm.c", product: "storm", words: &["-pthread"] };
+    let Some(program) = build.done() else { return };
+    let mut node = Node::new();
+    let mut child = Guarded::run(Command::new(program).arg(N_EACH.to_string()));
+    assert_eq!(child.line(), "ready");
+    let pid = child.pid();
+    let mut read = || {
+        let sample = node.backend.read(&processes()).unwrap();
+        let row = alive(&sample, pid).unwrap().row.clone();
+        (row.get(F::CpuTime).unwrap(), row.get(F::EndedThreads).unwrap())
+    };
+    let before = read();
+    cgroup.take(&child);
+    child.send_line("go");
+    assert_eq!(child.line(), "done");
+    // It sleeps, but the kernel frees its threads a while after their ends.
+    let (mut now, mut apart) = (before, 0.0);
+    deadline::until(|| {
+        now = read();
+        let usage = cgroup.usage_ns() as f64;
+        let used = (now.0 - before.0) as f64;
+        apart = (usage - used) / usage;
+        // The kernel's number is in microseconds.
+        assert!(apart > -1e-4, "{used} ns in the process, {usage} ns in its cgroup");
+        (apart < 0.001).then_some(())
+    });
+    println!("{:.3} % of {} ns missing", apart * 100.0, now.0 - before.0);
+    assert_eq!(now.1 - before.1, 2 * N_EACH + 2);
 }
 
 #[test]

@@ -114,6 +114,7 @@ pub fn ended(end: &ExitRecord) -> Process {
     if is_exit_record {
         it.row.set(F::Approximate, 1);
     }
+    it.row.add(F::CpuTime, end.missing_ns);
     it.row.set(F::EndedThreads, end.ended_threads);
     it.row.set(F::Ended, 1);
     it.row.set(F::ExitCode, exit_code(record));

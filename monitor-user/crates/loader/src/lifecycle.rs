@@ -82,6 +82,8 @@ impl Lifecycle {
         ] {
             object.attach(program, hook, &kernel.btf)?;
         }
+        let attached = clock::boot();
+        object.set_number(lifecycle::ATTACHED_NS, attached.0)?;
         let reads_released = RELEASED.load(&mut object, &kernel.btf).is_ok();
         let ring = object.ring(lifecycle::RING)?;
         Ok(Self {
@@ -91,7 +93,7 @@ impl Lifecycle {
             ended: UnreportedExits::default(),
             reported: HashSet::new(),
             checked_losses: 0,
-            attached: clock::boot(),
+            attached,
             last: LastReading::default(),
             zombie_peaks: ZombiePeaks::default(),
             waits: HashMap::new(),
@@ -100,14 +102,14 @@ impl Lifecycle {
         })
     }
 
-    /// Adds the run-queue waits of ended threads of live processes, and sets their number.
+    /// Adds what the kernel does not keep of ended threads of live processes, and sets their number.
     fn add_ended_waits(&mut self, processes: &mut [Process]) {
         for process in &mut *processes {
             process.row.set(F::EndedThreads, 0);
         }
         for (owner, waited) in self.waits.drain() {
             if let Some(index) = owner::find(processes, owner) {
-                add_waits(&mut processes[index], &waited);
+                add_ended(&mut processes[index], &waited);
             }
         }
     }
@@ -175,7 +177,7 @@ impl Lifecycle {
         }
         let mut process = decode::ended(&exit);
         if let Some(waited) = self.object.row::<_, EndedWaits>(lifecycle::THREAD_WAITS, owner) {
-            add_waits(&mut process, &waited);
+            add_ended(&mut process, &waited);
         }
         self.started.get(&id).into_iter().for_each(|start| set_start(&mut process, start));
         Some(process)
@@ -329,7 +331,8 @@ impl ProbeReader for Lifecycle {
     }
 }
 
-fn add_waits(process: &mut Process, ended: &EndedWaits) {
+fn add_ended(process: &mut Process, ended: &EndedWaits) {
+    process.row.add(F::CpuTime, ended.tails.missing_ns);
     process.row.add(F::RunDelay, ended.threads.run_delay_ns);
     process.row.add(F::RunCount, ended.threads.run_count);
     process.row.add(F::EndedThreads, ended.ended_threads);

@@ -151,6 +151,13 @@ impl Object {
         array.and_then(|array| array.get(&0, 0).ok()).unwrap_or(0)
     }
 
+    /// Sets the only element of one of its arrays.
+    pub fn set_number(&mut self, map: &str, value: u64) -> Result<(), Error> {
+        let error = self.no_map(map);
+        let array = self.ebpf.map_mut(map).and_then(|map| Array::<_, u64>::try_from(map).ok());
+        array.and_then(|mut array| array.set(0, value, 0).ok()).ok_or(error)
+    }
+
     /// Every row of one of its hash tables.
     pub fn rows<K: Plain, V: Plain>(&self, map: &str) -> Vec<(K, V)> {
         let table = |map| Table::<_, Record<K>, Record<V>>::try_from(map).ok();

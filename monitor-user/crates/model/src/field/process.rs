@@ -63,8 +63,7 @@ category! {
         Threads: "threads", "THR", Count, Number, Gauge,
             "Live threads", "signal->nr_threads", "stat 20";
         EndedThreads: "ended_threads", "THR END", Count, Number, Counter,
-            "Threads that ended, since its start or since the monitor attached; what each used \
-             after the last tick before its end is missing from cpu_ns",
+            "Threads that ended, since its start or since the monitor attached",
             "sched_process_exit", "";
         Priority: "priority", "PRI", None, Signed, Gauge,
             "Kernel priority as proc_pid_stat(5) gives it", "task->prio - 100", "stat 18";
