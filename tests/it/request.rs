@@ -277,13 +277,18 @@ impl RequestCase {
         }
     }
 
-    /// Delivers all messages.
+    /// Delivers all messages, and what platforms report at once.
     fn settle(&mut self) {
         let nodes: Vec<u32> = self.nodes.keys().copied().collect();
         let mut is_quiet = false;
         while !is_quiet {
             is_quiet = true;
             for node in &nodes {
+                let begun = self.nodes.get_mut(node).unwrap().platform.take_begun();
+                if !begun.is_empty() {
+                    is_quiet = false;
+                    self.input(*node, EngineInput::Events(begun));
+                }
                 while let Ok((from, message)) =
                     self.nodes.get_mut(node).unwrap().port.arrivals().try_recv()
                 {

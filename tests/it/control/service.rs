@@ -194,12 +194,51 @@ fn root_a_breakpoint_holds_the_thread_until_the_actions_are_done() {
     drop(session);
     deadline::until(|| (!target.is_traced()).then_some(()));
     target.until_counts(0);
-    let within = format!("20 [0] breakpoint([{pid}],{}): 21 [0] print($1)", tick + 1);
-    let (mut session, _) = tool(&served, &target);
-    assert_eq!(session.request(&within), "20 [0] breakpoint(0)");
-    assert_eq!(session.request("22 [0] enable(20)"), "22 [0] enable(0)");
-    let refused = session.line().unwrap();
-    assert!(refused.starts_with("20 [0] breakpoint(405,\"no instruction begins"), "{refused}");
+}
+
+#[test]
+fn root_enabling_a_command_that_is_unsafe_is_refused_and_it_stays_disabled() {
+    if !granted("root_enabling_a_command_that_is_unsafe_is_refused_and_it_stays_disabled") {
+        return;
+    }
+    let (served, target) = (Served::start("ebpf"), Target::new("slow", 1));
+    let (mut session, pid) = tool(&served, &target);
+    let (tick, counters) = (target.at("tick"), target.at("counters"));
+    let refusals = [
+        (format!("breakpoint([{pid}],{})", tick + 1), "405,0,\"no instruction begins"),
+        (format!("call_procedure({pid},{})", tick + 1), "405,0,\"no instruction begins"),
+        (format!("breakpoint([{pid}],{counters})"), "405,0,\""),
+    ];
+    for (event, refusal) in refusals {
+        let stored = session.request(&format!("20 [0] {event}: 21 [0] print(1)"));
+        assert!(stored.ends_with("(0)"), "{stored}");
+        // Refused each time: it was not enabled by the first.
+        for _ in 0..2 {
+            let refused = session.request("22 [0] enable(20)");
+            assert!(refused.starts_with(&format!("22 [0] enable({refusal}")), "{event}: {refused}");
+        }
+        assert_eq!(session.request("23 [0] delete(20)"), "23 [0] delete(0)");
+    }
+    // One of two processes cannot have the breakpoint.
+    let other = Target::new("slow", 1);
+    let other_pid = other.id().pid.0;
+    assert_eq!(session.request(&format!("1 [0] attach({other_pid})")), "1 [0] attach(0)");
+    let (place, is_elsewhere) = (tick, other.at("tick") != tick);
+    let both = format!("30 [0] breakpoint([{pid},{other_pid}],{place}): 31 [0] print($1)");
+    assert_eq!(session.request(&both), "30 [0] breakpoint(0)");
+    let enabled = session.request("32 [0] enable(30)");
+    if is_elsewhere {
+        assert!(enabled.starts_with(&format!("32 [0] enable(1,[{other_pid},")), "{enabled}");
+    }
+    assert_eq!(session.line().unwrap(), format!("31 [0] print(0,[{pid}])"));
+    // Disabled in the same line, it need not begin.
+    let line = "33 [0] disable(30); 34 [0] enable(30), 35 [0] disable(30)";
+    let done = "33 [0] disable(0); 34 [0] enable(0); 35 [0] disable(0)";
+    let mut reply = session.request(line);
+    while reply.starts_with("31 ") {
+        reply = session.line().unwrap();
+    }
+    assert_eq!(reply, done);
 }
 
 #[test]

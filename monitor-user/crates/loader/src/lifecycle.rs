@@ -102,7 +102,7 @@ impl Lifecycle {
         })
     }
 
-    /// Adds what the kernel does not keep of ended threads of live processes, and sets their number.
+    /// Adds what the kernel does not keep of ended threads of live processes; sets their number.
     fn add_ended_waits(&mut self, processes: &mut [Process]) {
         for process in &mut *processes {
             process.row.set(F::EndedThreads, 0);

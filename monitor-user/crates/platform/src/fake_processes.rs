@@ -21,6 +21,8 @@ pub struct FakeProcesses {
     plans: BTreeMap<RunControlRequest, bool>,
     /// The tools that hold each stopped process.
     stopped: BTreeMap<Identity, BTreeSet<SessionId>>,
+    /// Reports of plans that have begun.
+    begun: Vec<PlatformEvent>,
     pending: Vec<PlatformEvent>,
 }
 
@@ -117,12 +119,24 @@ impl FakeProcesses {
             _ => None,
         });
         let is_done = |sent: &RunControlRequest| self.plans.get(sent).copied().unwrap_or(false);
-        self.plans = sent.map(|sent| (sent.clone(), is_done(&sent))).collect();
+        let plans: BTreeMap<_, _> = sent.map(|sent| (sent.clone(), is_done(&sent))).collect();
+        let new = plans.keys().filter(|sent| !self.plans.contains_key(sent));
+        self.begun.extend(new.map(|sent| {
+            let each = sent.processes.iter().map(|id| (*id, Ok(Vec::new()))).collect();
+            PlatformEvent::ActionDone(sent.ticket, each)
+        }));
+        self.plans = plans;
+    }
+
+    /// The plans that have begun since, which a real platform reports at once.
+    pub fn take_begun(&mut self) -> Vec<PlatformEvent> {
+        std::mem::take(&mut self.begun)
     }
 
     /// What has happened since.
     pub fn poll_events(&mut self) -> Vec<PlatformEvent> {
-        let mut all = std::mem::take(&mut self.pending);
+        let mut all = self.take_begun();
+        all.append(&mut self.pending);
         let out: Vec<RunControlRequest> =
             self.plans.iter().filter(|(_, done)| !**done).map(|(it, _)| it.clone()).collect();
         for sent in out {

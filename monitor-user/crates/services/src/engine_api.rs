@@ -31,11 +31,23 @@ pub struct EnableCall {
     pub now: Ns,
 }
 
+/// Whether a request is enabled already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enabling {
+    /// It is.
+    Done,
+    /// When its command to a thread has begun.
+    Begins,
+}
+
 /// The stored requests and the user events of one session on one node.
 pub trait EngineApi {
     /// Enables a stored request: it runs when its event occurs. A command to a thread begins again,
-    /// also if the request was disabled by the same line.
-    fn enable(&mut self, id: RequestId, by: EnableCall) -> Result<(), Refusal>;
+    /// also if the request was disabled by the same line; an action of the ticket reports whether
+    /// it could begin.
+    fn enable(&mut self, id: RequestId, by: EnableCall) -> Result<Enabling, Refusal>;
+    /// Disables the request whose command to a thread has this ticket.
+    fn disable_command(&mut self, ticket: Ticket);
     /// Disables a stored request; actions that run already are finished.
     fn disable(&mut self, id: RequestId) -> Result<(), Refusal>;
     /// Deletes a stored request.

@@ -42,7 +42,7 @@ mod recording;
 mod scope;
 
 pub use context::{CallContext, Outcome, PendingCall};
-pub use engine_api::{EnableCall, EngineApi};
+pub use engine_api::{EnableCall, Enabling, EngineApi};
 pub use monitor_event::outcome::{CallResult, EventParam, Refusal};
 pub use monitor_event::right::Right;
 pub use registry::Registry;

@@ -2,13 +2,15 @@
 //! 8.2).
 
 use super::{
-    CallContext, EnableCall, EngineApi, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec,
+    CallContext, EnableCall, Enabling, EngineApi, ExecutionLevel, Handler, Outcome, ResultSpec,
+    ServiceSpec,
+    context::{PendingCall, list_result},
     lower::StoredCall,
     spec::{error, param},
 };
 use monitor_event::{
-    CallResult, Edge, EventFilter, EventKind, ExecutionPlace, ProcessSelector, Refusal, Tap,
-    action::Step,
+    ActionReport, CallResult, Edge, EventFilter, EventKind, ExecutionPlace, ProcessSelector,
+    Refusal, Tap, action::Step,
 };
 use monitor_model::Identity;
 use monitor_omis::param_type::{Param, ParamType};
@@ -28,7 +30,10 @@ pub const SERVICES: &[ServiceSpec] = &[
         params: REQUEST,
         level: ExecutionLevel::Kernel,
         help: "Enables the stored request of this number, which is that of its event: it runs \
-               whenever the event occurs. An enabled request stays enabled.",
+               whenever the event occurs. An enabled request stays enabled. The reply to a \
+               breakpoint, a step, `finish` or `call_procedure` arrives when it is set or has \
+               begun; if that is refused in some of the processes, it is `PARTIAL`, and if in \
+               all, the request stays disabled.",
         errors: &[
             error(
                 Status::NO_SUCH_REQUEST,
@@ -36,6 +41,11 @@ pub const SERVICES: &[ServiceSpec] = &[
                 "> 10 [0] enable(9)",
             ),
             error(Status::RESOURCE, "the user watches too many calls", ""),
+            error(
+                Status::UNSAFE_SITE,
+                "the address of a breakpoint or a procedure is not code, or inside an instruction",
+                "",
+            ),
         ],
         handler: Handler::Manipulation(enable),
         lower: Some(|it| Some(vec![Step::Enable(request(it)?)])),
@@ -213,7 +223,23 @@ pub const SERVICES: &[ServiceSpec] = &[
 fn enable(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
     let (tool, n_attached) = (ctx.session.tool, ctx.session.scope.members().count());
     let by = EnableCall { tool, n_attached, ticket: ctx.ticket, now: ctx.now };
-    with_request(ctx, args, |api, id| api.enable(id, by))
+    match ctx.engine.enable(request_id(args), by)? {
+        Enabling::Done => Ok(CallResult::ok().into()),
+        Enabling::Begins => Ok(Outcome::Pending(PendingCall { then: begun, failed: Vec::new() })),
+    }
+}
+
+/// A command to threads has begun in some of its processes. If it could begin in none, its request
+/// is disabled.
+fn begun(ctx: &mut CallContext<'_>, report: ActionReport) -> Result<CallResult, Refusal> {
+    let n_processes = report.by_process.len();
+    let refused = report.by_process.into_iter().filter_map(|(id, done)| Some((id, done.err()?)));
+    let failed: Vec<_> = refused.map(|(id, why)| (ctx.number(id), why)).collect();
+    let n_begun = n_processes - failed.len();
+    if n_begun == 0 && !failed.is_empty() {
+        ctx.engine.disable_command(ctx.ticket);
+    }
+    Ok(list_result(&failed, n_begun, ctx.session.dialect))
 }
 
 fn disable(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
@@ -229,22 +255,23 @@ fn with_request(
     args: &[Value],
     act: impl FnOnce(&mut dyn EngineApi, RequestId) -> Result<(), Refusal>,
 ) -> Result<Outcome, Refusal> {
+    act(ctx.engine, request_id(args)).map(|()| CallResult::ok().into())
+}
+
+/// The number of a request.
+fn request_id(args: &[Value]) -> RequestId {
     let Some(Value::Integer(id)) = args.first() else {
         unreachable!("the specification has an integer")
     };
-    act(ctx.engine, RequestId(*id)).map(|()| CallResult::ok().into())
+    RequestId(*id)
 }
 
 fn request_level(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
-    let Some(Value::Integer(id)) = args.first() else {
-        unreachable!("the specification has an integer")
-    };
-    let places = ctx.engine.execution_places(RequestId(*id));
+    let id = request_id(args);
+    let places = ctx.engine.execution_places(id);
     // The platform knows how a process can be held.
-    let hold = ctx
-        .platform
-        .rule_hold((ctx.session.tool.session, RequestId(*id)))
-        .unwrap_or(ExecutionPlace::Held);
+    let hold =
+        ctx.platform.rule_hold((ctx.session.tool.session, id)).unwrap_or(ExecutionPlace::Held);
     let run = |it: ExecutionPlace| if it == ExecutionPlace::Held { hold } else { it };
     let names =
         |all: Vec<ExecutionPlace>| all.into_iter().map(|it| Value::from(run(it).name())).collect();
@@ -252,10 +279,7 @@ fn request_level(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, R
 }
 
 fn request_price(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
-    let Some(Value::Integer(id)) = args.first() else {
-        unreachable!("the specification has an integer")
-    };
-    let filter = ctx.engine.event_filter(RequestId(*id))?;
+    let filter = ctx.engine.event_filter(request_id(args))?;
     let taps = match &filter.kind {
         EventKind::Called(tap) => vec![tap.clone()],
         EventKind::MessageReceived => {

@@ -89,6 +89,11 @@ impl FakePlatform {
         Ok(())
     }
 
+    /// The thread plans that have begun; also among the next events.
+    pub fn take_begun(&mut self) -> Vec<PlatformEvent> {
+        self.processes.take_begun()
+    }
+
     /// Lets time pass.
     pub fn advance_to(&mut self, to: Ns) {
         self.poller.backend.advance_to(to);

@@ -13,7 +13,9 @@ use super::{
     stored::{ActionIndex, StoredRequest},
 };
 use monitor_event::node_event::ProcessSelector;
-use monitor_event::{EventKind, EventParam, HeldThread, NodeEvent, Refusal, SessionId, Tool};
+use monitor_event::{
+    EventKind, EventParam, HeldThread, NodeEvent, ProcessResults, Refusal, SessionId, Ticket, Tool,
+};
 use monitor_model::{Identity, Ns, Process};
 use monitor_omis::{Answer, Dialect, Reply, RequestId, Status, Value};
 use monitor_platform::{PlatformEvent, RuleKey, tap::UnseenCalls};
@@ -339,6 +341,22 @@ impl RequestEngine {
         for (session, id) in waiting {
             let reply = self.notice((session, id), (why.status, vec![why.text.as_str().into()]));
             self.send_notice(session, reply, turn);
+        }
+    }
+
+    /// Notifies the tool whose command to a thread could not begin, if its call was answered
+    /// already.
+    pub(super) fn notify_unbegun(
+        &mut self,
+        ticket: Ticket,
+        each: &ProcessResults,
+        turn: &mut Turn<'_>,
+    ) {
+        let Some(why) = each.iter().find_map(|(_, done)| done.as_ref().err()) else { return };
+        let rules = self.sessions.values().flat_map(|state| state.stored.requests.values());
+        let kind = rules.filter(|it| it.command() == Some(ticket)).map(|it| it.filter.kind.clone());
+        if let Some(kind) = kind.last() {
+            self.notify_failed(&kind, why, turn);
         }
     }
 

@@ -273,6 +273,7 @@ impl RequestEngine {
             self.run_raised(turn);
         }
         self.report_diagnoses(turn);
+        self.end_cancelled_commands(turn);
         self.run_raised(turn);
         let is_stale =
             std::mem::take(&mut self.shared.is_stale) | self.shared.instruments.take_change();

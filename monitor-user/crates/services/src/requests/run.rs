@@ -110,7 +110,9 @@ impl RequestEngine {
         if self.take_action_result(ticket, &each) {
             return;
         }
-        let Some((target, session, later)) = self.pending_actions.remove(&ticket) else { return };
+        let Some((target, session, later)) = self.pending_actions.remove(&ticket) else {
+            return self.notify_unbegun(ticket, &each, turn);
+        };
         let Some(row) = self.shared.registry.spec("print") else { return };
         let call =
             ServiceCall { session, spec: row, execution: None, depth: 0, ticket, held: None };
@@ -121,6 +123,14 @@ impl RequestEngine {
         // The session has ended, but another node may need the result.
         let done = done.unwrap_or_else(|| without.map_or_else(CallResult::ok, CallResult::from));
         self.deliver(target, done, turn);
+    }
+
+    /// The calls that enabled these requests need not wait any longer: a later one has disabled
+    /// them.
+    pub(super) fn end_cancelled_commands(&mut self, turn: &mut Turn<'_>) {
+        for ticket in std::mem::take(&mut self.shared.cancelled_commands) {
+            self.action_done(ticket, ProcessResults::new(), turn);
+        }
     }
 
     /// Delivers a result.

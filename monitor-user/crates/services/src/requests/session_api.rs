@@ -6,7 +6,7 @@
 use super::shared_state::{PROBES, RaisedEvent, SharedState};
 use super::stored::{SessionStore, StoredRequest};
 use crate::{
-    EnableCall, EngineApi, counter::InstrumentRegistry, diag::DiagCounters,
+    EnableCall, Enabling, EngineApi, counter::InstrumentRegistry, diag::DiagCounters,
     engine_api::ExternalService,
 };
 use monitor_event::{
@@ -62,7 +62,7 @@ impl SessionApi<'_> {
 }
 
 impl EngineApi for SessionApi<'_> {
-    fn enable(&mut self, id: RequestId, by: EnableCall) -> Result<(), Refusal> {
+    fn enable(&mut self, id: RequestId, by: EnableCall) -> Result<Enabling, Refusal> {
         let rule = self.rule_mut(id)?;
         let n_probes = if rule.is_enabled { 0 } else { rule.n_probes(by.n_attached) };
         if !self.shared.probe_budget.take(by.tool.uid, n_probes, by.now) {
@@ -76,13 +76,24 @@ impl EngineApi for SessionApi<'_> {
         self.rule_mut(id).map(|rule| rule.enable(by.ticket))
     }
 
+    fn disable_command(&mut self, ticket: Ticket) {
+        self.shared.is_stale = true;
+        let mut rules = self.stored.requests.values_mut();
+        rules.find(|rule| rule.command() == Some(ticket)).into_iter().for_each(|it| it.disable());
+    }
+
     fn disable(&mut self, id: RequestId) -> Result<(), Refusal> {
-        self.rule_mut(id).map(StoredRequest::disable)
+        let rule = self.rule_mut(id)?;
+        let cancelled = rule.command();
+        rule.disable();
+        self.shared.cancelled_commands.extend(cancelled);
+        Ok(())
     }
 
     fn delete(&mut self, id: RequestId) -> Result<(), Refusal> {
-        self.rule_mut(id)?;
+        let cancelled = self.rule_mut(id)?.command();
         self.stored.requests.remove(&id);
+        self.shared.cancelled_commands.extend(cancelled);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use super::external_calls::ExternalCalls;
 use crate::{Registry, counter::InstrumentRegistry, diag::DiagCounters};
-use monitor_event::{HeldThread, SessionId};
+use monitor_event::{HeldThread, SessionId, Ticket};
 use monitor_model::{Ns, user_budget::UserBudget};
 use monitor_omis::{Node, Value};
 use std::collections::{BTreeSet, VecDeque};
@@ -53,6 +53,8 @@ pub struct SharedState {
     pub probe_budget: UserBudget,
     /// Pending calls of external services.
     pub external_calls: ExternalCalls,
+    /// Commands to threads whose requests were disabled or deleted.
+    pub cancelled_commands: Vec<Ticket>,
     /// Threads whose event is being dispatched.
     pub dispatched_holds: Vec<HeldThread>,
     /// Whether the events to watch and the rule programs may have to change.
@@ -90,6 +92,7 @@ impl SharedState {
             diag_counters: DiagCounters::default(),
             probe_budget: UserBudget::new(PROBES, PROBE_INTERVAL),
             external_calls: ExternalCalls::default(),
+            cancelled_commands: Vec::new(),
             dispatched_holds: Vec::new(),
             is_stale: false,
         }

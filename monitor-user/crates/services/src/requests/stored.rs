@@ -1,6 +1,6 @@
 //! Stored requests and user events of a session.
 
-use crate::{ExecutionLevel, Registry};
+use crate::{Enabling, ExecutionLevel, Registry};
 use monitor_event::{
     EventFilter, EventKind, ExecutionPlace, NodeEvent, ProcessSelector, Ticket, action::Step,
 };
@@ -124,11 +124,24 @@ impl StoredRequest {
 
     /// Enables it from the end of this input on. A command to a thread is given again, under a
     /// ticket of its own: the platform compares the commands that it is to give with those it gave.
-    pub fn enable(&mut self, ticket: Ticket) {
-        if let (false, EventKind::RunControl(sent)) = (self.is_enabled, &mut self.filter.kind) {
-            sent.ticket = ticket;
-        }
+    pub fn enable(&mut self, ticket: Ticket) -> Enabling {
+        let was_enabled = self.is_enabled;
         self.switch(true);
+        match &mut self.filter.kind {
+            EventKind::RunControl(sent) if !was_enabled => {
+                sent.ticket = ticket;
+                Enabling::Begins
+            }
+            _ => Enabling::Done,
+        }
+    }
+
+    /// The ticket of the command to a thread that it gives, while it is enabled.
+    pub const fn command(&self) -> Option<Ticket> {
+        match &self.filter.kind {
+            EventKind::RunControl(sent) if self.is_enabled => Some(sent.ticket),
+            _ => None,
+        }
     }
 
     /// Disables it from the end of this input on.

@@ -17,13 +17,13 @@ use monitor_control as control;
 use monitor_control::{
     ControlError, UserWorker as _, WorkerReply, WorkerRequest, user_worker::WorkerPool,
 };
+use monitor_event::outcome::Refusal;
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::{HeldThread, RunControlRequest, Ticket};
-use monitor_event::{node_event::EventKind, outcome::Refusal};
 use monitor_model::{Identity, Ns};
 use monitor_omis::Status;
 use monitor_sys::clock;
-use pending::{HeldProcess, PendingAction, PendingReply};
+use pending::{HeldProcess, PendingAction, PendingReply, StartingPlan};
 pub use pending::{PendingStop, StopMode, StopPolicy};
 use std::collections::{BTreeMap, HashMap};
 use std::{os::fd::BorrowedFd, path::PathBuf, time::Instant};
@@ -39,6 +39,8 @@ pub struct WorkerDispatch {
     pending: HashMap<(u32, u64), PendingReply>,
     actions: HashMap<Ticket, PendingAction>,
     plans: BTreeMap<Ticket, RunControlRequest>,
+    /// Those of them that have not started in all of their processes.
+    starting: BTreeMap<Ticket, StartingPlan>,
     /// Threads that wait until actions are done.
     held_threads: BTreeMap<(SessionId, Identity), Vec<HeldThread>>,
     n_held: u64,
@@ -68,6 +70,7 @@ impl WorkerDispatch {
             pending: HashMap::new(),
             actions: HashMap::new(),
             plans: BTreeMap::new(),
+            starting: BTreeMap::new(),
             held_threads: BTreeMap::new(),
             n_held: 0,
             stop_policies: BTreeMap::new(),
@@ -142,14 +145,9 @@ impl WorkerDispatch {
     fn handle_reply(&mut self, uid: u32, number: u64, answer: Result<WorkerReply, ControlError>) {
         match self.pending.remove(&(uid, number)) {
             Some(PendingReply::Action(ticket, id)) => self.handle_action_reply(ticket, id, answer),
-            Some(PendingReply::RunControl(ticket)) => {
-                if let (Err(error), Some(sent)) = (answer, self.plans.get(&ticket)) {
-                    let topic = EventKind::RunControl(sent.clone());
-                    self.events.push(PlatformEvent::EventFailed(
-                        topic,
-                        status_map::control_refusal(error),
-                    ));
-                }
+            Some(PendingReply::RunControl(ticket, id)) => {
+                let started = answer.map(|_| Vec::new()).map_err(status_map::control_refusal);
+                self.add_started(ticket, (id, started));
             }
             Some(PendingReply::Watch(serial, id)) => self.handle_watch_reply(serial, id, &answer),
             Some(PendingReply::HoldForEvent(tool, serial, target)) => {

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum PendingReply {
     /// Part of an action, on this process.
     Action(Ticket, Identity),
-    /// A thread plan of a stored request.
-    RunControl(Ticket),
+    /// A thread plan of a stored request, in this process.
+    RunControl(Ticket, Identity),
     /// To be ready for what a program stops in a process.
     Watch(u64, Identity),
     /// To hold what a rule has stopped.
@@ -30,6 +30,14 @@ pub struct HeldProcess {
     pub id: Identity,
     /// The tools.
     pub holders: BTreeSet<SessionId>,
+}
+
+/// A thread plan that starts in several processes.
+pub struct StartingPlan {
+    /// The processes that have not replied.
+    pub left: usize,
+    /// The results of the others.
+    pub each: ProcessResults,
 }
 
 /// An action on several processes.

@@ -5,7 +5,8 @@
 //! kind of its own, so it starts when its request is enabled, and is unset when no request waits
 //! for it.
 
-use super::{WorkerDispatch, pending::PendingReply, requests};
+use super::pending::{PendingReply, StartingPlan};
+use super::{WorkerDispatch, requests};
 use crate::{PlatformEvent, status_map};
 use monitor_control::{
     RequestTag, WorkerEvent, WorkerEventKind, WorkerRequest, process_ref::tick_identity,
@@ -14,7 +15,7 @@ use monitor_event::node_event::{EventKind, NodeEvent};
 use monitor_event::outcome::{EventParam, Refusal};
 use monitor_event::right::Tool;
 use monitor_event::thread::{HeldThread, RunControl, RunControlRequest, Target, Ticket};
-use monitor_model::Ns;
+use monitor_model::{Identity, Ns};
 use monitor_omis::{Status, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::{collections::btree_map::Entry, time::Duration};
@@ -28,7 +29,8 @@ impl WorkerDispatch {
         });
         let wanted: BTreeMap<Ticket, &RunControlRequest> = wanted.collect();
         let gone = self.plans.extract_if(.., |ticket, _| !wanted.contains_key(ticket));
-        for sent in gone.map(|it| it.1).collect::<Vec<_>>() {
+        for (ticket, sent) in gone.collect::<Vec<_>>() {
+            let _unreported = self.starting.remove(&ticket);
             for id in &sent.processes {
                 let unset = WorkerRequest::Unset((*id).into(), RequestTag(sent.ticket));
                 self.send(&sent.tool, unset, PendingReply::Ignored);
@@ -144,10 +146,14 @@ impl WorkerDispatch {
 
     fn start_plan(&mut self, sent: &RunControlRequest) {
         if let Err(why) = self.ensure_worker(&sent.tool) {
-            return self
-                .events
-                .push(PlatformEvent::EventFailed(EventKind::RunControl(sent.clone()), why));
+            let each = sent.processes.iter().map(|id| (*id, Err(why.clone()))).collect();
+            return self.events.push(PlatformEvent::ActionDone(sent.ticket, each));
         }
+        if sent.processes.is_empty() {
+            return self.events.push(PlatformEvent::ActionDone(sent.ticket, Vec::new()));
+        }
+        let plan = StartingPlan { left: sent.processes.len(), each: Vec::new() };
+        let _new = self.starting.insert(sent.ticket, plan);
         for id in &sent.processes {
             // A thread that an event holds goes on from there; a breakpoint is for all of them.
             let held = self.held_threads.get(&(sent.tool.session, tick_identity(*id)));
@@ -156,7 +162,23 @@ impl WorkerDispatch {
             let target = goes_on.map_or_else(|| Target::from(*id), |it| it.target);
             let order =
                 requests::run_control_request(&sent.command, target, RequestTag(sent.ticket));
-            self.send(&sent.tool, order, PendingReply::RunControl(sent.ticket));
+            self.send(&sent.tool, order, PendingReply::RunControl(sent.ticket, *id));
+        }
+    }
+
+    /// A plan has started in a process, or was refused there; the last one is reported with all.
+    pub(super) fn add_started(
+        &mut self,
+        ticket: Ticket,
+        started: (Identity, Result<Vec<Value>, Refusal>),
+    ) {
+        let Some(plan) = self.starting.get_mut(&ticket) else { return };
+        plan.left -= 1;
+        plan.each.push(started);
+        if plan.left == 0 {
+            let each = std::mem::take(&mut plan.each);
+            let _started = self.starting.remove(&ticket);
+            self.events.push(PlatformEvent::ActionDone(ticket, each));
         }
     }
 }
