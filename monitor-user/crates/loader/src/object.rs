@@ -6,6 +6,7 @@
 use crate::fdinfo;
 use crate::kernel::{Constant, Kernel, MapSize};
 use aya::maps::{Array, HashMap as Table, MapData, MapError, PerCpuArray, RingBuf};
+use aya::programs::tp_btf::BtfTracePointLinkId;
 use aya::programs::{BtfTracePoint, Program, ProgramError};
 use aya::{Btf, Ebpf, EbpfError, Pod};
 use aya_log::EbpfLogger;
@@ -103,7 +104,12 @@ impl Object {
     }
 
     /// Attaches a program to a typed tracepoint.
-    pub fn attach(&mut self, program: &str, tracepoint: &str, types: &Btf) -> Result<(), Error> {
+    pub fn attach(
+        &mut self,
+        program: &str,
+        tracepoint: &str,
+        types: &Btf,
+    ) -> Result<BtfTracePointLinkId, Error> {
         let found: &mut BtfTracePoint = self.program(program)?;
         let loaded = found.load(tracepoint, types);
         loaded.map_err(|error| refused_program(tracepoint, error))?;
@@ -111,12 +117,26 @@ impl Object {
     }
 
     /// Attaches a program that was verified for a typed tracepoint.
-    pub fn attach_verified(&mut self, program: &str, tracepoint: &str) -> Result<(), Error> {
+    pub fn attach_verified(
+        &mut self,
+        program: &str,
+        tracepoint: &str,
+    ) -> Result<BtfTracePointLinkId, Error> {
         let found: &mut BtfTracePoint = self.program(program)?;
-        let attached = found.attach().map(drop);
-        attached.map_err(|error| refused_program(tracepoint, error))?;
-        self.hooks.push(format!("tp_btf/{tracepoint}"));
-        Ok(())
+        let attached = found.attach().map_err(|error| refused_program(tracepoint, error))?;
+        self.hooks.push(hook_name(tracepoint));
+        Ok(attached)
+    }
+
+    /// Detaches a program from a typed tracepoint; it stays verified.
+    pub fn detach(&mut self, program: &str, tracepoint: &str, link: BtfTracePointLinkId) {
+        let hook = hook_name(tracepoint);
+        if let Some(place) = self.hooks.iter().position(|it| *it == hook) {
+            let _hook = self.hooks.remove(place);
+        }
+        let found = self.program::<BtfTracePoint>(program);
+        // Closing the link cannot fail.
+        let _detached = found.map(|program| program.detach(link));
     }
 
     /// Adds a hook that was not attached by [`Object::attach`], unless it was refused.
@@ -137,7 +157,7 @@ impl Object {
         let mut outcome = Ok(());
         for (program, tracepoint) in choices {
             match self.attach(program, tracepoint, types) {
-                Ok(()) => return Ok(()),
+                Ok(_link) => return Ok(()),
                 Err(error) if outcome.is_ok() || !is_absence(&error) => outcome = Err(error),
                 Err(_) => {}
             }
@@ -228,6 +248,11 @@ impl Object {
     pub fn no_map(&self, map: &str) -> Error {
         Error::malformed(format!("object {}", self.name), format!("a map {map} of the right type"))
     }
+}
+
+/// The name of a typed tracepoint as a hook.
+fn hook_name(tracepoint: &str) -> String {
+    format!("tp_btf/{tracepoint}")
 }
 
 /// Loads a program into the kernel; its tracepoint if it is for one.

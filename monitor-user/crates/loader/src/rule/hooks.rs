@@ -6,11 +6,11 @@
 use super::probes::{ProbeProgram, ProbeTargets, Probes};
 use super::{encode::unsupported, map};
 use crate::{kernel, object::Object};
-use aya::{Btf, programs::BtfTracePoint};
+use aya::{Btf, programs::tp_btf::BtfTracePointLinkId};
 use monitor_backend::Error;
 use monitor_backend::rule::{HookPoint, ProgramId, RuleProgram};
 use monitor_ebpf::abi::rule::{self as abi, HookPrograms, PROGRAMS_PER_HOOK, hook};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Rows of the tracepoints, the BPF program of each, and the name.
 const TRACEPOINTS: &[(u32, &str, &str)] = &[
@@ -40,8 +40,9 @@ pub struct Hooks {
     rows: BTreeMap<u32, Vec<ProgramId>>,
     /// Whether rules have programs at forks and ends all the time.
     is_for_calls: bool,
-    /// The attached BPF programs.
-    attached: BTreeSet<&'static str>,
+    /// The attached BPF programs of tracepoints. A program that is detached stays verified: the
+    /// next tool that needs it does not wait for that.
+    attached: BTreeMap<&'static str, (&'static str, BtfTracePointLinkId)>,
 }
 
 /// How a program is attached.
@@ -151,18 +152,19 @@ impl Hooks {
     /// replaces another, the sets see each process, some of them twice.
     pub fn attach_needed(&mut self, object: &mut Object) -> Result<(), Error> {
         let needed = self.needed(object);
-        let new = needed.iter().filter(|(program, _)| !self.attached.contains(*program));
+        let new = needed.iter().filter(|(program, _)| !self.attached.contains_key(*program));
         let missing: Vec<_> = new.map(|(program, tracepoint)| (*program, *tracepoint)).collect();
         verify(object, &missing)?;
         for (program, tracepoint) in missing {
-            match object.is_verified(program) {
+            let link = match object.is_verified(program) {
                 true => object.attach_verified(program, tracepoint)?,
                 false => object.attach(program, tracepoint, &kernel::types()?)?,
-            }
-            let _ = self.attached.insert(program);
+            };
+            let _ = self.attached.insert(program, (tracepoint, link));
         }
-        for program in self.attached.extract_if(.., |it| !needed.contains_key(it)) {
-            detach(object, program);
+        let unneeded = self.attached.extract_if(.., |program, _| !needed.contains_key(program));
+        for (program, (tracepoint, link)) in unneeded {
+            object.detach(program, tracepoint, link);
         }
         Ok(())
     }
@@ -208,12 +210,6 @@ impl CallHook {
             Self::Trampoline => "call_return",
         }
     }
-}
-
-fn detach(object: &mut Object, program: &str) {
-    let found = object.program::<BtfTracePoint>(program);
-    // If it is not loaded, there is nothing to do.
-    let _ = found.map(|program| program.unload());
 }
 
 const fn row(hook: &HookPoint) -> u32 {
