@@ -12,6 +12,7 @@ mod daemon;
 mod deadline;
 mod delivery;
 mod extension;
+mod gdb;
 mod golden;
 mod guardian;
 mod language;

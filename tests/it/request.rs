@@ -365,7 +365,8 @@ fn every_error_of_a_service_is_shown_by_its_case() {
 /// A request of a service about this process, with some value for each other parameter.
 fn request_about(row: &ServiceSpec, process: &str) -> String {
     let value = |kind: &ParamType| match kind {
-        ParamType::Process | ParamType::Many(ParamType::Process) => process,
+        ParamType::Process | ParamType::Thread => process,
+        ParamType::Many(ParamType::Process | ParamType::Thread) => process,
         ParamType::Text => "\"x\"",
         ParamType::Bytes => "[1]",
         ParamType::Float => "1.0",

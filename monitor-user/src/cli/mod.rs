@@ -14,6 +14,7 @@ mod doctor;
 mod event_writer;
 pub mod exit;
 mod fields;
+mod gdb;
 mod log;
 mod monitors;
 mod output;
@@ -73,6 +74,7 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Cancel(args)) => monitors::cancel(&args),
         Some(Command::Events(args)) => monitors::events(&args),
         Some(Command::Ask(args)) => ask::ask(&args),
+        Some(Command::Gdb(args)) => gdb::gdb(&args),
         Some(Command::Services(args)) => services::services(&args),
         Some(Command::Conformance(args)) => conformance::conformance(&args),
         Some(Command::ConformanceTarget) => conformance::target::main(),

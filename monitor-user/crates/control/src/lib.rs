@@ -42,8 +42,8 @@ pub use executor::Executor;
 pub use message_queue::{QueueAnswer, QueueContent, QueueDetail, QueueQuery, QueuedMessage};
 pub use messages::{
     CodePos, DumpLocation, FileQuery, FoundInFiles, FrameNames, LaunchSpec, LoadedImage,
-    NumberedRequest, Patch, ProbeLocation, RequestTag, StackFrame, StopMethod, ToolId, WorkerEvent,
-    WorkerEventKind, WorkerReply, WorkerRequest,
+    NumberedRequest, Patch, ProbeLocation, RegisterSet, RequestTag, StackFrame, StopMethod,
+    ThreadEntry, ToolId, WorkerEvent, WorkerEventKind, WorkerReply, WorkerRequest,
 };
 pub use monitor_event::thread::{Argument, Target};
 pub use stopped_batch::{StoppedBatch, StoppedOperand, StoppedStep};

@@ -54,6 +54,26 @@ pub enum WorkerRequest {
     ReadFloats(Target, u16, u16),
     /// Write floating point registers, from this number on.
     WriteFloats(Target, u16, Vec<f64>),
+    /// Read all registers of a set as the kernel has them; at most this many bytes.
+    ReadImage(Target, RegisterSet, u32),
+    /// Write all registers of a set; the position in the program is not checked.
+    WriteImage(Target, RegisterSet, Vec<u8>),
+    /// Read the `siginfo_t` of the signal with which the thread stopped.
+    ReadSignalInfo(Target),
+    /// Read the auxiliary vector of the process.
+    ReadAuxiliaryVector(Target),
+    /// List the threads of the process.
+    ListThreads(Target),
+    /// Hold each of these threads for this tool, by ptrace; no number means all.
+    StopThreads(Target, Vec<u32>),
+    /// Release these threads, or all, unless the last stop of this tool has another number; 0 is
+    /// any.
+    ContinueThreads(Target, Vec<u32>, u64),
+    /// Set the signal with which a stopped thread continues; 0 is none.
+    SetSignal(Target, i32),
+    /// Hold each thread that is about to take one of these signals, and report it; no number means
+    /// any signal.
+    CatchSignals(Target, Vec<i32>, RequestTag),
     /// Set the program counter of the thread.
     Goto(Target, u64),
     /// Return at most this many stack frames, innermost first, with or without symbol names.
@@ -112,6 +132,24 @@ pub enum WorkerRequest {
     Resume(Identity, Option<PathBuf>),
     /// Read the files that a process has mapped; for readers.
     ReadFiles(Pid, FileQuery),
+}
+
+/// A register set of a thread, as `PTRACE_GETREGSET` has it.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegisterSet {
+    /// `struct user_regs_struct`: 27 words on x86-64, the number of the system call among them.
+    General,
+    /// The `xsave` area; on a processor without it the 512 bytes of `fxsave`.
+    Float,
+}
+
+/// A thread of a process.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct ThreadEntry {
+    /// Its thread id.
+    pub tid: u32,
+    /// Its name.
+    pub name: Vec<u8>,
 }
 
 /// What is to be found in the files of a process.
@@ -224,6 +262,10 @@ pub enum WorkerReply {
     Integers(Vec<u64>),
     /// Floating point registers.
     Floats(Vec<f64>),
+    /// All threads are held; the number of this stop, which grows with each of the tool's stops.
+    ThreadsStopped(u64),
+    /// The threads of a process, ascending.
+    Threads(Vec<ThreadEntry>),
     /// Stack frames, innermost first.
     Frames(Vec<StackFrame>),
     /// Loaded object files.
@@ -287,6 +329,8 @@ pub enum WorkerEventKind {
     /// The called procedure has returned these values (integer and floating point register); the
     /// thread has its previous state again and is held.
     Called(u64, f64),
+    /// The thread is about to take this signal, and is held before that.
+    Signal(i32),
     /// The thread stopped with the signal that rule programs send; see `ReleaseWithSignal`.
     Held,
     /// The hold exceeded this limit; the target was released.

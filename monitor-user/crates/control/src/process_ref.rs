@@ -156,6 +156,14 @@ pub fn thread_identity(process: i32, tid: i32) -> Option<Identity> {
     Some(Identity { pid: Pid(u32::try_from(tid).ok()?), start: start_ns(stat.starttime) })
 }
 
+/// The thread with this id; `None` if it has ended.
+pub fn find_thread(tid: Pid) -> Option<Target> {
+    let status = Process::new(raw_pid(tid)).ok()?.status().ok()?;
+    let process = ProcessRef::open_current(Pid(u32::try_from(status.tgid).ok()?)).ok()?;
+    let thread = thread_identity(process.pid(), raw_pid(tid))?;
+    Some(Target { process: process.id, thread: Some(thread) })
+}
+
 /// Resumes a process as [`ProcessRef::resume`] does, if it still exists.
 pub fn resume(id: Identity) {
     if let Ok(process) = ProcessRef::open(id) {

@@ -18,11 +18,7 @@ const NICE: std::ops::RangeInclusive<i32> = -20..=19;
 
 /// Sends a signal to the process, or to the named thread.
 pub fn kill(process: &ProcessRef, target: &Target, signal: i32) -> Result<(), ControlError> {
-    if !(1..=LAST_SIGNAL).contains(&signal) {
-        return Err(ControlError::InvalidArgument(format!(
-            "invalid signal {signal}: signals are 1 to {LAST_SIGNAL}"
-        )));
-    }
+    check(signal)?;
     let sent = match target.thread {
         None => process.pidfd.signal(signal.cast_unsigned()),
         Some(thread) => signal_thread(process, target, thread.pid, signal)?,
@@ -30,6 +26,15 @@ pub fn kill(process: &ProcessRef, target: &Target, signal: i32) -> Result<(), Co
     sent.map_err(|error| {
         denied(&error).unwrap_or_else(|| ControlError::from_io("pidfd_send_signal", &error))
     })
+}
+
+/// Refuses a number that is no signal.
+pub fn check(signal: i32) -> Result<(), ControlError> {
+    if (1..=LAST_SIGNAL).contains(&signal) {
+        return Ok(());
+    }
+    let text = format!("invalid signal {signal}: signals are 1 to {LAST_SIGNAL}");
+    Err(ControlError::InvalidArgument(text))
 }
 
 /// The outer error concerns the thread, the inner one the signal.

@@ -48,6 +48,15 @@ pub enum RunControl {
     Finish,
     /// Call a procedure with arguments.
     Call(u64, Vec<Argument>),
+    /// Report each thread before it takes one of these signals; none means all.
+    CatchSignals(Vec<i32>),
+}
+
+impl RunControl {
+    /// Whether its event can occur more than once.
+    pub const fn is_repeated(&self) -> bool {
+        matches!(self, Self::Break(_) | Self::CatchSignals(_))
+    }
 }
 
 /// The run-control command of a stored request. Two are equal if their tickets are.
@@ -59,6 +68,8 @@ pub struct RunControlRequest {
     pub tool: Tool,
     /// The processes.
     pub processes: Vec<Identity>,
+    /// The thread, if the request names one.
+    pub thread: Option<Target>,
     /// The command.
     pub command: RunControl,
 }

@@ -24,7 +24,8 @@ pub enum ParamType {
     Node,
     /// A process, by number or token.
     Process,
-    /// A thread, by number or token.
+    /// A thread, by its token. A process, by number or token, stands for its first thread; in a
+    /// list, for all of its threads.
     Thread,
     /// A list of any length, `*` in the specification; a single value is a list of one.
     Many(&'static ParamType),
@@ -140,7 +141,7 @@ impl ParamType {
     fn fit_item(&self, value: Value) -> Result<Value, Mismatch> {
         let containers = match self {
             Self::Process => &[TokenKind::Node][..],
-            Self::Thread => &[TokenKind::Node, TokenKind::Process][..],
+            Self::Thread => &[TokenKind::Node][..],
             _ => &[],
         };
         match value {
@@ -172,7 +173,10 @@ impl ParamType {
             },
             (Self::Node, Value::Token(Token { kind: TokenKind::Node, .. }))
             | (Self::Process, Value::Token(Token { kind: TokenKind::Process, .. }))
-            | (Self::Thread, Value::Token(Token { kind: TokenKind::Thread, .. })) => Ok(value),
+            | (
+                Self::Thread,
+                Value::Token(Token { kind: TokenKind::Thread | TokenKind::Process, .. }),
+            ) => Ok(value),
             (_, Value::Token(token)) => Err(self.mismatch(Status::TYPE, &format!("`{token}`"))),
             (_, other) => Err(self.mismatch(Status::TYPE, other.kind())),
         }
@@ -248,6 +252,7 @@ mod tests {
         param("bytes", ParamType::Bytes),
     ];
     const FLOATS: &[Param] = &[param("values", ParamType::Some(&ParamType::Float))];
+    const STEP: &[Param] = &[param("thread", ParamType::Thread)];
     const NODE: &[Param] = &[param("node", ParamType::Node)];
 
     /// Compares the arranged parameters, or the position and text of the fault.
@@ -298,6 +303,14 @@ mod tests {
         check(KILL, "1 [] kill([n_1],15)", "[n_1] 15");
         check(KILL, "1 [] kill([t_1_2],15)", "TYPE at 10: found `t_1_2`, expected process*");
         check(WRITE, "1 [] w(n_1,0,[])", "TYPE at 7: found `n_1`, expected process");
+    }
+
+    #[test]
+    fn a_process_stands_for_its_first_thread() {
+        check(STEP, "1 [] step(7)", "7");
+        check(STEP, "1 [] step(p_1_7)", "p_1_7");
+        check(STEP, "1 [] step(t_1_8)", "t_1_8");
+        check(STEP, "1 [] step(n_1)", "TYPE at 10: found `n_1`, expected thread");
     }
 
     #[test]

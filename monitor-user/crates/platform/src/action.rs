@@ -3,7 +3,7 @@
 //! An action is data: a user worker or a script performs it. Whether the tool may do it was checked
 //! before; the kernel checks again.
 
-pub use monitor_control::{FrameNames, LaunchSpec, StoppedBatch};
+pub use monitor_control::{FrameNames, LaunchSpec, RegisterSet, StoppedBatch};
 pub use monitor_event::thread::{Argument, Target};
 use monitor_event::thread::{HeldThread, Ticket};
 use monitor_event::{outcome::ProcessResults, right::Tool};
@@ -32,6 +32,22 @@ pub enum ProcessAction {
     Floats(u16, u16),
     /// Write them.
     SetFloats(u16, Vec<f64>),
+    /// Read all registers of a set, as the system has them; at most this many bytes.
+    ReadImage(RegisterSet, u32),
+    /// Write them.
+    WriteImage(RegisterSet, Vec<u8>),
+    /// Read what the system says of the signal with which the thread stopped.
+    ReadSignalInfo,
+    /// Read the auxiliary vector.
+    AuxiliaryVector,
+    /// List the threads.
+    ListThreads,
+    /// Hold these threads, each by itself; none means all.
+    StopThreads(Vec<u32>),
+    /// Release them, unless another stop of the tool than this one was the last; 0 is any.
+    ContinueThreads(Vec<u32>, u64),
+    /// Set the signal with which a held thread continues.
+    SetSignal(i32),
     /// Continue at another address.
     Goto(u64),
     /// The call stack, with function names or without.
@@ -63,8 +79,9 @@ pub struct ActionContext<'t> {
     pub ticket: Ticket,
     /// The tool.
     pub tool: &'t Tool,
-    /// The thread that hit the event of which this is an action, as long as it is held.
-    pub held_thread: Option<Target>,
+    /// The thread that an action on one thread is for: the one that the caller names, or the one
+    /// that hit the event of which this is an action, as long as it is held.
+    pub thread: Option<Target>,
 }
 
 /// Performs actions on processes.

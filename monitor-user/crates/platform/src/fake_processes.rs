@@ -4,7 +4,7 @@
 //! thread plan is done when time advances; a breakpoint is hit each time that it does.
 
 use super::{PlatformEvent, ProcessAction, events::process_event};
-use monitor_control::{FrameNames, LoadedImage, StackFrame, WorkerReply};
+use monitor_control::{FrameNames, LoadedImage, StackFrame, ThreadEntry, WorkerReply};
 use monitor_event::node_event::{EventKind, NodeEvent};
 use monitor_event::thread::{HeldThread, RunControl, RunControlRequest, Target};
 use monitor_event::{outcome::EventParam, right::SessionId};
@@ -19,6 +19,8 @@ pub struct FakeProcesses {
     integers: BTreeMap<(Identity, u16), u64>,
     floats: BTreeMap<(Identity, u16), f64>,
     plans: BTreeMap<RunControlRequest, bool>,
+    /// How many times threads of each process were stopped one by one.
+    thread_stops: BTreeMap<Identity, u64>,
     /// The tools that hold each stopped process.
     stopped: BTreeMap<Identity, BTreeSet<SessionId>>,
     /// Reports of plans that have begun.
@@ -56,6 +58,24 @@ impl FakeProcesses {
                 self.floats.extend((*first..).zip(values).map(|(it, value)| ((id, it), *value)));
                 WorkerReply::Done
             }
+            ProcessAction::ReadImage(_, most) => {
+                let bytes = (1..=4_u8).take(usize::try_from(*most).unwrap_or(usize::MAX));
+                WorkerReply::Bytes(bytes.collect())
+            }
+            ProcessAction::ReadSignalInfo => WorkerReply::Bytes(vec![10, 0, 0, 0]),
+            ProcessAction::AuxiliaryVector => WorkerReply::Bytes(vec![0; 16]),
+            ProcessAction::ListThreads => {
+                let name = b"test".to_vec();
+                WorkerReply::Threads(vec![ThreadEntry { tid: id.pid.0, name }])
+            }
+            ProcessAction::StopThreads(_) => {
+                let number = self.thread_stops.entry(id).or_insert(0);
+                *number += 1;
+                WorkerReply::ThreadsStopped(*number)
+            }
+            ProcessAction::WriteImage(..)
+            | ProcessAction::ContinueThreads(..)
+            | ProcessAction::SetSignal(_) => WorkerReply::Done,
             ProcessAction::Goto(address) => {
                 let _before = self.integers.insert((id, PC), *address);
                 WorkerReply::Done
@@ -144,7 +164,7 @@ impl FakeProcesses {
                 sent.processes.iter().map(|id| PlatformEvent::Event(self.completed(&sent, *id))),
             );
             if let Some(done) = self.plans.get_mut(&sent) {
-                *done = !matches!(sent.command, RunControl::Break(_));
+                *done = !sent.command.is_repeated();
             }
         }
         all
@@ -156,6 +176,9 @@ impl FakeProcesses {
             RunControl::Break(address) => (*address, Vec::new()),
             RunControl::Step | RunControl::Next => (pc + 1, Vec::new()),
             RunControl::Finish => (pc, vec![Value::from(0)]),
+            RunControl::CatchSignals(signals) => {
+                (pc, vec![Value::from(signals.first().copied().unwrap_or(10))])
+            }
             RunControl::Call(_, arguments) => {
                 let count = u64::try_from(arguments.len()).unwrap_or(0);
                 (pc, vec![Value::from(count), Value::from(0.0)])

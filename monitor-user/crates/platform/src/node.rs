@@ -5,7 +5,8 @@
 
 use monitor_control::{QueueAnswer, QueueQuery};
 use monitor_event::outcome::{ProcessResults, Refusal};
-use monitor_event::{right::Tool, thread::Ticket};
+use monitor_event::right::Tool;
+use monitor_event::thread::{Target, Ticket};
 use monitor_model::{DiagOrigin, Identity, Ns, Pid, Process};
 use monitor_symbols::diag_probes::DiagProbe;
 use monitor_sys::extents::Extent;
@@ -21,6 +22,9 @@ pub trait Processes {
 
     /// Fills in command lines, cgroups and paths.
     fn describe(&mut self, processes: &mut [Process]);
+
+    /// The thread with this id, and its process; nothing, if the thread has ended.
+    fn find_thread(&mut self, tid: Pid) -> Option<Target>;
 
     /// Its arguments, the name first; nothing, if it has ended or has none.
     fn arguments(&mut self, id: Identity) -> Option<Vec<Vec<u8>>>;

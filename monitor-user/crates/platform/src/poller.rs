@@ -207,15 +207,23 @@ impl<B: Backend + ?Sized> Poller<B> {
         for (&id, code) in ended {
             // The code is an extension: `$2`, and -1 where it is unknown.
             let code = code.and_then(|code| i64::try_from(code).ok()).unwrap_or(-1);
-            let code = EventParam::Value(Value::from(code));
-            self.queue_event(EventKind::Ended, id, Ns(0), Some(code));
+            // A code above 128 may be that of a signal, or the program's own.
+            let signal = if (0..=128).contains(&code) { 0 } else { -1 };
+            let params = [code, signal].map(|it| EventParam::Value(Value::from(it)));
+            self.queue_event(EventKind::Ended, id, Ns(0), params);
             self.pending.push(PlatformEvent::ProcessEnded(id));
         }
     }
 
-    fn queue_event(&mut self, kind: EventKind, id: Identity, at: Ns, value: Option<EventParam>) {
+    fn queue_event(
+        &mut self,
+        kind: EventKind,
+        id: Identity,
+        at: Ns,
+        values: impl IntoIterator<Item = EventParam>,
+    ) {
         if self.topics.contains(&kind) {
-            self.pending.push(PlatformEvent::Event(process_event(kind, at, id, value)));
+            self.pending.push(PlatformEvent::Event(process_event(kind, at, id, values)));
         }
     }
 }

@@ -3,7 +3,7 @@
 //! In: what was done, or why not. Out: values, or a refusal with its status. The one place where
 //! the errors of `control` get statuses.
 
-use monitor_control::{ControlError, LoadedImage, StackFrame, WorkerReply};
+use monitor_control::{ControlError, LoadedImage, StackFrame, ThreadEntry, WorkerReply};
 use monitor_event::outcome::Refusal;
 use monitor_omis::{Status, Text, Value};
 use monitor_symbols::{error::SymbolError, report::FailureClass};
@@ -25,6 +25,10 @@ pub fn reply_values(done: WorkerReply) -> Vec<Value> {
         WorkerReply::Bytes(bytes) => vec![list(bytes)],
         WorkerReply::Integers(values) => vec![list(values)],
         WorkerReply::Floats(values) => vec![list(values)],
+        WorkerReply::ThreadsStopped(number) => vec![Value::from(number)],
+        WorkerReply::Threads(threads) => {
+            vec![Value::List(threads.into_iter().map(thread).collect())]
+        }
         WorkerReply::Frames(frames) => {
             vec![Value::List(frames.into_iter().flat_map(frame).collect())]
         }
@@ -84,6 +88,11 @@ fn list<T: Into<Value>>(items: Vec<T>) -> Value {
 fn frame(it: StackFrame) -> Vec<Value> {
     let name = it.name.map(|name| Value::from(name.as_str()));
     [Some(Value::from(it.pc)), Some(Value::from(it.cfa)), name].into_iter().flatten().collect()
+}
+
+/// Its id and its name.
+fn thread(it: ThreadEntry) -> Value {
+    Value::List(vec![Value::from(it.tid), Value::Text(Text::from(it.name))])
 }
 
 /// The eight members of the specification; a member of an archive is a thing of other systems.

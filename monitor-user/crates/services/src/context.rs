@@ -156,6 +156,47 @@ impl CallContext<'_> {
         self.start_action(act, (&ids, chosen.failed), then)
     }
 
+    /// The thread that a parameter names, or the process that it names instead.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn thread(&mut self, named: &Value) -> Result<(Process, Option<Target>), Refusal> {
+        let Value::Token(Token { kind: TokenKind::Thread, serial, .. }) = named else {
+            return Ok((self.process(named)?, None));
+        };
+        let tid = u32::try_from(*serial).ok().map(monitor_model::id::Pid);
+        let found = tid.and_then(|tid| self.platform.find_thread(tid));
+        let none = || {
+            let text = format!("no thread {named} on node {}", self.node.0);
+            Refusal::new(Status::NO_SUCH_OBJECT, text)
+        };
+        let found = found.ok_or_else(none)?;
+        let seen = self.platform.read_processes(&[found.process.pid])?.into_iter().next();
+        let number = self.number(seen.ok_or_else(none)?.id);
+        let process = self.process(&number)?;
+        let target = Target { process: process.id, thread: found.thread };
+        Ok((process, Some(target)))
+    }
+
+    /// Does an action to the thread that a parameter names; to the first one of a process, or the
+    /// one that an event holds.
+    ///
+    /// # Errors
+    /// If the thread is refused, or the action is.
+    pub fn act_on_thread(
+        &mut self,
+        named: &Value,
+        act: &ProcessAction,
+        then: Completion,
+    ) -> Result<Outcome, Refusal> {
+        let (process, thread) = self.thread(named)?;
+        let held = self.held;
+        self.held = thread.or(held);
+        let outcome = self.start_action(act, (&[process.id], Vec::new()), then);
+        self.held = held;
+        outcome
+    }
+
     /// Does an action that has no process yet.
     ///
     /// # Errors
@@ -175,8 +216,7 @@ impl CallContext<'_> {
         (on, failed): (&[Identity], Vec<(Value, Refusal)>),
         then: Completion,
     ) -> Result<Outcome, Refusal> {
-        let by =
-            ActionContext { ticket: self.ticket, tool: &self.session.tool, held_thread: self.held };
+        let by = ActionContext { ticket: self.ticket, tool: &self.session.tool, thread: self.held };
         Ok(match self.platform.perform(by, act, on) {
             Some(by_process) => then(self, ActionReport { by_process, failed })?.into(),
             None => Outcome::Pending(PendingCall { then, failed }),

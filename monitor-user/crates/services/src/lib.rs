@@ -59,6 +59,7 @@ pub const SERVICE_GROUPS: &[(&str, &[&[ServiceSpec]])] = &[
             process::stop::SERVICES,
             process::memory::SERVICES,
             process::register::SERVICES,
+            process::thread::SERVICES,
             process::start::SERVICES,
             process::migrate::SERVICES,
         ],

@@ -186,8 +186,12 @@ impl ServiceSpec {
     /// Its failures: those of its parameters' types, then its own. Those of all services are in
     /// docs/REQUESTS.md.
     pub fn all_errors(&self) -> impl Iterator<Item = &'static ErrorSpec> {
-        let is_list = |it: &Param| it.param_type == ParamType::Many(&ParamType::Process);
-        let is_process = |it: &Param| it.param_type == ParamType::Process || is_list(it);
+        let is_list = |it: &Param| match it.param_type {
+            ParamType::Many(item) => matches!(item, ParamType::Process | ParamType::Thread),
+            _ => false,
+        };
+        let is_one = |it: &Param| matches!(it.param_type, ParamType::Process | ParamType::Thread);
+        let is_process = |it: &Param| is_one(it) || is_list(it);
         // Without a right, none are looked for on this node.
         let has_processes = self.right != Right::Nothing && self.params.iter().any(is_process);
         // An event of a process that cannot be served is refused as a whole.

@@ -19,6 +19,9 @@ const SET_MASK: u32 = 0x420b;
 /// Bytes of a signal mask in the kernel.
 const MASK_BYTES: usize = 8;
 
+/// Bytes of `siginfo_t` (asm-generic/siginfo.h).
+pub const SIGNAL_INFO_BYTES: usize = 128;
+
 /// `NT_PRSTATUS`: the integer registers.
 pub const GENERAL_REGSET: i32 = 1;
 /// `NT_PRFPREG`: x87 and SSE on x86.
@@ -85,6 +88,13 @@ pub fn signal_code(tid: i32) -> io::Result<i32> {
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     request(libc::PTRACE_GETSIGINFO, tid, 0, (&raw mut info).addr())?;
     Ok(info.si_code)
+}
+
+/// The `siginfo_t` of the signal that stopped a thread, as its bytes.
+pub fn signal_info(tid: i32) -> io::Result<[u8; SIGNAL_INFO_BYTES]> {
+    let mut info = [0; SIGNAL_INFO_BYTES];
+    request(libc::PTRACE_GETSIGINFO, tid, 0, info.as_mut_ptr().addr())?;
+    Ok(info)
 }
 
 /// Reads a register set; returns its size in bytes.

@@ -6,6 +6,7 @@ use super::reading::{LimitArgs, PrintArgs, ReadingArgs, SourceArgs, formats, int
 use crate::cli::exit;
 use clap::{Args, Subcommand};
 use monitor_backend::BackendChoice;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -165,6 +166,27 @@ pub struct EventsArgs {
     /// Output format.
     #[command(flatten)]
     pub printed: PrintArgs,
+    /// The daemon.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
+/// Arguments of `gdb`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct GdbArgs {
+    /// Process to debug
+    pub pid: u32,
+    /// Speak gdb's remote protocol on standard input and output instead of starting gdb, as in
+    /// gdb's `target remote | monitor gdb --serve PID`
+    #[arg(long, conflicts_with_all = ["gdb", "options"])]
+    pub serve: bool,
+    /// The gdb to start
+    #[arg(long, value_name = "PROGRAM", default_value = "gdb")]
+    pub gdb: PathBuf,
+    /// Options of gdb, after --
+    #[arg(last = true, value_name = "GDB-OPTIONS")]
+    pub options: Vec<OsString>,
     /// The daemon.
     #[command(flatten)]
     pub daemon: DaemonArgs,

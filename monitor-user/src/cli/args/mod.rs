@@ -67,6 +67,8 @@ pub enum Command {
     Conformance(daemon::ConformanceArgs),
     /// Print, count, time or stop on function calls, signals, execs and exits
     When(when::args::WhenArgs),
+    /// Debug a process with gdb, beside other debuggers, rules and screens
+    Gdb(daemon::GdbArgs),
     /// Run the daemon: one reader for all tools of this node
     Serve(ServeArgs),
     /// Print what the daemon uses, holds and has refused

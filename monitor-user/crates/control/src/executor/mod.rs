@@ -6,6 +6,7 @@
 
 mod checkpoint;
 mod registers;
+mod threads;
 
 use super::checkpoint::{CheckpointJobs, CriuCheck};
 use super::stop::{self, Guards, StopTable};
@@ -15,7 +16,7 @@ use super::{
     StoppedBatch, ToolId, WorkerEvent, WorkerReply, WorkerRequest,
     deadline::{DeadlineWait, has_closed},
     event_pos::EventPositions,
-    file_query, loader, memory,
+    file_query, memory,
     process_ref::ProcessRef,
     signal, start,
     stop_reason::StopReason,
@@ -88,11 +89,10 @@ impl Executor {
             WorkerRequest::WriteFloats(target, first, values) => {
                 self.set_floats(target, *first, values)
             }
+            WorkerRequest::ReadImage(target, set, most) => self.image(target, *set, *most),
+            WorkerRequest::WriteImage(target, set, bytes) => self.set_image(target, *set, bytes),
             WorkerRequest::Goto(target, address) => self.goto(target, *address),
             WorkerRequest::Backtrace(target, most, names) => self.backtrace(target, *most, *names),
-            WorkerRequest::LoadedImages(target) => {
-                Ok(WorkerReply::Images(loader::images(&open(target)?)?))
-            }
             WorkerRequest::Start(program) => self.start(tool, program),
             WorkerRequest::CheckCriu => self.check_criu(),
             WorkerRequest::CheckLossless(target) => self.check_lossless(target),
@@ -138,7 +138,7 @@ impl Executor {
                 self.event_positions.forget_tool(tool);
                 Ok(WorkerReply::Done)
             }
-            _ => self.execute_traced(tool, &numbered.request),
+            _ => self.execute_on_threads(tool, &numbered.request),
         }
     }
 

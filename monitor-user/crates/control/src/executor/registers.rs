@@ -5,7 +5,7 @@
 
 use super::{Answer, Executor, done, open, request_deadline};
 use crate::{
-    ControlError, FrameNames, WorkerReply,
+    ControlError, FrameNames, RegisterSet, WorkerReply,
     event_pos::EventPositions,
     machine::{Floats, Registers},
     process_ref::ProcessRef,
@@ -13,6 +13,7 @@ use crate::{
     unwind,
 };
 use monitor_event::Target;
+use monitor_sys::ptrace;
 
 /// Most registers of one request.
 const REGISTERS: u16 = 64;
@@ -65,6 +66,36 @@ impl Executor {
             numbers.zip(values).try_for_each(|(number, value)| floats.put(number, *value))?;
             floats.write(tid)
         }))
+    }
+
+    pub(super) fn image(&mut self, target: &Target, set: RegisterSet, most: u32) -> Answer {
+        let mut bytes = self.with_stopped_thread(target, |positions, _, tid| match set {
+            RegisterSet::General => Ok(positions.registers(tid)?.to_bytes()),
+            RegisterSet::Float => Ok(Floats::read(tid)?.into_bytes()),
+        })?;
+        bytes.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+        Ok(WorkerReply::Bytes(bytes))
+    }
+
+    pub(super) fn set_image(&mut self, target: &Target, set: RegisterSet, bytes: &[u8]) -> Answer {
+        done(self.with_stopped_thread(target, |positions, _, tid| match set {
+            RegisterSet::General => {
+                let wanted = Registers::from_bytes(bytes)?;
+                positions.change_registers(tid, |registers| {
+                    *registers = wanted;
+                    Ok(())
+                })
+            }
+            RegisterSet::Float => Floats::read(tid)?.with_bytes(bytes)?.write(tid),
+        }))
+    }
+
+    pub(super) fn signal_info(&mut self, target: &Target) -> Answer {
+        let info = self.with_stopped_thread(target, |_, _, tid| {
+            let info = ptrace::signal_info(tid);
+            info.map_err(|error| ControlError::from_io("reading the signal of the thread", &error))
+        });
+        info.map(|bytes| WorkerReply::Bytes(bytes.to_vec()))
     }
 
     pub(super) fn goto(&mut self, target: &Target, address: u64) -> Answer {

@@ -62,6 +62,22 @@ impl Floats {
         set.map_err(|error| ControlError::from_io("writing registers", &error))
     }
 
+    /// The whole area as the kernel has it.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// The same registers with the first bytes replaced.
+    pub fn with_bytes(mut self, bytes: &[u8]) -> Result<Self, ControlError> {
+        let size = self.bytes.len();
+        let part = self.bytes.get_mut(..bytes.len()).ok_or_else(|| {
+            let length = bytes.len();
+            ControlError::InvalidArgument(format!("{length} bytes: the registers have {size}"))
+        })?;
+        part.copy_from_slice(bytes);
+        Ok(self)
+    }
+
     /// As rt_sigreturn(2) takes them: with their size in bytes that the processor leaves to
     /// software (`struct _fpx_sw_bytes` of arch/x86/include/uapi/asm/sigcontext.h).
     pub(super) fn signal_frame(&self) -> Vec<u8> {

@@ -6,7 +6,7 @@
 
 use crate::{CodePos, ControlError};
 use monitor_sys::ptrace;
-use zerocopy::IntoBytes as _;
+use zerocopy::{FromBytes as _, IntoBytes as _};
 
 /// `struct user_regs_struct` of sys/user.h: 27 words.
 const WORDS: usize = 27;
@@ -75,6 +75,21 @@ impl Registers {
     pub fn write(&self, tid: i32) -> Result<(), ControlError> {
         let set = ptrace::write_regset(tid, ptrace::GENERAL_REGSET, self.0.as_bytes());
         set.map_err(|error| ControlError::from_io("writing registers", &error))
+    }
+
+    /// All of them, as `struct user_regs_struct` has them.
+    pub fn to_bytes(self) -> Vec<u8> {
+        self.0.as_bytes().to_vec()
+    }
+
+    /// Of such bytes, the number of the system call included: whether an interrupted call is
+    /// restarted is for the writer to decide.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ControlError> {
+        let words = <[u64; WORDS]>::read_from_bytes(bytes).map_err(|_| {
+            let (length, size) = (bytes.len(), WORDS * 8);
+            ControlError::InvalidArgument(format!("{length} bytes: the registers have {size}"))
+        })?;
+        Ok(Self(words))
     }
 
     /// The register with this DWARF number.

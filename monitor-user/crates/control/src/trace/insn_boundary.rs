@@ -24,6 +24,9 @@ pub enum InsnBoundary {
 /// The longest procedure that is decoded, in bytes.
 const MAX_PROCEDURE: u64 = 1 << 20;
 
+/// `__restore_rt`: mov $15,%rax; syscall, which is rt_sigreturn(2).
+const TRAMPOLINE: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+
 /// Restores the original bytes in code read at an address.
 pub type Unpatch<'a> = dyn Fn(u64, &mut [u8]) -> Result<(), ControlError> + 'a;
 
@@ -41,9 +44,19 @@ pub fn insn_boundary(
     if address - start > MAX_PROCEDURE {
         return Ok(InsnBoundary::Unknown);
     }
-    let mut bytes = memory::read(process, start, address - start)?;
+    let start = start + trampoline_offset(process, start, unpatch);
+    let mut bytes = memory::read(process, start, address.saturating_sub(start))?;
     unpatch(start, &mut bytes)?;
     Ok(decode_up_to(&bytes, start, address))
+}
+
+/// The unwind index of glibc has its signal trampoline begin a byte early, because unwinders look
+/// up the byte before a return address, and a handler returns to its first instruction.
+fn trampoline_offset(process: &ProcessRef, start: u64, unpatch: &Unpatch<'_>) -> u64 {
+    let behind = start + 1;
+    let Ok(mut bytes) = memory::read(process, behind, TRAMPOLINE.len() as u64) else { return 0 };
+    let is_it = unpatch(behind, &mut bytes).is_ok() && bytes == TRAMPOLINE;
+    u64::from(is_it)
 }
 
 /// Whether decoding the bytes before the address ends exactly at it.

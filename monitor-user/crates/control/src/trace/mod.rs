@@ -16,6 +16,7 @@ mod process;
 mod resume;
 mod stop;
 mod stopped_batch;
+mod stopped_threads;
 mod thread_plan;
 mod tracee;
 
@@ -33,6 +34,7 @@ use monitor_model::Identity;
 use process::TracedProcess;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+pub use stopped_threads::ThreadSelection;
 use thread_plan::{PlanKind, ReturnReport, ThreadPlan};
 
 /// Most time of a procedure that a thread was made to call.
@@ -169,6 +171,7 @@ impl Tracer {
         let nothing = || ControlError::wrong_state("nothing is set in the process under this tag");
         let traced = self.0.get_mut(&tick_identity(id)).ok_or_else(nothing)?;
         let mut found = traced.unwatch(|it| *it == requester);
+        found |= traced.signal_catches.remove(&requester).is_some();
         found |= traced.breakpoints.unset(&traced.process, |it| *it == requester)? > 0;
         let out = traced
             .threads

@@ -28,6 +28,10 @@ pub struct TracedProcess {
     pub breakpoints: Breakpoints,
     /// The watches for stops by rule programs.
     pub watches: BTreeSet<(ToolId, RequestTag)>,
+    /// The signals before which threads are held, by request; an empty set is all of them.
+    pub signal_catches: BTreeMap<(ToolId, RequestTag), BTreeSet<i32>>,
+    /// How many times each tool has stopped threads.
+    pub stop_numbers: BTreeMap<ToolId, u64>,
     /// Until when rule programs may still stop it after the last watch ended.
     watched_until: Option<Instant>,
     /// Threads paused while another one steps over a breakpoint.
@@ -46,6 +50,8 @@ impl TracedProcess {
             threads: BTreeMap::new(),
             breakpoints: Breakpoints::default(),
             watches: BTreeSet::new(),
+            signal_catches: BTreeMap::new(),
+            stop_numbers: BTreeMap::new(),
             watched_until: None,
             paused: Vec::new(),
             ended_at: None,
@@ -53,9 +59,10 @@ impl TracedProcess {
         }
     }
 
-    /// Whether all threads must be traced: there is a breakpoint or a watch.
+    /// Whether all threads must be traced: there is a breakpoint, a watch, or a catch of signals.
     pub fn must_trace_all(&self) -> bool {
-        !self.breakpoints.all.is_empty() || !self.watches.is_empty()
+        let is_watched = !self.watches.is_empty() || !self.signal_catches.is_empty();
+        is_watched || !self.breakpoints.all.is_empty()
     }
 
     /// Removes matching watches; whether there were any.
@@ -216,6 +223,8 @@ impl TracedProcess {
     pub fn forget_tool(&mut self, tool: ToolId) {
         let _ended = self.breakpoints.unset(&self.process, |owner| owner.0 == tool);
         let _found = self.unwatch(|owner| owner.0 == tool);
+        self.signal_catches.retain(|owner, _| owner.0 != tool);
+        let _number = self.stop_numbers.remove(&tool);
         for thread in self.threads.values_mut() {
             thread.holders.retain(|(holder, _), _| *holder != tool);
         }

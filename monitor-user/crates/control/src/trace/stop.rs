@@ -44,6 +44,7 @@ impl TracedProcess {
         // Any stop cancels an interrupt that is pending.
         (thread.state, thread.interrupted) = (RunState::Stopped, false);
         let signal = status >> 8 & 0xff;
+        thread.at_signal_stop = status >> 16 == 0 && signal != SYSTEM_CALL;
         match status >> 16 {
             0 if signal == SYSTEM_CALL => self.handle_system_call(tid),
             0 => self.handle_signal(tid, signal),
@@ -158,7 +159,11 @@ impl TracedProcess {
             self.abort_call(tid, ControlError::WrongState(why));
         } else if let Some(thread) = self.threads.get_mut(&tid) {
             thread.signal = signal;
+            let is_expected = thread.expected_signal.take_if(|it| *it == signal).is_some();
             self.end_step_over_of(tid);
+            if !is_expected {
+                self.report_signal(tid, signal);
+            }
         }
     }
 

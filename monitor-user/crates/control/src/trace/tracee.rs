@@ -44,6 +44,10 @@ pub struct Tracee {
     pub relation: NewThread,
     /// The signal that it continues with, or 0.
     pub signal: i32,
+    /// The current stop is for a signal, so that the kernel takes the one that it continues with.
+    pub at_signal_stop: bool,
+    /// A signal that a tool has sent it, which is not reported.
+    pub expected_signal: Option<i32>,
     /// Its process was in a group stop at the last stop.
     pub in_group_stop: bool,
     /// The current stop is a group stop.
@@ -77,6 +81,8 @@ impl Tracee {
             relation,
             state: RunState::Running,
             signal: 0,
+            at_signal_stop: false,
+            expected_signal: None,
             in_group_stop: false,
             at_group_stop: false,
             interrupted: false,

@@ -138,7 +138,8 @@ impl UndoLog {
             (
                 WorkerRequest::Next(target, ..)
                 | WorkerRequest::Finish(target, ..)
-                | WorkerRequest::Call(target, ..),
+                | WorkerRequest::Call(target, ..)
+                | WorkerRequest::CatchSignals(target, ..),
                 Ok(WorkerReply::Done),
             ) => {
                 let _again = self.entry(target.process).traced.insert(tool);

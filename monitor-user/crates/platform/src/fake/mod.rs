@@ -22,7 +22,8 @@ use monitor_control::LaunchSpec;
 use monitor_control::{QueueAnswer, QueueContent, QueueQuery, QueuedMessage};
 use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::right::{SessionId, Tool};
-use monitor_event::{node_event::EventKind, tap::Tap, thread::Ticket};
+use monitor_event::thread::{Target, Ticket};
+use monitor_event::{node_event::EventKind, tap::Tap};
 use monitor_model::{Identity, NodeField, Ns, Pid, Process};
 use monitor_omis::{Status, Value};
 use monitor_symbols::SymbolError;
@@ -183,6 +184,12 @@ impl Processes for FakePlatform {
 
     fn describe(&mut self, processes: &mut [Process]) {
         self.poller.describe(processes);
+    }
+
+    fn find_thread(&mut self, tid: Pid) -> Option<Target> {
+        // A process of a script has one thread.
+        let found = self.read_processes(&[tid]).ok()?;
+        found.first().map(|it| Target { process: it.id, thread: Some(it.id) })
     }
 
     fn arguments(&mut self, id: Identity) -> Option<Vec<Vec<u8>>> {

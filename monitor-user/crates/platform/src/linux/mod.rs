@@ -20,10 +20,10 @@ use crate::tap::price::ProbePrice;
 use file_readers::{FileAnswer, FileQuestion, FileReaders};
 use monitor_backend::{Backend, Opener};
 use monitor_backends::procfs;
-use monitor_control::user_worker;
+use monitor_control::{process_ref, user_worker};
 use monitor_event::node_event::{EventKind, FollowedActivity};
 use monitor_event::outcome::{ProcessResults, Refusal};
-use monitor_event::thread::{HeldThread, Ticket};
+use monitor_event::thread::{HeldThread, Target, Ticket};
 use monitor_event::{right::Tool, tap::Tap};
 use monitor_model::{BackendKind, Capability, Identity, Ns, Pid, Process};
 use monitor_omis::Status;
@@ -210,6 +210,10 @@ impl Processes for Linux {
         }
     }
 
+    fn find_thread(&mut self, tid: Pid) -> Option<Target> {
+        process_ref::find_thread(tid)
+    }
+
     fn arguments(&mut self, id: Identity) -> Option<Vec<Vec<u8>>> {
         let poller = self.poller().ok()?;
         match poller.backend.kind() {
@@ -231,7 +235,7 @@ impl Recorder for Linux {
             return Err(Refusal::new(Status::UNSUPPORTED, text));
         };
         let program = saver.start(ticket, wanted)?;
-        let by = ActionContext { ticket, tool, held_thread: None };
+        let by = ActionContext { ticket, tool, thread: None };
         let begun = self.workers.perform(by, &ProcessAction::Start(program), &[]);
         if begun.is_some() {
             saver.cancel(ticket);

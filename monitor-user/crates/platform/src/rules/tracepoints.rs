@@ -195,9 +195,12 @@ fn process(pid: u64, start: u64) -> Option<Identity> {
 
 /// A process that has ended: the event first, as long as it is one of its session's.
 pub fn end_events(process: Identity, at: Ns, status: Option<u64>) -> Vec<PlatformEvent> {
-    let code = status.map_or_else(|| Value::from(-1), |it| Value::from(exit_code(it as u32)));
-    let (kind, params) =
-        (EventKind::Ended, vec![EventParam::Process(process), EventParam::Value(code)]);
+    let or_unknown = |it: Option<u64>| EventParam::Value(it.map_or(Value::from(-1), Value::from));
+    let status = status.map(|it| it as u32);
+    let code = or_unknown(status.map(exit_code));
+    // The low bits of a wait status, see wait(2): 0 if the process has exited by itself.
+    let signal = or_unknown(status.map(|it| u64::from(it & 0x7f)));
+    let (kind, params) = (EventKind::Ended, vec![EventParam::Process(process), code, signal]);
     vec![event(kind, (process, at, None), params), PlatformEvent::ProcessEnded(process)]
 }
 

@@ -24,10 +24,11 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "process_terminated",
         params: &[param("tid_list", ParamType::Many(&ParamType::Process))],
-        results: &[TID, ResultSpec::new("code", "integer")],
+        results: &[TID, ResultSpec::new("code", "integer"), ResultSpec::new("signal", "integer")],
         right: Right::ObserveInFull,
         help: "Occurs when one of the processes has ended. `$2` is its exit code, or 128 and the \
-               number of the signal that ended it, or -1 if unknown; it is an extension.",
+               number of the signal that ended it, or -1 if unknown; `$3` is that signal, 0 if \
+               the process has exited by itself, or -1 if unknown. Both are extensions.",
         examples: &[
             "process 7\nattach 7\n> 10 [0] process_terminated([7]): 11 [0] print([$1,$2])\n\
                      < 10 [0] process_terminated(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\

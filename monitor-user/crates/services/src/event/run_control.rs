@@ -4,16 +4,18 @@
 //! breakpoint, a command is started once, when its request is enabled: to start it again, disable
 //! and enable the request.
 
-use crate::spec::{self, ErrorSpec, error, param};
+use crate::process::stop::SIGNALS;
+use crate::spec::{self, ErrorSpec, error, number, param};
 use crate::{CallContext, Handler, ResultSpec, ServiceSpec};
 use monitor_event::{
     Argument, EventFilter, EventKind, ProcessSelector, Refusal, Right, RunControl,
-    RunControlRequest,
+    RunControlRequest, Target,
 };
+use monitor_model::Identity;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Status, Value};
 
-const TID: Param = param("tid", ParamType::Process);
+const THREAD: Param = param("thread", ParamType::Thread);
 const ADDR: Param = param("addr", ParamType::Integer);
 /// Names the parameter in the message about an invalid one.
 const ADDRESS: &str = "address";
@@ -51,8 +53,32 @@ pub const SERVICES: &[ServiceSpec] = &[
         ..THREAD_EVENT
     },
     ServiceSpec {
+        name: "before_signal",
+        params: &[
+            param("tid_list", ParamType::Many(&ParamType::Process)),
+            param("sig_list", ParamType::Many(&ParamType::Integer)),
+        ],
+        results: &[TID_RESULT, ResultSpec::new("sig", "integer")],
+        help: "Occurs when a thread of one of the processes is about to take one of the signals, \
+               ignored ones included; an empty list of signals matches all. The thread is held \
+               before that, and `set_signal` may change what it takes. SIGKILL is not seen. An \
+               extension.",
+        examples: &[
+            "process 7\nattach 7\n> 10 [0] before_signal([7],[10]): 11 [0] print([$1,$2])\n\
+                     < 10 [0] before_signal(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
+                     at 1ms process 7 nice=1\n< 11 [0] print(0,[7,10])",
+        ],
+        errors: &[error(
+            Status::RANGE,
+            "a number that is no signal, 1 to 64",
+            "process 7\nattach 7\n> 10 [0] before_signal([7],[65]): 11 [0] print(1)",
+        )],
+        handler: Handler::Event(before_signal),
+        ..THREAD_EVENT
+    },
+    ServiceSpec {
         name: "step",
-        params: &[TID],
+        params: &[THREAD],
         help: "Makes the thread execute one machine instruction, also in a stopped process, and \
                occurs when it is done.",
         examples: &["process 7\nattach 7\n> 10 [0] step(7): 11 [0] print([$1,$pc])\n\
@@ -63,7 +89,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "next",
-        params: &[TID],
+        params: &[THREAD],
         help: "Like `step`, but steps over a call of a procedure.",
         examples: &["process 7\nattach 7\n> 10 [0] next(7): 11 [0] print([$1])\n\
                      < 10 [0] next(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
@@ -73,7 +99,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "finish",
-        params: &[TID],
+        params: &[THREAD],
         results: &[TID_RESULT, ResultSpec::new("result", "integer")],
         help: "Makes the thread run until its current procedure has returned, and occurs then. \
                `$2` is the integer that was returned, an extension.",
@@ -90,7 +116,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "call_procedure",
-        params: &[TID, ADDR, param("params", ParamType::Many(&ParamType::Any))],
+        params: &[THREAD, ADDR, param("params", ParamType::Many(&ParamType::Any))],
         results: &[
             TID_RESULT,
             ResultSpec::new("integer", "integer"),
@@ -127,6 +153,14 @@ fn breakpoint(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, 
     run_control(ctx, &args[0], command)
 }
 
+fn before_signal(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
+    let [list, signals] = spec::params(args);
+    let signals = signals.list().unwrap_or_default();
+    let signals =
+        signals.iter().map(|it| number(it, "signal", SIGNALS)).collect::<Result<_, _>>()?;
+    run_control(ctx, list, RunControl::CatchSignals(signals))
+}
+
 fn call(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
     let values = args[2].list().unwrap_or_default();
     let arguments = values.iter().map(argument).collect::<Result<_, _>>()?;
@@ -139,7 +173,8 @@ fn for_thread(
     tid: &Value,
     command: RunControl,
 ) -> Result<EventFilter, Refusal> {
-    run_control(ctx, &Value::List(vec![tid.clone()]), command)
+    let (process, thread) = ctx.thread(tid)?;
+    Ok(event_filter(ctx, (vec![process.id], thread), command))
 }
 
 fn run_control(
@@ -151,11 +186,19 @@ fn run_control(
     if let Some((_, why)) = chosen.failed.into_iter().next() {
         return Err(why);
     }
-    let on: Vec<_> = chosen.served.iter().map(|it| it.id).collect();
-    let whose = ProcessSelector::Listed(on.iter().copied().collect());
-    let sent =
-        RunControlRequest { ticket: ctx.ticket, tool: ctx.session.tool, processes: on, command };
-    Ok(EventFilter { kind: EventKind::RunControl(sent), processes: whose, predicate: None })
+    let on = chosen.served.iter().map(|it| it.id).collect();
+    Ok(event_filter(ctx, (on, None), command))
+}
+
+fn event_filter(
+    ctx: &CallContext<'_>,
+    (processes, thread): (Vec<Identity>, Option<Target>),
+    command: RunControl,
+) -> EventFilter {
+    let whose = ProcessSelector::Listed(processes.iter().copied().collect());
+    let (ticket, tool) = (ctx.ticket, ctx.session.tool);
+    let sent = RunControlRequest { ticket, tool, processes, thread, command };
+    EventFilter { kind: EventKind::RunControl(sent), processes: whose, predicate: None }
 }
 
 fn argument(value: &Value) -> Result<Argument, Refusal> {

@@ -1,6 +1,6 @@
 //! The memory, the stack and the loaded object files of a process.
 
-use super::{CONTROLLED, TID, act_on_one};
+use super::{CONTROLLED, THREAD, TID, act_on_one, act_on_thread};
 use crate::spec::{error, integer, param};
 use crate::{ExecutionLevel, Handler, ResultSpec, ServiceSpec};
 use monitor_control::FrameNames;
@@ -72,11 +72,11 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "stack_backtrace",
-        params: &[TID],
+        params: &[THREAD],
         results: &[ResultSpec::new("frames", "{integer pc; integer fp}*")],
         level: ExecutionLevel::HoldThread,
-        help: "Returns the call stack, innermost frame first, of the main thread, or of the \
-               thread that an event holds. `fp` is the canonical frame address: the stack \
+        help: "Returns the call stack, innermost frame first, of a thread, or of the main \
+               thread of a process. `fp` is the canonical frame address: the stack \
                pointer before the call.",
         examples: &["process 7\nattach 7\n> 10 [0] stack_backtrace(7)\n\
                      < 10 [0] stack_backtrace(0,[4096,8192,4160,8224])"],
@@ -85,13 +85,13 @@ pub const SERVICES: &[ServiceSpec] = &[
             error(Status::TIMEOUT, "its threads did not stop in time", ""),
         ],
         handler: Handler::Synchronous(|ctx, args| {
-            act_on_one(ctx, &args[0], &ProcessAction::Backtrace(FrameNames::Without))
+            act_on_thread(ctx, &args[0], &ProcessAction::Backtrace(FrameNames::Without))
         }),
         ..CONTROLLED
     },
     ServiceSpec {
         name: "stack_names",
-        params: &[TID],
+        params: &[THREAD],
         results: &[ResultSpec::new("frames", "{integer pc; integer fp; string name}*")],
         level: ExecutionLevel::HoldThread,
         help: "Like `stack_backtrace`, with the names of the procedures, empty where the file \
@@ -103,7 +103,7 @@ pub const SERVICES: &[ServiceSpec] = &[
             error(Status::TIMEOUT, "its threads did not stop in time", ""),
         ],
         handler: Handler::Synchronous(|ctx, args| {
-            act_on_one(ctx, &args[0], &ProcessAction::Backtrace(FrameNames::With))
+            act_on_thread(ctx, &args[0], &ProcessAction::Backtrace(FrameNames::With))
         }),
         ..CONTROLLED
     },

@@ -6,6 +6,7 @@ pub mod migrate;
 pub mod register;
 pub mod start;
 pub mod stop;
+pub mod thread;
 
 use super::{CallContext, ExecutionLevel, Outcome, ServiceSpec, spec::param};
 use monitor_event::{ActionReport, CallResult, Refusal, Right};
@@ -18,6 +19,18 @@ const CONTROLLED: ServiceSpec =
     ServiceSpec { right: Right::Control, level: ExecutionLevel::HoldProcess, ..ServiceSpec::BASE };
 /// A process.
 const TID: Param = param("tid", ParamType::Process);
+
+/// A thread.
+const THREAD: Param = param("thread", ParamType::Thread);
+
+/// Does an action to one thread, and returns its result.
+fn act_on_thread(
+    ctx: &mut CallContext<'_>,
+    thread: &Value,
+    act: &ProcessAction,
+) -> Result<Outcome, Refusal> {
+    ctx.act_on_thread(thread, act, single_result)
+}
 
 /// Does an action to one process, and returns its result.
 fn act_on_one(

@@ -1,8 +1,9 @@
-//! Registers of a thread: the main thread of the process, or the one that an event holds.
+//! Registers of a thread: the named one; of a process, the main thread, or the one that an event
+//! holds.
 //!
 //! Numbers are the DWARF numbers of the processor's psABI; docs/CONTROL.md lists those of x86-64.
 
-use super::{CONTROLLED, TID, act_on_one};
+use super::{CONTROLLED, THREAD, act_on_thread};
 use crate::spec::{error, integer, param};
 use crate::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, spec};
 use monitor_event::Refusal;
@@ -21,7 +22,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "read_int_registers",
         aliases: &["read_int_regs"],
-        params: &[TID, REG, NUM],
+        params: &[THREAD, REG, NUM],
         results: &[ResultSpec::new("values", "integer*")],
         help: "Reads integer registers from number `reg` on. On x86-64: 0 to 16 rax, rdx, rcx, \
                rbx, rsi, rdi, rbp, rsp, r8 to r15, rip; 49 the flags, 50 to 55 the segments, 58 \
@@ -42,7 +43,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "read_fp_registers",
-        params: &[TID, REG, NUM],
+        params: &[THREAD, REG, NUM],
         results: &[ResultSpec::new("values", "floating*")],
         help: "Reads floating point registers. On x86-64: 17 to 32 the low lanes of xmm0 to \
                xmm15, 33 to 40 st0 to st7.",
@@ -62,7 +63,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
     ServiceSpec {
         name: "write_int_registers",
-        params: &[TID, REG, param("values", ParamType::Some(&ParamType::Integer))],
+        params: &[THREAD, REG, param("values", ParamType::Some(&ParamType::Integer))],
         help: "Writes integer registers from number `reg` on. An interrupted system call is not \
                restarted when rax or rip is written.",
         examples: &["process 7\nattach 7\n> 10 [0] write_int_registers(7,3,[-1]); \
@@ -84,13 +85,13 @@ pub const SERVICES: &[ServiceSpec] = &[
         ],
         handler: Handler::Manipulation(|ctx, args| {
             let first = integer(&args[1], "register")?;
-            act_on_one(ctx, &args[0], &ProcessAction::SetIntegers(first, words(&args[2])?))
+            act_on_thread(ctx, &args[0], &ProcessAction::SetIntegers(first, words(&args[2])?))
         }),
         ..THREAD_SERVICE
     },
     ServiceSpec {
         name: "write_fp_registers",
-        params: &[TID, REG, param("values", ParamType::Some(&ParamType::Float))],
+        params: &[THREAD, REG, param("values", ParamType::Some(&ParamType::Float))],
         help: "Writes floating point registers from number `reg` on; other lanes are kept.",
         examples: &["process 7\nattach 7\n> 10 [0] write_fp_registers(7,17,[2.5]); \
                      11 [0] read_fp_registers(7,17,1)\n\
@@ -107,13 +108,13 @@ pub const SERVICES: &[ServiceSpec] = &[
         handler: Handler::Manipulation(|ctx, args| {
             let values = args[2].list().unwrap_or_default().iter().filter_map(Value::float);
             let act = ProcessAction::SetFloats(integer(&args[1], "register")?, values.collect());
-            act_on_one(ctx, &args[0], &act)
+            act_on_thread(ctx, &args[0], &act)
         }),
         ..THREAD_SERVICE
     },
     ServiceSpec {
         name: "goto",
-        params: &[TID, param("addr", ParamType::Integer)],
+        params: &[THREAD, param("addr", ParamType::Integer)],
         help: "Makes the thread continue at another address, at which an instruction of \
                the program begins. Its stack and other registers are kept; a system call that it \
                was in is abandoned.",
@@ -132,7 +133,7 @@ pub const SERVICES: &[ServiceSpec] = &[
             error(Status::TIMEOUT, "its threads did not stop in time", ""),
         ],
         handler: Handler::Manipulation(|ctx, args| {
-            act_on_one(ctx, &args[0], &ProcessAction::Goto(integer(&args[1], "address")?))
+            act_on_thread(ctx, &args[0], &ProcessAction::Goto(integer(&args[1], "address")?))
         }),
         ..THREAD_SERVICE
     },
@@ -144,7 +145,7 @@ fn read(
     act: fn(u16, u16) -> ProcessAction,
 ) -> Result<Outcome, Refusal> {
     let first = integer(&args[1], "register")?;
-    act_on_one(ctx, &args[0], &act(first, integer(&args[2], "number of registers")?))
+    act_on_thread(ctx, &args[0], &act(first, integer(&args[2], "number of registers")?))
 }
 
 fn words(values: &Value) -> Result<Vec<u64>, Refusal> {

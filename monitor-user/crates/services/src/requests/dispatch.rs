@@ -354,8 +354,8 @@ impl RequestEngine {
     ) {
         let Some(why) = each.iter().find_map(|(_, done)| done.as_ref().err()) else { return };
         let rules = self.sessions.values().flat_map(|state| state.stored.requests.values());
-        let kind = rules.filter(|it| it.command() == Some(ticket)).map(|it| it.filter.kind.clone());
-        if let Some(kind) = kind.last() {
+        let mut own = rules.filter(|it| it.command() == Some(ticket));
+        if let Some(kind) = own.next_back().map(|it| it.filter.kind.clone()) {
             self.notify_failed(&kind, why, turn);
         }
     }

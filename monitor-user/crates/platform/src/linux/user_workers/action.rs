@@ -35,7 +35,7 @@ impl WorkerDispatch {
         action: &ProcessAction,
         on: &[Identity],
     ) -> Option<ProcessResults> {
-        let ActionContext { ticket, tool, held_thread: held } = by;
+        let ActionContext { ticket, tool, thread } = by;
         let no_process = [Identity::default()];
         if let Err(why) = self.ensure_worker(tool) {
             let on = if on.is_empty() { &no_process[..] } else { on };
@@ -47,7 +47,7 @@ impl WorkerDispatch {
         let _none = self.actions.insert(ticket, pending);
         for id in on {
             let tag_and_folder = (RequestTag(ticket), self.dump_folder.as_path());
-            let request = worker_request(action, target(held, action, *id), tag_and_folder);
+            let request = worker_request(action, target(thread, action, *id), tag_and_folder);
             self.send(tool, request, PendingReply::Action(ticket, *id));
         }
         None
@@ -143,17 +143,21 @@ impl WorkerDispatch {
     }
 }
 
-/// A thread that an event holds is the one that is looked into.
-fn target(held: Option<Target>, action: &ProcessAction, id: Identity) -> Target {
+/// The thread that is looked into: the one that is named or that an event holds, else the first.
+fn target(thread: Option<Target>, action: &ProcessAction, id: Identity) -> Target {
     let of_thread = matches!(
         action,
         ProcessAction::Integers(..)
             | ProcessAction::SetIntegers(..)
             | ProcessAction::Floats(..)
             | ProcessAction::SetFloats(..)
+            | ProcessAction::ReadImage(..)
+            | ProcessAction::WriteImage(..)
+            | ProcessAction::ReadSignalInfo
+            | ProcessAction::SetSignal(_)
             | ProcessAction::Goto(_)
             | ProcessAction::Backtrace(_)
     );
-    let held = held.filter(|it| of_thread && tick_identity(it.process) == tick_identity(id));
-    held.unwrap_or_else(|| Target::from(id))
+    let its = thread.filter(|it| of_thread && tick_identity(it.process) == tick_identity(id));
+    its.unwrap_or_else(|| Target::from(id))
 }

@@ -129,8 +129,10 @@ impl WorkerDispatch {
         let Some(worker) = self.workers.get_mut(uid) else { return };
         let happened = worker.poll_events();
         self.workers.watch(uid);
-        let numbers: Vec<u64> =
+        // In the order of the requests: a refused breakpoint is reported before a later reply.
+        let mut numbers: Vec<u64> =
             self.pending.keys().filter(|(own, _)| *own == uid).map(|(_, number)| *number).collect();
+        numbers.sort_unstable();
         for number in numbers {
             let answer = self.workers.get_mut(uid).and_then(|worker| worker.take_reply(number));
             if let Some(answer) = answer {

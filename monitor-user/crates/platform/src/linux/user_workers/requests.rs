@@ -32,6 +32,18 @@ pub fn worker_request(
         ProcessAction::SetFloats(first, values) => {
             WorkerRequest::WriteFloats(target, *first, values.clone())
         }
+        ProcessAction::ReadImage(set, most) => WorkerRequest::ReadImage(target, *set, *most),
+        ProcessAction::WriteImage(set, bytes) => {
+            WorkerRequest::WriteImage(target, *set, bytes.clone())
+        }
+        ProcessAction::ReadSignalInfo => WorkerRequest::ReadSignalInfo(target),
+        ProcessAction::AuxiliaryVector => WorkerRequest::ReadAuxiliaryVector(target),
+        ProcessAction::ListThreads => WorkerRequest::ListThreads(target),
+        ProcessAction::StopThreads(tids) => WorkerRequest::StopThreads(target, tids.clone()),
+        ProcessAction::ContinueThreads(tids, number) => {
+            WorkerRequest::ContinueThreads(target, tids.clone(), *number)
+        }
+        ProcessAction::SetSignal(signal) => WorkerRequest::SetSignal(target, *signal),
         ProcessAction::Goto(address) => WorkerRequest::Goto(target, *address),
         ProcessAction::Backtrace(names) => WorkerRequest::Backtrace(target, u16::MAX, *names),
         ProcessAction::Loader => WorkerRequest::LoadedImages(target),
@@ -60,6 +72,9 @@ pub fn run_control_request(
         RunControl::Finish => WorkerRequest::Finish(target, mark),
         RunControl::Call(procedure, arguments) => {
             WorkerRequest::Call(target, mark, *procedure, arguments.clone())
+        }
+        RunControl::CatchSignals(signals) => {
+            WorkerRequest::CatchSignals(target, signals.clone(), mark)
         }
     }
 }

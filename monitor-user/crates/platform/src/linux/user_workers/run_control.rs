@@ -71,6 +71,7 @@ impl WorkerDispatch {
             WorkerEventKind::Called(integer, float) => {
                 (None, vec![value((*integer).into()), value((*float).into())])
             }
+            WorkerEventKind::Signal(signal) => (None, vec![value((*signal).into())]),
             WorkerEventKind::HoldExpired(_) | WorkerEventKind::Failed(_)
                 if self.handle_hold_failure(it) =>
             {
@@ -132,8 +133,22 @@ impl WorkerDispatch {
             }
             // The worker was lost, and with it the holds of all tools.
             None => {
-                let _holders = self.stopped.remove(&tick_identity(it.target.process));
+                let id = tick_identity(it.target.process);
+                let _holders = self.stopped.remove(&id);
+                self.report_lost_catches(id, &why);
             }
+        }
+    }
+
+    /// No signals are caught any more in a process whose user worker was lost.
+    fn report_lost_catches(&mut self, id: Identity, why: &Refusal) {
+        let is_lost = |sent: &&RunControlRequest| {
+            matches!(sent.command, RunControl::CatchSignals(_))
+                && sent.processes.iter().any(|own| tick_identity(*own) == id)
+        };
+        for sent in self.plans.values().filter(is_lost) {
+            let topic = EventKind::RunControl(sent.clone());
+            self.events.push(PlatformEvent::EventFailed(topic, why.clone()));
         }
     }
 
@@ -157,9 +172,9 @@ impl WorkerDispatch {
         for id in &sent.processes {
             // A thread that an event holds goes on from there; a breakpoint is for all of them.
             let held = self.held_threads.get(&(sent.tool.session, tick_identity(*id)));
-            let held = held.and_then(|threads| threads.last());
-            let goes_on = held.filter(|_| !matches!(sent.command, RunControl::Break(_)));
-            let target = goes_on.map_or_else(|| Target::from(*id), |it| it.target);
+            let held = held.and_then(|threads| threads.last()).map(|it| it.target);
+            let goes_on = sent.thread.or(held).filter(|_| !sent.command.is_repeated());
+            let target = goes_on.unwrap_or_else(|| Target::from(*id));
             let order =
                 requests::run_control_request(&sent.command, target, RequestTag(sent.ticket));
             self.send(&sent.tool, order, PendingReply::RunControl(sent.ticket, *id));

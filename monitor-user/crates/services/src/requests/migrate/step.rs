@@ -20,7 +20,7 @@ impl RequestEngine {
         let (tool, on) = (migration.tool, [migration.id]);
         let on = if matches!(act, ProcessAction::Return(_)) { &[][..] } else { &on[..] };
         if let Some(each) =
-            turn.platform.perform(ActionContext { ticket, tool: &tool, held_thread: None }, act, on)
+            turn.platform.perform(ActionContext { ticket, tool: &tool, thread: None }, act, on)
         {
             let _is_there = self.take_action_result(ticket, &each);
         }

@@ -1,0 +1,100 @@
+//! Requests on the threads of a process, one by one or all together: what a debugger needs.
+//!
+//! In: a process and thread ids. Out: the threads are held or released, each by ptrace, without a
+//! signal. Reading lists of threads and the auxiliary vector stops nothing.
+
+use super::{Answer, Executor, done, open, request_deadline};
+use crate::trace::ThreadSelection;
+use crate::{
+    ControlError, RequestTag, ThreadEntry, ToolId, WorkerReply, WorkerRequest, loader, signal,
+};
+use monitor_event::Target;
+
+/// Most bytes of an auxiliary vector: the kernel has some twenty entries of 16 bytes.
+const MAX_AUXV: usize = 4096;
+
+impl Executor {
+    /// Requests of debuggers: on threads, and on what the process has loaded.
+    pub(super) fn execute_on_threads(&mut self, tool: ToolId, request: &WorkerRequest) -> Answer {
+        match request {
+            WorkerRequest::ReadSignalInfo(target) => self.signal_info(target),
+            WorkerRequest::ReadAuxiliaryVector(target) => Self::auxiliary_vector(target),
+            WorkerRequest::LoadedImages(target) => {
+                Ok(WorkerReply::Images(loader::images(&open(target)?)?))
+            }
+            WorkerRequest::ListThreads(target) => Self::list_threads(target),
+            WorkerRequest::StopThreads(target, tids) => self.stop_threads(tool, target, tids),
+            WorkerRequest::ContinueThreads(target, tids, number) => {
+                self.continue_threads(tool, target, (tids, *number))
+            }
+            WorkerRequest::SetSignal(target, signal) => self.set_signal(tool, target, *signal),
+            WorkerRequest::CatchSignals(target, signals, tag) => {
+                self.catch_signals((tool, *tag), target, signals)
+            }
+            _ => self.execute_traced(tool, request),
+        }
+    }
+
+    fn stop_threads(&mut self, tool: ToolId, target: &Target, tids: &[u32]) -> Answer {
+        let process = open(target)?;
+        self.check_not_moving(&process)?;
+        let mut deadline = request_deadline(self.peer.as_ref());
+        let chosen = ThreadSelection::from_tids(tids);
+        let number = self.tracer.stop_threads(tool, process, &chosen, &mut deadline)?;
+        Ok(WorkerReply::ThreadsStopped(number))
+    }
+
+    fn continue_threads(
+        &mut self,
+        tool: ToolId,
+        target: &Target,
+        (tids, number): (&[u32], u64),
+    ) -> Answer {
+        let chosen = ThreadSelection::from_tids(tids);
+        done(self.tracer.continue_threads((tool, number), target.process, &chosen))
+    }
+
+    fn set_signal(&mut self, tool: ToolId, target: &Target, signal: i32) -> Answer {
+        if signal != 0 {
+            signal::check(signal)?;
+        }
+        let tid = open(target)?.thread(target)?;
+        done(self.tracer.set_signal(tool, target.process, (tid, signal)))
+    }
+
+    fn catch_signals(
+        &mut self,
+        requester: (ToolId, RequestTag),
+        target: &Target,
+        signals: &[i32],
+    ) -> Answer {
+        signals.iter().try_for_each(|it| signal::check(*it))?;
+        let signals = signals.iter().copied().collect();
+        done(self.tracer.catch_signals(open(target)?, requester, signals))
+    }
+
+    /// The threads of a process that have not ended, ascending.
+    fn list_threads(target: &Target) -> Answer {
+        let process = open(target)?;
+        let mut threads: Vec<ThreadEntry> = process
+            .threads()
+            .into_iter()
+            .filter(|(_, stat)| !matches!(stat.state, 'Z' | 'X'))
+            .filter_map(|(tid, stat)| {
+                Some(ThreadEntry { tid: u32::try_from(tid).ok()?, name: stat.comm.into_bytes() })
+            })
+            .collect();
+        threads.sort_unstable_by_key(|it| it.tid);
+        if threads.is_empty() { Err(ControlError::Gone) } else { Ok(WorkerReply::Threads(threads)) }
+    }
+
+    /// The auxiliary vector, `/proc/<pid>/auxv`.
+    fn auxiliary_vector(target: &Target) -> Answer {
+        let process = open(target)?;
+        let path = format!("/proc/{}/task/{}/auxv", process.pid(), process.memory_thread());
+        let mut bytes = std::fs::read(path)
+            .map_err(|error| ControlError::from_io("reading the auxiliary vector", &error))?;
+        bytes.truncate(MAX_AUXV);
+        Ok(WorkerReply::Bytes(bytes))
+    }
+}

@@ -1,0 +1,179 @@
+//! How threads stop and continue for gdb.
+//!
+//! In: what gdb wants of threads (`Resumption`). Out: holds that are released, steps that are
+//! started, signals that are delivered or discarded.
+
+use super::{Debuggee, stop_number};
+use crate::session::CallError;
+use monitor_omis::Status;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// How often to try a step of a thread again that another tool holds.
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+/// Most time to wait for a thread that does not stop, as one deep in the kernel.
+const MAX_STOP_WAIT: Duration = Duration::from_secs(10);
+const SIGINT: i32 = 2;
+
+impl Debuggee {
+    /// Signals that the program takes without a stop, from the next continuation on.
+    pub fn pass_signals(&mut self, passed: BTreeSet<i32>) {
+        self.is_catch_stale |= self.passed != passed;
+        self.passed = passed;
+    }
+
+    /// Continues threads as `resumption` says; or reports a stop at once that gdb does not know.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub fn resume(&mut self) -> Result<(), CallError> {
+        self.breakpoints.delete_removed(&self.session);
+        if self.is_catch_stale {
+            self.catch_signals()?;
+        }
+        self.set_signals();
+        self.is_running = true;
+        while let Some(stop) = self.pending.pop_front() {
+            if self.is_current(stop)? {
+                self.consider(stop)?;
+                return Ok(());
+            }
+        }
+        self.run()
+    }
+
+    /// Lets `retry` be due after a while.
+    pub(super) fn retry_later(&mut self) {
+        self.retry_at = Some(Instant::now() + RETRY_INTERVAL);
+    }
+
+    /// Starts steps again that another tool has prevented.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub fn retry(&mut self) -> Result<(), CallError> {
+        self.retry_at = None;
+        if self.is_running { self.start_steps() } else { Ok(()) }
+    }
+
+    /// Stops all threads for gdb's interrupt.
+    ///
+    /// # Errors
+    /// If they do not stop, or the connection is lost.
+    pub fn interrupt(&mut self) -> Result<(), CallError> {
+        if self.is_running && self.due.is_none() {
+            self.stop_all()?;
+            let threads = self.threads()?;
+            if !threads.iter().any(|it| it.tid == self.current) {
+                self.current = threads.first().map_or(self.current, |it| it.tid);
+            }
+            self.report_signal(self.current, SIGINT);
+        }
+        Ok(())
+    }
+
+    /// Continues the threads, and starts the steps.
+    pub(super) fn run(&mut self) -> Result<(), CallError> {
+        let stepped: Vec<u32> = self.resumption.stepped.iter().map(|it| it.0).collect();
+        let continued = match (self.resumption.is_locked, stepped.is_empty()) {
+            (false, true) => Some(Vec::new()),
+            (true, _) => Some(self.resumption.continued.clone()).filter(|it| !it.is_empty()),
+            (false, false) => {
+                let all = self.threads()?.into_iter().map(|it| it.tid);
+                let others: Vec<u32> = all.filter(|tid| !stepped.contains(tid)).collect();
+                Some(others).filter(|it| !it.is_empty())
+            }
+        };
+        self.images.clear();
+        self.threads = None;
+        if let Some(tids) = continued {
+            let tokens: Vec<String> = tids.iter().map(|tid| self.session.thread(*tid)).collect();
+            let all = self.session.pid().to_string();
+            let list = if tokens.is_empty() { all } else { tokens.join(",") };
+            let call = format!("continue_threads([{list}],{})", self.stop);
+            match self.session.ask(&call) {
+                Ok(_) => {}
+                // An event has stopped them again: its notice is on its way.
+                Err(why) if why.status() == Some(Status::WRONG_STATE) => return Ok(()),
+                // The notice of its end is on its way.
+                Err(CallError::Refused { .. }) => return Ok(()),
+                Err(lost) => return Err(lost),
+            }
+        }
+        self.start_steps()
+    }
+
+    fn start_steps(&mut self) -> Result<(), CallError> {
+        for (tid, _) in self.resumption.stepped.clone() {
+            let started = match self.steps.get(&tid) {
+                Some(request) => self.session.enable_again(*request),
+                None => {
+                    let step = format!("step({})", self.session.thread(tid));
+                    let watched = self.session.watch(&step, "print(REQUEST,$thread,$pc)");
+                    watched.map(|request| _ = self.steps.insert(tid, request))
+                }
+            };
+            match started {
+                Err(why) if matches!(why.status(), Some(Status::LOCKED | Status::WRONG_STATE)) => {
+                    self.retry_later();
+                }
+                // It has ended; the notice of its process's end may be on its way.
+                Ok(()) | Err(CallError::Refused { .. }) => {}
+                Err(lost) => return Err(lost),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the signals with which threads continue: gdb says so each time.
+    fn set_signals(&mut self) {
+        let mut wanted = self.resumption.signals.clone();
+        let stopped = std::mem::take(&mut self.signals);
+        for (tid, signal) in stopped {
+            match wanted.remove(&tid) {
+                Some(again) if again == signal => {}
+                other => self.set_signal(tid, other.unwrap_or(0)),
+            }
+        }
+        wanted.into_iter().for_each(|(tid, signal)| self.set_signal(tid, signal));
+    }
+
+    pub(super) fn set_signal(&self, tid: u32, signal: i32) {
+        // It fails only if the thread has ended.
+        let _ended =
+            self.session.ask(&format!("set_signal({},{signal})", self.session.thread(tid)));
+    }
+
+    /// Stores the request for the signals that stop the program.
+    pub(super) fn catch_signals(&mut self) -> Result<(), CallError> {
+        let caught = (1..=64).filter(|it| !self.passed.contains(it)).map(|it| it.to_string());
+        let caught = match self.passed.is_empty() {
+            true => String::new(),
+            false => caught.collect::<Vec<_>>().join(","),
+        };
+        let event = format!("before_signal([{}],[{caught}])", self.session.pid());
+        let before = std::mem::replace(
+            &mut self.catch,
+            self.session.watch(&event, "print(REQUEST,$thread,$2)")?,
+        );
+        if before != 0 {
+            self.session.delete(before);
+        }
+        self.is_catch_stale = false;
+        Ok(())
+    }
+
+    pub(super) fn stop_all(&mut self) -> Result<(), CallError> {
+        let until = Instant::now() + MAX_STOP_WAIT;
+        loop {
+            let stopped = self.session.ask(&format!("stop_threads([{}])", self.session.pid()));
+            match stopped {
+                Err(why) if why.status() == Some(Status::TIMEOUT) && Instant::now() < until => {}
+                other => {
+                    self.stop = stop_number(&other?).unwrap_or(self.stop);
+                    return Ok(());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The programs that are debugged (`tests/fixture/gdb/debuggee.c`), and gdb on them.
+
+use crate::deadline::{deadline, until};
+use crate::served::{Folder, Served, monitor, write};
+use std::io::{BufRead as _, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, channel};
+
+/// The program, built once, with what a debugger needs.
+fn program() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixture/gdb");
+        let source = Path::new(folder).canonicalize().unwrap().join("debuggee.c");
+        let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gdb-debuggee");
+        // Another test process may be at it too: each builds its own and puts it there whole.
+        let own = built.with_extension(std::process::id().to_string());
+        let words = ["-g", "-O0", "-fno-omit-frame-pointer", "-pthread", "-o"];
+        let done = Command::new("cc").args(words).arg(&own).arg(source).status();
+        assert!(done.expect("a C compiler is there").success());
+        std::fs::rename(&own, &built).expect("it is ours");
+        built
+    })
+}
+
+/// A running program.
+pub struct Debuggee(Child);
+
+impl Debuggee {
+    /// Starts the program in a mode, and waits until it is ready.
+    pub fn start(words: &str) -> Self {
+        let mut command = Command::new(program());
+        command.args(words.split_whitespace()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let output = child.stdout.take().unwrap();
+        let _bytes = BufReader::new(output).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        let it = Self(child);
+        if words.starts_with("threads") {
+            until(|| {
+                (it.thread_names().iter().filter(|it| it.starts_with("loop-")).count() == 3)
+                    .then_some(())
+            });
+        }
+        it
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// The names of its threads.
+    pub fn thread_names(&self) -> Vec<String> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap().flatten();
+        tasks.filter_map(|it| std::fs::read_to_string(it.path().join("comm")).ok()).collect()
+    }
+
+    /// Whether a debugger traces it.
+    pub fn is_traced(&self) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        !status.contains("TracerPid:\t0\n")
+    }
+
+    /// Its state, as proc(5) names it.
+    pub fn state(&self) -> char {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        stat.rsplit(") ").next().unwrap().chars().next().unwrap()
+    }
+
+    /// Writes to its standard input.
+    pub fn write(&mut self, bytes: &[u8]) {
+        std::io::Write::write_all(self.0.stdin.as_mut().unwrap(), bytes).unwrap();
+    }
+
+    /// Waits until it has ended.
+    pub fn ended(&mut self) -> ExitStatus {
+        until(|| self.0.try_wait().unwrap())
+    }
+}
+
+impl Drop for Debuggee {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What gdb prints when it executes this script on a program through the service.
+#[track_caller]
+pub fn through(service: &Served, program: &Debuggee, script: &str) -> String {
+    let mut command = monitor();
+    command.env("MONITOR_SOCKET", service.socket());
+    command.args(["gdb", &program.pid().to_string(), "--"]);
+    output(command, script)
+}
+
+/// What gdb prints when it executes this script on a program that it traces itself.
+#[track_caller]
+pub fn natively(program: &Debuggee, script: &str) -> String {
+    let mut command = Command::new("gdb");
+    command.args(["-p", &program.pid().to_string()]);
+    output(command, script)
+}
+
+#[track_caller]
+fn output(mut command: Command, script: &str) -> String {
+    let folder = Folder::new();
+    let file = folder.join("script");
+    write(&file, &format!("set pagination off\nset confirm off\necho ---\\n\n{script}"));
+    command.args(["-nx", "-batch", "-iex", "set debuginfod enabled off", "-x"]).arg(&file);
+    // Where the program is, and how threads are called there, differs before the mark.
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("gdb is there: apt install gdb");
+    let (out, err) = (collect(child.stdout.take().unwrap()), collect(child.stderr.take().unwrap()));
+    // Both ends of the pipes are closed when gdb has ended.
+    let printed = out.recv_timeout(deadline());
+    if printed.is_err() {
+        child.kill().unwrap();
+    }
+    let _status = child.wait().unwrap();
+    let errors = err.recv().unwrap();
+    let ended = printed.is_ok();
+    let printed = printed.or_else(|_| out.recv()).unwrap();
+    assert!(ended, "gdb did not end:\n{printed}\n{errors}");
+    let (_, after) = printed.split_once("---\n").unwrap_or_else(|| panic!("{printed}\n{errors}"));
+    after.to_owned()
+}
+
+/// All that is read until the end, on a thread of its own.
+fn collect(mut from: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    let _reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _read = from.read_to_end(&mut bytes);
+        sender.send(String::from_utf8_lossy(&bytes).into_owned())
+    });
+    receiver
+}
+
+/// A transcript without what differs from run to run: addresses, process ids, how threads are
+/// called, and which of them were noticed when.
+pub fn masked(transcript: &str) -> String {
+    let noise = ["[New Thread", "[Thread ", "[Switching to", "warning:", "Download failed"];
+    let lines = transcript.lines().filter(|line| !noise.iter().any(|it| line.starts_with(it)));
+    let mut masked = String::new();
+    for line in lines {
+        let mut rest = line;
+        while let Some(at) = rest.find("0x") {
+            masked.push_str(&rest[..at]);
+            masked.push_str("0xA");
+            rest = rest[at + 2..].trim_start_matches(|it: char| it.is_ascii_hexdigit());
+        }
+        masked.push_str(rest);
+        masked.push('\n');
+    }
+    masked
+}

@@ -1,0 +1,6 @@
+//! gdb on real programs, through a service: `monitor gdb`.
+
+mod debuggee;
+mod protocol;
+mod session;
+mod transcript;

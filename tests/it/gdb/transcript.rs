@@ -1,0 +1,56 @@
+//! The same script, by gdb itself and through the service: the same transcript.
+
+use super::debuggee::{Debuggee, masked, natively, through};
+use crate::served::Served;
+
+/// Compares the transcripts of a script, and how the programs have ended.
+#[track_caller]
+fn compare(words: &str, script: &str, shown: &[&str]) {
+    let service = Served::start("auto");
+    let (mut own, mut ours) = (Debuggee::start(words), Debuggee::start(words));
+    let want = natively(&own, script);
+    let got = through(&service, &ours, script);
+    let log = service.log();
+    let (want, got) = (
+        masked(&want.replace(&own.pid().to_string(), "PID")),
+        masked(&got.replace(&ours.pid().to_string(), "PID")),
+    );
+    assert_eq!(got, want, "{got}\n--- natively:\n{want}\n--- log:\n{log}");
+    for text in shown {
+        assert!(got.contains(text), "no {text:?} in:\n{got}");
+    }
+    assert_eq!(ours.ended(), own.ended());
+}
+
+#[test]
+fn root_breakpoints_steps_and_calls_are_those_of_gdb_itself() {
+    let script = "break square\ncontinue\nbacktrace\ninfo args\nnext\nprint result\nstep\n\
+        up\ninfo locals\ndown\nfinish\nprint $rip != 0\n\
+        delete\nprint square(7)\nprint half(5)\nprint $xmm0.v2_double[0] != 1e300\n\
+        tbreak work\ncontinue\nnexti\nstepi\nprint n\nset var n = 1\nuntil\nfinish\n\
+        print counter = 40\nprint $rax = 5\nprint $eax\nprint $ax\np/x $eflags & 0x202\n\
+        set var go = 0\ncontinue\nprint $_exitcode\n";
+    let shown = ["Breakpoint 1, square (n=0)", "$2 = 0", "= 49", "= 2.5", "exited with code 03"];
+    compare("calls 3", script, &shown);
+}
+
+#[test]
+fn root_threads_are_those_of_gdb_itself() {
+    let script = "break tick if index == 2\ncontinue\nbacktrace\nprint $_gthread == $_thread\n\
+        next\nprint counts[2] > 0\ndelete\nthread find loop-3\nbreak tick thread 4\ncontinue\n\
+        thread 4\nprint index == 3\ndelete\nset scheduler-locking on\nstepi\nstepi\n\
+        set scheduler-locking off\nthread apply all -q print go\n\
+        set var go = 0\ncontinue\nprint $_exitcode\n";
+    compare("threads", script, &["hit Breakpoint 1, tick (index=2)", "exited normally"]);
+}
+
+#[test]
+fn root_signals_and_ends_are_those_of_gdb_itself() {
+    let script = "set var go = 0\ncontinue\nprint $_siginfo.si_signo\nbreak handler\n\
+        continue\nbacktrace 2\nfinish\nprint taken\ndelete\ncontinue\nbacktrace\n\
+        print nowhere\nprint $_siginfo._sifields._sigfault.si_addr\n\
+        handle SIGSEGV nopass\nstepi\nhandle SIGSEGV pass\ncontinue\nprint $_exitsignal\n";
+    let shown =
+        ["received signal SIGUSR1", "<signal handler called>", "terminated with signal SIGSEGV"];
+    compare("signals", script, &shown);
+}
