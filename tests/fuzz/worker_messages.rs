@@ -3,8 +3,8 @@
 use super::input::input;
 use super::trial::{Border, MAX_MEMORY, run};
 use monitor_control::messages::{
-    FileQuery, FoundInFiles, LaunchSpec, LoadedImage, Patch, RequestTag, StackFrame, StopMethod,
-    WorkerEvent, WorkerEventKind, WorkerMessage,
+    BreakpointMeans, FileQuery, FoundInFiles, LaunchSpec, LoadedImage, Patch, RequestTag,
+    StackFrame, StopMethod, WorkerEvent, WorkerEventKind, WorkerMessage,
 };
 use monitor_control::user_worker::WorkerRole;
 use monitor_control::user_worker::frame::frame;
@@ -43,7 +43,7 @@ fn replies() -> Vec<WorkerMessage> {
         WorkerReply::Frames(frames),
         WorkerReply::Images(vec![image]),
         WorkerReply::Started(identity()),
-        WorkerReply::BreakpointSet(Some(Patch { address: 4096, original: 0x55 })),
+        WorkerReply::BreakpointSet(BreakpointMeans::Byte(Patch { address: 4096, original: 0x55 })),
         WorkerReply::CriuVersion("4.1".into()),
         WorkerReply::Files(Ok(FoundInFiles::Calls(calls))),
     ];

@@ -6,7 +6,7 @@ use crate::verdict::{Bar, line};
 use crate::watch::MONITOR;
 use monitor_control::process_ref::ProcessRef;
 use monitor_control::user_worker::WorkerProxy;
-use monitor_control::{RequestTag, ToolId, UserWorker as _, WorkerRequest};
+use monitor_control::{ProbeUse, RequestTag, ToolId, UserWorker as _, WorkerRequest};
 use monitor_model::id::{Identity, Pid};
 use std::io::{BufRead as _, BufReader};
 use std::net::Shutdown;
@@ -50,7 +50,10 @@ fn held(worker: &mut WorkerProxy, n: u64) -> Child {
     let id: Identity = ProcessRef::open_current(Pid(child.id())).unwrap().id;
     let address = text.trim().parse().unwrap();
     let _set = worker
-        .request(TOOL, WorkerRequest::SetBreakpoint(id.into(), address, RequestTag(n)))
+        .request(
+            TOOL,
+            WorkerRequest::SetBreakpoint(id.into(), address, RequestTag(n), ProbeUse::Refused),
+        )
         .unwrap();
     let _stopped = worker.request(TOOL, WorkerRequest::Stop(id.into())).unwrap();
     child

@@ -1,6 +1,6 @@
 //! Targets that refuse requests: dead, another with its pid, traced by another thread.
 
-use super::target::{Target, does, refuses, until, worker};
+use super::target::{Target, byte_breakpoint, does, refuses, until, worker};
 use crate::deadline;
 use monitor_control::{ControlError, FrameNames, RequestTag, WorkerEventKind, WorkerRequest};
 use monitor_event::thread::{Argument, Target as ThreadTarget};
@@ -24,7 +24,7 @@ fn requests(target: ThreadTarget, address: u64) -> Vec<WorkerRequest> {
         WorkerRequest::Goto(target, address),
         WorkerRequest::Backtrace(target, 1, FrameNames::Without),
         WorkerRequest::LoadedImages(target),
-        WorkerRequest::SetBreakpoint(target, address, MARK),
+        byte_breakpoint(target, address, MARK),
         WorkerRequest::Step(target, MARK),
         WorkerRequest::Next(target, MARK),
         WorkerRequest::Finish(target, MARK),
@@ -73,10 +73,9 @@ fn a_process_that_another_thread_traces_is_busy() {
         let _until: Result<(), _> = receive.recv();
     });
     let tracer = wait.recv().unwrap();
-    for request in [
-        WorkerRequest::ReadIntegers(whole, 0, 1),
-        WorkerRequest::SetBreakpoint(whole, target.at("tick"), MARK),
-    ] {
+    for request in
+        [WorkerRequest::ReadIntegers(whole, 0, 1), byte_breakpoint(whole, target.at("tick"), MARK)]
+    {
         assert_eq!(refuses(&mut worker, request), ControlError::AlreadyTraced { tracer });
     }
     // What needs no tracing is done.

@@ -1,9 +1,10 @@
 //! Breakpoints: reported exactly once per hit, and removed without a trace.
 
-use super::target::{ONE, OTHER, Target, does, meanwhile, refuses, until, worker};
+use super::target::{ONE, OTHER, Target, byte_breakpoint, does, meanwhile, refuses, until, worker};
 use crate::deadline;
 use monitor_control::{
-    ControlError, RequestTag, UserWorker as _, WorkerEventKind, WorkerReply, WorkerRequest,
+    BreakpointMeans, ControlError, RequestTag, UserWorker as _, WorkerEventKind, WorkerReply,
+    WorkerRequest,
 };
 
 const MARK: RequestTag = RequestTag(7);
@@ -12,11 +13,11 @@ const MARK: RequestTag = RequestTag(7);
 fn a_thread_is_held_before_the_instruction_each_time() {
     let (target, mut worker) = (Target::new("slow", 1), worker());
     let (whole, tick) = (target.whole(), target.at("tick"));
-    let placed = does(&mut worker, WorkerRequest::SetBreakpoint(whole, tick, MARK));
-    assert!(
-        matches!(placed, WorkerReply::BreakpointSet(Some(patch)) if patch.address == tick),
-        "{placed:?}"
-    );
+    let placed = does(&mut worker, byte_breakpoint(whole, tick, MARK));
+    let WorkerReply::BreakpointSet(BreakpointMeans::Byte(patch)) = placed else {
+        panic!("{placed:?}")
+    };
+    assert_eq!(patch.address, tick);
     let mut last = None;
     for _ in 0..23 {
         let hit = until(&mut worker, MARK);
@@ -43,7 +44,7 @@ fn a_process_that_is_killed_while_it_is_held_is_waited_for() {
     for threads in [1, 3] {
         let (target, mut worker) = (Target::new("spin", threads), worker());
         let (whole, tick) = (target.whole(), target.at("tick"));
-        let _placed = does(&mut worker, WorkerRequest::SetBreakpoint(whole, tick, MARK));
+        let _placed = does(&mut worker, byte_breakpoint(whole, tick, MARK));
         let hit = until(&mut worker, MARK);
         // The hold is the last reason to trace it; a thread that is dying cannot be detached.
         let _unset = does(&mut worker, WorkerRequest::Unset(whole, MARK));
@@ -60,7 +61,7 @@ fn threads_that_run_at_once_are_each_reported_and_none_is_hurt() {
     let (mut target, mut worker) = (Target::new("spin", 3), worker());
     let (whole, tick) = (target.whole(), target.at("tick"));
     let sum = target.code_sum();
-    let _placed = does(&mut worker, WorkerRequest::SetBreakpoint(whole, tick, MARK));
+    let _placed = does(&mut worker, byte_breakpoint(whole, tick, MARK));
     let mut hits = std::collections::BTreeMap::new();
     deadline::until(|| {
         for happened in worker.poll_events() {
@@ -87,8 +88,8 @@ fn code_without_a_file_keeps_its_bytes() {
     let (whole, made) = (target.whole(), target.at("made"));
     let before = target.number(made);
     assert_eq!(
-        does(&mut worker, WorkerRequest::SetBreakpoint(whole, made, MARK)),
-        WorkerReply::BreakpointSet(None)
+        does(&mut worker, byte_breakpoint(whole, made, MARK)),
+        WorkerReply::BreakpointSet(BreakpointMeans::DebugRegister)
     );
     assert_eq!(target.number(made), before);
     for _ in 0..11 {
@@ -106,7 +107,7 @@ fn code_without_a_file_keeps_its_bytes() {
 fn children_that_are_forked_have_no_bytes_of_ours() {
     let (target, mut worker) = (Target::new("breed", 1), worker());
     let (whole, tick) = (target.whole(), target.at("tick"));
-    let _placed = does(&mut worker, WorkerRequest::SetBreakpoint(whole, tick, MARK));
+    let _placed = does(&mut worker, byte_breakpoint(whole, tick, MARK));
     // Its children run the same code and would die of the trap; it counts those that survive.
     let first = target.count(0);
     let mut count = 0;
@@ -124,8 +125,7 @@ fn two_tools_at_one_address_are_both_notified_and_each_holds_the_thread() {
     let (target, mut worker) = (Target::new("slow", 1), worker());
     let (whole, tick) = (target.whole(), target.at("tick"));
     for tool in [ONE, OTHER] {
-        let _placed =
-            worker.request(tool, WorkerRequest::SetBreakpoint(whole, tick, MARK)).unwrap();
+        let _placed = worker.request(tool, byte_breakpoint(whole, tick, MARK)).unwrap();
     }
     let mut requesters = Vec::new();
     deadline::until(|| {
@@ -146,7 +146,7 @@ fn two_tools_at_one_address_are_both_notified_and_each_holds_the_thread() {
 fn a_thread_that_is_held_too_long_runs_on_with_a_notice() {
     let (target, mut worker) = (Target::new("slow", 1), worker());
     let whole = target.whole();
-    let _placed = does(&mut worker, WorkerRequest::SetBreakpoint(whole, target.at("tick"), MARK));
+    let _placed = does(&mut worker, byte_breakpoint(whole, target.at("tick"), MARK));
     assert!(matches!(until(&mut worker, MARK).kind, WorkerEventKind::Breakpoint(_)));
     let before = target.count(0);
     assert!(matches!(until(&mut worker, MARK).kind, WorkerEventKind::HoldExpired(_)));
@@ -158,7 +158,7 @@ fn a_thread_that_is_held_too_long_runs_on_with_a_notice() {
 fn a_signal_at_the_breakpoint_does_not_report_it_twice() {
     let (target, mut worker) = (Target::new("slow", 1), worker());
     let (whole, tick) = (target.whole(), target.at("tick"));
-    let _placed = does(&mut worker, WorkerRequest::SetBreakpoint(whole, tick, MARK));
+    let _placed = does(&mut worker, byte_breakpoint(whole, tick, MARK));
     let handled = target.at("handled");
     for round in 1..=7 {
         let hit = until(&mut worker, MARK);
@@ -177,12 +177,11 @@ fn where_no_instruction_begins_there_is_no_breakpoint() {
     let (target, mut worker) = (Target::new("slow", 1), worker());
     let (whole, tick) = (target.whole(), target.at("tick"));
     let sum = target.code_sum();
-    let refused = refuses(&mut worker, WorkerRequest::SetBreakpoint(whole, tick + 1, MARK));
+    let refused = refuses(&mut worker, byte_breakpoint(whole, tick + 1, MARK));
     assert!(matches!(refused, ControlError::Unsafe(_)), "{refused:?}");
-    let refused =
-        refuses(&mut worker, WorkerRequest::SetBreakpoint(whole, target.at("text"), MARK));
+    let refused = refuses(&mut worker, byte_breakpoint(whole, target.at("text"), MARK));
     assert!(matches!(refused, ControlError::Unsafe(_)), "{refused:?}");
-    let refused = refuses(&mut worker, WorkerRequest::SetBreakpoint(whole, 16, MARK));
+    let refused = refuses(&mut worker, byte_breakpoint(whole, 16, MARK));
     assert!(matches!(refused, ControlError::Fault { address: 16, .. }), "{refused:?}");
     assert!(matches!(
         refuses(&mut worker, WorkerRequest::Unset(whole, MARK)),

@@ -1,9 +1,11 @@
 //! Threads end while they are traced: nothing that they have created stays stopped, no breakpoint
 //! stays in place, and no hold passes on to another program.
 
-use super::target::{ONE, Target, does, ends_program, meanwhile, until, worker};
+use super::target::{ONE, Target, byte_breakpoint, does, ends_program, meanwhile, until, worker};
 use crate::deadline;
-use monitor_control::{RequestTag, UserWorker as _, WorkerEventKind, WorkerReply, WorkerRequest};
+use monitor_control::{
+    BreakpointMeans, RequestTag, UserWorker as _, WorkerEventKind, WorkerReply, WorkerRequest,
+};
 use std::process::Command;
 
 const TAG: RequestTag = RequestTag(10);
@@ -33,8 +35,8 @@ fn stopped_children(pid: u32) -> Vec<u32> {
 fn killed_unnoticed(mut find: impl FnMut(&Target) -> Option<u32>) {
     let (mut target, mut worker) = (ends("breed", "stay"), worker());
     let whole = target.whole();
-    let set = WorkerRequest::SetBreakpoint(whole, target.at("landing"), TAG);
-    assert!(matches!(does(&mut worker, set), WorkerReply::BreakpointSet(Some(_))));
+    let set = byte_breakpoint(whole, target.at("landing"), TAG);
+    assert!(matches!(does(&mut worker, set), WorkerReply::BreakpointSet(BreakpointMeans::Byte(_))));
     target.signal("USR2");
     let found = deadline::until(|| {
         let _events = worker.poll_events();
@@ -67,7 +69,7 @@ fn a_thread_whose_creator_was_killed_before_it_was_reported_is_collected() {
 fn a_program_executed_beside_a_held_first_thread_is_not_held() {
     let (mut target, mut worker) = (ends("threads", "exec"), worker());
     let whole = target.whole();
-    let set = WorkerRequest::SetBreakpoint(whole, target.at("meet"), TAG);
+    let set = byte_breakpoint(whole, target.at("meet"), TAG);
     let _set = does(&mut worker, set);
     target.signal("USR2");
     // Each of its three threads that pass there is held, for two seconds.
@@ -88,8 +90,8 @@ fn a_breakpoint_is_removed_when_the_first_thread_has_ended() {
     target.signal("USR2");
     deadline::until(|| target.states().starts_with('Z').then_some(()));
     let _watched = does(&mut worker, WorkerRequest::WatchRules(whole, RequestTag(11)));
-    let set = WorkerRequest::SetBreakpoint(whole, target.at("meet"), TAG);
-    assert!(matches!(does(&mut worker, set), WorkerReply::BreakpointSet(Some(_))));
+    let set = byte_breakpoint(whole, target.at("meet"), TAG);
+    assert!(matches!(does(&mut worker, set), WorkerReply::BreakpointSet(BreakpointMeans::Byte(_))));
     for _ in 0..3 {
         let event = until(&mut worker, TAG);
         assert!(matches!(event.kind, WorkerEventKind::Breakpoint(_)));

@@ -1,6 +1,6 @@
 //! Reading and writing the memory of a process.
 
-use super::target::{Target, does, refuses, worker};
+use super::target::{Target, byte_breakpoint, does, refuses, worker};
 use monitor_control::{ControlError, RequestTag, WorkerReply, WorkerRequest};
 
 #[test]
@@ -77,7 +77,7 @@ fn bytes_of_breakpoints_are_not_read_and_not_overwritten() {
     else {
         panic!()
     };
-    let _placed = does(&mut worker, WorkerRequest::SetBreakpoint(whole, sum, RequestTag(1)));
+    let _placed = does(&mut worker, byte_breakpoint(whole, sum, RequestTag(1)));
     assert_eq!(target.number(sum) & 0xff, 0xcc, "ours is there");
     assert_eq!(
         does(&mut worker, WorkerRequest::ReadMemory(whole, sum, 4)),

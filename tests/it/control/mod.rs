@@ -10,6 +10,7 @@ pub mod group;
 mod held;
 pub mod killed;
 mod memory;
+mod probed;
 mod register;
 mod service;
 mod stack;

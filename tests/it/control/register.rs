@@ -1,6 +1,6 @@
 //! Registers of a thread, signals and nice values.
 
-use super::target::{Target, does, meanwhile, refuses, worker};
+use super::target::{Target, byte_breakpoint, does, meanwhile, refuses, worker};
 use crate::deadline;
 use monitor_control::{ControlError, RequestTag, UserWorker, WorkerReply, WorkerRequest};
 
@@ -116,7 +116,7 @@ fn a_thread_continues_only_where_an_instruction_begins() {
     };
     refused_within(&mut worker);
     // The byte of a breakpoint is no instruction of the program.
-    let _placed = does(&mut worker, WorkerRequest::SetBreakpoint(whole, tick, MARK));
+    let _placed = does(&mut worker, byte_breakpoint(whole, tick, MARK));
     refused_within(&mut worker);
     let _unset = does(&mut worker, WorkerRequest::Unset(whole, MARK));
     let _seen = meanwhile(&mut worker, || !target.is_traced());

@@ -1,6 +1,6 @@
 //! Programs that are started for a tool.
 
-use super::target::{ONE, does, meanwhile, program, refuses, until, worker};
+use super::target::{ONE, byte_breakpoint, does, meanwhile, program, refuses, until, worker};
 use crate::deadline;
 use monitor_control::{
     ControlError, LaunchSpec, RequestTag, UserWorker as _, WorkerEventKind, WorkerReply,
@@ -68,7 +68,7 @@ fn a_program_that_is_started_stopped_has_executed_nothing() {
     else {
         panic!()
     };
-    let _placed = does(&mut worker, WorkerRequest::SetBreakpoint(id.into(), pc[0], entry));
+    let _placed = does(&mut worker, byte_breakpoint(id.into(), pc[0], entry));
     let _released = does(&mut worker, WorkerRequest::Continue(id.into()));
     assert_eq!(until(&mut worker, entry).kind, WorkerEventKind::Breakpoint(pc[0]));
     assert_eq!(std::fs::metadata(&output).unwrap().len(), 0);

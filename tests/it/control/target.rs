@@ -3,7 +3,7 @@
 use crate::deadline;
 use monitor_control::process_ref::{ProcessRef, raw_pid, thread_identity};
 use monitor_control::{
-    ControlError, Executor, RequestTag, ToolId, UserWorker, WorkerEvent, WorkerEventKind,
+    ControlError, Executor, ProbeUse, RequestTag, ToolId, UserWorker, WorkerEvent, WorkerEventKind,
     WorkerReply, WorkerRequest,
 };
 use monitor_event::thread::Target as ThreadTarget;
@@ -108,11 +108,16 @@ impl Target {
 
     /// The 64-bit number at an address of its memory.
     pub fn number(&self, address: u64) -> u64 {
+        self.number_unless_ended(address).unwrap()
+    }
+
+    /// The same; none, if it has ended.
+    pub fn number_unless_ended(&self, address: u64) -> Option<u64> {
         use std::os::unix::fs::FileExt as _;
-        let memory = std::fs::File::open(format!("/proc/{}/mem", self.child.id())).unwrap();
+        let memory = std::fs::File::open(format!("/proc/{}/mem", self.child.id())).ok()?;
         let mut bytes = [0; 8];
-        memory.read_exact_at(&mut bytes, address).unwrap();
-        u64::from_le_bytes(bytes)
+        memory.read_exact_at(&mut bytes, address).ok()?;
+        Some(u64::from_le_bytes(bytes))
     }
 
     /// Writes a 64-bit number to its memory.
@@ -213,6 +218,15 @@ fn symbol(pair: &str) -> (String, u64) {
 /// An executor with our own rights, on this thread.
 pub fn worker() -> Executor {
     Executor::default()
+}
+
+/// A breakpoint by a byte: a probe is the daemon's.
+pub fn byte_breakpoint(
+    target: monitor_control::Target,
+    address: u64,
+    tag: RequestTag,
+) -> WorkerRequest {
+    WorkerRequest::SetBreakpoint(target, address, tag, ProbeUse::Refused)
 }
 
 /// Executes a request that must succeed.

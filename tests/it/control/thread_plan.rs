@@ -1,6 +1,6 @@
 //! One instruction, one statement, to the end of a procedure.
 
-use super::target::{ONE, OTHER, Target, does, meanwhile, refuses, until, worker};
+use super::target::{ONE, OTHER, Target, byte_breakpoint, does, meanwhile, refuses, until, worker};
 use crate::deadline;
 use monitor_control::{
     ControlError, Executor, RequestTag, UserWorker as _, WorkerEventKind, WorkerReply,
@@ -14,7 +14,7 @@ const MARK: RequestTag = RequestTag(2);
 /// A thread that is stopped at the beginning of `tick`, with no breakpoint set.
 fn at_tick(target: &Target, worker: &mut Executor) -> ThreadTarget {
     let (whole, tick) = (target.whole(), target.at("tick"));
-    let _placed = does(worker, WorkerRequest::SetBreakpoint(whole, tick, BREAK));
+    let _placed = does(worker, byte_breakpoint(whole, tick, BREAK));
     let hit = until(worker, BREAK);
     let _stopped = does(worker, WorkerRequest::Stop(hit.target));
     let _unset = does(worker, WorkerRequest::Unset(whole, BREAK));
@@ -72,8 +72,7 @@ fn next_takes_a_call_as_a_whole() {
     let thread = target.thread(0);
     let _gone = does(&mut worker, WorkerRequest::Goto(thread, deep));
     let _set = does(&mut worker, WorkerRequest::WriteIntegers(thread, 5, vec![3]));
-    let _placed =
-        does(&mut worker, WorkerRequest::SetBreakpoint(whole, target.at("landing"), BREAK));
+    let _placed = does(&mut worker, byte_breakpoint(whole, target.at("landing"), BREAK));
     // `deep` calls itself and never returns: `next` over that call does not end, so it is unset.
     let mut places = Vec::new();
     loop {

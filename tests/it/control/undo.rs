@@ -1,13 +1,14 @@
 //! Whichever process is killed, nothing stays stopped, and no byte of ours stays.
 
-use super::target::{ONE, OTHER, Target, does, signal, until};
+use super::target::{ONE, OTHER, Target, byte_breakpoint, does, signal, until};
 use super::user::remote;
 use crate::deadline;
 use crate::root::privilege::granted;
 use crate::served::Folder;
 use monitor_control::user_worker::{UndoFolder, WorkerProxy, undo_left};
 use monitor_control::{
-    ControlError, RequestTag, UserWorker as _, WorkerEventKind, WorkerReply, WorkerRequest,
+    BreakpointMeans, ControlError, RequestTag, UserWorker as _, WorkerEventKind, WorkerReply,
+    WorkerRequest,
 };
 use monitor_model::Pid;
 use monitor_sys::pidfd::PidFd;
@@ -53,18 +54,15 @@ impl StoppedTargets {
                 set += 1;
                 let _placed = does(
                     worker,
-                    WorkerRequest::SetBreakpoint(target.whole(), target.at(place), RequestTag(set)),
+                    byte_breakpoint(target.whole(), target.at(place), RequestTag(set)),
                 );
             }
         }
-        let _placed = does(
-            worker,
-            WorkerRequest::SetBreakpoint(broken[0].whole(), broken[0].at("tick"), RequestTag(100)),
-        );
+        let _placed =
+            does(worker, byte_breakpoint(broken[0].whole(), broken[0].at("tick"), RequestTag(100)));
         let _hit = until(worker, RequestTag(100));
-        let made =
-            WorkerRequest::SetBreakpoint(broken[1].whole(), broken[1].at("made"), RequestTag(101));
-        assert_eq!(does(worker, made), WorkerReply::BreakpointSet(None));
+        let made = byte_breakpoint(broken[1].whole(), broken[1].at("made"), RequestTag(101));
+        assert_eq!(does(worker, made), WorkerReply::BreakpointSet(BreakpointMeans::DebugRegister));
         let forever = broken[3].at("forever") + 8;
         let _called = worker.request(
             ONE,
@@ -141,10 +139,8 @@ fn root_when_the_worker_is_killed_the_next_undoes_what_it_did() {
     let broken = Target::new("wait", 2);
     let sum = broken.code_sum();
     let _stopped = does(&mut worker, WorkerRequest::Stop(stopped.whole()));
-    let _placed = does(
-        &mut worker,
-        WorkerRequest::SetBreakpoint(broken.whole(), broken.at("tick"), RequestTag(1)),
-    );
+    let _placed =
+        does(&mut worker, byte_breakpoint(broken.whole(), broken.at("tick"), RequestTag(1)));
     assert_ne!(broken.code_sum(), sum);
     let killed = worker.pid();
     signal(killed, "KILL");
@@ -181,7 +177,7 @@ fn killed_and_closed(is_noticed: bool) {
     let _stopped = does(&mut worker, WorkerRequest::Stop(targets[0].whole()));
     let _placed = does(
         &mut worker,
-        WorkerRequest::SetBreakpoint(targets[1].whole(), targets[1].at("tick"), RequestTag(1)),
+        byte_breakpoint(targets[1].whole(), targets[1].at("tick"), RequestTag(1)),
     );
     let _watched = does(&mut worker, WorkerRequest::WatchRules(targets[2].whole(), RequestTag(2)));
     // A rule program stops like this what cannot be traced.
@@ -227,7 +223,7 @@ fn root_what_everything_killed_has_left_is_undone_although_the_next_user_worker_
     let mut worker = WorkerProxy::start(Path::new(program), None, Some(created)).unwrap();
     let target = Target::new("wait", 2);
     let sum = target.code_sum();
-    let place = WorkerRequest::SetBreakpoint(target.whole(), target.at("tick"), RequestTag(1));
+    let place = byte_breakpoint(target.whole(), target.at("tick"), RequestTag(1));
     let _placed = does(&mut worker, place);
     signal(worker.pid(), "KILL");
     // The service is killed, too: it undoes nothing.

@@ -1,6 +1,6 @@
 //! A user worker is a process of its own, with the rights of its user and no others.
 
-use super::target::{ONE, Target, does, program, refuses, until};
+use super::target::{ONE, Target, byte_breakpoint, does, program, refuses, until};
 use crate::deadline;
 use crate::root::privilege::granted;
 use monitor_control::user_worker::{User, WorkerProxy};
@@ -75,7 +75,7 @@ fn root_a_user_worker_controls_only_processes_of_its_user() {
         WorkerRequest::WriteMemory(whole, foreign.at("text"), vec![1]),
         WorkerRequest::ReadIntegers(whole, 0, 1),
         WorkerRequest::LoadedImages(whole),
-        WorkerRequest::SetBreakpoint(whole, foreign.at("tick"), RequestTag(1)),
+        byte_breakpoint(whole, foreign.at("tick"), RequestTag(1)),
         WorkerRequest::Step(whole, RequestTag(1)),
         WorkerRequest::WatchRules(whole, RequestTag(1)),
     ] {
@@ -117,7 +117,7 @@ fn root_everything_works_over_the_socket_too() {
     let mut worker = remote(Some(user()));
     let target = own("slow", 1);
     let (whole, tick) = (target.whole(), target.at("tick"));
-    let _placed = does(&mut worker, WorkerRequest::SetBreakpoint(whole, tick, RequestTag(1)));
+    let _placed = does(&mut worker, byte_breakpoint(whole, tick, RequestTag(1)));
     for _ in 0..23 {
         let hit = until(&mut worker, RequestTag(1));
         assert_eq!(hit.kind, WorkerEventKind::Breakpoint(tick));

@@ -104,6 +104,8 @@ pub mod builtin {
     pub const SP: u32 = 5;
     /// Base of the thread's local variables: `fs` on x86.
     pub const THREAD_POINTER: u32 = 6;
+    /// The first word of `struct pt_regs`, followed by the others; at a probe.
+    pub const REGISTERS: u32 = 32;
 }
 
 /// Widths of values.

@@ -39,11 +39,13 @@ pub mod user_worker;
 
 pub use error::ControlError;
 pub use executor::Executor;
+pub use machine::{PROBED_FLAGS, PROBED_PC, PROBED_SP};
 pub use message_queue::{QueueAnswer, QueueContent, QueueDetail, QueueQuery, QueuedMessage};
 pub use messages::{
-    CodePos, DumpLocation, FileQuery, FoundInFiles, FrameNames, LaunchSpec, LoadedImage,
-    NumberedRequest, Patch, ProbeLocation, RegisterSet, RequestTag, StackFrame, StopMethod,
-    ThreadEntry, ToolId, WorkerEvent, WorkerEventKind, WorkerReply, WorkerRequest,
+    BreakpointMeans, BreakpointProbe, CodePos, DumpLocation, FileQuery, FoundInFiles, FrameNames,
+    LaunchSpec, LoadedImage, NumberedRequest, Patch, ProbeLocation, ProbeUse, RegisterSet,
+    RequestTag, StackFrame, StopMethod, ThreadEntry, ToolId, WorkerEvent, WorkerEventKind,
+    WorkerReply, WorkerRequest,
 };
 pub use monitor_event::thread::{Argument, Target};
 pub use stopped_batch::{StoppedBatch, StoppedOperand, StoppedStep};

@@ -8,7 +8,7 @@ use super::message_queue::{QueueAnswer, QueueQuery};
 use super::{ControlError, StoppedBatch};
 use monitor_event::{Argument, Target};
 use monitor_model::{Identity, Pid};
-use monitor_symbols::{calls, diag_probes::DiagProbeSite, report::Report};
+use monitor_symbols::{calls, diag_probes::DiagProbeSite, held_file::FileRef, report::Report};
 use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, time::Duration};
 
@@ -95,7 +95,10 @@ pub enum WorkerRequest {
     /// Resume this process when CRIU is done; a user worker died while dumping it.
     RecoverDump(Identity, DumpLocation),
     /// Report each thread that reaches this address.
-    SetBreakpoint(Target, u64, RequestTag),
+    SetBreakpoint(Target, u64, RequestTag, ProbeUse),
+    /// The probe of this breakpoint has stopped the thread: set these registers back, by their
+    /// index in `struct pt_regs`.
+    SetBack(Target, RequestTag, Vec<(u8, u64)>),
     /// Execute one instruction.
     Step(Target, RequestTag),
     /// Execute one instruction; a call counts as one.
@@ -218,6 +221,38 @@ pub struct DumpLocation {
     pub name: String,
 }
 
+/// Whether a breakpoint may be a probe, which the kernel sets for the daemon.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeUse {
+    /// If the instruction allows it.
+    Allowed,
+    /// No: the kernel sets none there.
+    Refused,
+}
+
+/// How a breakpoint stops threads.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub enum BreakpointMeans {
+    /// By a byte in the code, which ends with its worker.
+    Byte(Patch),
+    /// By a debug register of each thread.
+    DebugRegister,
+    /// By a probe that the daemon is to set.
+    Probe(BreakpointProbe),
+}
+
+/// A probe that stops threads for a breakpoint.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct BreakpointProbe {
+    /// The file of the code.
+    pub file: FileRef,
+    /// The offset of the instruction in it.
+    pub offset: u64,
+    /// The registers that the instruction changes, by their index in `struct pt_regs`; besides
+    /// program counter, stack pointer and flags.
+    pub changed: Vec<u8>,
+}
+
 /// A breakpoint byte in a process.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patch {
@@ -272,8 +307,8 @@ pub enum WorkerReply {
     Images(Vec<LoadedImage>),
     /// The new process.
     Started(Identity),
-    /// A breakpoint is set; the byte that it replaces, unless it is a hardware breakpoint.
-    BreakpointSet(Option<Patch>),
+    /// A breakpoint is set.
+    BreakpointSet(BreakpointMeans),
     /// The version of CRIU, which works.
     CriuVersion(String),
     /// What was found in files, or why not.

@@ -177,6 +177,11 @@ pub fn thread_target(process: Identity, tid: Pid) -> Target {
 }
 
 /// The identity with its start time rounded down to ticks, as `/proc` has it. Used as map key,
+/// Whether two identities are of one process, whatever the precision of their start times.
+pub fn is_same(one: Identity, other: Identity) -> bool {
+    tick_identity(one) == tick_identity(other)
+}
+
 /// because other sources know the start time more precisely.
 pub fn tick_identity(id: Identity) -> Identity {
     let tick = clock::tick_ns();

@@ -5,6 +5,7 @@
 
 use super::process_ref::ProcessRef;
 use super::{ControlError, Patch, ProbeLocation};
+use monitor_symbols::held_file::FileRef;
 use procfs::process::{MMapPath, MemoryMap};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::{fs::File, ops::Range, path::Path};
@@ -42,29 +43,48 @@ fn address(map: &MemoryMap, offset: u64) -> Option<u64> {
     (address < map.address.1).then_some(address)
 }
 
+/// The file of a mapping, and the offset in it of an address at which it has these bytes; none, if
+/// it has others, cannot be read, or was replaced.
+pub fn file_with(
+    process: &ProcessRef,
+    map: &MemoryMap,
+    (address, bytes): (u64, &[u8]),
+) -> Option<(FileRef, u64)> {
+    let offset = map.offset + address.checked_sub(map.address.0)?;
+    let MMapPath::Path(path) = &map.pathname else { return None };
+    let file = mapped_file(process, map, path).ok()?;
+    let mut own = vec![0; bytes.len()];
+    file.read_exact_at(&mut own, offset).ok()?;
+    let facts = file.metadata().ok()?;
+    let identity = (facts.dev(), facts.ino());
+    let named = FileRef { path: path.clone(), range: map.address, identity };
+    (own == bytes).then_some((named, offset))
+}
+
 fn originals(
     process: &ProcessRef,
     map: &MemoryMap,
     (offset, address): (u64, u64),
 ) -> Result<Vec<Patch>, ControlError> {
     let MMapPath::Path(path) = &map.pathname else { return Ok(Vec::new()) };
-    // Through the root of the process, which may be in a container.
-    let inside = path.strip_prefix("/").unwrap_or(path);
-    let path = Path::new("/proc").join(process.id.pid.0.to_string()).join("root").join(inside);
-    let file = File::open(&path)
-        .map_err(|error| ControlError::from_io("opening the mapped file", &error))?;
-    let is_it = file.metadata().is_ok_and(|it| it.ino() == map.inode);
-    if !is_it {
-        let why = format!(
-            "{} was replaced on disk, so the original bytes at its probes are unknown",
-            path.display()
-        );
-        return Err(ControlError::Unsupported(why));
-    }
+    let file = mapped_file(process, map, path)?;
     let mut bytes = [0; 5];
     let read = file.read_at(&mut bytes, offset);
     let read = read.map_err(|error| ControlError::from_io("reading the mapped file", &error))?;
     let patch =
         |(place, original): (u64, &u8)| Patch { address: address + place, original: *original };
     Ok((0..).zip(&bytes[..read]).map(patch).collect())
+}
+
+/// Opens a mapped file through the root of the process, which may be in a container.
+fn mapped_file(process: &ProcessRef, map: &MemoryMap, path: &Path) -> Result<File, ControlError> {
+    let inside = path.strip_prefix("/").unwrap_or(path);
+    let path = Path::new("/proc").join(process.id.pid.0.to_string()).join("root").join(inside);
+    let file = File::open(&path)
+        .map_err(|error| ControlError::from_io("opening the mapped file", &error))?;
+    if file.metadata().is_ok_and(|it| it.ino() == map.inode) {
+        return Ok(file);
+    }
+    let why = format!("{} was replaced on disk, so its original bytes are unknown", path.display());
+    Err(ControlError::Unsupported(why))
 }

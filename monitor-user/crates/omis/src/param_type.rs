@@ -24,8 +24,8 @@ pub enum ParamType {
     Node,
     /// A process, by number or token.
     Process,
-    /// A thread, by its token. A process, by number or token, stands for its first thread; in a
-    /// list, for all of its threads.
+    /// A thread, by its token or number. A process, by number or token, means its first thread; in
+    /// a list, all of its threads.
     Thread,
     /// A list of any length, `*` in the specification; a single value is a list of one.
     Many(&'static ParamType),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_stands_for_its_first_thread() {
+    fn a_process_is_accepted_for_its_first_thread() {
         check(STEP, "1 [] step(7)", "7");
         check(STEP, "1 [] step(p_1_7)", "p_1_7");
         check(STEP, "1 [] step(t_1_8)", "t_1_8");

@@ -156,26 +156,32 @@ impl CallContext<'_> {
         self.start_action(act, (&ids, chosen.failed), then)
     }
 
-    /// The thread that a parameter names, or the process that it names instead.
+    /// The thread that a parameter names, by token or number, or the process that it names instead.
     ///
     /// # Errors
     /// Why it is refused.
     pub fn thread(&mut self, named: &Value) -> Result<(Process, Option<Target>), Refusal> {
-        let Value::Token(Token { kind: TokenKind::Thread, serial, .. }) = named else {
-            return Ok((self.process(named)?, None));
+        let text = format!("no thread {named} on node {}", self.node.0);
+        let none = || Refusal::new(Status::NO_SUCH_OBJECT, text.clone());
+        let found = match named {
+            Value::Token(Token { kind: TokenKind::Thread, serial, .. }) => {
+                self.find_thread(u32::try_from(*serial).ok()).ok_or_else(none)?
+            }
+            // Threads and processes have numbers of one kind, as `$thread` has.
+            _ => match self.process(named) {
+                Ok(process) => return Ok((process, None)),
+                Err(why) => self.find_thread(named.integer()).ok_or(why)?,
+            },
         };
-        let tid = u32::try_from(*serial).ok().map(monitor_model::id::Pid);
-        let found = tid.and_then(|tid| self.platform.find_thread(tid));
-        let none = || {
-            let text = format!("no thread {named} on node {}", self.node.0);
-            Refusal::new(Status::NO_SUCH_OBJECT, text)
-        };
-        let found = found.ok_or_else(none)?;
         let seen = self.platform.read_processes(&[found.process.pid])?.into_iter().next();
         let number = self.number(seen.ok_or_else(none)?.id);
         let process = self.process(&number)?;
         let target = Target { process: process.id, thread: found.thread };
         Ok((process, Some(target)))
+    }
+
+    fn find_thread(&mut self, tid: Option<u32>) -> Option<Target> {
+        tid.and_then(|tid| self.platform.find_thread(monitor_model::id::Pid(tid)))
     }
 
     /// Does an action to the thread that a parameter names; to the first one of a process, or the

@@ -14,7 +14,7 @@ use monitor_event::{
 };
 use monitor_model::Identity;
 use monitor_omis::param_type::{Param, ParamType};
-use monitor_omis::{RequestId, Status, Text, Value};
+use monitor_omis::{Dialect, RequestId, Status, Text, Value};
 use monitor_platform::call::{ARRIVAL, RECEIPT};
 use monitor_platform::tap::price::{self, ProbePrice};
 use std::os::unix::ffi::OsStrExt as _;
@@ -33,7 +33,10 @@ pub const SERVICES: &[ServiceSpec] = &[
                whenever the event occurs. An enabled request stays enabled. The reply to a \
                breakpoint, a step, `finish` or `call_procedure` arrives when it is set or has \
                begun; if that is refused in some of the processes, it is `PARTIAL`, and if in \
-               all, the request stays disabled.",
+               all, the request stays disabled. It is `OK_DEGRADED`, with the reason, if a \
+               breakpoint can end its program: then the user worker of the tool has put a byte \
+               into the code, or used debug registers, and a thread that traps when this \
+               process was killed a moment ago is ended by that.",
         errors: &[
             error(
                 Status::NO_SUCH_REQUEST,
@@ -229,17 +232,28 @@ fn enable(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal>
     }
 }
 
-/// A command to threads has begun in some of its processes. If it could begin in none, its request
-/// is disabled.
+/// A command to threads has begun in some of its processes; where it may end them, its result there
+/// is why. If it could begin in none, its request is disabled.
 fn begun(ctx: &mut CallContext<'_>, report: ActionReport) -> Result<CallResult, Refusal> {
     let n_processes = report.by_process.len();
+    let mut done = report.by_process.iter().filter_map(|(_, done)| done.as_ref().ok());
+    let remark = done.find_map(|values| values.first().cloned());
     let refused = report.by_process.into_iter().filter_map(|(id, done)| Some((id, done.err()?)));
     let failed: Vec<_> = refused.map(|(id, why)| (ctx.number(id), why)).collect();
     let n_begun = n_processes - failed.len();
     if n_begun == 0 && !failed.is_empty() {
         ctx.engine.disable_command(ctx.ticket);
     }
-    Ok(list_result(&failed, n_begun, ctx.session.dialect))
+    let result = list_result(&failed, n_begun, ctx.session.dialect);
+    Ok(match (remark, result.status, ctx.session.dialect) {
+        (Some(why), Status::OK, Dialect::Extended) => {
+            CallResult { status: Status::OK_DEGRADED, results: vec![why], reason: None }
+        }
+        (Some(_), Status::OK, Dialect::Strict) => {
+            CallResult { status: Status::OK_DEGRADED, ..result }
+        }
+        (_, _, _) => result,
+    })
 }
 
 fn disable(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {

@@ -3,12 +3,12 @@
 
 mod end;
 
-use super::target::{Target, program};
+use super::target::{Target, byte_breakpoint, program};
 use crate::deadline;
 use crate::root::privilege::granted;
 use crate::served::Served;
 use crate::socket_session::SocketSession;
-use monitor_control::{Executor, RequestTag, ToolId, UserWorker as _, WorkerRequest};
+use monitor_control::{Executor, RequestTag, ToolId, UserWorker as _};
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::Arc;
@@ -62,9 +62,8 @@ impl Debugger {
         let should_end = Arc::clone(&ends);
         let thread = std::thread::spawn(move || {
             let mut worker = Executor::default();
-            let _placed = worker
-                .request(ToolId(9), WorkerRequest::SetBreakpoint(whole, address, RequestTag(9)))
-                .unwrap();
+            let _placed =
+                worker.request(ToolId(9), byte_breakpoint(whole, address, RequestTag(9))).unwrap();
             deadline::until(|| {
                 let _happened = worker.poll_events();
                 should_end.load(Ordering::Relaxed).then_some(())

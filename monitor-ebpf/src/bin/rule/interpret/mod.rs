@@ -140,7 +140,7 @@ impl Frame {
             opcode::builtin::IP => self.ip,
             opcode::builtin::SP => self.sp,
             opcode::builtin::THREAD_POINTER => register::thread_pointer(self.task),
-            _ => 0,
+            index => register::word(self.context, index.wrapping_sub(opcode::builtin::REGISTERS)),
         }
     }
 }

@@ -59,6 +59,15 @@ pub fn is_traced(task: Task) -> bool {
     at != ABSENT && load::<u32>(task.as_ptr(), at) != 0
 }
 
+/// Words of the registers of a probe that can be read.
+const WORDS: u32 = 32;
+
+/// A word of the registers of a probe, by its index in the structure of the kernel.
+#[inline(always)]
+pub fn word(registers: *mut c_void, index: u32) -> u64 {
+    if index >= WORDS { 0 } else { probe(registers.cast_const().cast(), 8 * index) }
+}
+
 /// Frame of a call at its entry.
 #[inline(always)]
 pub fn entry(registers: *const u8) -> Frame {

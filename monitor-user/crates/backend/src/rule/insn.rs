@@ -238,6 +238,8 @@ pub enum Insn {
     Argument(Reg, u8, Width),
     /// `dst` = a builtin.
     Builtin(Reg, Builtin),
+    /// `dst` = a word of the registers at a probe, by its index in `struct pt_regs`.
+    Register(Reg, u8),
     /// `dst` = a constant.
     Constant(Reg, i64),
     /// `dst` = memory of the process at a register plus an offset. If it cannot be read, the

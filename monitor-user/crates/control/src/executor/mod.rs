@@ -12,8 +12,8 @@ use super::checkpoint::{CheckpointJobs, CriuCheck};
 use super::stop::{self, Guards, StopTable};
 use super::trace::{BreakpointSite, PlanRequest, Tracer, TracerFate};
 use super::{
-    CodePos, ControlError, LaunchSpec, NumberedRequest, ProbeLocation, RequestTag, StopMethod,
-    StoppedBatch, ToolId, WorkerEvent, WorkerReply, WorkerRequest,
+    CodePos, ControlError, LaunchSpec, NumberedRequest, ProbeLocation, ProbeUse, RequestTag,
+    StopMethod, StoppedBatch, ToolId, WorkerEvent, WorkerReply, WorkerRequest,
     deadline::{DeadlineWait, has_closed},
     event_pos::EventPositions,
     file_query, memory,
@@ -145,7 +145,8 @@ impl Executor {
     /// Requests that need the tracer or cause later events.
     fn execute_traced(&mut self, tool: ToolId, request: &WorkerRequest) -> Answer {
         let (target, tag) = match request {
-            WorkerRequest::SetBreakpoint(target, _, tag)
+            WorkerRequest::SetBreakpoint(target, _, tag, _)
+            | WorkerRequest::SetBack(target, tag, _)
             | WorkerRequest::Step(target, tag)
             | WorkerRequest::Next(target, tag)
             | WorkerRequest::Finish(target, tag)
@@ -181,16 +182,17 @@ impl Executor {
                 self.event_positions.insert(plan.tid, requester, *pos);
                 Ok(())
             }
-            WorkerRequest::SetBreakpoint(_, address, _) => {
-                let site = BreakpointSite { address: *address, probes: &self.probes };
-                let patch = tracer.set_breakpoint(process, site, requester, &mut deadline);
-                return patch.map(WorkerReply::BreakpointSet);
+            WorkerRequest::SetBreakpoint(_, address, _, probe_use) => {
+                let site = BreakpointSite::new(*address, &self.probes, *probe_use);
+                let means = tracer.set_breakpoint(process, site, requester, &mut deadline);
+                return means.map(WorkerReply::BreakpointSet);
             }
+            WorkerRequest::SetBack(_, _, probed) => tracer.set_back(&plan, id, probed),
             WorkerRequest::Step(..) => tracer.step(&plan, process, &mut deadline),
             WorkerRequest::Next(..) => tracer.next(&plan, process, &mut deadline),
             WorkerRequest::Finish(..) => tracer.finish(&plan, process, &self.probes, &mut deadline),
             WorkerRequest::Call(.., procedure, arguments) => {
-                let site = BreakpointSite { address: *procedure, probes: &self.probes };
+                let site = BreakpointSite::new(*procedure, &self.probes, ProbeUse::Refused);
                 tracer.check_code(&process, &site)?;
                 tracer.call(&plan, process, (*procedure, arguments), &mut deadline)
             }

@@ -5,7 +5,7 @@
 
 use super::{Answer, Executor, done, open, request_deadline};
 use crate::{
-    ControlError, FrameNames, RegisterSet, WorkerReply,
+    ControlError, FrameNames, ProbeUse, RegisterSet, WorkerReply,
     event_pos::EventPositions,
     machine::{Floats, Registers},
     process_ref::ProcessRef,
@@ -110,7 +110,7 @@ impl Executor {
 
     /// Refuses to let a thread continue where no instruction begins.
     fn check_code(&self, target: &Target, address: u64) -> Result<(), ControlError> {
-        let site = BreakpointSite { address, probes: &self.probes };
+        let site = BreakpointSite::new(address, &self.probes, ProbeUse::Refused);
         self.tracer.check_code(&open(target)?, &site)
     }
 

@@ -10,6 +10,8 @@ mod debug;
 #[cfg(target_arch = "x86_64")]
 mod float;
 #[cfg(target_arch = "x86_64")]
+mod restartable;
+#[cfg(target_arch = "x86_64")]
 mod return_code;
 #[cfg(target_arch = "x86_64")]
 mod signal_frame;
@@ -17,4 +19,4 @@ mod signal_frame;
 mod x86_64;
 
 #[cfg(target_arch = "x86_64")]
-pub use {call::*, debug::*, float::*, x86_64::*};
+pub use {call::*, debug::*, float::*, restartable::*, x86_64::*};

@@ -109,6 +109,16 @@ impl Registers {
         Ok(())
     }
 
+    /// Sets registers back to what a kernel probe has read, by their index in `struct pt_regs`.
+    pub fn set_back(&mut self, probed: &[(u8, u64)]) {
+        for (index, value) in probed {
+            if let Some(word) = self.0.get_mut(usize::from(*index)) {
+                *word = *value;
+            }
+        }
+        self.0[ORIG_RAX] = u64::MAX;
+    }
+
     /// The program counter.
     pub fn pc(&self) -> u64 {
         self.0[RIP]

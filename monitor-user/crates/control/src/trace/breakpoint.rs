@@ -1,13 +1,19 @@
-//! Breakpoints of a process: a byte (`int3`) in code from a file, a debug register of each thread
-//! in generated code, which the program may rewrite.
+//! Breakpoints of a process: a probe of the kernel or a byte (`int3`) in code from a file, a debug
+//! register of each thread in generated code, which the program may rewrite.
 //!
-//! In: an address. Out: where threads trap, and which bytes to restore. A byte is written without
-//! stopping any thread; the kernel gives the process its own copy of the page.
+//! In: an address. Out: where threads trap, and which bytes to restore. A probe is the daemon's, so
+//! it outlives the worker, and stops no thread without a tracer: it is used wherever the
+//! instruction can be executed again after its registers were set back (`machine/restartable`). A
+//! byte is written without stopping any thread; the kernel gives the process its own copy of the
+//! page.
 
 use super::insn_boundary::{InsnBoundary, insn_boundary};
-use crate::machine::{DebugSlots, SLOTS};
+use crate::machine::{DebugSlots, SLOTS, restartable};
 use crate::process_ref::ProcessRef;
-use crate::{ControlError, Patch, ProbeLocation, RequestTag, ToolId, memory, uprobe_patches};
+use crate::{
+    BreakpointMeans, BreakpointProbe, ControlError, Patch, ProbeLocation, ProbeUse, RequestTag,
+    ToolId, memory, uprobe_patches,
+};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 
 /// `int3`.
@@ -20,10 +26,36 @@ const BREAKPOINT_SLOTS: usize = SLOTS - 1;
 pub struct Breakpoint {
     /// Its address.
     pub address: u64,
-    /// The byte that `int3` replaces; `None` for a hardware breakpoint.
-    pub original: Option<u8>,
+    /// How it stops threads.
+    pub means: BreakpointMeans,
     /// The tools that set it, with their tags.
     pub owners: Vec<(ToolId, RequestTag)>,
+}
+
+impl<'a> BreakpointSite<'a> {
+    /// This address.
+    pub const fn new(address: u64, probes: &'a [ProbeLocation], probe_use: ProbeUse) -> Self {
+        Self { address, probes, probe_use }
+    }
+}
+
+impl Breakpoint {
+    /// Its byte, if it has one.
+    pub const fn byte(&self) -> Option<Patch> {
+        match self.means {
+            BreakpointMeans::Byte(patch) => Some(patch),
+            _ => None,
+        }
+    }
+
+    /// Whether a probe stops threads at it.
+    pub const fn is_probe(&self) -> bool {
+        matches!(self.means, BreakpointMeans::Probe(_))
+    }
+
+    const fn is_in_debug_register(&self) -> bool {
+        matches!(self.means, BreakpointMeans::DebugRegister)
+    }
 }
 
 /// Where to set a breakpoint, or where a thread is to continue.
@@ -32,7 +64,12 @@ pub struct BreakpointSite<'a> {
     pub address: u64,
     /// Kernel probes, whose bytes do not belong to the program.
     pub probes: &'a [ProbeLocation],
+    /// Whether it may be a probe.
+    pub probe_use: ProbeUse,
 }
+
+/// Bytes of the longest instruction.
+const MAX_INSTRUCTION: u64 = 15;
 
 /// All breakpoints of a process.
 #[derive(Debug, Default)]
@@ -51,24 +88,22 @@ impl Breakpoints {
     /// Whether a trap after this address can come from a byte of ours.
     pub fn had_byte(&self, address: u64) -> bool {
         self.removed_bytes.contains(&address)
-            || self.at(address).is_some_and(|it| it.original.is_some())
+            || self.at(address).is_some_and(|it| it.byte().is_some())
     }
 
     /// All bytes in place.
     pub fn patches(&self) -> Vec<Patch> {
-        let patch =
-            |it: &Breakpoint| it.original.map(|original| Patch { address: it.address, original });
-        self.all.iter().filter_map(patch).collect()
+        self.all.iter().filter_map(Breakpoint::byte).collect()
     }
 
     /// Changes the original bytes; what is written at a breakpoint appears when it is removed.
     pub fn overwrite(&mut self, address: u64, bytes: &[u8]) {
         for it in &mut self.all {
             let place = it.address.checked_sub(address).and_then(|it| usize::try_from(it).ok());
-            if let (Some(original), Some(byte)) =
-                (&mut it.original, place.and_then(|place| bytes.get(place)))
+            if let (BreakpointMeans::Byte(patch), Some(byte)) =
+                (&mut it.means, place.and_then(|place| bytes.get(place)))
             {
-                *original = *byte;
+                patch.original = *byte;
             }
         }
     }
@@ -76,7 +111,7 @@ impl Breakpoints {
     /// The debug registers of a thread; the address of its plan is in the last one.
     pub fn slots(&self, plan: Option<u64>) -> DebugSlots {
         let mut slots = DebugSlots::default();
-        let own = self.all.iter().filter(|it| it.original.is_none()).map(|it| it.address);
+        let own = self.all.iter().filter(|it| it.is_in_debug_register()).map(|it| it.address);
         for (slot, address) in slots.iter_mut().zip(own.take(BREAKPOINT_SLOTS)) {
             *slot = Some(address);
         }
@@ -84,45 +119,70 @@ impl Breakpoints {
         slots
     }
 
-    /// Sets a breakpoint; returns the byte that it replaces.
+    /// Sets a breakpoint; returns how.
     pub fn set(
         &mut self,
         process: &ProcessRef,
         site: &BreakpointSite<'_>,
         owner: (ToolId, RequestTag),
-    ) -> Result<Option<Patch>, ControlError> {
+    ) -> Result<BreakpointMeans, ControlError> {
         let address = site.address;
-        let original = match self.all.iter_mut().find(|it| it.address == address) {
+        match self.all.iter_mut().find(|it| it.address == address) {
             Some(known) => {
                 known.owners.push(owner);
-                known.original
+                Ok(known.means.clone())
             }
             None => {
-                let original = self.install(process, site)?;
-                self.all.push(Breakpoint { address, original, owners: vec![owner] });
-                original
+                let means = self.install(process, site)?;
+                let owners = vec![owner];
+                self.all.push(Breakpoint { address, means: means.clone(), owners });
+                Ok(means)
             }
-        };
-        Ok(original.map(|original| Patch { address, original }))
+        }
     }
 
     fn install(
         &self,
         process: &ProcessRef,
         site: &BreakpointSite<'_>,
-    ) -> Result<Option<u8>, ControlError> {
+    ) -> Result<BreakpointMeans, ControlError> {
         let address = site.address;
         if self.check_code(process, site)? == InsnBoundary::Unknown {
-            let taken = self.all.iter().filter(|it| it.original.is_none()).count();
+            let taken = self.all.iter().filter(|it| it.is_in_debug_register()).count();
             if taken >= BREAKPOINT_SLOTS {
                 let why = "all debug registers for breakpoints in generated code are in use";
                 return Err(ControlError::Exhausted(why.into()));
             }
+            return Ok(BreakpointMeans::DebugRegister);
+        }
+        if site.probe_use == ProbeUse::Allowed
+            && let Some(probe) = self.probe(process, site)?
+        {
+            return Ok(BreakpointMeans::Probe(probe));
+        }
+        let original = memory::read(process, address, 1)?[0];
+        memory::write(process, address, &[INT3])?;
+        Ok(BreakpointMeans::Byte(Patch { address, original }))
+    }
+
+    /// The probe that may stop threads at an instruction: the kernel executes what is in the file,
+    /// so memory must have the same.
+    fn probe(
+        &self,
+        process: &ProcessRef,
+        site: &BreakpointSite<'_>,
+    ) -> Result<Option<BreakpointProbe>, ControlError> {
+        let map = code_at(process, site.address)?;
+        if map.perms.contains(MMPermissions::SHARED) {
             return Ok(None);
         }
-        let byte = memory::read(process, address, 1)?[0];
-        memory::write(process, address, &[INT3])?;
-        Ok(Some(byte))
+        let length = MAX_INSTRUCTION.min(map.address.1 - site.address);
+        let mut code = memory::read(process, site.address, length)?;
+        self.unpatch(process, site, site.address, &mut code)?;
+        let found = uprobe_patches::file_with(process, &map, (site.address, &code));
+        let changed = restartable(&code, site.address);
+        let probe = |((file, offset), changed)| BreakpointProbe { file, offset, changed };
+        Ok(found.zip(changed).map(probe))
     }
 
     /// Refuses an address that is not code, or inside an instruction; returns whether an
@@ -172,7 +232,7 @@ impl Breakpoints {
             std::mem::take(&mut self.all).into_iter().partition(|it| it.owners.is_empty());
         self.all = left;
         for it in &gone {
-            self.removed_bytes.extend(it.original.map(|_| it.address));
+            self.removed_bytes.extend(it.byte().map(|_| it.address));
             restore_byte(process, it)?;
         }
         Ok(gone.len())
@@ -186,7 +246,7 @@ impl Breakpoints {
     /// Inserts the byte again after the step.
     pub fn insert_byte(&self, process: &ProcessRef, address: u64) -> Result<(), ControlError> {
         match self.at(address) {
-            Some(Breakpoint { original: Some(_), .. }) => memory::write(process, address, &[INT3]),
+            Some(it) if it.byte().is_some() => memory::write(process, address, &[INT3]),
             _ => Ok(()), // It was removed meanwhile.
         }
     }
@@ -205,8 +265,7 @@ impl Breakpoints {
 
 /// Restores the original byte, unless the program has overwritten ours.
 fn restore_byte(process: &ProcessRef, it: &Breakpoint) -> Result<(), ControlError> {
-    let Some(original) = it.original else { return Ok(()) };
-    restore(process, &Patch { address: it.address, original })
+    it.byte().map_or(Ok(()), |patch| restore(process, &patch))
 }
 
 /// Restores a byte that another user worker has left.

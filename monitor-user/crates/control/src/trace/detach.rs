@@ -79,7 +79,7 @@ impl Tracer {
 impl TracedProcess {
     fn start_undo(&mut self, fate: TracerFate) {
         // Fails only if the process has ended.
-        let _ended = self.breakpoints.unset(&self.process, |_| true);
+        let _ended = self.unset_breakpoints(|_| true);
         let _found = self.unwatch(|_| true);
         self.signal_catches.clear();
         self.paused.clear();

@@ -23,8 +23,8 @@ mod tracee;
 use super::machine::{self, Registers};
 use super::process_ref::{ProcessRef, tick_identity};
 use super::{
-    ControlError, Patch, ProbeLocation, RequestTag, ToolId, WorkerEvent, deadline::DeadlineWait,
-    stop_reason::StopReason, unwind,
+    BreakpointMeans, ControlError, Patch, ProbeLocation, ProbeUse, RequestTag, ToolId, WorkerEvent,
+    deadline::DeadlineWait, stop_reason::StopReason, unwind,
 };
 use breakpoint::Breakpoints;
 pub use breakpoint::{BreakpointSite, INT3};
@@ -121,25 +121,41 @@ impl Tracer {
         released
     }
 
-    /// Sets a breakpoint for all threads.
+    /// Sets a thread back to the instruction whose probe has stopped it.
+    pub fn set_back(
+        &mut self,
+        plan: &PlanRequest,
+        id: Identity,
+        probed: &[(u8, u64)],
+    ) -> Result<(), ControlError> {
+        let why = || ControlError::wrong_state("no probe has stopped the thread");
+        let traced = self.0.get_mut(&tick_identity(id)).ok_or_else(why)?;
+        let event = (plan.tool, StopReason::ThreadEvent(plan.tag));
+        let thread = traced.threads.get_mut(&plan.tid).ok_or_else(why)?;
+        if !thread.holders.contains_key(&event) || thread.state != tracee::RunState::Stopped {
+            return Err(why());
+        }
+        thread.set_back(probed)
+    }
+
+    /// Sets a breakpoint for all threads; returns how.
     pub fn set_breakpoint(
         &mut self,
         process: ProcessRef,
         site: BreakpointSite<'_>,
         requester: (ToolId, RequestTag),
         deadline: &mut DeadlineWait<'_>,
-    ) -> Result<Option<Patch>, ControlError> {
+    ) -> Result<BreakpointMeans, ControlError> {
         let traced = self.process_entry(process);
         let set = traced.seize_all().and_then(|()| {
-            let patch = traced.breakpoints.set(&traced.process, &site, requester)?;
-            if patch.is_none() {
-                traced.write_debug_registers(deadline).map(|()| patch)
-            } else {
-                Ok(patch)
+            let means = traced.breakpoints.set(&traced.process, &site, requester)?;
+            if means == BreakpointMeans::DebugRegister {
+                traced.write_debug_registers(deadline)?;
             }
+            Ok(means)
         });
         if set.is_err() {
-            let _ended = traced.breakpoints.unset(&traced.process, |it| *it == requester);
+            let _ended = traced.unset_breakpoints(|it| *it == requester);
             traced.detach_idle();
         }
         self.remove_untraced();
@@ -172,7 +188,7 @@ impl Tracer {
         let traced = self.0.get_mut(&tick_identity(id)).ok_or_else(nothing)?;
         let mut found = traced.unwatch(|it| *it == requester);
         found |= traced.signal_catches.remove(&requester).is_some();
-        found |= traced.breakpoints.unset(&traced.process, |it| *it == requester)? > 0;
+        found |= traced.unset_breakpoints(|it| *it == requester)? > 0;
         let out = traced
             .threads
             .values()
@@ -220,7 +236,7 @@ impl Tracer {
     ) -> StartResult {
         self.start_plan(plan, process, deadline, |traced| {
             let (address, sp) = unwind::caller(&traced.process, &Registers::read(plan.tid)?)?;
-            let site = BreakpointSite { address, probes };
+            let site = BreakpointSite::new(address, probes, ProbeUse::Refused);
             let _known = traced.breakpoints.check_code(&traced.process, &site)?;
             Ok(PlanKind::RunTo { address, sp, report: ReturnReport::Value })
         })
@@ -249,6 +265,9 @@ impl Tracer {
         self.inspect(process, plan.tid, deadline, |traced| {
             traced.check_plan_allowed(plan.tid, plan.tool)?;
             let kind = kind(traced)?;
+            if matches!(kind, PlanKind::Call { .. }) {
+                traced.threads.values_mut().for_each(|it| it.set_back = None);
+            }
             let thread = traced.threads.get_mut(&plan.tid).ok_or(ControlError::Gone)?;
             thread.timed_out = false;
             let waiting_holders = thread.holders.keys().copied().collect();
@@ -274,9 +293,11 @@ impl Tracer {
         self.0.get(&tick_identity(id)).map(|it| it.breakpoints.patches()).unwrap_or_default()
     }
 
-    /// Changes the original bytes under our breakpoints.
+    /// Tools have changed memory: the original bytes under our breakpoints, and what instructions
+    /// may have read.
     pub fn overwrite(&mut self, id: Identity, address: u64, bytes: &[u8]) {
         if let Some(traced) = self.0.get_mut(&tick_identity(id)) {
+            traced.threads.values_mut().for_each(|it| it.set_back = None);
             traced.breakpoints.overwrite(address, bytes);
         }
     }

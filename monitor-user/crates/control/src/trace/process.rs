@@ -3,7 +3,7 @@
 //! In: requests on its threads. Out: threads seized, stopped, held or released. It is traced only
 //! as long as there is a reason: a breakpoint, a watch, a holder, a thread plan.
 
-use super::breakpoint::Breakpoints;
+use super::breakpoint::{Breakpoint, Breakpoints};
 use super::tracee::{NewThread, RunState, Tracee};
 use crate::process_ref::{ProcessRef, thread_identity};
 use crate::stop_reason::{MAX_EVENT_HOLD, StopReason};
@@ -65,6 +65,25 @@ impl TracedProcess {
         is_watched || !self.breakpoints.all.is_empty()
     }
 
+    /// Removes matching breakpoints; returns how many. Their probes may still stop threads for a
+    /// while.
+    pub fn unset_breakpoints(
+        &mut self,
+        matches: impl Fn(&(ToolId, RequestTag)) -> bool,
+    ) -> Result<usize, ControlError> {
+        if self.breakpoints.all.iter().any(Breakpoint::is_probe) {
+            self.watched_until = Some(Instant::now() + LATE_SIGNAL_GRACE);
+        }
+        self.breakpoints.unset(&self.process, matches)
+    }
+
+    /// The tools whose probes may have stopped a thread.
+    pub fn probe_owners(&self) -> Vec<(ToolId, RequestTag)> {
+        let probed = self.breakpoints.all.iter().filter(|it| it.is_probe());
+        let owners = probed.flat_map(|it| it.owners.iter().copied());
+        owners.chain(self.watches.iter().copied()).collect()
+    }
+
     /// Removes matching watches; whether there were any.
     pub fn unwatch(&mut self, matches: impl Fn(&(ToolId, RequestTag)) -> bool) -> bool {
         let before = self.watches.len();
@@ -85,7 +104,8 @@ impl TracedProcess {
     /// Whether rule programs may stop its threads.
     pub fn is_watched(&self) -> bool {
         let until = self.watched_until;
-        !self.watches.is_empty() || until.is_some_and(|until| Instant::now() < until)
+        let has_probe = self.breakpoints.all.iter().any(Breakpoint::is_probe);
+        has_probe || !self.watches.is_empty() || until.is_some_and(|until| Instant::now() < until)
     }
 
     /// Starts tracing a thread without stopping it.
@@ -221,7 +241,7 @@ impl TracedProcess {
 
     /// Removes everything of a tool.
     pub fn forget_tool(&mut self, tool: ToolId) {
-        let _ended = self.breakpoints.unset(&self.process, |owner| owner.0 == tool);
+        let _ended = self.unset_breakpoints(|owner| owner.0 == tool);
         let _found = self.unwatch(|owner| owner.0 == tool);
         self.signal_catches.retain(|owner, _| owner.0 != tool);
         let _number = self.stop_numbers.remove(&tool);

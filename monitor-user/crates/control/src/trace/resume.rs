@@ -4,6 +4,7 @@
 //! stepped over with its byte removed; other running threads are paused meanwhile. Sleeping threads
 //! are not: stopping them would interrupt system calls such as `epoll_wait`.
 
+use super::breakpoint::Breakpoint;
 use super::tracee::{RunState, Tracee};
 use super::{process::TracedProcess, thread_plan::PlanKind};
 use crate::machine::Registers;
@@ -49,8 +50,17 @@ impl TracedProcess {
             self.fail_plan(tid, error);
             return self.resume_or_detach(tid);
         }
+        let forward = self.threads.get_mut(&tid).and_then(Tracee::set_forward);
+        if let (Some(registers), true) = (forward, single_steps) {
+            // The instruction of the step was executed already.
+            self.handle_step(tid, &registers);
+            return self.resume_or_detach(tid);
+        }
         if let Some(address) = self.reported_breakpoint(tid) {
             return self.step_over(tid, address);
+        }
+        if single_steps && self.reports_before_step(tid) {
+            return;
         }
         let calls = self.is_in_call(tid);
         let Some(thread) = self.threads.get_mut(&tid) else { return };
@@ -68,7 +78,7 @@ impl TracedProcess {
     fn reported_breakpoint(&mut self, tid: i32) -> Option<u64> {
         let thread = self.threads.get_mut(&tid)?;
         let (address, _) = thread.reported?;
-        let own = self.breakpoints.at(address).filter(|it| it.original.is_some());
+        let own = self.breakpoints.at(address).filter(|it| it.byte().is_some() || it.is_probe());
         let registers = Registers::read(tid).ok()?;
         if own.is_none() || thread.reported != Some((registers.pc(), registers.sp())) {
             thread.reported = thread.reported.filter(|_| thread.in_handler);
@@ -81,14 +91,36 @@ impl TracedProcess {
     }
 
     fn step_over(&mut self, tid: i32, address: u64) {
+        if self.breakpoints.at(address).is_some_and(Breakpoint::is_probe) {
+            // The probe lets threads pass that make a single step.
+            return self.step_from(tid, address);
+        }
         self.pause_running(tid);
         if self.breakpoints.remove_byte(&self.process, address).is_err() {
             return; // The process has ended; its wait status reports that.
         }
+        self.step_from(tid, address);
+    }
+
+    fn step_from(&mut self, tid: i32, address: u64) {
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.stepping_over = Some((address, Instant::now()));
             thread.resume(ResumeMode::SingleStep);
         }
+    }
+
+    /// Reports the probe breakpoint at which a thread is to make a single step, which its probe
+    /// lets pass; whether the thread is held for that.
+    fn reports_before_step(&mut self, tid: i32) -> bool {
+        let Ok(registers) = Registers::read(tid) else { return false };
+        let place = (registers.pc(), registers.sp());
+        let is_probe = self.breakpoints.at(place.0).is_some_and(Breakpoint::is_probe);
+        let is_known = |it: &Tracee| it.reported == Some(place) || it.stepping_over.is_some();
+        if !is_probe || self.threads.get(&tid).is_none_or(is_known) {
+            return false;
+        }
+        self.handle_address(tid, place.0, place.1);
+        self.threads.get(&tid).is_some_and(Tracee::is_held)
     }
 
     /// Inserts the byte again and resumes the paused threads.

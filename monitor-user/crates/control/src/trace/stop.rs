@@ -21,6 +21,7 @@ const CLONE: i32 = 3;
 const EXEC: i32 = 4;
 const STOP: i32 = 128;
 // `si_code` of SIGTRAP: asm-generic/siginfo.h.
+const SI_USER: i32 = 0;
 const SI_KERNEL: i32 = 0x80;
 const TRAP_BRANCH: i32 = 1;
 const TRAP_TRACE: i32 = 2;
@@ -172,7 +173,7 @@ impl TracedProcess {
         if let Some(thread) = self.threads.get_mut(&tid) {
             (thread.signal, thread.rule_signal) = (0, Some(signal));
         }
-        for owner in self.watches.iter().copied().collect::<Vec<_>>() {
+        for owner in self.probe_owners() {
             self.hold_for(tid, owner, WorkerEventKind::Held);
         }
     }
@@ -188,7 +189,8 @@ impl TracedProcess {
             TRAP_HWBKPT => thread.has_slots(),
             // The code differs after an ordinary instruction, after a system call, and at the start
             // of a signal handler (the signal's own number).
-            TRAP_TRACE | TRAP_BRANCH | TRAP => steps,
+            // At a kernel probe the kernel sends it as the thread itself.
+            TRAP_TRACE | TRAP_BRANCH | TRAP | SI_USER => steps,
             _ => false,
         }
     }
@@ -209,7 +211,7 @@ impl TracedProcess {
     }
 
     /// A thread has trapped before the instruction at an address.
-    fn handle_address(&mut self, tid: i32, address: u64, sp: u64) {
+    pub fn handle_address(&mut self, tid: i32, address: u64, sp: u64) {
         let was_stepping_over = self.threads.get(&tid).is_some_and(|it| it.stepping_over.is_some());
         self.end_step_over_of(tid);
         self.check_plan_end(tid, address, sp);
@@ -246,7 +248,7 @@ impl TracedProcess {
         }
     }
 
-    fn handle_step(&mut self, tid: i32, registers: &Registers) {
+    pub fn handle_step(&mut self, tid: i32, registers: &Registers) {
         self.end_step_over_of(tid);
         let (pc, sp) = (registers.pc(), registers.sp());
         let Some(thread) = self.threads.get_mut(&tid) else { return };

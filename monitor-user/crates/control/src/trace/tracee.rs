@@ -4,7 +4,7 @@
 //! decided in `stop`, and what comes next in `resume`.
 
 use super::thread_plan::ThreadPlan;
-use crate::machine::{self, DebugSlots};
+use crate::machine::{self, DebugSlots, Registers};
 use crate::{ControlError, ToolId, stop_reason::StopReason};
 use monitor_sys::{ptrace, ptrace::ResumeMode};
 use rustix::process::Signal;
@@ -64,6 +64,9 @@ pub struct Tracee {
     pub stepping_over: Option<(u64, Instant)>,
     /// Address and stack pointer of the last reported breakpoint.
     pub reported: Option<(u64, u64)>,
+    /// Its registers as they were set back from a probe, and as they were before that, when the
+    /// instruction was executed.
+    pub set_back: Option<(Registers, Registers)>,
     /// A signal handler runs between that report and the step over it.
     pub in_handler: bool,
     /// The rule program's signal that stopped it, which is not meant for the thread.
@@ -91,6 +94,7 @@ impl Tracee {
             plan: None,
             stepping_over: None,
             reported: None,
+            set_back: None,
             in_handler: false,
             rule_signal: None,
             timed_out: false,
@@ -116,6 +120,36 @@ impl Tracee {
         }
     }
 
+    /// Sets it back to the instruction whose probe has stopped it after that; once, though several
+    /// tools have a breakpoint there.
+    pub fn set_back(&mut self, probed: &[(u8, u64)]) -> Result<(), ControlError> {
+        let word = |index| probed.iter().find(|it| it.0 == index).map(|it| it.1);
+        let place = word(machine::PROBED_PC).zip(word(machine::PROBED_SP));
+        let is_first = self.rule_signal.is_some_and(|it| it != 0) || self.reported != place;
+        self.resolve_rule_signal(false);
+        if is_first {
+            let after = Registers::read(self.tid)?;
+            let mut before = after;
+            before.set_back(probed);
+            before.write(self.tid)?;
+            (self.reported, self.set_back) = (place, Some((before, after)));
+        }
+        Ok(())
+    }
+
+    /// Sets it forward again, behind the instruction that it executed before it was set back; its
+    /// registers, if it was. It is not, if a tool has changed what the instruction may have read:
+    /// then the thread executes it again.
+    pub fn set_forward(&mut self) -> Option<Registers> {
+        let (before, after) = self.set_back.take()?;
+        if Registers::read(self.tid).ok()? != before {
+            return None;
+        }
+        after.write(self.tid).ok()?;
+        self.reported = None;
+        Some(after)
+    }
+
     /// Resumes it with its signal.
     pub fn resume(&mut self, mode: ResumeMode) {
         let signal = std::mem::take(&mut self.signal);
@@ -123,6 +157,7 @@ impl Tracee {
             let listens = mode == ResumeMode::Listen;
             self.state = if listens { RunState::Listening } else { RunState::Running };
             self.at_group_stop = false;
+            self.set_back = None;
             self.rule_signal = None;
         }
     }

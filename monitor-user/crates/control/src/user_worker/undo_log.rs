@@ -3,8 +3,8 @@
 //! In: requests with their replies, and events. Out: requests that undo all of it.
 
 use crate::{
-    ControlError, DumpLocation, Patch, RequestTag, StopMethod, ToolId, WorkerEvent,
-    WorkerEventKind, WorkerReply, WorkerRequest,
+    BreakpointMeans, ControlError, DumpLocation, Patch, RequestTag, StopMethod, ToolId,
+    WorkerEvent, WorkerEventKind, WorkerReply, WorkerRequest,
     process_ref::{ProcessRef, tick_identity},
     stop::{self, freezer::Freezer},
 };
@@ -130,10 +130,14 @@ impl UndoLog {
             (WorkerRequest::Unset(target, tag), _) => {
                 let _found = self.entry(target.process).watched.remove(&(tool, *tag));
             }
-            (WorkerRequest::SetBreakpoint(target, ..), Ok(WorkerReply::BreakpointSet(patch))) => {
+            (WorkerRequest::SetBreakpoint(target, ..), Ok(WorkerReply::BreakpointSet(means))) => {
                 let entry = self.entry(target.process);
                 let _again = entry.traced.insert(tool);
-                entry.patches.extend(patch.filter(|it| !entry.patches.contains(it)));
+                if let BreakpointMeans::Byte(patch) = means
+                    && !entry.patches.contains(patch)
+                {
+                    entry.patches.push(*patch);
+                }
             }
             (
                 WorkerRequest::Next(target, ..)
@@ -356,6 +360,7 @@ fn resume_own(id: Identity, owner: Option<u32>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ProbeUse;
     use monitor_model::id::{Ns, Pid};
     use rustix::process::Signal;
     use std::time::{Duration, Instant};
@@ -437,8 +442,8 @@ mod tests {
     fn a_breakpoint_byte_is_restored_by_the_next_user_worker() {
         let mut log = UndoLog::default();
         let patch = Patch { address: 16, original: 0x55 };
-        let set = WorkerRequest::SetBreakpoint(ID.into(), 16, RequestTag(3));
-        log.record_reply(ONE, &set, &Ok(WorkerReply::BreakpointSet(Some(patch))));
+        let set = WorkerRequest::SetBreakpoint(ID.into(), 16, RequestTag(3), ProbeUse::Refused);
+        log.record_reply(ONE, &set, &Ok(WorkerReply::BreakpointSet(BreakpointMeans::Byte(patch))));
         assert_eq!(log.undo_requests(), [WorkerRequest::Recover(ID, vec![patch])]);
         log.record_reply(ONE, &WorkerRequest::ForgetTool, &Ok(WorkerReply::Done));
         assert_eq!(log.undo_requests(), []);

@@ -67,6 +67,10 @@ fn encode_insn(insn: &Insn) -> EncodedInsn {
         Insn::Builtin(dst, which) => {
             EncodedInsn { index: which as u32, ..write(opcode::BUILTIN, dst) }
         }
+        Insn::Register(dst, word) => EncodedInsn {
+            index: opcode::builtin::REGISTERS + u32::from(word),
+            ..write(opcode::BUILTIN, dst)
+        },
         Insn::Constant(dst, value) => {
             EncodedInsn { imm: bits(value), ..write(opcode::CONSTANT, dst) }
         }

@@ -293,6 +293,7 @@ impl EventSource for Linux {
 
     fn set_events(&mut self, topics: &BTreeSet<EventKind>) {
         self.workers.set_plans(topics);
+        self.update_breakpoint_probes();
         let mut left = topics.clone();
         let wants = topics.iter().any(|topic| topic.followed_activity().is_some());
         // A tool that cannot have the event was refused when it defined the event.
@@ -341,6 +342,7 @@ impl EventSource for Linux {
 
     fn poll_events(&mut self, now: Ns) -> Vec<PlatformEvent> {
         let mut all = self.workers.poll_events(now);
+        self.update_breakpoint_probes();
         if let Some(saver) = &mut self.saver {
             all = saver.filter_events(all, now);
         }

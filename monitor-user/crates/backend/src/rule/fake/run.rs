@@ -99,6 +99,8 @@ impl FakeRules {
                     how.truncate(run.at.arguments.get(usize::from(n)).copied().unwrap_or(0)),
                 );
             }
+            // A script has no registers.
+            Insn::Register(to, _) => run.set(to, 0),
             Insn::Builtin(to, what) => run.set(to, self.builtin(run, what)),
             Insn::Constant(to, value) => run.set(to, value.cast_unsigned()),
             Insn::Memory(to, from, offset, how) => {

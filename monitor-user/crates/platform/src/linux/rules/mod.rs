@@ -8,6 +8,7 @@
 //! Opened when a process is first watched, so that a tool without events costs nothing.
 //! Where the kernel runs no rules, the poller reports what two readings show.
 
+mod breakpoint_probes;
 mod call;
 mod runner;
 mod tagged_messages;
@@ -21,6 +22,7 @@ use crate::tap::price::{self, ProbePrice};
 use crate::tap::{CallRecord, TapError, TapEvent, Taps, UnseenCalls};
 use crate::{PlatformEvent, RuleKey, WatchedProcesses};
 use crate::{poller::backend_refusal, rules::Installer, status_map::symbol_refusal};
+use breakpoint_probes::BreakpointProbes;
 use call::{call_event, call_start};
 use monitor_backend::rule::insn::ProcessSetId;
 use monitor_backend::rule::rule_record::{RecordReason, RuleRecord as Record, StopScope};
@@ -55,6 +57,7 @@ pub(super) struct RuleEvents {
     watched: WatchedProcesses,
     /// What the kernel runs of stored requests.
     installer: Installer,
+    breakpoint_probes: BreakpointProbes,
     /// Stops made by rules, and processes that programs stopped that were removed meanwhile.
     pending_stops: Vec<PendingStop>,
     strays: Vec<Identity>,
@@ -95,6 +98,7 @@ impl RuleEvents {
             meaning: HashMap::new(),
             watched: WatchedProcesses::default(),
             installer: Installer::default(),
+            breakpoint_probes: BreakpointProbes::default(),
             pending_stops: Vec::new(),
             strays: Vec::new(),
             pending: Vec::new(),
@@ -251,7 +255,8 @@ impl RuleEvents {
     /// Where the kernel has put probes for these.
     pub(super) fn probe_locations(&self) -> Vec<ProbeLocation> {
         let locations = self.taps.probe_locations().into_iter();
-        locations.map(|((_, inode), offset)| ProbeLocation { inode, offset }).collect()
+        let of_taps = locations.map(|((_, inode), offset)| ProbeLocation { inode, offset });
+        of_taps.chain(self.breakpoint_probes.locations()).collect()
     }
 
     pub(super) fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -359,6 +364,9 @@ impl RuleEvents {
     fn handle_record(&mut self, record: &Record) -> Vec<PlatformEvent> {
         if let Some(it) = self.installer.event_of_record(record) {
             return self.unless_stopped(it, (record.stopped, None)).into_iter().collect();
+        }
+        if self.breakpoint_probes.note_hit(record) {
+            return Vec::new();
         }
         // Its program was removed meanwhile.
         self.strays.extend((record.stopped == StopScope::Process).then_some(record.process));

@@ -56,12 +56,32 @@ impl Linux {
         }
     }
 
+    /// Sets the probes of breakpoints that user workers ask for, and removes those of requests that
+    /// are gone.
+    pub(in crate::linux) fn update_breakpoint_probes(&mut self) {
+        let unwanted = self.workers.probe_breakpoints.take_unwanted();
+        if let Some(rule_events) = &mut self.rule_events {
+            for gone in unwanted {
+                rule_events.breakpoint_probes.remove(gone, rule_events.taps.rules());
+            }
+        }
+        let wanted = self.workers.probe_breakpoints.take_wanted();
+        for breakpoint in wanted {
+            let rules = self.rule_events();
+            let done = rules.and_then(|it| it.breakpoint_probes.set(&breakpoint, it.taps.rules()));
+            // Before a reply of which a tool reads the code.
+            self.send_probe_locations();
+            self.workers.probe_set(&breakpoint, done);
+        }
+    }
+
     /// The events of rules whose threads are stopped, after the kernel and the workers were read.
     pub(in crate::linux) fn held_events(&mut self, now: Ns) -> Vec<PlatformEvent> {
         if self.workers.take_policy_change() {
             self.update_hold_sets();
         }
         let Some(rule_events) = &mut self.rule_events else { return Vec::new() };
+        self.workers.probe_breakpoints.add_hits(rule_events.breakpoint_probes.take_hits());
         let (caught, strays) = rule_events.take_stops();
         self.workers.add_pending_stops(caught);
         strays.into_iter().for_each(|id| self.workers.resume_process(id));

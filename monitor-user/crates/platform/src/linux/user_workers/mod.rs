@@ -6,7 +6,9 @@
 //! process was checked before, and the kernel checks again at the worker.
 
 mod action;
+mod breakpoint;
 mod pending;
+pub mod probe_breakpoints;
 mod requests;
 mod run_control;
 mod stop_matcher;
@@ -15,7 +17,8 @@ mod stop_policy;
 use crate::{PlatformEvent, status_map};
 use monitor_control as control;
 use monitor_control::{
-    ControlError, UserWorker as _, WorkerReply, WorkerRequest, user_worker::WorkerPool,
+    BreakpointMeans, ControlError, UserWorker as _, WorkerReply, WorkerRequest,
+    user_worker::WorkerPool,
 };
 use monitor_event::outcome::Refusal;
 use monitor_event::right::{SessionId, Tool};
@@ -25,6 +28,7 @@ use monitor_omis::Status;
 use monitor_sys::clock;
 use pending::{HeldProcess, PendingAction, PendingReply, StartingPlan};
 pub use pending::{PendingStop, StopMode, StopPolicy};
+use probe_breakpoints::ProbeBreakpoints;
 use std::collections::{BTreeMap, HashMap};
 use std::{os::fd::BorrowedFd, path::PathBuf, time::Instant};
 
@@ -54,6 +58,8 @@ pub struct WorkerDispatch {
     /// The processes that tools hold, by `tick_identity`.
     stopped: BTreeMap<Identity, HeldProcess>,
     events: Vec<PlatformEvent>,
+    /// Breakpoints by probes of the kernel.
+    pub probe_breakpoints: ProbeBreakpoints,
     /// Where processes are dumped to.
     dump_folder: PathBuf,
     /// Where the kernel has put probes: what is read there is what belongs there.
@@ -79,6 +85,7 @@ impl WorkerDispatch {
             policies_changed: false,
             stopped: BTreeMap::new(),
             events: Vec::new(),
+            probe_breakpoints: ProbeBreakpoints::default(),
             dump_folder,
             probes: Vec::new(),
         }
@@ -86,7 +93,10 @@ impl WorkerDispatch {
 
     /// A tool has gone.
     pub fn session_ended(&mut self, tool: &Tool) {
-        self.plans.retain(|_, sent| sent.tool.session != tool.session);
+        let plans = self.plans.extract_if(.., |_, sent| sent.tool.session == tool.session);
+        for (ticket, _) in plans {
+            self.probe_breakpoints.remove(ticket, None);
+        }
         self.stop_policies.retain(|_, it| it.tool.session != tool.session);
         self.held_threads.retain(|(session, _), _| *session != tool.session);
         let of_it: Vec<Identity> = self
@@ -148,7 +158,11 @@ impl WorkerDispatch {
         match self.pending.remove(&(uid, number)) {
             Some(PendingReply::Action(ticket, id)) => self.handle_action_reply(ticket, id, answer),
             Some(PendingReply::RunControl(ticket, id)) => {
-                let started = answer.map(|_| Vec::new()).map_err(status_map::control_refusal);
+                if let Ok(WorkerReply::BreakpointSet(BreakpointMeans::Probe(probe))) = answer {
+                    return self.want_probe(ticket, id, probe);
+                }
+                let started =
+                    answer.map(status_map::begun_values).map_err(status_map::control_refusal);
                 self.add_started(ticket, (id, started));
             }
             Some(PendingReply::Watch(serial, id)) => self.handle_watch_reply(serial, id, &answer),

@@ -1,7 +1,7 @@
 //! Actions and run control commands of the request language as requests to a user worker.
 
 use crate::ProcessAction;
-use monitor_control::{DumpLocation, RequestTag, WorkerRequest};
+use monitor_control::{DumpLocation, ProbeUse, RequestTag, WorkerRequest};
 use monitor_event::thread::{RunControl, Target};
 use std::path::Path;
 
@@ -60,13 +60,16 @@ pub fn worker_request(
 }
 
 /// The request for a run control command on one process; later events carry the tag.
+/// A breakpoint may be a probe or not.
 pub fn run_control_request(
     command: &RunControl,
     target: Target,
-    mark: RequestTag,
+    (mark, probe_use): (RequestTag, ProbeUse),
 ) -> WorkerRequest {
     match command {
-        RunControl::Break(address) => WorkerRequest::SetBreakpoint(target, *address, mark),
+        RunControl::Break(address) => {
+            WorkerRequest::SetBreakpoint(target, *address, mark, probe_use)
+        }
         RunControl::Step => WorkerRequest::Step(target, mark),
         RunControl::Next => WorkerRequest::Next(target, mark),
         RunControl::Finish => WorkerRequest::Finish(target, mark),

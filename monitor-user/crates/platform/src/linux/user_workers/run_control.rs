@@ -9,7 +9,7 @@ use super::pending::{PendingReply, StartingPlan};
 use super::{WorkerDispatch, requests};
 use crate::{PlatformEvent, status_map};
 use monitor_control::{
-    RequestTag, WorkerEvent, WorkerEventKind, WorkerRequest, process_ref::tick_identity,
+    ProbeUse, RequestTag, WorkerEvent, WorkerEventKind, WorkerRequest, process_ref::tick_identity,
 };
 use monitor_event::node_event::{EventKind, NodeEvent};
 use monitor_event::outcome::{EventParam, Refusal};
@@ -31,6 +31,7 @@ impl WorkerDispatch {
         let gone = self.plans.extract_if(.., |ticket, _| !wanted.contains_key(ticket));
         for (ticket, sent) in gone.collect::<Vec<_>>() {
             let _unreported = self.starting.remove(&ticket);
+            self.probe_breakpoints.remove(ticket, None);
             for id in &sent.processes {
                 let unset = WorkerRequest::Unset((*id).into(), RequestTag(sent.ticket));
                 self.send(&sent.tool, unset, PendingReply::Ignored);
@@ -129,25 +130,29 @@ impl WorkerDispatch {
         };
         match sent {
             Some(sent) => {
+                self.probe_breakpoints.remove(sent.ticket, Some(it.target.process));
                 self.events.push(PlatformEvent::EventFailed(EventKind::RunControl(sent), why))
             }
             // The worker was lost, and with it the holds of all tools.
             None => {
                 let id = tick_identity(it.target.process);
                 let _holders = self.stopped.remove(&id);
-                self.report_lost_catches(id, &why);
+                self.report_lost_commands(id, &why);
             }
         }
     }
 
-    /// No signals are caught any more in a process whose user worker was lost.
-    fn report_lost_catches(&mut self, id: Identity, why: &Refusal) {
+    /// No signals are caught and no breakpoints are set any more in a process whose user worker was
+    /// lost.
+    fn report_lost_commands(&mut self, id: Identity, why: &Refusal) {
         let is_lost = |sent: &&RunControlRequest| {
-            matches!(sent.command, RunControl::CatchSignals(_))
+            matches!(sent.command, RunControl::CatchSignals(_) | RunControl::Break(_))
                 && sent.processes.iter().any(|own| tick_identity(*own) == id)
         };
-        for sent in self.plans.values().filter(is_lost) {
-            let topic = EventKind::RunControl(sent.clone());
+        let lost: Vec<_> = self.plans.values().filter(is_lost).cloned().collect();
+        for sent in lost {
+            self.probe_breakpoints.remove(sent.ticket, Some(id));
+            let topic = EventKind::RunControl(sent);
             self.events.push(PlatformEvent::EventFailed(topic, why.clone()));
         }
     }
@@ -175,8 +180,11 @@ impl WorkerDispatch {
             let held = held.and_then(|threads| threads.last()).map(|it| it.target);
             let goes_on = sent.thread.or(held).filter(|_| !sent.command.is_repeated());
             let target = goes_on.unwrap_or_else(|| Target::from(*id));
-            let order =
-                requests::run_control_request(&sent.command, target, RequestTag(sent.ticket));
+            let order = requests::run_control_request(
+                &sent.command,
+                target,
+                (RequestTag(sent.ticket), ProbeUse::Allowed),
+            );
             self.send(&sent.tool, order, PendingReply::RunControl(sent.ticket, *id));
         }
     }

@@ -54,6 +54,10 @@ impl WorkerDispatch {
     pub fn match_stops(&mut self, now: Ns) -> Vec<PlatformEvent> {
         let mut due = Vec::new();
         for stopped in std::mem::take(&mut self.stopped_threads) {
+            if let Some(event) = self.take_breakpoint_event(&stopped) {
+                due.push(event);
+                continue;
+            }
             let serial = stopped.requester.map_or(0, |(_, mark)| mark.0);
             let thread = stopped.target.thread.map(|it| it.pid);
             let is_its = |it: &PendingStop| it.serial == serial && it.event.thread == thread;
@@ -73,6 +77,7 @@ impl WorkerDispatch {
         let is_late = |it: &mut PendingStop| now.since(it.event.at) >= MAX_STOP_WAIT;
         let late: Vec<PendingStop> = self.pending_stops.extract_if(.., is_late).collect();
         self.drop_unmatched();
+        self.probe_breakpoints.drop_late_hits(now, MAX_STOP_WAIT);
         due.extend(late.into_iter().map(PendingStop::into_event));
         due
     }

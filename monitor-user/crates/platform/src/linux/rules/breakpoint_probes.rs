@@ -1,0 +1,140 @@
+//! Probes of breakpoints: each a program that records the registers before its instruction and
+//! stops the thread for its tracer.
+//!
+//! In: breakpoints of user workers. Out: hits. A thread without a tracer runs on, as does one that
+//! makes a single step: so a tracer has it pass the breakpoint.
+
+use crate::linux::user_workers::probe_breakpoints::{ProbeBreakpoint, ProbeHit};
+use crate::{poller::backend_refusal, status_map::symbol_refusal};
+use monitor_backend::rule::insn::{
+    Compare, Insn, MAX_REGS, ProcessSetId, RecordOptions, Reg as Slot, StopSets,
+};
+use monitor_backend::rule::rule_record::{RuleRecord as Record, StopScope};
+use monitor_backend::rule::{Children, HookPoint, ProgramId, RuleProgram, Rules, Site};
+use monitor_control::process_ref::is_same;
+use monitor_control::{PROBED_FLAGS, PROBED_PC, PROBED_SP, ProbeLocation};
+use monitor_event::outcome::Refusal;
+use monitor_event::thread::Ticket;
+use monitor_model::Identity;
+use monitor_omis::Status;
+use monitor_symbols::held_file::HeldFile;
+use std::{collections::HashMap, path::Path};
+
+/// `X86_EFLAGS_TF`: the thread makes a single step.
+const TRAP_FLAG: i64 = 0x100;
+/// All processes: a probe is in one process only.
+const ALL: ProcessSetId = ProcessSetId(0);
+
+/// The probes of breakpoints.
+#[derive(Default)]
+pub struct BreakpointProbes {
+    set: HashMap<ProgramId, SetProbe>,
+    /// Processes that may be stopped as a whole: none.
+    none: Option<ProcessSetId>,
+    hits: Vec<ProbeHit>,
+    /// Removed probes that the kernel may still have.
+    leaving: Vec<ProbeLocation>,
+}
+
+/// A probe in the kernel.
+struct SetProbe {
+    ticket: Ticket,
+    process: Identity,
+    /// Held open, so that the file stays what it is.
+    file: HeldFile,
+    offset: u64,
+    /// The registers that follow the flags in a record.
+    changed: Vec<u8>,
+}
+
+impl SetProbe {
+    fn location(&self) -> ProbeLocation {
+        ProbeLocation { inode: self.file.identity.1, offset: self.offset }
+    }
+}
+
+impl BreakpointProbes {
+    /// Sets the probe of a breakpoint.
+    ///
+    /// # Errors
+    /// If the kernel refuses it: then the breakpoint is a byte.
+    pub fn set(&mut self, wanted: &ProbeBreakpoint, rules: &mut dyn Rules) -> Result<(), Refusal> {
+        let stoppable = match self.none {
+            Some(none) => none,
+            None => {
+                let none = rules.make_set(Children::NotIncluded).map_err(backend_refusal)?;
+                *self.none.insert(none)
+            }
+        };
+        let insns = hit_insns(&wanted.probe.changed, stoppable)?;
+        let file = wanted.probe.file.hold(Path::new("/proc"), wanted.process.pid);
+        let file = file.map_err(|error| symbol_refusal(&error))?;
+        let offset = wanted.probe.offset;
+        let site = Site { path: file.attach_path(), offset };
+        let program = RuleProgram {
+            process: Some(wanted.process.pid),
+            user: Some(wanted.user),
+            ..RuleProgram::new(HookPoint::Entry(site), None, insns)
+        };
+        let id = rules.add(&program).map_err(backend_refusal)?;
+        rules.enable(id);
+        let (ticket, process) = (wanted.ticket, wanted.process);
+        let changed = wanted.probe.changed.clone();
+        let set = SetProbe { ticket, process, file, offset, changed };
+        let _none = self.set.insert(id, set);
+        Ok(())
+    }
+
+    /// Removes the probes of a request, in one process or in all.
+    pub fn remove(&mut self, (ticket, process): (Ticket, Option<Identity>), rules: &mut dyn Rules) {
+        if !rules.has_leaving_probes() {
+            self.leaving.clear();
+        }
+        let is_its =
+            |it: &SetProbe| it.ticket == ticket && process.is_none_or(|id| is_same(id, it.process));
+        for (id, gone) in self.set.extract_if(|_, it| is_its(it)) {
+            self.leaving.push(gone.location());
+            rules.remove(id);
+        }
+    }
+
+    /// Takes the hits since the last call.
+    pub fn take_hits(&mut self) -> Vec<ProbeHit> {
+        std::mem::take(&mut self.hits)
+    }
+
+    /// Notes the hit of a breakpoint; whether the record is one.
+    pub fn note_hit(&mut self, record: &Record) -> bool {
+        let Some(set) = self.set.get(&record.program) else { return false };
+        // Its tracer has just ended: the thread runs on.
+        if record.stopped == StopScope::Thread {
+            let numbers = [PROBED_FLAGS].into_iter().chain(set.changed.iter().copied());
+            let place = [(PROBED_PC, record.ip), (PROBED_SP, record.sp)];
+            let probed = numbers.zip(record.regs).chain(place).collect();
+            let (ticket, tid, pc) = (set.ticket, record.tid, record.ip);
+            self.hits.push(ProbeHit { ticket, tid, pc, at: record.at, probed });
+        }
+        true
+    }
+
+    /// Where the kernel has put probes for breakpoints.
+    pub fn locations(&self) -> impl Iterator<Item = ProbeLocation> {
+        self.set.values().map(SetProbe::location).chain(self.leaving.iter().copied())
+    }
+}
+
+/// What a probe does: unless the thread makes a single step, record the flags and these registers,
+/// and stop it.
+fn hit_insns(changed: &[u8], stoppable: ProcessSetId) -> Result<Vec<Insn>, Refusal> {
+    let flags = Slot(0);
+    if changed.len() >= MAX_REGS {
+        let text = "the instruction changes more registers than a record has";
+        return Err(Refusal::new(Status::UNSUPPORTED, text));
+    }
+    let mut insns =
+        vec![Insn::Register(flags, PROBED_FLAGS), Insn::Filter(flags, Compare::NoBit, TRAP_FLAG)];
+    insns.extend((1..).map(Slot).zip(changed).map(|(slot, index)| Insn::Register(slot, *index)));
+    let stop = Some(StopSets { traced: ALL, stoppable });
+    insns.push(Insn::Record(RecordOptions { texts: 0, stack: false, urgent: true, stop }));
+    Ok(insns)
+}

@@ -1,0 +1,137 @@
+//! Breakpoints by probes: a stop is at the instruction, and a user worker that is killed leaves
+//! programs that run on.
+
+use super::killed::workers;
+use super::target::Target;
+use crate::deadline::until;
+use crate::root::harmless::changed_code;
+use crate::root::privilege::granted;
+use crate::served::{Served, monitor};
+use crate::socket_session::SocketSession;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Rounds, unless `MONITOR_ROUNDS` says otherwise.
+const ROUNDS: u64 = 5;
+/// Functions that no thread of the program executes.
+const NEVER_HIT: [&str; 8] =
+    ["sum", "scale", "crash", "forever", "landing", "deep", "give", "later"];
+/// `mov (%rdi),%rax; add $1,%rax; mov %rax,(%rdi)`: a byte is put on the store.
+const STORE: u64 = 7;
+
+fn attached(service: &Served, target: &Target) -> SocketSession {
+    let mut session = service.connect();
+    let pid = target.id().pid.0;
+    assert_eq!(session.request(&format!("1 [] attach([{pid}])")), "1 [0] attach(0)");
+    session
+}
+
+/// Sets a breakpoint whose occurrences print the pc, `rax` and `rdi`; returns whether it can end
+/// its program.
+fn set(session: &mut SocketSession, number: u64, (target, address): (&Target, u64)) -> bool {
+    let pid = target.id().pid.0;
+    let request = format!(
+        "{number} [0] breakpoint([{pid}],{address}): 90 [0] print($pc); \
+         91 [0] read_int_registers($thread,0,1); 92 [0] read_int_registers($thread,5,1)"
+    );
+    session.send(format!("{request}\n").as_bytes()).unwrap();
+    until(|| session.line().unwrap().ends_with("breakpoint(0)").then_some(()));
+    session.send(format!("99 [0] enable({number})\n").as_bytes()).unwrap();
+    let enabled = until(|| session.line().filter(|it| it.starts_with("99 [0] enable(")));
+    match enabled.as_str() {
+        "99 [0] enable(0)" => false,
+        weaker if weaker.starts_with("99 [0] enable(2,") => true,
+        other => panic!("{other}"),
+    }
+}
+
+fn code_is_that_of_the_file(target: &Target) -> bool {
+    changed_code(target.id().pid.0).iter().all(|(path, _)| !path.ends_with("control-target"))
+}
+
+#[test]
+fn root_a_probe_stops_a_thread_before_its_instruction_with_the_registers_of_that_moment() {
+    const TEST: &str =
+        "root_a_probe_stops_a_thread_before_its_instruction_with_the_registers_of_that_moment";
+    if !granted(TEST) {
+        return;
+    }
+    let service = Served::start("ebpf");
+    let target = Target::new("slow", 1);
+    let (tick, counters) = (target.at("tick"), target.at("counters"));
+    let mut session = attached(&service, &target);
+    // At the second instruction: rax is what the first one has read.
+    assert!(!set(&mut session, 10, (&target, tick + 3)));
+    let mut last = None;
+    for _ in 0..100 {
+        let line = session.line().unwrap();
+        let numbers: Vec<u64> =
+            line.split(|it: char| !it.is_ascii_digit()).filter_map(|it| it.parse().ok()).collect();
+        // 90 [0] print(0,[pc]) | 91 [0] read_int_registers(0,[rax]) | 92 ...(0,[rdi])
+        assert!(numbers.contains(&(tick + 3)) && numbers.contains(&counters), "{line}");
+        let rax = line.split("read_int_registers(0,").nth(1).unwrap();
+        let rax = rax.trim_start_matches('[').split([']', ')', ',']).next().unwrap();
+        let rax: u64 = rax.parse().unwrap_or_else(|_| panic!("{line}"));
+        if let Some(last) = last {
+            assert_eq!(rax, last + 1, "each call is stopped once: {line}");
+        }
+        last = Some(rax);
+    }
+    drop(session);
+    until(|| code_is_that_of_the_file(&target).then_some(()));
+    target.until_counts(0);
+}
+
+#[test]
+fn root_a_killed_user_worker_leaves_programs_with_breakpoints_running() {
+    if !granted("root_a_killed_user_worker_leaves_programs_with_breakpoints_running") {
+        return;
+    }
+    let rounds = std::env::var("MONITOR_ROUNDS").ok().and_then(|it| it.parse().ok());
+    let service = Served::started("", monitor(), "ebpf");
+    let mut ended_by_bytes = 0;
+    for round in 0..rounds.unwrap_or(ROUNDS) {
+        let target = Target::new("slow", 3);
+        let mut session = attached(&service, &target);
+        let tick = target.at("tick");
+        let places = [tick, tick + 3].into_iter().chain(NEVER_HIT.map(|it| target.at(it)));
+        for (number, address) in (10..).zip(places) {
+            assert!(!set(&mut session, number, (&target, address)), "{number}");
+        }
+        for _ in 0..round % 7 {
+            let _hit = session.line().unwrap();
+        }
+        let killed = workers(service.pid());
+        assert!(!killed.is_empty());
+        for pid in killed {
+            let pid = Pid::from_raw(pid.cast_signed()).unwrap();
+            kill_process(pid, Signal::KILL).unwrap();
+        }
+        for thread in 0..3 {
+            target.until_counts(thread);
+        }
+        until(|| (!target.is_traced()).then_some(()));
+        until(|| code_is_that_of_the_file(&target).then_some(()));
+        drop(session);
+
+        // On purpose: what stops threads at a store is a byte, which ends with its worker.
+        let mut target = Target::new("slow", 1);
+        let mut session = attached(&service, &target);
+        assert!(set(&mut session, 10, (&target, tick_store(&target))));
+        let _hit = session.line().unwrap();
+        for pid in workers(service.pid()) {
+            let _gone = kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL);
+        }
+        let counter = target.at("counters");
+        let before = target.number_unless_ended(counter).unwrap_or(0);
+        until(|| {
+            let runs_on = target.number_unless_ended(counter).is_some_and(|it| it > before + 1);
+            (runs_on || target.ended().is_some()).then_some(())
+        });
+        ended_by_bytes += u64::from(target.ended().is_some());
+    }
+    println!("a program with a byte ended {ended_by_bytes} times, one with probes never");
+}
+
+fn tick_store(target: &Target) -> u64 {
+    target.at("tick") + STORE
+}
