@@ -9,7 +9,7 @@ use monitor_control::messages::{
 use monitor_control::user_worker::WorkerRole;
 use monitor_control::user_worker::frame::frame;
 use monitor_control::{ControlError, NumberedRequest, Target, ToolId, WorkerReply, WorkerRequest};
-use monitor_model::{Identity, Ns, Pid};
+use monitor_model::{ErrnoPlace, Identity, Ns, Pid};
 use monitor_symbols::calls::{CallQuery, CallSite, FoundCalls};
 use monitor_symbols::held_file::FileRef;
 use monitor_symbols::{FunctionEnds, site::ProbeCost};
@@ -29,7 +29,7 @@ fn replies() -> Vec<WorkerMessage> {
         ends,
         marks: vec!["m".into()],
     };
-    let calls = FoundCalls { sites: vec![site], errno: Some(-8) };
+    let calls = FoundCalls { sites: vec![site], errno: Some(ErrnoPlace::Offset(-8)) };
     let frames = vec![StackFrame { pc: 1, cfa: 2, name: Some("main".into()) }; 3];
     let (path, parts) = (b"/bin/a".to_vec(), (1, 2));
     let image =

@@ -30,10 +30,10 @@ fn program(test: &str) -> Option<Guarded> {
     Some(program)
 }
 
-/// The same program with more thread-local storage: its error number is elsewhere.
-fn larger_program(test: &str) -> Option<Guarded> {
-    let words = ["-O1", "-fno-builtin", "-DOWN_TLS=4096"];
-    let path = Build { test, source: "calls.c", product: "larger", words: &words }.done()?;
+/// The same program, built otherwise: its error number is elsewhere.
+fn other_program(test: &str, product: &str, words: &[&str]) -> Option<Guarded> {
+    let words = [&["-O1", "-fno-builtin"], words].concat();
+    let path = Build { test, source: "calls.c", product, words: &words }.done()?;
     let mut program = Guarded::run(&mut Command::new(path));
     assert_eq!(program.line(), "ready");
     Some(program)
@@ -43,6 +43,7 @@ fn larger_program(test: &str) -> Option<Guarded> {
 fn taps(names: &[&str], pids: &[Pid]) -> Taps {
     let mut all = Signatures::shipped();
     all.add(Path::new("own.calls"), OWN).unwrap();
+    all.add(Path::new("static.calls"), STATIC).unwrap();
     let rules = Box::new(KernelRules::open().unwrap());
     let children = Children::NotIncluded;
     let mut taps = Taps::new(Path::new("/proc"), rules, Arc::new(all), children).unwrap();
@@ -71,23 +72,37 @@ fn shown(called: &CallRecord) -> Vec<String> {
     values.map(|(plan, value)| value.to_text(plan)).collect()
 }
 
+/// The call of a static program, by the name of its file.
+const STATIC: &str = "library \"static\"; int open(string path, int flags) fails -1;";
+
 #[test]
-fn root_no_errno_is_read_at_the_place_of_another_program() {
-    const TEST: &str = "root_no_errno_is_read_at_the_place_of_another_program";
+fn root_each_program_has_its_own_errno() {
+    const TEST: &str = "root_each_program_has_its_own_errno";
     if !granted(TEST) {
         return;
     }
-    let (Some(small), Some(large)) = (program(TEST), larger_program(TEST)) else { return };
-    let mut both = [small, large];
-    both.sort_by_key(Guarded::pid);
-    // The first has its place looked up when the probe is set.
-    let pids = both.each_ref().map(Guarded::pid);
-    let mut taps = taps(&["libc:open"], &pids);
-    for (program, errno) in both.iter_mut().zip(["2", "?"]) {
+    // The specs of musl-gcc: its dynamic linker, and no library of glibc.
+    let is_musl = Path::new("/usr/lib/x86_64-linux-musl/musl-gcc.specs");
+    assert!(is_musl.exists(), "needs the specs of musl-gcc (apt install musl-tools)");
+    let specs = format!("-specs={}", is_musl.display());
+    let (Some(small), Some(large), Some(fixed), Some(musl), Some(musl_fixed)) = (
+        program(TEST),
+        other_program(TEST, "larger", &["-DOWN_TLS=4096"]),
+        other_program(TEST, "static", &["-static", "-DOWN_TLS=8192"]),
+        other_program(TEST, "musl", &[&specs]),
+        other_program(TEST, "static-musl", &[&specs, "-static"]),
+    ) else {
+        return;
+    };
+    let mut programs = [small, large, fixed, musl, musl_fixed];
+    let pids = programs.each_ref().map(Guarded::pid);
+    let mut taps = taps(&["open"], &pids);
+    for (index, program) in programs.iter_mut().enumerate() {
         program.send_line("open 23");
         assert_eq!(program.line(), "done");
         let [_, end] = calls(&mut taps);
-        assert_eq!(end.iter().map(shown).collect::<Vec<_>>(), vec![["-1", errno]; 23]);
+        let shown: Vec<_> = end.iter().map(shown).collect();
+        assert_eq!(shown, vec![["-1", "2"]; 23], "program {index}");
     }
 }
 

@@ -198,7 +198,8 @@ pub struct RateWindow {
     pub runs: u64,
 }
 
-/// The sets that a process is in.
+/// The sets that a process is in, and where its threads have `errno`. Written by user space; the
+/// kernel adds children and what it sees of `start_ns`, and clears the place at an exec.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -209,7 +210,15 @@ pub struct SetMembership {
     /// When the process started, on `CLOCK_BOOTTIME`: a later one with its pid is no member. 0
     /// until its first event.
     pub start_ns: u64,
+    /// Address of a word of the process that is added to `errno_offset`: the dynamic linker writes
+    /// it; 0 is none.
+    pub errno_word: u64,
+    /// TLS offset of `errno`: its distance from the thread pointer in this process. If the sum is
+    /// 0, it is not known.
+    pub errno_offset: i64,
 }
+
+const _: () = assert!(size_of::<SetMembership>() == 32);
 
 /// Timer starts of one thread, process or the node: a ring of the last [`MAX_NESTED`].
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]

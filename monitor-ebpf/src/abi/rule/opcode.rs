@@ -85,6 +85,10 @@ pub const VALUE_HISTOGRAM: u8 = 23;
 /// Appends a record of `mode` registers from `src` on to trace `index`.
 pub const TRACE: u8 = 24;
 
+/// `dst` = `errno` of the thread, 32 bits, where its process has it
+/// ([`super::SetMembership::errno_offset`]); [`MISSING`] if that is not known, or cannot be read.
+pub const ERRNO: u8 = 25;
+
 /// No address, and no number of fewer than 64 bits.
 pub const MISSING: u64 = 0x8000_0000_0bad_0bad;
 

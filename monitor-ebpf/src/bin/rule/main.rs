@@ -127,6 +127,7 @@ mod program {
     #[unsafe(link_section = "tp_btf/sched_process_exec")]
     fn exec(arguments: &[u64; 3]) -> i32 {
         if let Some(task) = Task::from_argument(arguments[0]) {
+            process_sets::forget_errno(task.tgid());
             let ids = [u64::from(task.tgid()), 0, 0, 0, 0, 0];
             Frame::new(context(arguments), task, ids).run_hook(hook::EXEC);
         }

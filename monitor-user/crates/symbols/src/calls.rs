@@ -10,7 +10,7 @@ use super::held_file::FileRef;
 use super::mapped_files::{self, MappedFile};
 use super::site::{self, ProbeCost};
 use super::{FunctionSpec, SymbolError, errno, resolve};
-use monitor_model::Pid;
+use monitor_model::{ErrnoPlace, Pid};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -56,8 +56,8 @@ pub struct CallSite {
 pub struct FoundCalls {
     /// The sites.
     pub sites: Vec<CallSite>,
-    /// The distance of the error number from the thread pointer, if it is needed and known.
-    pub errno: Option<i64>,
+    /// Where the error number is, if it is needed and known.
+    pub errno: Option<ErrnoPlace>,
 }
 
 /// Finds a function in the files of a process.
@@ -88,7 +88,7 @@ pub fn find(proc: &Path, pid: Pid, query: &CallQuery) -> Result<FoundCalls, Symb
         });
     }
     // Without it the error number is absent.
-    let errno = query.returns.then(|| errno::offset((proc, pid), &files).ok().flatten());
+    let errno = query.returns.then(|| errno::find_place(&files));
     FoundCalls { sites, errno: errno.flatten() }.checked()
 }
 

@@ -20,8 +20,6 @@ pub struct Instruction {
     pub jump: Option<u64>,
     /// What is executed after it.
     pub flow: Flow,
-    /// What it loads, if that is a constant or relative to the instruction pointer.
-    pub load: Option<Load>,
     mnemonic: Mnemonic,
 }
 
@@ -58,15 +56,6 @@ pub enum Effect {
     Refused(&'static str),
 }
 
-/// What an instruction loads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Load {
-    /// A constant.
-    Constant(i64),
-    /// The content of this address of the file.
-    At(u64),
-}
-
 impl Instruction {
     /// Its mnemonic, such as `mov`.
     pub fn name(&self) -> String {
@@ -100,23 +89,7 @@ fn instruction(decoded: &Decoded, bytes: &[u8]) -> Instruction {
             _ if is_branch => Flow::Branch,
             _ => Flow::Next,
         },
-        load: load(decoded),
         mnemonic: decoded.mnemonic(),
-    }
-}
-
-fn load(decoded: &Decoded) -> Option<Load> {
-    if decoded.mnemonic() != Mnemonic::Mov {
-        return None;
-    }
-    match decoded.op1_kind() {
-        OpKind::Memory if decoded.is_ip_rel_memory_operand() => {
-            Some(Load::At(decoded.ip_rel_memory_address()))
-        }
-        OpKind::Immediate32to64 | OpKind::Immediate64 => {
-            Some(Load::Constant(decoded.immediate(1).cast_signed()))
-        }
-        _ => None,
     }
 }
 

@@ -157,14 +157,14 @@ fn insert_ended_member(member: Pid, pid: Pid) {
     let maps = aya::maps::loaded_maps().flatten();
     let tables = maps.filter(|map| map.name_as_str() == Some("MEMBERS")).filter_map(|map| {
         let data = Map::HashMap(MapData::from_id(map.id()).ok()?);
-        MembershipTable::<_, u32, [u64; 2]>::try_from(data).ok()
+        MembershipTable::<_, u32, [u64; 4]>::try_from(data).ok()
     });
-    let with_row = |table: MembershipTable<_, u32, [u64; 2]>| {
+    let with_row = |table: MembershipTable<_, u32, [u64; 4]>| {
         let sets = table.get(&member.0, 0).ok()?[0];
         Some((table, sets))
     };
     let (mut table, sets) = tables.filter_map(with_row).next().unwrap();
-    table.insert(pid.0, [sets, 1], 0).unwrap();
+    table.insert(pid.0, [sets, 1, 0, 0], 0).unwrap();
 }
 
 #[test]

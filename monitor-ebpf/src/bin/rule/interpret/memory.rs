@@ -2,6 +2,7 @@
 //! without the value. Also sends signals.
 
 use super::frame::{Flow, Frame};
+use super::{process_sets, register};
 use aya_ebpf::helpers::generated::{bpf_probe_read_user, bpf_send_signal, bpf_send_signal_thread};
 use monitor_ebpf::abi::rule::opcode::{EncodedInsn, MISSING, signal_target, truncate};
 
@@ -35,6 +36,28 @@ impl Frame {
         // All bits, if it failed with a negative number.
         let failed = (outcome >> 63) as u64;
         self.set_reg(insn.dst, value | (failed & MISSING));
+    }
+
+    /// Reads `errno` where the process of the event has it, without branches: as above. Before the
+    /// dynamic linker has written the word, the distance is 0: not known.
+    #[inline(always)]
+    pub(super) fn read_errno(&mut self, insn: &EncodedInsn) {
+        let (from, offset) = process_sets::errno_place(self.pid);
+        let (mut word, mut value) = (0u64, 0u64);
+        let to = (&raw mut word).cast();
+        // SAFETY: the helper writes at most the eight bytes of the word; zeroes, if it fails, as at
+        // address 0.
+        unsafe { bpf_probe_read_user(to, 8, from as *const _) };
+        let distance = word.wrapping_add(offset);
+        let address = register::thread_pointer(self.task).wrapping_add(distance);
+        let to = (&raw mut value).cast();
+        // SAFETY: the helper writes at most four bytes of the value.
+        let outcome = unsafe { bpf_probe_read_user(to, 4, address as *const _) };
+        // All bits, if it failed, and if the distance is 0.
+        let failed = (outcome >> 63) as u64;
+        let is_known = (distance | distance.wrapping_neg()) >> 63;
+        let missing = failed | is_known.wrapping_sub(1);
+        self.set_reg(insn.dst, (value & !missing) | (missing & MISSING));
     }
 
     /// Sends a signal to the current process or thread.

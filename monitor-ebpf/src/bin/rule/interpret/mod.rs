@@ -108,6 +108,7 @@ impl Frame {
         match insn.code {
             opcode::MEMORY => return self.read_memory(insn),
             opcode::PEEK => self.peek(insn),
+            opcode::ERRNO => self.read_errno(insn),
             opcode::MIN => self.extreme(insn, cell::Extreme::Min),
             opcode::MAX => self.extreme(insn, cell::Extreme::Max),
             opcode::TIMER_RUNNING => self.set_reg(insn.dst, u64::from(self.is_running(insn))),

@@ -6,7 +6,8 @@
 //! A membership found in the table is cached, so that the next call of the same process reads one
 //! word instead. Any removal from a set invalidates earlier cache entries.
 
-use super::{frame::Frame, register::is_x86};
+use super::frame::{Frame, unknown_zero};
+use super::register::is_x86;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap};
 use monitor_ebpf::abi::rule::{BY_EXIT, BY_USER_SPACE, MAX_SETS, SetMembership};
@@ -115,13 +116,33 @@ fn sets_of((process, start_ns): (u32, u64)) -> u64 {
     let Some(member) = MEMBERS.get_ptr_mut(&process) else { return 0 };
     // SAFETY: a row has whole words; one that is being removed may be read once more.
     let member = unsafe { &mut *member };
-    let SetMembership { sets, start_ns: known_ns } = *member;
+    let SetMembership { sets, start_ns: known_ns, .. } = *member;
     if known_ns == 0 {
         // SAFETY: a reference is valid; all events of the process write the same.
         unsafe { core::ptr::write_volatile(&raw mut member.start_ns, start_ns) };
         return sets;
     }
     if start_ns == 0 || start_ns == known_ns { sets } else { 0 }
+}
+
+/// Where a process has `errno`: [`SetMembership::errno_word`] and its offset; zeroes, if that is
+/// not known.
+#[inline(always)]
+pub fn errno_place(process: u32) -> (u64, u64) {
+    let Some(member) = MEMBERS.get_ptr(&process) else { return (unknown_zero(), unknown_zero()) };
+    // SAFETY: as above.
+    let member = unsafe { &*member };
+    (member.errno_word, member.errno_offset as u64)
+}
+
+/// Forgets where a process has `errno`: it executes another program.
+#[inline(never)]
+pub fn forget_errno(process: u32) {
+    let Some(member) = MEMBERS.get_ptr_mut(&process) else { return };
+    // SAFETY: as above.
+    let member = unsafe { &mut *member };
+    member.errno_word = 0;
+    member.errno_offset = 0;
 }
 
 /// Adds a new child to the inherited sets of its parent, before it first runs. Each is a pid and
@@ -136,7 +157,11 @@ pub fn inherit(parent: (u32, u64), (child, start_ns): (u32, u64)) {
     }
     // User space may have added the child already.
     let sets = inherited | sets_of((child, start_ns));
-    if MEMBERS.insert(&child, &SetMembership { sets, start_ns }, 0).is_err() {
+    // The child has the memory of its parent.
+    let (errno_word, errno_offset) = errno_place(parent.0);
+    let errno_offset = errno_offset as i64;
+    let member = SetMembership { sets, start_ns, errno_word, errno_offset };
+    if MEMBERS.insert(&child, &member, 0).is_err() {
         loss::table_full();
     }
 }

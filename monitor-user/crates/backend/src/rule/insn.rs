@@ -247,6 +247,9 @@ pub enum Insn {
     Memory(Reg, Reg, i64, Width),
     /// The same, unsigned; if it cannot be read, `dst` is [`MISSING`] and the program continues.
     Peek(Reg, Reg, i64, Width),
+    /// `dst` = `errno` of the thread, where [`super::Rules::set_errno_place`] says; [`MISSING`] if
+    /// that is not known.
+    Errno(Reg),
     /// Ends the program unless the comparison holds.
     Filter(Reg, Compare, i64),
     /// Adds one to a sum.

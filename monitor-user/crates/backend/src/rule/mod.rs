@@ -18,7 +18,7 @@ use insn::{
     Cell, CellKind, GaugeChange, GaugeId, Insn, LatencyHistogramId, ProcessSetId, TimerId,
     TimerScope, TraceId, UserEventId, ValueHistogramId,
 };
-use monitor_model::{credentials::Credentials, histogram::Histogram, id::Pid};
+use monitor_model::{ErrnoPlace, credentials::Credentials, histogram::Histogram, id::Pid};
 use rule_record::{RuleRecord, RunCounts};
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -171,6 +171,9 @@ pub trait Rules: Send {
     ///
     /// Fails if a probe is refused.
     fn set_probes(&mut self, process: Pid) -> Result<usize, Error>;
+    /// Sets where a process that is in a set has `errno`, until it executes another program; none:
+    /// that is not known.
+    fn set_errno_place(&mut self, process: Pid, place: Option<ErrnoPlace>);
     /// Whether probes that are to run no longer are in a process still: the kernel removes them one
     /// after the other.
     fn has_leaving_probes(&self) -> bool {

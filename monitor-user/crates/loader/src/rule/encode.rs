@@ -86,6 +86,7 @@ fn encode_insn(insn: &Insn) -> EncodedInsn {
             mode: width.code(),
             ..write(opcode::PEEK, dst)
         },
+        Insn::Errno(dst) => write(opcode::ERRNO, dst),
         Insn::Filter(src, compare, value) => {
             EncodedInsn { mode: compare.code(), imm: bits(value), ..read(opcode::FILTER, 0, src) }
         }

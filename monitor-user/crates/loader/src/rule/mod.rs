@@ -40,7 +40,7 @@ use monitor_ebpf::abi::rule::{
     self as abi, MAX_CELLS, MAX_GAUGES, MAX_LATENCY_HISTOGRAMS, MAX_PROGRAMS, MAX_SETS, MAX_TIMERS,
     MAX_TRACES, MAX_VALUE_HISTOGRAMS, hook, value_histogram,
 };
-use monitor_model::{Histogram, Pid};
+use monitor_model::{ErrnoPlace, Histogram, Pid};
 use monitor_sys::membarrier;
 use record_shares::RecordShares;
 use ring::Ring;
@@ -288,6 +288,10 @@ impl Rules for KernelRules {
 
     fn set_probes(&mut self, process: Pid) -> Result<usize, Error> {
         self.hooks.probes.attach_in(&mut self.object, process)
+    }
+
+    fn set_errno_place(&mut self, process: Pid, place: Option<ErrnoPlace>) {
+        process_sets::set_errno_place(&mut self.object, process, place);
     }
 
     fn has_leaving_probes(&self) -> bool {

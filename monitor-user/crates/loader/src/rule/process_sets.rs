@@ -9,7 +9,7 @@ use crate::object::{Object, Record};
 use aya::maps::{HashMap as Table, MapData};
 use monitor_backend::{Error, rule::insn::ProcessSetId};
 use monitor_ebpf::abi::rule::{BY_USER_SPACE, DEPARTURES, MEMBERS, SetMembership};
-use monitor_model::Pid;
+use monitor_model::{ErrnoPlace, Pid};
 use monitor_sys::{namespace::has_host_pids, pidfd::PidFd};
 
 type Members<'a> = Table<&'a mut MapData, u32, Record<SetMembership>>;
@@ -26,8 +26,9 @@ pub fn include(object: &mut Object, set: ProcessSetId, process: Pid) -> Result<(
         return Ok(()); // It has ended.
     }
     let mut members = members(object)?;
-    let sets = members.get(&process.0, 0).map_or(0, |Record(member)| member.sets) | bit(set);
-    if members.insert(process.0, Record(SetMembership { sets, start_ns: 0 }), 0).is_err() {
+    let known = members.get(&process.0, 0).map_or_else(|_| SetMembership::default(), |it| it.0);
+    let member = SetMembership { sets: known.sets | bit(set), start_ns: 0, ..known };
+    if members.insert(process.0, Record(member), 0).is_err() {
         let why = "the table of processes is full".to_owned();
         return Err(unsupported(why, "watch fewer processes"));
     }
@@ -36,6 +37,22 @@ pub fn include(object: &mut Object, set: ProcessSetId, process: Pid) -> Result<(
         count_departure(object);
     }
     Ok(())
+}
+
+/// Sets where a process has `errno`; no effect if it is in no set.
+pub fn set_errno_place(object: &mut Object, process: Pid, place: Option<ErrnoPlace>) {
+    let Ok(mut members) = members(object) else { return };
+    let Ok(Record(member)) = members.get(&process.0, 0) else { return };
+    let (errno_word, errno_offset) = match place {
+        Some(ErrnoPlace::Word(address)) => (address, 0),
+        Some(ErrnoPlace::Offset(offset)) => (0, offset),
+        None => (0, 0),
+    };
+    if (member.errno_word, member.errno_offset) != (errno_word, errno_offset) {
+        // `BPF_EXIST`: it may have ended and been removed by the kernel in the meantime.
+        let member = SetMembership { errno_word, errno_offset, ..member };
+        let _ = members.insert(process.0, Record(member), 2);
+    }
 }
 
 /// The sets that a process belongs to, as bits.

@@ -26,8 +26,6 @@ const MAX_CALL_RATE: u32 = 1_000_000;
 pub(super) struct FoundSite<'s> {
     pub(super) site: &'s CallSite,
     pub(super) pid: Pid,
-    /// Where the error number is.
-    pub(super) errno: Option<i64>,
 }
 
 /// What is attached to a site.
@@ -124,7 +122,7 @@ impl Taps {
                 continue;
             }
             let set = known.processes.as_ref().map_or(self.set, |own| own.set);
-            let attached = self.add(tap, set, FoundSite { site, pid, errno: found.errno })?;
+            let attached = self.add(tap, set, FoundSite { site, pid })?;
             if let Some(known) = self.taps.get_mut(tap) {
                 _ = known.sites.insert(location, attached);
             }
@@ -182,7 +180,7 @@ impl Taps {
     /// refused.
     fn add_programs(
         &mut self,
-        FoundSite { site, pid, .. }: FoundSite<'_>,
+        FoundSite { site, pid }: FoundSite<'_>,
         spec: AttachSpec<'_>,
     ) -> Result<AttachedSite, TapError> {
         let CallPlans { plan, without_result, timer } = spec.plans;
@@ -230,7 +228,7 @@ impl Taps {
     pub(super) fn plan(
         &mut self,
         tap: &Tap,
-        FoundSite { site, errno, .. }: FoundSite<'_>,
+        FoundSite { site, .. }: FoundSite<'_>,
         options: TapOptions,
     ) -> Result<CallPlans, TapError> {
         let call = self.signature(site);
@@ -245,9 +243,8 @@ impl Taps {
             true => Some(self.rules.make_timer(TimerScope::Thread)?),
             false => None,
         };
-        let errno = errno.filter(|_| call.fails.is_some());
         let end = |has_result| {
-            let inputs = ReturnInputs { has_result, timer, errno };
+            let inputs = ReturnInputs { has_result, timer };
             CallPlan::end(call, inputs).with(tap.edge, options)
         };
         Ok(CallPlans { plan: end(true), without_result: end(false), timer })

@@ -126,7 +126,7 @@ impl Taps {
             if self.programs.get(&number).is_some_and(is_there) {
                 continue;
             }
-            let site = FoundSite { site, pid, errno: found.errno };
+            let site = FoundSite { site, pid };
             let attached = self.attach_program((&tap, number), &program, site)?;
             if let Some(attached_program) = self.programs.get_mut(&number) {
                 let _none = attached_program.sites.insert(location, attached);

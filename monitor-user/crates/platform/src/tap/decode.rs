@@ -26,17 +26,8 @@ impl CallValue {
     }
 }
 
-/// Whether a plan reads the error number where the process of a record has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrnoPosition {
-    /// It does.
-    Known,
-    /// It reads another word: the process has other thread-local storage.
-    Elsewhere,
-}
-
 /// The values of a record, in the order of the plan.
-pub fn values(plan: &CallPlan, record: &Record, errno: ErrnoPosition) -> Vec<CallValue> {
+pub fn values(plan: &CallPlan, record: &Record) -> Vec<CallValue> {
     let mut all: Vec<CallValue> =
         plan.slots.iter().map(|slot| value(plan, *slot, record)).collect();
     let result = plan.values.iter().position(|it| it.source == ValueSource::Result);
@@ -55,9 +46,7 @@ pub fn values(plan: &CallPlan, record: &Record, errno: ErrnoPosition) -> Vec<Cal
         decoded.raw = decoded.raw.map(|raw| raw.wrapping_sub(traced.subtract.into()));
         // Of a call that succeeded it is that of another call.
         if traced.source == ValueSource::Errno && result.map(u64::cast_signed) != plan.fails {
-            decoded.raw = decoded.raw.map(|_| 0);
-        } else if traced.source == ValueSource::Errno && errno == ErrnoPosition::Elsewhere {
-            decoded.raw = None;
+            decoded.raw = Some(0);
         }
     }
     all

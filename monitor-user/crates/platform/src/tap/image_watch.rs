@@ -18,9 +18,6 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 /// writes, so that it is never a tap of a client.
 const LINKER_HOOK: &str = "_dl_debug_state|rtld_db_dlactivity";
 
-/// Ended processes whose error numbers may still be known.
-const SPARE_PROCESSES: usize = 64;
-
 impl Taps {
     /// Watches for new images while there are taps or tap programs.
     pub(super) fn watch_images(&mut self) {
@@ -77,9 +74,6 @@ impl Taps {
             }
         }
         self.included.clone_from(&targets);
-        if self.errno_offsets.len() > 2 * targets.len() + SPARE_PROCESSES {
-            self.errno_offsets.retain(|pid, _| !has_ended(*pid));
-        }
         self.watch_forks(if self.has_taps() { targets } else { BTreeSet::new() });
         new
     }

@@ -25,7 +25,7 @@ mod unseen_calls;
 
 use crate::{poller::backend_refusal, status_map::symbol_refusal};
 use answers::CallAnswers;
-use decode::{CallValue, ErrnoPosition};
+use decode::CallValue;
 use fork_watch::ForkWatch;
 use monitor_backend as backend;
 use monitor_backend::rule::insn::{Cell, CellKind, LatencyHistogramId, ProcessSetId};
@@ -117,11 +117,7 @@ impl TapEvent {
         }
     }
 
-    fn from_record(
-        (tap, plan, program): &ProgramMeaning,
-        record: &Record,
-        errno: ErrnoPosition,
-    ) -> Self {
+    fn from_record((tap, plan, program): &ProgramMeaning, record: &Record) -> Self {
         if record.reason == RecordReason::Storm {
             return Self::Storm(Arc::clone(tap), *program);
         }
@@ -137,7 +133,7 @@ impl TapEvent {
             sp: record.sp,
             stopped: record.stopped,
             plan: Arc::clone(plan),
-            values: decode::values(plan, record, errno),
+            values: decode::values(plan, record),
         })
     }
 }
@@ -170,8 +166,6 @@ pub struct Taps {
     taps: BTreeMap<Arc<Tap>, AttachedTap>,
     options: BTreeMap<Tap, TapOptions>,
     meanings: HashMap<ProgramId, ProgramMeaning>,
-    /// Where the error number of each process is, from the thread pointer.
-    errno_offsets: BTreeMap<Pid, Option<i64>>,
     programs: BTreeMap<u64, AttachedProgram>,
     exec_hold: Option<ExecHold>,
     /// Reports that a process has executed a program; while taps are set.
@@ -208,7 +202,6 @@ impl Taps {
             taps: BTreeMap::new(),
             options: BTreeMap::new(),
             meanings: HashMap::new(),
-            errno_offsets: BTreeMap::new(),
             programs: BTreeMap::new(),
             exec_hold: None,
             exec_watch: None,
@@ -310,22 +303,9 @@ impl Taps {
             None => Poll::Ready(calls::find(&self.proc, pid, &query).map(Arc::new)),
         };
         if let (true, Poll::Ready(Ok(found))) = (returns, &found) {
-            let _before = self.errno_offsets.insert(pid, found.errno);
+            self.rules.set_errno_place(pid, found.errno);
         }
         found.map_err(TapError::from)
-    }
-
-    /// Whether a plan reads the error number of a process. A child whose files were not searched
-    /// has it where its parent has it.
-    fn errno_position(&self, plan: &CallPlan, pid: Pid) -> ErrnoPosition {
-        if plan.errno.is_none() {
-            return ErrnoPosition::Known; // It reads none.
-        }
-        let is_right = match self.errno_offsets.get(&pid) {
-            Some(offset) => *offset == plan.errno,
-            None => self.errno_offsets.values().all(|offset| *offset == plan.errno),
-        };
-        if is_right { ErrnoPosition::Known } else { ErrnoPosition::Elsewhere }
     }
 
     /// Sets exactly these taps, each in its own processes and their children.
@@ -418,8 +398,7 @@ impl Taps {
             {
                 events.extend(self.end_gap(watched, &record).map(TapEvent::Unseen));
             } else if let Some(meaning) = self.meanings.get(&record.program) {
-                let errno = self.errno_position(&meaning.1, record.process.pid);
-                events.push(TapEvent::from_record(meaning, &record, errno));
+                events.push(TapEvent::from_record(meaning, &record));
             } else if !self.handle_exec(&record) {
                 events.push(TapEvent::Other(record));
             }

@@ -40,8 +40,6 @@ pub struct CallPlan {
     pub texts: u8,
     /// The result that says that the error number means something.
     pub fails: Option<i64>,
-    /// Where the error number is read, from the thread pointer.
-    pub errno: Option<i64>,
 }
 
 /// Where a value is in a record.
@@ -62,8 +60,6 @@ pub struct ReturnInputs {
     pub has_result: bool,
     /// What keeps values from the entry to the return.
     pub timer: Option<TimerId>,
-    /// Where the error number is, from the thread pointer.
-    pub errno: Option<i64>,
 }
 
 impl CallPlan {
@@ -132,14 +128,14 @@ impl CallPlan {
             plan.exit.push(Insn::StopTimer(Reg(0), timer));
         }
         let mut spare: Vec<u8> = SPARE.to_vec();
-        spare.extend(means.errno.is_none().then_some(ERRNO));
+        spare.extend(call.fails.is_none().then_some(ERRNO));
         let mut recorded = RecordOptions { urgent: true, ..RecordOptions::default() };
         for (at, it) in values.iter().enumerate() {
             let is_last = |index| !values[at + 1..].iter().any(|it| parameter(it) == Some(index));
             let slot = match it.source {
                 ValueSource::Result | ValueSource::Errno if !means.has_result => ValueSlot::Absent,
                 ValueSource::Result => plan.result(it),
-                ValueSource::Errno => plan.errno(means.errno),
+                ValueSource::Errno => plan.errno(),
                 ValueSource::Argument(index) => {
                     kept_reg(&kept, index).map_or(ValueSlot::Absent, ValueSlot::Value)
                 }
@@ -179,12 +175,8 @@ impl CallPlan {
         ValueSlot::Value(RESULT)
     }
 
-    fn errno(&mut self, offset: Option<i64>) -> ValueSlot {
-        let Some(offset) = offset else { return ValueSlot::Absent };
-        let to = Reg(ERRNO);
-        self.errno = Some(offset);
-        self.exit.push(Insn::Builtin(to, Builtin::ThreadPointer));
-        self.exit.push(Insn::Peek(to, to, offset, insn::Width::I32));
+    fn errno(&mut self) -> ValueSlot {
+        self.exit.push(Insn::Errno(Reg(ERRNO)));
         ValueSlot::Value(ERRNO)
     }
 

@@ -69,7 +69,7 @@ impl Taps {
         let prices = self.rules.measure_call_prices();
         let mut all = Vec::new();
         for site in &found.sites {
-            let found = FoundSite { site, pid, errno: found.errno };
+            let found = FoundSite { site, pid };
             match self.has_start(tap, found) {
                 Ok(has_start) => all.extend(prices_at(tap, site, has_start, prices)),
                 Err(error) => return Poll::Ready(Err(error)),

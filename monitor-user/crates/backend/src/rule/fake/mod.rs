@@ -16,7 +16,7 @@ use super::rule_record::{RuleRecord, RunCounts};
 use super::{Children, HookPoint, ProgramId, RecordReader, RuleProgram, RuleResource, Rules};
 use crate::Error;
 use monitor_model::id::{Ns, Pid};
-use monitor_model::{credentials::Credentials, histogram::Histogram};
+use monitor_model::{credentials::Credentials, errno_place::ErrnoPlace, histogram::Histogram};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -170,6 +170,8 @@ impl Rules for FakeRules {
     fn set_probes(&mut self, _: Pid) -> Result<usize, Error> {
         Ok(0)
     }
+
+    fn set_errno_place(&mut self, _: Pid, _: Option<ErrnoPlace>) {}
 
     fn exclude(&mut self, set: ProcessSetId, process: Pid) {
         let _ = self.sets.entry(set.0).or_default().remove(&process);

@@ -113,6 +113,7 @@ impl FakeRules {
                 let value = self.memory.get(&address).map(|value| how.truncate(*value));
                 run.set(to, value.unwrap_or(MISSING));
             }
+            Insn::Errno(to) => run.set(to, MISSING),
             Insn::Filter(of, how, with) if !how.holds(run.get(of), with) => return Flow::End,
             Insn::Filter(..) | Insn::Raise(..) => {}
             Insn::Count(cell) => self.change_cell(cell, |held| held.unwrap_or(0).wrapping_add(1)),
