@@ -3,4 +3,5 @@
 mod debuggee;
 mod protocol;
 mod session;
+mod shared;
 mod transcript;

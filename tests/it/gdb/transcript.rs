@@ -45,6 +45,18 @@ fn root_threads_are_those_of_gdb_itself() {
 }
 
 #[test]
+fn root_a_step_skips_the_handler_of_a_signal_that_does_not_stop() {
+    let source = include_str!("../../fixture/gdb/debuggee.c");
+    let line = source.lines().position(|it| it.contains("raise(SIGUSR1)")).unwrap() + 1;
+    let script = format!(
+        "handle SIGUSR1 nostop noprint pass\ntbreak debuggee.c:{line}\nset var go = 0\ncontinue\n\
+         print taken\nnext\nprint taken\nhandle SIGSEGV nostop noprint pass\ncontinue\n\
+         print $_exitsignal\n"
+    );
+    compare("signals", &script, &["$1 = 0", "crash(0)", "$2 = 10", "$3 = 11"]);
+}
+
+#[test]
 fn root_signals_and_ends_are_those_of_gdb_itself() {
     let script = "set var go = 0\ncontinue\nprint $_siginfo.si_signo\nbreak handler\n\
         continue\nbacktrace 2\nfinish\nprint taken\ndelete\ncontinue\nbacktrace\n\

@@ -1,8 +1,8 @@
 //! The breakpoints that gdb has inserted, each a stored request.
 //!
-//! gdb removes all of them at each stop, and inserts them again before it continues. A removed one
-//! is therefore deleted only when threads continue without it; meanwhile nothing that gdb reads
-//! shows it.
+//! gdb removes all of them at each stop and for each step, and inserts them again before it
+//! continues. A removed one is therefore deleted only when threads continue without it; meanwhile
+//! nothing that gdb reads shows it, and its hits are ignored.
 
 use crate::agent::Condition;
 use crate::session::{CallError, Session};

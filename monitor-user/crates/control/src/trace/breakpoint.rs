@@ -128,6 +128,11 @@ impl Breakpoints {
     ) -> Result<BreakpointMeans, ControlError> {
         let address = site.address;
         match self.all.iter_mut().find(|it| it.address == address) {
+            Some(known) if known.is_probe() && site.probe_use == ProbeUse::Refused => {
+                let why =
+                    "the kernel has a probe of another request there, and sets no further one";
+                Err(ControlError::Exhausted(why.into()))
+            }
             Some(known) => {
                 known.owners.push(owner);
                 Ok(known.means.clone())

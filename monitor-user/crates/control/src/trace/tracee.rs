@@ -123,16 +123,14 @@ impl Tracee {
     /// Sets it back to the instruction whose probe has stopped it after that; once, though several
     /// tools have a breakpoint there.
     pub fn set_back(&mut self, probed: &[(u8, u64)]) -> Result<(), ControlError> {
-        let word = |index| probed.iter().find(|it| it.0 == index).map(|it| it.1);
-        let place = word(machine::PROBED_PC).zip(word(machine::PROBED_SP));
-        let is_first = self.rule_signal.is_some_and(|it| it != 0) || self.reported != place;
         self.resolve_rule_signal(false);
-        if is_first {
-            let after = Registers::read(self.tid)?;
-            let mut before = after;
-            before.set_back(probed);
+        let after = Registers::read(self.tid)?;
+        let mut before = after;
+        before.set_back(probed);
+        if before != after {
             before.write(self.tid)?;
-            (self.reported, self.set_back) = (place, Some((before, after)));
+            self.reported = Some((before.pc(), before.sp()));
+            self.set_back = Some((before, after));
         }
         Ok(())
     }

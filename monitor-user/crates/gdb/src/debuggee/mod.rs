@@ -57,6 +57,8 @@ pub struct Debuggee {
     has_avx: bool,
     catch: u64,
     is_catch_stale: bool,
+    /// Whether all signals stop the program: gdb skips handlers when it steps.
+    catches_all: bool,
     end: u64,
 }
 
@@ -117,6 +119,7 @@ impl Debuggee {
             retry_at: None,
             catch: 0,
             is_catch_stale: true,
+            catches_all: false,
             end: 0,
         };
         debuggee.stop_all()?;

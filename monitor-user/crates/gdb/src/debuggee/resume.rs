@@ -27,8 +27,13 @@ impl Debuggee {
     /// # Errors
     /// If the connection is lost.
     pub fn resume(&mut self) -> Result<(), CallError> {
-        self.breakpoints.delete_removed(&self.session);
-        if self.is_catch_stale {
+        let is_stepping = !self.resumption.stepped.is_empty();
+        // gdb inserts those that it removes for a step again.
+        if !is_stepping {
+            self.breakpoints.delete_removed(&self.session);
+        }
+        if self.is_catch_stale || (is_stepping != self.catches_all && !self.passed.is_empty()) {
+            self.catches_all = is_stepping;
             self.catch_signals()?;
         }
         self.set_signals();
@@ -144,10 +149,11 @@ impl Debuggee {
             self.session.ask(&format!("set_signal({},{signal})", self.session.thread(tid)));
     }
 
-    /// Stores the request for the signals that stop the program.
+    /// Stores the request for the signals that stop the program: all of them while gdb steps a
+    /// thread, because a handler would be stepped into.
     pub(super) fn catch_signals(&mut self) -> Result<(), CallError> {
         let caught = (1..=64).filter(|it| !self.passed.contains(it)).map(|it| it.to_string());
-        let caught = match self.passed.is_empty() {
+        let caught = match self.passed.is_empty() || self.catches_all {
             true => String::new(),
             false => caught.collect::<Vec<_>>().join(","),
         };
