@@ -74,7 +74,7 @@ fn root_a_killed_service_leaves_nothing_attached_and_counts_correctly_after_a_re
     assert!(ours.len() >= 4, "{ours:?}");
     let mut worker = Guarded::python("sum(range(10**7)); print('done',flush=True); input()");
     assert_eq!(worker.line(), "done");
-    deadline::until(|| sleeps(&worker).then_some(()));
+    deadline::until(|| worker.sleeps().then_some(()));
     let mut client = service.connect();
     let request = format!(
         r#"{{"fields":["cpu_ns","tcp_sent_bytes","counted_since_ns"],"targets":[{{"pid":{}}}]}}"#,
@@ -95,12 +95,6 @@ fn root_a_killed_service_leaves_nothing_attached_and_counts_correctly_after_a_re
     println!("counted since {:?}, after the restart since {:?}", since(&first), since(&second));
     assert!(since(&second).unwrap() > second["start_time_ns"].as_u64().unwrap());
     assert!(since(&second) > since(&first));
-}
-
-/// Whether it sleeps until it gets input.
-fn sleeps(child: &Guarded) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.pid().0)).unwrap();
-    stat.contains(") S ")
 }
 
 /// The end of a target is reported soon, though its monitor samples once an hour: long after the

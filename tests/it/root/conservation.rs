@@ -212,6 +212,8 @@ fn root_what_a_storm_of_threads_used_is_in_its_process() {
         let row = alive(&sample, pid).unwrap().row.clone();
         (row.get(F::CpuTime).unwrap(), row.get(F::EndedThreads).unwrap())
     };
+    // What it uses until it waits for the line is not in its cgroup.
+    deadline::until(|| child.sleeps().then_some(()));
     let before = read();
     cgroup.take(&child);
     child.send_line("go");

@@ -91,6 +91,12 @@ pub fn undisturbed<T>(mut work: impl FnMut(&FirstProcess) -> Option<T>) -> T {
 pub struct Guarded(pub Child);
 
 impl Guarded {
+    /// Whether its first thread waits.
+    pub fn sleeps(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid().0)).unwrap();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
+    }
+
     /// Runs a shell script.
     pub fn sh(script: &str) -> Self {
         Self::run(Command::new("sh").args(["-c", script]))
