@@ -6,6 +6,7 @@
 use super::args::daemon::GdbArgs;
 use super::exit::{Exit, Failure};
 use monitor_gdb::{CallError, ServeError};
+use monitor_omis::Status;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -78,9 +79,9 @@ fn quoted(path: &Path) -> OsString {
 
 fn failure(pid: u32, why: &ServeError) -> Failure {
     let exit = match why {
-        ServeError::Session(CallError::Refused { status, .. }) => match status.0 {
-            300 | 301 => Exit::NoTarget,
-            400 => Exit::Denied,
+        ServeError::Session(CallError::Refused { status, .. }) => match *status {
+            Status::NO_SUCH_OBJECT | Status::GONE => Exit::NoTarget,
+            Status::PERMISSION => Exit::Denied,
             _ => Exit::Failed,
         },
         ServeError::Session(CallError::Lost(_)) => Exit::NoDaemon,

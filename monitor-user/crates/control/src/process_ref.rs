@@ -92,17 +92,20 @@ impl ProcessRef {
         tasks.flatten().filter_map(|task| Some((task.tid, task.stat().ok()?))).collect()
     }
 
+    /// Those of them that have not ended.
+    pub fn living_threads(&self) -> impl Iterator<Item = (i32, Stat)> {
+        self.threads().into_iter().filter(|(_, stat)| lives(stat))
+    }
+
     /// A thread that has the memory of the process: the first, unless that has ended before others.
     /// A thread that has ended has no memory.
     pub fn memory_thread(&self) -> i32 {
-        let lives = |stat: &Stat| !matches!(stat.state, 'Z' | 'X');
         // Nearly always the first: the others are listed only if it has ended.
         let first = self.procfs().and_then(|it| proc_result("reading its state", it.stat()));
         if first.is_ok_and(|stat| lives(&stat)) {
             return self.pid();
         }
-        let other = self.threads().into_iter().find(|(_, stat)| lives(stat));
-        other.map_or(self.pid(), |(tid, _)| tid)
+        self.living_threads().next().map_or(self.pid(), |(tid, _)| tid)
     }
 
     /// Its memory mappings.
@@ -177,6 +180,11 @@ pub fn thread_target(process: Identity, tid: Pid) -> Target {
 }
 
 /// The identity with its start time rounded down to ticks, as `/proc` has it. Used as map key,
+/// Whether a thread has not ended.
+const fn lives(stat: &Stat) -> bool {
+    !matches!(stat.state, 'Z' | 'X')
+}
+
 /// Whether two identities are of one process, whatever the precision of their start times.
 pub fn is_same(one: Identity, other: Identity) -> bool {
     tick_identity(one) == tick_identity(other)

@@ -15,7 +15,7 @@ use crate::packet::{self, Item, Splitter};
 use crate::session::{CallError, Notice, Session};
 use gdbstub::conn::Connection;
 use gdbstub::stub::state_machine::GdbStubStateMachine;
-use gdbstub::stub::{DisconnectReason, GdbStub, GdbStubError};
+use gdbstub::stub::{GdbStub, GdbStubError};
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
@@ -115,8 +115,9 @@ impl Server {
                 machine = self.take_item(machine, &item)?;
             }
             machine = self.report(machine)?;
-            if let GdbStubStateMachine::Disconnected(ended) = machine {
-                return self.end(ended.get_reason());
+            // What was stopped and set is undone when the connection to the monitor closes.
+            if let GdbStubStateMachine::Disconnected(_) = machine {
+                return Ok(());
             }
             match self.receive(receiver)? {
                 Some(Input::Bytes(bytes)) => {
@@ -200,14 +201,6 @@ impl Server {
         match self.debuggee.take_due() {
             Some(reason) => running.report_stop(&mut self.debuggee, reason).map_err(stub_error),
             None => Ok(running.into()),
-        }
-    }
-
-    fn end(&self, reason: DisconnectReason) -> Result<(), ServeError> {
-        match reason {
-            // What was stopped and set is undone when the connection to the monitor closes.
-            DisconnectReason::Disconnect | DisconnectReason::Kill => Ok(()),
-            DisconnectReason::TargetExited(_) | DisconnectReason::TargetTerminated(_) => Ok(()),
         }
     }
 }

@@ -96,11 +96,14 @@ impl Session {
     /// # Errors
     /// If the monitor refuses it or has gone.
     pub fn ask(&self, call: &str) -> Result<Vec<Value>, CallError> {
-        let line = format!("{} [{}] {call}", self.number(), self.node);
+        self.ask_on(&self.node.to_string(), call)
+    }
+
+    /// Calls a service on these nodes.
+    fn ask_on(&self, nodes: &str, call: &str) -> Result<Vec<Value>, CallError> {
+        let line = format!("{} [{nodes}] {call}", self.number());
         let reply = self.tool.request_block(&line).map_err(lost)?;
-        let reply = read(&reply).ok_or_else(|| CallError::Lost(format!("reply: {reply}")))?;
-        let answer = reply.0.into_iter().next();
-        results(answer.ok_or_else(|| CallError::Lost("an empty reply".to_owned()))?)
+        first_results(read(&reply).ok_or_else(|| CallError::Lost(format!("reply: {reply}")))?)
     }
 
     /// Stores a request that stops all threads when its event occurs, and enables it; the last
@@ -140,8 +143,7 @@ impl Session {
         });
         sent.map_err(lost)?;
         let reply = receiver.recv().map_err(|_| CallError::Lost(CLOSED.to_owned()))?;
-        let answer = reply.0.into_iter().next();
-        let _none = results(answer.ok_or_else(|| CallError::Lost(CLOSED.to_owned()))?)?;
+        let _none = first_results(reply)?;
         Ok(request)
     }
 
@@ -178,10 +180,7 @@ impl Session {
 
     /// The number of this node: that of its name, if there are several.
     fn own_node(&self) -> Result<u32, CallError> {
-        let line = format!("{} [] list_nodes()", self.number());
-        let reply = self.tool.request_block(&line).map_err(lost)?;
-        let reply = read(&reply).ok_or_else(|| CallError::Lost(format!("reply: {reply}")))?;
-        let nodes = reply.0.into_iter().next().map(results).transpose()?.unwrap_or_default();
+        let nodes = self.ask_on("", "list_nodes()")?;
         let nodes = nodes.first().and_then(Value::list).unwrap_or_default();
         let uname = rustix::system::uname();
         let name = uname.nodename().to_bytes();
@@ -210,6 +209,12 @@ impl CallError {
 }
 
 const CLOSED: &str = "the monitor has closed the connection";
+
+/// The results of the first answer.
+fn first_results(reply: Reply) -> Result<Vec<Value>, CallError> {
+    let answer = reply.0.into_iter().next();
+    results(answer.ok_or_else(|| CallError::Lost("an empty reply".to_owned()))?)
+}
 
 /// The results of an answer, or its refusal: `(status, errno, text, results...)`.
 fn results(answer: Answer) -> Result<Vec<Value>, CallError> {

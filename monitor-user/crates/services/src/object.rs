@@ -244,16 +244,12 @@ fn begun(ctx: &mut CallContext<'_>, report: ActionReport) -> Result<CallResult, 
     if n_begun == 0 && !failed.is_empty() {
         ctx.engine.disable_command(ctx.ticket);
     }
-    let result = list_result(&failed, n_begun, ctx.session.dialect);
-    Ok(match (remark, result.status, ctx.session.dialect) {
-        (Some(why), Status::OK, Dialect::Extended) => {
-            CallResult { status: Status::OK_DEGRADED, results: vec![why], reason: None }
-        }
-        (Some(_), Status::OK, Dialect::Strict) => {
-            CallResult { status: Status::OK_DEGRADED, ..result }
-        }
-        (_, _, _) => result,
-    })
+    let mut result = list_result(&failed, n_begun, ctx.session.dialect);
+    if let (Some(why), Status::OK) = (remark, result.status) {
+        result.status = Status::OK_DEGRADED;
+        result.results.extend((ctx.session.dialect == Dialect::Extended).then_some(why));
+    }
+    Ok(result)
 }
 
 fn disable(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {

@@ -77,9 +77,7 @@ impl Executor {
     fn list_threads(target: &Target) -> Answer {
         let process = open(target)?;
         let mut threads: Vec<ThreadEntry> = process
-            .threads()
-            .into_iter()
-            .filter(|(_, stat)| !matches!(stat.state, 'Z' | 'X'))
+            .living_threads()
             .filter_map(|(tid, stat)| {
                 Some(ThreadEntry { tid: u32::try_from(tid).ok()?, name: stat.comm.into_bytes() })
             })

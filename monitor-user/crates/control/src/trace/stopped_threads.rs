@@ -154,8 +154,7 @@ impl TracedProcess {
             self.seize_all()?;
             // A child of vfork(2) is in the table too, and not among these: its parent waits for
             // it.
-            let living = self.process.threads().into_iter();
-            let living = living.filter(|(_, stat)| !matches!(stat.state, 'Z' | 'X'));
+            let living = self.process.living_threads();
             let wanted: Vec<i32> =
                 living.map(|it| it.0).filter(|tid| chosen.contains(*tid)).collect();
             for tid in &wanted {

@@ -56,9 +56,8 @@ pub struct Debuggee {
     retry_at: Option<Instant>,
     has_avx: bool,
     catch: u64,
-    is_catch_stale: bool,
-    /// Whether all signals stop the program: gdb skips handlers when it steps.
-    catches_all: bool,
+    /// The signals of that request; none before the first, all of them if empty.
+    caught: Option<Vec<i32>>,
     end: u64,
 }
 
@@ -118,8 +117,7 @@ impl Debuggee {
             due: None,
             retry_at: None,
             catch: 0,
-            is_catch_stale: true,
-            catches_all: false,
+            caught: None,
             end: 0,
         };
         debuggee.stop_all()?;
@@ -254,7 +252,6 @@ pub fn thread_id(tid: u32) -> Tid {
 }
 
 /// Bytes as the request language writes them.
-fn binary(bytes: &[u8]) -> String {
-    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("#{}:{}", bytes.len(), digits.concat())
+fn binary(bytes: &[u8]) -> Value {
+    Value::Binary(bytes.to_vec().into())
 }

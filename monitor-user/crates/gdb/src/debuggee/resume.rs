@@ -18,7 +18,6 @@ const SIGINT: i32 = 2;
 impl Debuggee {
     /// Signals that the program takes without a stop, from the next continuation on.
     pub fn pass_signals(&mut self, passed: BTreeSet<i32>) {
-        self.is_catch_stale |= self.passed != passed;
         self.passed = passed;
     }
 
@@ -32,10 +31,7 @@ impl Debuggee {
         if !is_stepping {
             self.breakpoints.delete_removed(&self.session);
         }
-        if self.is_catch_stale || (is_stepping != self.catches_all && !self.passed.is_empty()) {
-            self.catches_all = is_stepping;
-            self.catch_signals()?;
-        }
+        self.catch_signals()?;
         self.set_signals();
         self.is_running = true;
         while let Some(stop) = self.pending.pop_front() {
@@ -152,20 +148,21 @@ impl Debuggee {
     /// Stores the request for the signals that stop the program: all of them while gdb steps a
     /// thread, because a handler would be stepped into.
     pub(super) fn catch_signals(&mut self) -> Result<(), CallError> {
-        let caught = (1..=64).filter(|it| !self.passed.contains(it)).map(|it| it.to_string());
-        let caught = match self.passed.is_empty() || self.catches_all {
-            true => String::new(),
-            false => caught.collect::<Vec<_>>().join(","),
+        let wanted = match self.passed.is_empty() || !self.resumption.stepped.is_empty() {
+            true => Vec::new(),
+            false => (1..=64).filter(|it| !self.passed.contains(it)).collect::<Vec<_>>(),
         };
-        let event = format!("before_signal([{}],[{caught}])", self.session.pid());
-        let before = std::mem::replace(
-            &mut self.catch,
-            self.session.watch(&event, "print(REQUEST,$thread,$2)")?,
-        );
+        if self.caught.as_ref() == Some(&wanted) {
+            return Ok(());
+        }
+        let numbers: Vec<String> = wanted.iter().map(ToString::to_string).collect();
+        let event = format!("before_signal([{}],[{}])", self.session.pid(), numbers.join(","));
+        let new = self.session.watch(&event, "print(REQUEST,$thread,$2)")?;
+        let before = std::mem::replace(&mut self.catch, new);
         if before != 0 {
             self.session.delete(before);
         }
-        self.is_catch_stale = false;
+        self.caught = Some(wanted);
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 
 use super::ends::EndSites;
 use super::plan::{CallPlan, ReturnInputs, TapOptions};
-use super::tap_program::{AttachedSite, TapProcesses, TapProgram};
+use super::tap_program::{AttachedSite, FileOffset, TapProcesses, TapProgram};
 use super::{TapError, Taps};
 use monitor_backend::Error;
 use monitor_backend::rule::insn::{Insn, ProcessSetId, TimerId, TimerScope};
@@ -98,10 +98,7 @@ impl Taps {
     }
 
     pub(super) fn detach(&mut self, attached: AttachedSite) {
-        if !self.rules.has_leaving_probes() {
-            self.leaving.clear();
-        }
-        self.leaving.extend(attached.locations());
+        self.note_leaving(attached.locations());
         for list in attached.programs() {
             self.rules.remove(list);
             _ = self.meanings.remove(&list);
@@ -109,6 +106,19 @@ impl Taps {
         if let Some(timer) = attached.timer {
             self.rules.free(RuleResource::Timer(timer));
         }
+    }
+
+    /// Removes a program with a probe at a place, which the kernel may still have for a while.
+    pub fn remove_probe(&mut self, program: ProgramId, location: FileOffset) {
+        self.note_leaving([location]);
+        self.rules.remove(program);
+    }
+
+    fn note_leaving(&mut self, locations: impl IntoIterator<Item = FileOffset>) {
+        if !self.rules.has_leaving_probes() {
+            self.leaving.clear();
+        }
+        self.leaving.extend(locations);
     }
 
     /// Sets a tap wherever a process has the function; later, if that is not known yet.

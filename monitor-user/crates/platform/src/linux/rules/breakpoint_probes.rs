@@ -5,6 +5,7 @@
 //! makes a single step: so a tracer has it pass the breakpoint.
 
 use crate::linux::user_workers::probe_breakpoints::{ProbeBreakpoint, ProbeHit};
+use crate::tap::{Taps, tap_program::FileOffset};
 use crate::{poller::backend_refusal, status_map::symbol_refusal};
 use monitor_backend::rule::insn::{
     Compare, Insn, MAX_REGS, ProcessSetId, RecordOptions, Reg as Slot, StopSets,
@@ -12,7 +13,7 @@ use monitor_backend::rule::insn::{
 use monitor_backend::rule::rule_record::{RuleRecord as Record, StopScope};
 use monitor_backend::rule::{Children, HookPoint, ProgramId, RuleProgram, Rules, Site};
 use monitor_control::process_ref::is_same;
-use monitor_control::{PROBED_FLAGS, PROBED_PC, PROBED_SP, ProbeLocation};
+use monitor_control::{PROBED_FLAGS, PROBED_PC, PROBED_SP};
 use monitor_event::outcome::Refusal;
 use monitor_event::thread::Ticket;
 use monitor_model::Identity;
@@ -32,8 +33,6 @@ pub struct BreakpointProbes {
     /// Processes that may be stopped as a whole: none.
     none: Option<ProcessSetId>,
     hits: Vec<ProbeHit>,
-    /// Removed probes that the kernel may still have.
-    leaving: Vec<ProbeLocation>,
 }
 
 /// A probe in the kernel.
@@ -48,8 +47,8 @@ struct SetProbe {
 }
 
 impl SetProbe {
-    fn location(&self) -> ProbeLocation {
-        ProbeLocation { inode: self.file.identity.1, offset: self.offset }
+    const fn location(&self) -> FileOffset {
+        (self.file.identity, self.offset)
     }
 }
 
@@ -86,15 +85,11 @@ impl BreakpointProbes {
     }
 
     /// Removes the probes of a request, in one process or in all.
-    pub fn remove(&mut self, (ticket, process): (Ticket, Option<Identity>), rules: &mut dyn Rules) {
-        if !rules.has_leaving_probes() {
-            self.leaving.clear();
-        }
+    pub fn remove(&mut self, (ticket, process): (Ticket, Option<Identity>), taps: &mut Taps) {
         let is_its =
             |it: &SetProbe| it.ticket == ticket && process.is_none_or(|id| is_same(id, it.process));
         for (id, gone) in self.set.extract_if(|_, it| is_its(it)) {
-            self.leaving.push(gone.location());
-            rules.remove(id);
+            taps.remove_probe(id, gone.location());
         }
     }
 
@@ -117,9 +112,9 @@ impl BreakpointProbes {
         true
     }
 
-    /// Where the kernel has put probes for breakpoints.
-    pub fn locations(&self) -> impl Iterator<Item = ProbeLocation> {
-        self.set.values().map(SetProbe::location).chain(self.leaving.iter().copied())
+    /// Where the probes are; removed ones are with the taps.
+    pub fn locations(&self) -> impl Iterator<Item = FileOffset> {
+        self.set.values().map(SetProbe::location)
     }
 }
 

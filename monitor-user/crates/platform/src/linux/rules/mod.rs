@@ -254,9 +254,8 @@ impl RuleEvents {
 
     /// Where the kernel has put probes for these.
     pub(super) fn probe_locations(&self) -> Vec<ProbeLocation> {
-        let locations = self.taps.probe_locations().into_iter();
-        let of_taps = locations.map(|((_, inode), offset)| ProbeLocation { inode, offset });
-        of_taps.chain(self.breakpoint_probes.locations()).collect()
+        let all = self.taps.probe_locations().into_iter().chain(self.breakpoint_probes.locations());
+        all.map(|((_, inode), offset)| ProbeLocation { inode, offset }).collect()
     }
 
     pub(super) fn wake_fd(&self) -> Option<BorrowedFd<'_>> {

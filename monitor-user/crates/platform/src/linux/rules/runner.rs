@@ -62,7 +62,7 @@ impl Linux {
         let unwanted = self.workers.probe_breakpoints.take_unwanted();
         if let Some(rule_events) = &mut self.rule_events {
             for gone in unwanted {
-                rule_events.breakpoint_probes.remove(gone, rule_events.taps.rules());
+                rule_events.breakpoint_probes.remove(gone, &mut rule_events.taps);
             }
         }
         let wanted = self.workers.probe_breakpoints.take_wanted();

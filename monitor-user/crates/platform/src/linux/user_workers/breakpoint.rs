@@ -15,7 +15,6 @@ use super::probe_breakpoints::ProbeBreakpoint;
 use super::{WorkerDispatch, requests};
 use crate::PlatformEvent;
 use monitor_control::{BreakpointProbe, ProbeUse, RequestTag, WorkerEvent, WorkerRequest};
-use monitor_event::node_event::{EventKind, NodeEvent};
 use monitor_event::outcome::{EventParam, Refusal};
 use monitor_event::thread::{Target, Ticket};
 use monitor_model::Identity;
@@ -48,15 +47,7 @@ impl WorkerDispatch {
         let hit = self.probe_breakpoints.take_hit(tag.0, stopped.target.thread?.pid)?;
         let set_back = WorkerRequest::SetBack(stopped.target, tag, hit.probed);
         self.send(&sent.tool, set_back, PendingReply::Ignored);
-        let process = stopped.target.process;
-        let held = self.hold_thread((sent.ticket, sent.tool), stopped.target, false);
-        let kind = EventKind::RunControl(sent);
-        Some(PlatformEvent::Event(NodeEvent {
-            process: Some(process),
-            thread: Some(hit.tid),
-            pc: Some(hit.pc),
-            held: Some(held),
-            ..NodeEvent::new(kind, hit.at, vec![EventParam::Process(process)].into())
-        }))
+        let params = vec![EventParam::Process(stopped.target.process)];
+        Some(self.held_event_of(sent, stopped.target, (Some(hit.pc), hit.at, params)))
     }
 }

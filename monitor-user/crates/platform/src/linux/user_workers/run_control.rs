@@ -96,14 +96,25 @@ impl WorkerDispatch {
             return self.release_unmatched(it);
         };
         params.insert(0, EventParam::Process(process));
-        let held = self.hold_thread((sent.ticket, sent.tool), it.target, false);
-        self.events.push(PlatformEvent::Event(NodeEvent {
-            process: Some(process),
-            thread: it.target.thread.map(|thread| thread.pid),
+        let event = self.held_event_of(sent, it.target, (pc, now, params));
+        self.events.push(event);
+    }
+
+    /// The event of a command, whose thread waits until its actions are done.
+    pub(super) fn held_event_of(
+        &mut self,
+        sent: RunControlRequest,
+        target: Target,
+        (pc, at, params): (Option<u64>, Ns, Vec<EventParam>),
+    ) -> PlatformEvent {
+        let held = self.hold_thread((sent.ticket, sent.tool), target, false);
+        PlatformEvent::Event(NodeEvent {
+            process: Some(target.process),
+            thread: target.thread.map(|thread| thread.pid),
             pc,
             held: Some(held),
-            ..NodeEvent::new(EventKind::RunControl(sent), now, params.into())
-        }));
+            ..NodeEvent::new(EventKind::RunControl(sent), at, params.into())
+        })
     }
 
     /// A thread waits until actions are done.
