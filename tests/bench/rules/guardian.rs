@@ -52,7 +52,13 @@ fn held(worker: &mut WorkerProxy, n: u64) -> Child {
     let _set = worker
         .request(
             TOOL,
-            WorkerRequest::SetBreakpoint(id.into(), address, RequestTag(n), ProbeUse::Refused),
+            WorkerRequest::SetBreakpoint(
+                id.into(),
+                address,
+                RequestTag(n),
+                ProbeUse::Refused,
+                vec![],
+            ),
         )
         .unwrap();
     let _stopped = worker.request(TOOL, WorkerRequest::Stop(id.into())).unwrap();

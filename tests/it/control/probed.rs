@@ -28,13 +28,24 @@ fn attached(service: &Served, target: &Target) -> SocketSession {
 /// Sets a breakpoint whose occurrences print the pc, `rax` and `rdi`; returns whether it can end
 /// its program.
 fn set(session: &mut SocketSession, number: u64, (target, address): (&Target, u64)) -> bool {
-    let pid = target.id().pid.0;
+    let event = format!("breakpoint([{}],{address})", target.id().pid.0);
+    set_event(session, number, &event)
+}
+
+/// The same with a condition.
+fn set_if(session: &mut SocketSession, (target, address): (&Target, u64), code: &[u8]) -> bool {
+    let digits: String = code.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (pid, bytes) = (target.id().pid.0, code.len());
+    set_event(session, 10, &format!("breakpoint_if([{pid}],{address},[#{bytes}:{digits}])"))
+}
+
+fn set_event(session: &mut SocketSession, number: u64, event: &str) -> bool {
     let request = format!(
-        "{number} [0] breakpoint([{pid}],{address}): 90 [0] print($pc); \
+        "{number} [0] {event}: 90 [0] print($pc); \
          91 [0] read_int_registers($thread,0,1); 92 [0] read_int_registers($thread,5,1)"
     );
     session.send(format!("{request}\n").as_bytes()).unwrap();
-    until(|| session.line().unwrap().ends_with("breakpoint(0)").then_some(()));
+    until(|| session.line().unwrap().starts_with(&format!("{number} [0] break")).then_some(()));
     session.send(format!("99 [0] enable({number})\n").as_bytes()).unwrap();
     let enabled = until(|| session.line().filter(|it| it.starts_with("99 [0] enable(")));
     match enabled.as_str() {
@@ -68,9 +79,7 @@ fn root_a_probe_stops_a_thread_before_its_instruction_with_the_registers_of_that
             line.split(|it: char| !it.is_ascii_digit()).filter_map(|it| it.parse().ok()).collect();
         // 90 [0] print(0,[pc]) | 91 [0] read_int_registers(0,[rax]) | 92 ...(0,[rdi])
         assert!(numbers.contains(&(tick + 3)) && numbers.contains(&counters), "{line}");
-        let rax = line.split("read_int_registers(0,").nth(1).unwrap();
-        let rax = rax.trim_start_matches('[').split([']', ')', ',']).next().unwrap();
-        let rax: u64 = rax.parse().unwrap_or_else(|_| panic!("{line}"));
+        let rax = rax(&line);
         if let Some(last) = last {
             assert_eq!(rax, last + 1, "each call is stopped once: {line}");
         }
@@ -79,6 +88,53 @@ fn root_a_probe_stops_a_thread_before_its_instruction_with_the_registers_of_that
     drop(session);
     until(|| code_is_that_of_the_file(&target).then_some(()));
     target.until_counts(0);
+}
+
+/// The value of `rax` that a hit has printed.
+fn rax(line: &str) -> u64 {
+    let rax = line.split("read_int_registers(0,").nth(1).unwrap_or_else(|| panic!("{line}"));
+    let rax = rax.trim_start_matches('[').split([']', ')', ',']).next().unwrap();
+    rax.parse().unwrap_or_else(|_| panic!("{line}"))
+}
+
+#[test]
+fn root_a_condition_stops_exactly_the_hits_for_which_it_holds() {
+    if !granted("root_a_condition_stops_exactly_the_hits_for_which_it_holds") {
+        return;
+    }
+    let service = Served::start("ebpf");
+    // `rax % 8 == 3`: by the kernel.
+    let by_constant: &[u8] = &[0x26, 0, 0, 0x22, 8, 0x08, 0x22, 3, 0x13, 0x27];
+    // `rax % ((rdi & 0) + 8) == 3`: by the user worker.
+    let by_register: &[u8] =
+        &[0x26, 0, 0, 0x26, 0, 5, 0x22, 0, 0x0f, 0x22, 8, 2, 0x08, 0x22, 3, 0x13, 0x27];
+    // A thread that wakes up while another one steps over a byte passes it.
+    for (offset, condition, is_slow, threads) in
+        [(3, by_constant, false, 2), (3, by_register, true, 2), (STORE, by_constant, true, 1)]
+    {
+        let target = Target::new("slow", threads);
+        let mut session = attached(&service, &target);
+        let address = target.at("tick") + offset;
+        assert_eq!(set_if(&mut session, (&target, address), condition), is_slow);
+        // Of two threads, each counted by itself.
+        let mut last = std::collections::BTreeMap::new();
+        for _ in 0..40 {
+            let line = session.line().unwrap();
+            let counter = line.rsplit("read_int_registers(0,").next().unwrap().to_owned();
+            let rax = rax(&line);
+            assert_eq!(rax % 8, 3, "{line}");
+            if let Some(before) = last.insert(counter, rax) {
+                assert_eq!(rax, before + 8, "no hit at +{offset} is missed: {line}");
+            }
+        }
+    }
+    // What cannot be read does not exclude a hit.
+    let target = Target::new("slow", 1);
+    let mut session = attached(&service, &target);
+    let unmapped = &[0x22, 0, 0x1a, 0x27];
+    assert!(!set_if(&mut session, (&target, target.at("tick") + 3), unmapped));
+    let (first, second) = (session.line().unwrap(), session.line().unwrap());
+    assert_eq!(rax(&first) + 1, rax(&second));
 }
 
 #[test]

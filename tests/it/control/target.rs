@@ -226,7 +226,7 @@ pub fn byte_breakpoint(
     address: u64,
     tag: RequestTag,
 ) -> WorkerRequest {
-    WorkerRequest::SetBreakpoint(target, address, tag, ProbeUse::Refused)
+    WorkerRequest::SetBreakpoint(target, address, tag, ProbeUse::Refused, vec![])
 }
 
 /// Executes a request that must succeed.

@@ -20,7 +20,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Maximum number of programs.
 pub const MAX_PROGRAMS: u32 = 1024;
 /// Maximum instructions of a program.
-pub const MAX_INSNS: usize = 16;
+pub const MAX_INSNS: usize = 32;
 /// Registers of a program.
 pub const MAX_REGS: usize = 8;
 /// Parameters of a raised event: registers passed to another program.
@@ -32,7 +32,7 @@ pub const MAX_PENDING: usize = 2;
 /// Maximum events raised in a chain that starts with one hook.
 pub const MAX_RAISED: u32 = 16;
 /// Maximum steps of all programs that one event starts; the limits above are reached first.
-pub const MAX_STEPS: u32 = 1024;
+pub const MAX_STEPS: u32 = 2048;
 
 /// Maximum number of cells: sums, counts and extremes.
 pub const MAX_CELLS: u32 = 4096;

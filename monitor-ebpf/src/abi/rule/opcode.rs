@@ -88,6 +88,14 @@ pub const TRACE: u8 = 24;
 /// `dst` = `errno` of the thread, 32 bits, where its process has it
 /// ([`super::SetMembership::errno_offset`]); [`MISSING`] if that is not known, or cannot be read.
 pub const ERRNO: u8 = 25;
+/// `dst` = the result of [`operator`] `mode` on `dst` and `src`, or on `dst` and `imm` if `index`
+/// is [`IMMEDIATE`].
+pub const OPERATE: u8 = 26;
+/// Skips the next `index` instructions if `src` is as `mode` says ([`skip_if`]).
+pub const SKIP: u8 = 27;
+
+/// The operand is the immediate value.
+pub const IMMEDIATE: u32 = 1;
 
 /// No address, and no number of fewer than 64 bits.
 pub const MISSING: u64 = 0x8000_0000_0bad_0bad;
@@ -150,6 +158,56 @@ pub mod compare {
     pub const NO_BIT: u8 = 7;
 }
 
+/// Operators on two numbers of 64 bits.
+pub mod operator {
+    /// The sum.
+    pub const ADD: u8 = 0;
+    /// The difference.
+    pub const SUBTRACT: u8 = 1;
+    /// The product.
+    pub const MULTIPLY: u8 = 2;
+    /// The quotient of unsigned numbers; 0, if the second is 0.
+    pub const DIVIDE: u8 = 3;
+    /// The quotient of signed numbers, rounded towards 0; 0, if the second is 0.
+    pub const DIVIDE_SIGNED: u8 = 4;
+    /// The remainder of unsigned numbers; 0, if the second is 0.
+    pub const REMAINDER: u8 = 5;
+    /// The remainder of signed numbers, with the sign of the first; 0, if the second is 0.
+    pub const REMAINDER_SIGNED: u8 = 6;
+    /// The first, shifted left by the lower six bits of the second.
+    pub const SHIFT_LEFT: u8 = 7;
+    /// The same to the right; zeroes are shifted in.
+    pub const SHIFT_RIGHT: u8 = 8;
+    /// The same; the sign is shifted in.
+    pub const SHIFT_RIGHT_SIGNED: u8 = 9;
+    /// Bits that both have.
+    pub const AND: u8 = 10;
+    /// Bits that one has.
+    pub const OR: u8 = 11;
+    /// Bits that exactly one has.
+    pub const XOR: u8 = 12;
+    /// 1 if they are equal, else 0.
+    pub const EQUAL: u8 = 13;
+    /// 1 if the first is less as an unsigned number, else 0.
+    pub const LESS: u8 = 14;
+    /// 1 if the first is less as a signed number, else 0.
+    pub const LESS_SIGNED: u8 = 15;
+    /// The first truncated to the [`width`](super::width) that the second is.
+    pub const TRUNCATE: u8 = 16;
+}
+
+/// When instructions are skipped.
+pub mod skip_if {
+    /// Always.
+    pub const ALWAYS: u8 = 0;
+    /// If the number is 0.
+    pub const ZERO: u8 = 1;
+    /// If it is not 0.
+    pub const NOT_ZERO: u8 = 2;
+    /// If it is [`MISSING`](super::MISSING).
+    pub const MISSING: u8 = 3;
+}
+
 /// Scopes of a timer.
 pub mod timer_scope {
     /// One per thread.
@@ -208,6 +266,84 @@ pub const fn passes(value: u64, how: u8, constant: u64) -> bool {
     }
 }
 
+/// The result of an operator; of an unknown one, the first number.
+#[inline(always)]
+pub const fn operate(first: u64, how: u8, second: u64) -> u64 {
+    use operator as op;
+    // Bounded for the verifier, which does not follow the compiler here.
+    let shift = (second & 63) as u32;
+    match how {
+        op::ADD => first.wrapping_add(second),
+        op::SUBTRACT => first.wrapping_sub(second),
+        op::MULTIPLY => first.wrapping_mul(second),
+        op::DIVIDE => quotient(first, second),
+        op::DIVIDE_SIGNED => {
+            let quotient = quotient(magnitude(first), magnitude(second));
+            with_sign(quotient, sign(first) ^ sign(second))
+        }
+        op::REMAINDER => remainder(first, second),
+        op::REMAINDER_SIGNED => {
+            with_sign(remainder(magnitude(first), magnitude(second)), sign(first))
+        }
+        op::SHIFT_LEFT => first << shift,
+        op::SHIFT_RIGHT => first >> shift,
+        op::SHIFT_RIGHT_SIGNED => (first as i64 >> shift) as u64,
+        op::AND => first & second,
+        op::OR => first | second,
+        op::XOR => first ^ second,
+        op::EQUAL => (first == second) as u64,
+        op::LESS => (first < second) as u64,
+        op::LESS_SIGNED => ((first as i64) < second as i64) as u64,
+        op::TRUNCATE => truncate(first, second as u8),
+        _ => first,
+    }
+}
+
+/// Whether instructions are skipped.
+#[inline(always)]
+pub const fn skips(value: u64, when: u8) -> bool {
+    match when {
+        skip_if::ALWAYS => true,
+        skip_if::ZERO => value == 0,
+        skip_if::NOT_ZERO => value != 0,
+        skip_if::MISSING => value == MISSING,
+        _ => false,
+    }
+}
+
+#[inline(always)]
+const fn quotient(first: u64, second: u64) -> u64 {
+    match first.checked_div(second) {
+        Some(quotient) => quotient,
+        None => 0,
+    }
+}
+
+#[inline(always)]
+const fn remainder(first: u64, second: u64) -> u64 {
+    match first.checked_rem(second) {
+        Some(remainder) => remainder,
+        None => 0,
+    }
+}
+
+/// All bits, if the number is negative. The instruction set has no signed division before its
+/// fourth version.
+#[inline(always)]
+const fn sign(value: u64) -> u64 {
+    (value as i64 >> 63) as u64
+}
+
+#[inline(always)]
+const fn magnitude(value: u64) -> u64 {
+    with_sign(value, sign(value))
+}
+
+#[inline(always)]
+const fn with_sign(value: u64, sign: u64) -> u64 {
+    (value ^ sign).wrapping_sub(sign)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,5 +365,28 @@ mod tests {
         assert!(passes(5, compare::AT_LEAST, 5) && passes(5, compare::AT_MOST, 5));
         assert!(passes(6, compare::ANY_BIT, 2) && passes(5, compare::NO_BIT, 2));
         assert!(!passes(5, 77, 5), "no value passes an unknown comparison");
+    }
+
+    #[test]
+    fn operators_are_those_of_the_numbers() {
+        let signed = |a: i64, how, b: i64| operate(a as u64, how, b as u64) as i64;
+        for (a, b) in [(7, 2), (-7, 2), (7, -2), (-7, -2), (i64::MIN, 3), (5, i64::MAX)] {
+            assert_eq!(signed(a, operator::DIVIDE_SIGNED, b), a / b, "{a} / {b}");
+            assert_eq!(signed(a, operator::REMAINDER_SIGNED, b), a % b, "{a} % {b}");
+            assert_eq!(signed(a, operator::LESS_SIGNED, b), i64::from(a < b), "{a} < {b}");
+        }
+        assert_eq!(signed(-8, operator::SHIFT_RIGHT_SIGNED, 1), -4);
+        assert_eq!(operate(u64::MAX, operator::DIVIDE, 2), u64::MAX / 2);
+        assert_eq!(operate(9, operator::REMAINDER, 0), 0);
+        assert_eq!(signed(0xffff, operator::TRUNCATE, i64::from(width::I16)), -1);
+        assert_eq!(operate(5, operator::EQUAL, 5), 1);
+        assert_eq!(operate(1, operator::SHIFT_LEFT, 63), 1 << 63);
+    }
+
+    #[test]
+    fn instructions_are_skipped_by_a_number() {
+        assert!(skips(0, skip_if::ZERO) && skips(1, skip_if::NOT_ZERO));
+        assert!(skips(MISSING, skip_if::MISSING) && !skips(0, skip_if::MISSING));
+        assert!(skips(9, skip_if::ALWAYS) && !skips(9, 77));
     }
 }

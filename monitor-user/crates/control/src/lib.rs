@@ -13,6 +13,8 @@
 // Messages and errors.
 pub mod error;
 pub mod messages;
+// Conditions of breakpoints.
+pub mod agent_expression;
 // Targets, reasons of stops, deadlines.
 mod deadline;
 mod event_pos;
@@ -47,6 +49,6 @@ pub use messages::{
     RequestTag, StackFrame, StopMethod, ThreadEntry, ToolId, WorkerEvent, WorkerEventKind,
     WorkerReply, WorkerRequest,
 };
-pub use monitor_event::thread::{Argument, Target};
+pub use monitor_event::thread::{AgentExpression, Argument, Target};
 pub use stopped_batch::{StoppedBatch, StoppedOperand, StoppedStep};
 pub use user_worker::UserWorker;

@@ -6,7 +6,7 @@
 
 use super::message_queue::{QueueAnswer, QueueQuery};
 use super::{ControlError, StoppedBatch};
-use monitor_event::{Argument, Target};
+use monitor_event::{AgentExpression, Argument, Target};
 use monitor_model::{Identity, Pid};
 use monitor_symbols::{calls, diag_probes::DiagProbeSite, held_file::FileRef, report::Report};
 use serde::{Deserialize, Serialize};
@@ -94,10 +94,11 @@ pub enum WorkerRequest {
     Restore(RequestTag, DumpLocation),
     /// Resume this process when CRIU is done; a user worker died while dumping it.
     RecoverDump(Identity, DumpLocation),
-    /// Report each thread that reaches this address.
-    SetBreakpoint(Target, u64, RequestTag, ProbeUse),
+    /// Report each thread that reaches this address while one of the conditions holds, or if there
+    /// are none.
+    SetBreakpoint(Target, u64, RequestTag, ProbeUse, Vec<AgentExpression>),
     /// The probe of this breakpoint has stopped the thread: set these registers back, by their
-    /// index in `struct pt_regs`.
+    /// index in `struct pt_regs`. If no condition holds, it runs on.
     SetBack(Target, RequestTag, Vec<(u8, u64)>),
     /// Execute one instruction.
     Step(Target, RequestTag),
@@ -309,6 +310,8 @@ pub enum WorkerReply {
     Started(Identity),
     /// A breakpoint is set.
     BreakpointSet(BreakpointMeans),
+    /// Whether a condition of a breakpoint holds, or there are none.
+    ConditionHolds(bool),
     /// The version of CRIU, which works.
     CriuVersion(String),
     /// What was found in files, or why not.

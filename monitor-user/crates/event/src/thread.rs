@@ -34,12 +34,18 @@ pub enum Argument {
     Bytes(Vec<u8>),
 }
 
+/// A condition of a breakpoint, as the bytecode of "Agent Expressions" in gdb's manual, with its
+/// numbers of registers.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct AgentExpression(pub Vec<u8>);
+
 /// A command to a thread; its event occurs when it is done, and holds the thread until the actions
 /// are done.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunControl {
-    /// Breakpoint: whenever it reaches an address.
-    Break(u64),
+    /// Breakpoint: whenever it reaches an address, and one of the conditions holds or cannot be
+    /// evaluated, or there are none.
+    Break(u64, Vec<AgentExpression>),
     /// Execute one instruction.
     Step,
     /// Execute one instruction, stepping over calls.
@@ -55,7 +61,7 @@ pub enum RunControl {
 impl RunControl {
     /// Whether its event can occur more than once.
     pub const fn is_repeated(&self) -> bool {
-        matches!(self, Self::Break(_) | Self::CatchSignals(_))
+        matches!(self, Self::Break(..) | Self::CatchSignals(_))
     }
 }
 

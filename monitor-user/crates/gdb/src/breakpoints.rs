@@ -4,7 +4,6 @@
 //! continues. A removed one is therefore deleted only when threads continue without it; meanwhile
 //! nothing that gdb reads shows it, and its hits are ignored.
 
-use crate::agent::Condition;
 use crate::session::{CallError, Session};
 use monitor_omis::Status;
 use std::collections::BTreeMap;
@@ -19,9 +18,13 @@ struct Breakpoint {
     kind: Kind,
     /// Whether gdb has it inserted.
     is_inserted: bool,
-    /// The thread stops if one of these holds, or if there are none.
     conditions: Vec<Condition>,
 }
+
+/// The bytecode of a condition, which gdb sends ("Agent Expressions" of its manual). The thread
+/// stops if one of them holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition(pub Vec<u8>);
 
 /// How a thread stops at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +49,14 @@ impl Breakpoints {
         address: u64,
         conditions: Vec<Condition>,
     ) -> Result<(), CallError> {
-        if let Some(known) = self.0.get_mut(&address) {
-            (known.is_inserted, known.conditions) = (true, conditions);
+        if let Some(known) = self.0.get_mut(&address).filter(|it| it.conditions == conditions) {
+            known.is_inserted = true;
             return Ok(());
         }
-        let event = format!("breakpoint([{}],{address})", session.pid());
+        if let Some(Breakpoint { kind: Kind::Request(request), .. }) = self.0.remove(&address) {
+            session.delete(request);
+        }
+        let event = event(session.pid(), address, &conditions);
         let kind = match session.watch(&event, "print(REQUEST,$thread,$pc)") {
             Ok(request) => Kind::Request(request),
             Err(CallError::Refused { status: Status::UNSAFE_SITE, text, .. })
@@ -85,13 +91,38 @@ impl Breakpoints {
         its.map(|(address, _)| *address)
     }
 
-    /// The conditions of the breakpoint that is inserted at an address; none, if none is.
-    pub fn conditions(&self, address: u64) -> Option<&[Condition]> {
-        self.0.get(&address).filter(|it| it.is_inserted).map(|it| it.conditions.as_slice())
+    /// Whether a breakpoint is inserted at an address.
+    pub fn is_inserted(&self, address: u64) -> bool {
+        self.0.get(&address).is_some_and(|it| it.is_inserted)
     }
 
     /// Whether a fault at this address is a breakpoint.
     pub fn is_fault(&self, address: u64) -> bool {
         self.0.get(&address).is_some_and(|it| it.is_inserted && it.kind == Kind::Fault)
+    }
+}
+
+/// The event of a breakpoint.
+fn event(pid: u32, address: u64, conditions: &[Condition]) -> String {
+    if conditions.is_empty() {
+        return format!("breakpoint([{pid}],{address})");
+    }
+    let binary = |it: &Condition| {
+        let digits: String = it.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("#{}:{digits}", it.0.len())
+    };
+    let conditions: Vec<String> = conditions.iter().map(binary).collect();
+    format!("breakpoint_if([{pid}],{address},[{}])", conditions.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_is_a_binary() {
+        assert_eq!(event(7, 16, &[]), "breakpoint([7],16)");
+        let conditions = [Condition(vec![0x22, 1, 0x27]), Condition(vec![0x27])];
+        assert_eq!(event(7, 16, &conditions), "breakpoint_if([7],16,[#3:220127,#1:27])");
     }
 }

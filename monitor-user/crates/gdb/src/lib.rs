@@ -14,7 +14,6 @@
 
 #![warn(clippy::missing_errors_doc)]
 
-mod agent;
 mod breakpoints;
 mod debuggee;
 mod description;

@@ -5,7 +5,7 @@
 //! signal, and the address of a fault.
 //! `qXfer:threads`: their names. `Z0` with conditions, which are evaluated here.
 
-use crate::agent::Condition;
+use crate::breakpoints::Condition;
 use crate::debuggee::{Debuggee, ThreadName};
 use crate::packet::{from_hex, hex_number};
 use crate::session::CallError;

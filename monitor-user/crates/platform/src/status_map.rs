@@ -3,9 +3,7 @@
 //! In: what was done, or why not. Out: values, or a refusal with its status. The one place where
 //! the errors of `control` get statuses.
 
-use monitor_control::{
-    BreakpointMeans, ControlError, LoadedImage, StackFrame, ThreadEntry, WorkerReply,
-};
+use monitor_control::{ControlError, LoadedImage, StackFrame, ThreadEntry, WorkerReply};
 use monitor_event::outcome::Refusal;
 use monitor_omis::{Status, Text, Value};
 use monitor_symbols::{error::SymbolError, report::FailureClass};
@@ -22,6 +20,7 @@ pub fn reply_values(done: WorkerReply) -> Vec<Value> {
         | WorkerReply::Stopped(_)
         | WorkerReply::Started(_)
         | WorkerReply::BreakpointSet(_)
+        | WorkerReply::ConditionHolds(_)
         | WorkerReply::Files(_) => Vec::new(),
         WorkerReply::CriuVersion(version) => vec![Value::from(version.as_str())],
         WorkerReply::Bytes(bytes) => vec![list(bytes)],
@@ -104,18 +103,4 @@ fn image(it: LoadedImage) -> Vec<Value> {
         values.extend([Value::from(start), Value::from(length)]);
     }
     values
-}
-
-/// What a tool gets of a command that has begun: why a breakpoint may end its program, if it may.
-pub fn begun_values(reply: WorkerReply) -> Vec<Value> {
-    let why = match reply {
-        WorkerReply::BreakpointSet(BreakpointMeans::Byte(_)) => {
-            "a byte in the code: it ends with the user worker, and with it a thread that traps then"
-        }
-        WorkerReply::BreakpointSet(BreakpointMeans::DebugRegister) => {
-            "debug registers: they outlast a killed user worker, and end a thread that traps then"
-        }
-        _ => return Vec::new(),
-    };
-    vec![why.into()]
 }

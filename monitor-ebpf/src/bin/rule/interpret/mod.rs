@@ -120,6 +120,13 @@ impl Frame {
             opcode::DISABLE => select::switch(insn.index, 0),
             opcode::RAISE => self.raise(insn),
             opcode::SIGNAL => self.signal(insn),
+            opcode::OPERATE => {
+                let second =
+                    if insn.index == opcode::IMMEDIATE { insn.imm } else { self.reg(insn.src) };
+                let value = opcode::operate(self.reg(insn.dst), insn.mode, second);
+                self.set_reg(insn.dst, value);
+            }
+            opcode::SKIP => self.skip(insn),
             opcode::IF_MEMBER => {
                 let process = self.reg(insn.src);
                 let is_member =
@@ -129,6 +136,13 @@ impl Frame {
             _ => return Flow::End,
         }
         Flow::Continue
+    }
+
+    /// Skips instructions: past the last one, the program ends. Without a branch: see `peek`.
+    #[inline(always)]
+    fn skip(&mut self, insn: &EncodedInsn) {
+        let skipped = insn.index * u32::from(opcode::skips(self.reg(insn.src), insn.mode));
+        self.run.at = (self.run.at + skipped) | unknown_zero() as u32;
     }
 
     #[inline(always)]

@@ -6,7 +6,9 @@
 
 use crate::Error;
 use monitor_ebpf::abi::rule;
-use monitor_ebpf::abi::rule::opcode::{self, builtin, compare, signal_target, timer_scope, width};
+use monitor_ebpf::abi::rule::opcode::{
+    self, builtin, compare, operator, signal_target, skip_if, timer_scope, width,
+};
 
 /// Maximum instructions of a program.
 pub const MAX_INSNS: usize = rule::MAX_INSNS;
@@ -207,6 +209,83 @@ impl Compare {
     }
 }
 
+/// An operator on two numbers of 64 bits.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// The sum.
+    Add = operator::ADD,
+    /// The difference.
+    Subtract = operator::SUBTRACT,
+    /// The product.
+    Multiply = operator::MULTIPLY,
+    /// The quotient of unsigned numbers; 0, if the second is 0.
+    Divide = operator::DIVIDE,
+    /// The quotient of signed numbers, likewise.
+    DivideSigned = operator::DIVIDE_SIGNED,
+    /// The remainder of unsigned numbers; 0, if the second is 0.
+    Remainder = operator::REMAINDER,
+    /// The remainder of signed numbers, likewise, with the sign of the first.
+    RemainderSigned = operator::REMAINDER_SIGNED,
+    /// Shifted left by the lower six bits of the second.
+    ShiftLeft = operator::SHIFT_LEFT,
+    /// Shifted right; zeroes are shifted in.
+    ShiftRight = operator::SHIFT_RIGHT,
+    /// Shifted right; the sign is shifted in.
+    ShiftRightSigned = operator::SHIFT_RIGHT_SIGNED,
+    /// Bits that both have.
+    And = operator::AND,
+    /// Bits that one has.
+    Or = operator::OR,
+    /// Bits that exactly one has.
+    Xor = operator::XOR,
+    /// 1 if they are equal, else 0.
+    Equal = operator::EQUAL,
+    /// 1 if the first is less as an unsigned number, else 0.
+    Less = operator::LESS,
+    /// 1 if the first is less as a signed number, else 0.
+    LessSigned = operator::LESS_SIGNED,
+    /// Truncated to the [`Width`] whose code the second is.
+    Truncate = operator::TRUNCATE,
+}
+
+impl Operator {
+    /// The result.
+    pub const fn apply(self, first: u64, second: u64) -> u64 {
+        opcode::operate(first, self as u8, second)
+    }
+}
+
+/// The second number of an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// A register.
+    Register(Reg),
+    /// A constant.
+    Constant(u64),
+}
+
+/// When instructions are skipped.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SkipIf {
+    /// Always.
+    Always = skip_if::ALWAYS,
+    /// If the register is 0.
+    Zero = skip_if::ZERO,
+    /// If it is not 0.
+    NotZero = skip_if::NOT_ZERO,
+    /// If it is [`MISSING`].
+    Missing = skip_if::MISSING,
+}
+
+impl SkipIf {
+    /// Whether instructions are skipped.
+    pub const fn holds(self, value: u64) -> bool {
+        opcode::skips(value, self as u8)
+    }
+}
+
 /// Target of a signal.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,6 +329,10 @@ pub enum Insn {
     /// `dst` = `errno` of the thread, where [`super::Rules::set_errno_place`] says; [`MISSING`] if
     /// that is not known.
     Errno(Reg),
+    /// `dst` = the result of an operator on `dst` and an operand.
+    Operate(Reg, Operator, Operand),
+    /// Skips this many of the next instructions, depending on a register.
+    Skip(u8, SkipIf, Reg),
     /// Ends the program unless the comparison holds.
     Filter(Reg, Compare, i64),
     /// Adds one to a sum.

@@ -10,7 +10,7 @@ mod threads;
 
 use super::checkpoint::{CheckpointJobs, CriuCheck};
 use super::stop::{self, Guards, StopTable};
-use super::trace::{BreakpointSite, PlanRequest, Tracer, TracerFate};
+use super::trace::{BreakpointOwner, BreakpointSite, PlanRequest, Tracer, TracerFate};
 use super::{
     CodePos, ControlError, LaunchSpec, NumberedRequest, ProbeLocation, ProbeUse, RequestTag,
     StopMethod, StoppedBatch, ToolId, WorkerEvent, WorkerReply, WorkerRequest,
@@ -145,7 +145,7 @@ impl Executor {
     /// Requests that need the tracer or cause later events.
     fn execute_traced(&mut self, tool: ToolId, request: &WorkerRequest) -> Answer {
         let (target, tag) = match request {
-            WorkerRequest::SetBreakpoint(target, _, tag, _)
+            WorkerRequest::SetBreakpoint(target, _, tag, ..)
             | WorkerRequest::SetBack(target, tag, _)
             | WorkerRequest::Step(target, tag)
             | WorkerRequest::Next(target, tag)
@@ -166,28 +166,25 @@ impl Executor {
         let plan = PlanRequest { tool, tag, tid: process.thread(target)? };
         let requester = (tool, tag);
         let mut deadline = request_deadline(self.peer.as_ref());
-        if matches!(
-            request,
-            WorkerRequest::Step(..)
-                | WorkerRequest::Next(..)
-                | WorkerRequest::Finish(..)
-                | WorkerRequest::Call(..)
-        ) {
+        if starts_plan(request) {
             self.stops.check_plan_allowed(tool, process.id)?;
             self.event_positions.remove_thread(plan.tid);
         }
         let (tracer, id) = (&mut self.tracer, process.id);
+        if let WorkerRequest::SetBack(_, _, probed) = request {
+            return tracer.set_back(&plan, id, probed).map(WorkerReply::ConditionHolds);
+        }
         let sent = match request {
             WorkerRequest::SetEventPos(_, _, pos) => {
                 self.event_positions.insert(plan.tid, requester, *pos);
                 Ok(())
             }
-            WorkerRequest::SetBreakpoint(_, address, _, probe_use) => {
+            WorkerRequest::SetBreakpoint(_, address, _, probe_use, conditions) => {
                 let site = BreakpointSite::new(*address, &self.probes, *probe_use);
-                let means = tracer.set_breakpoint(process, site, requester, &mut deadline);
+                let owner = BreakpointOwner { requester, conditions: conditions.clone() };
+                let means = tracer.set_breakpoint(process, site, owner, &mut deadline);
                 return means.map(WorkerReply::BreakpointSet);
             }
-            WorkerRequest::SetBack(_, _, probed) => tracer.set_back(&plan, id, probed),
             WorkerRequest::Step(..) => tracer.step(&plan, process, &mut deadline),
             WorkerRequest::Next(..) => tracer.next(&plan, process, &mut deadline),
             WorkerRequest::Finish(..) => tracer.finish(&plan, process, &self.probes, &mut deadline),
@@ -393,6 +390,17 @@ impl Drop for Executor {
     fn drop(&mut self) {
         self.undo_with(TracerFate::Continues);
     }
+}
+
+/// Whether a thread executes something for the request.
+const fn starts_plan(request: &WorkerRequest) -> bool {
+    matches!(
+        request,
+        WorkerRequest::Step(..)
+            | WorkerRequest::Next(..)
+            | WorkerRequest::Finish(..)
+            | WorkerRequest::Call(..)
+    )
 }
 
 fn open(target: &Target) -> Result<ProcessRef, ControlError> {

@@ -119,6 +119,11 @@ impl Registers {
         self.0[ORIG_RAX] = u64::MAX;
     }
 
+    /// A word by its index in `struct user_regs_struct`.
+    pub fn word(&self, index: u8) -> Option<u64> {
+        self.0.get(usize::from(index)).copied()
+    }
+
     /// The program counter.
     pub fn pc(&self) -> u64 {
         self.0[RIP]

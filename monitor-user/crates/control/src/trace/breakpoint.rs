@@ -11,8 +11,8 @@ use super::insn_boundary::{InsnBoundary, insn_boundary};
 use crate::machine::{DebugSlots, SLOTS, restartable};
 use crate::process_ref::ProcessRef;
 use crate::{
-    BreakpointMeans, BreakpointProbe, ControlError, Patch, ProbeLocation, ProbeUse, RequestTag,
-    ToolId, memory, uprobe_patches,
+    AgentExpression, BreakpointMeans, BreakpointProbe, ControlError, Patch, ProbeLocation,
+    ProbeUse, RequestTag, ToolId, memory, uprobe_patches,
 };
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 
@@ -28,8 +28,17 @@ pub struct Breakpoint {
     pub address: u64,
     /// How it stops threads.
     pub means: BreakpointMeans,
-    /// The tools that set it, with their tags.
-    pub owners: Vec<(ToolId, RequestTag)>,
+    /// The tools that set it.
+    pub owners: Vec<BreakpointOwner>,
+}
+
+/// A tool that has set a breakpoint.
+#[derive(Clone, Debug)]
+pub struct BreakpointOwner {
+    /// The tool, with its tag.
+    pub requester: (ToolId, RequestTag),
+    /// Threads stop for it if one of these holds, or if there are none.
+    pub conditions: Vec<AgentExpression>,
 }
 
 impl<'a> BreakpointSite<'a> {
@@ -124,7 +133,7 @@ impl Breakpoints {
         &mut self,
         process: &ProcessRef,
         site: &BreakpointSite<'_>,
-        owner: (ToolId, RequestTag),
+        owner: BreakpointOwner,
     ) -> Result<BreakpointMeans, ControlError> {
         let address = site.address;
         match self.all.iter_mut().find(|it| it.address == address) {
@@ -231,7 +240,7 @@ impl Breakpoints {
         matches: impl Fn(&(ToolId, RequestTag)) -> bool,
     ) -> Result<usize, ControlError> {
         for it in &mut self.all {
-            it.owners.retain(|owner| !matches(owner));
+            it.owners.retain(|owner| !matches(&owner.requester));
         }
         let (gone, left): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.all).into_iter().partition(|it| it.owners.is_empty());
@@ -264,7 +273,11 @@ impl Breakpoints {
     /// Forgets all breakpoints, after an exec; returns their owners.
     pub fn clear(&mut self) -> Vec<(ToolId, RequestTag)> {
         self.removed_bytes.clear();
-        std::mem::take(&mut self.all).into_iter().flat_map(|it| it.owners).collect()
+        std::mem::take(&mut self.all)
+            .into_iter()
+            .flat_map(|it| it.owners)
+            .map(|it| it.requester)
+            .collect()
     }
 }
 

@@ -9,6 +9,7 @@
 //! `Tracer` may use it: the kernel accepts requests from no other.
 
 mod breakpoint;
+mod condition;
 mod detach;
 mod insn_boundary;
 mod lost_child;
@@ -27,7 +28,7 @@ use super::{
     deadline::DeadlineWait, stop_reason::StopReason, unwind,
 };
 use breakpoint::Breakpoints;
-pub use breakpoint::{BreakpointSite, INT3};
+pub use breakpoint::{BreakpointOwner, BreakpointSite, INT3};
 pub use detach::TracerFate;
 use monitor_event::thread::Argument;
 use monitor_model::Identity;
@@ -121,13 +122,14 @@ impl Tracer {
         released
     }
 
-    /// Sets a thread back to the instruction whose probe has stopped it.
+    /// Sets a thread back to the instruction whose probe has stopped it; whether it stays, because
+    /// a condition of the breakpoint holds or there are none.
     pub fn set_back(
         &mut self,
         plan: &PlanRequest,
         id: Identity,
         probed: &[(u8, u64)],
-    ) -> Result<(), ControlError> {
+    ) -> Result<bool, ControlError> {
         let why = || ControlError::wrong_state("no probe has stopped the thread");
         let traced = self.0.get_mut(&tick_identity(id)).ok_or_else(why)?;
         let event = (plan.tool, StopReason::ThreadEvent(plan.tag));
@@ -135,7 +137,12 @@ impl Tracer {
         if !thread.holders.contains_key(&event) || thread.state != tracee::RunState::Stopped {
             return Err(why());
         }
-        thread.set_back(probed)
+        thread.set_back(probed)?;
+        let stays = traced.condition_holds(plan.tid, (plan.tool, plan.tag));
+        if !stays {
+            traced.release(plan.tid, event)?;
+        }
+        Ok(stays)
     }
 
     /// Sets a breakpoint for all threads; returns how.
@@ -143,12 +150,13 @@ impl Tracer {
         &mut self,
         process: ProcessRef,
         site: BreakpointSite<'_>,
-        requester: (ToolId, RequestTag),
+        owner: BreakpointOwner,
         deadline: &mut DeadlineWait<'_>,
     ) -> Result<BreakpointMeans, ControlError> {
+        let requester = owner.requester;
         let traced = self.process_entry(process);
         let set = traced.seize_all().and_then(|()| {
-            let means = traced.breakpoints.set(&traced.process, &site, requester)?;
+            let means = traced.breakpoints.set(&traced.process, &site, owner)?;
             if means == BreakpointMeans::DebugRegister {
                 traced.write_debug_registers(deadline)?;
             }

@@ -80,7 +80,7 @@ impl TracedProcess {
     /// The tools whose probes may have stopped a thread.
     pub fn probe_owners(&self) -> Vec<(ToolId, RequestTag)> {
         let probed = self.breakpoints.all.iter().filter(|it| it.is_probe());
-        let owners = probed.flat_map(|it| it.owners.iter().copied());
+        let owners = probed.flat_map(|it| it.owners.iter().map(|owner| owner.requester));
         owners.chain(self.watches.iter().copied()).collect()
     }
 

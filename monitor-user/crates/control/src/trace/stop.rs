@@ -226,7 +226,9 @@ impl TracedProcess {
         }
         let owners = self.breakpoints.at(address).map(|it| it.owners.clone());
         for owner in owners.into_iter().flatten() {
-            self.hold_for(tid, owner, WorkerEventKind::Breakpoint(address));
+            if self.any_holds(tid, &owner.conditions) {
+                self.hold_for(tid, owner.requester, WorkerEventKind::Breakpoint(address));
+            }
         }
     }
 

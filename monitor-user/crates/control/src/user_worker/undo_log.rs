@@ -442,7 +442,8 @@ mod tests {
     fn a_breakpoint_byte_is_restored_by_the_next_user_worker() {
         let mut log = UndoLog::default();
         let patch = Patch { address: 16, original: 0x55 };
-        let set = WorkerRequest::SetBreakpoint(ID.into(), 16, RequestTag(3), ProbeUse::Refused);
+        let set =
+            WorkerRequest::SetBreakpoint(ID.into(), 16, RequestTag(3), ProbeUse::Refused, vec![]);
         log.record_reply(ONE, &set, &Ok(WorkerReply::BreakpointSet(BreakpointMeans::Byte(patch))));
         assert_eq!(log.undo_requests(), [WorkerRequest::Recover(ID, vec![patch])]);
         log.record_reply(ONE, &WorkerRequest::ForgetTool, &Ok(WorkerReply::Done));

@@ -4,8 +4,7 @@
 //! continue, because a condition does not hold or a step is not complete.
 
 use super::{Debuggee, Stop, StopReason, stop_number, thread_id};
-use crate::agent::{Condition, Inputs};
-use crate::registers::{PC, RegisterNumber};
+use crate::registers::PC;
 use crate::session::{CallError, failure};
 use crate::signals;
 use monitor_omis::{Reply, Status};
@@ -42,7 +41,7 @@ impl Debuggee {
         self.threads = None;
         match stop {
             Stop::Breakpoint { tid, pc } => {
-                if !self.stops_at(tid, pc) {
+                if !self.breakpoints.is_inserted(pc) {
                     return self.run();
                 }
                 self.report(tid, StopReason::SwBreak(thread_id(tid)));
@@ -76,21 +75,12 @@ impl Debuggee {
         Ok(())
     }
 
-    /// Whether a breakpoint is inserted there, and one of its conditions holds.
-    fn stops_at(&mut self, tid: u32, pc: u64) -> bool {
-        let Some(conditions) = self.breakpoints.conditions(pc) else { return false };
-        let conditions: Vec<Condition> = conditions.to_vec();
-        let mut inputs = ThreadInputs { debuggee: self, tid };
-        let mut holds = |it: &Condition| it.holds(&mut inputs).unwrap_or(true);
-        conditions.is_empty() || conditions.iter().any(&mut holds)
-    }
-
     /// Whether a kept stop still is one: gdb may have removed the breakpoint, or moved the thread.
     pub(super) fn is_current(&mut self, stop: Stop) -> Result<bool, CallError> {
         Ok(match stop {
             Stop::Breakpoint { tid, pc } => {
                 let is_there = self.images(tid).is_ok_and(|it| it.value(PC) == Some(pc));
-                is_there && self.breakpoints.conditions(pc).is_some()
+                is_there && self.breakpoints.is_inserted(pc)
             }
             Stop::Step { .. } => false,
             Stop::Signal { .. } | Stop::Ended { .. } => true,
@@ -163,26 +153,5 @@ impl Debuggee {
             }
             _ => Ok(()),
         }
-    }
-}
-
-/// The registers and the memory of a thread, for conditions.
-struct ThreadInputs<'d> {
-    debuggee: &'d mut Debuggee,
-    tid: u32,
-}
-
-impl Inputs for ThreadInputs<'_> {
-    fn register(&mut self, number: u16) -> Option<u64> {
-        self.debuggee.images(self.tid).ok()?.value(RegisterNumber(number.into()))
-    }
-
-    fn memory(&mut self, address: u64, bytes: u8) -> Option<u64> {
-        let mut read = self.debuggee.read_memory(address, bytes.into()).ok()?;
-        if read.len() != usize::from(bytes) {
-            return None;
-        }
-        read.resize(8, 0);
-        read.try_into().ok().map(u64::from_le_bytes)
     }
 }

@@ -5,7 +5,8 @@
 
 use monitor_backend::Error;
 use monitor_backend::rule::insn::{
-    Cell, CellKind, GaugeId, Insn, MAX_INSNS, MAX_REGS, RecordOptions, Reg, TimerId, check_length,
+    Cell, CellKind, GaugeId, Insn, MAX_INSNS, MAX_REGS, Operand, RecordOptions, Reg, TimerId,
+    check_length,
 };
 use monitor_ebpf::abi::rule::opcode::{self, EncodedInsn, record_flags};
 use monitor_ebpf::abi::rule::{EncodedProgram, NO_CREDENTIALS};
@@ -87,6 +88,12 @@ fn encode_insn(insn: &Insn) -> EncodedInsn {
             ..write(opcode::PEEK, dst)
         },
         Insn::Errno(dst) => write(opcode::ERRNO, dst),
+        Insn::Operate(dst, operator, operand) => {
+            operate(EncodedInsn { mode: operator as u8, ..write(opcode::OPERATE, dst) }, operand)
+        }
+        Insn::Skip(n, when, src) => {
+            EncodedInsn { mode: when as u8, ..read(opcode::SKIP, n.into(), src) }
+        }
         Insn::Filter(src, compare, value) => {
             EncodedInsn { mode: compare.code(), imm: bits(value), ..read(opcode::FILTER, 0, src) }
         }
@@ -129,6 +136,13 @@ fn encode_insn(insn: &Insn) -> EncodedInsn {
     }
 }
 
+const fn operate(insn: EncodedInsn, operand: Operand) -> EncodedInsn {
+    match operand {
+        Operand::Register(src) => EncodedInsn { src: src.0, ..insn },
+        Operand::Constant(imm) => EncodedInsn { index: opcode::IMMEDIATE, imm, ..insn },
+    }
+}
+
 const fn bits(value: i64) -> u64 {
     value.cast_unsigned()
 }
@@ -159,8 +173,8 @@ mod tests {
 
     #[test]
     fn a_program_that_is_too_long_is_refused_with_a_fix() {
-        let error = encode(&[Insn::Constant(Reg(0), 1); 17], PLAIN).unwrap_err().to_string();
-        assert!(error.contains("17 instructions") && error.contains("two programs"), "{error}");
+        let error = encode(&[Insn::Constant(Reg(0), 1); 33], PLAIN).unwrap_err().to_string();
+        assert!(error.contains("33 instructions") && error.contains("two programs"), "{error}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Run control: `breakpoint`, `step`, `next`, `finish`, `call_procedure`.
+//! Run control: `breakpoint`, `breakpoint_if`, `step`, `next`, `finish`, `call_procedure`.
 //!
 //! The thread is held until the actions have been executed, or for two seconds. Except for a
 //! breakpoint, a command is started once, when its request is enabled: to start it again, disable
@@ -8,7 +8,7 @@ use crate::process::stop::SIGNALS;
 use crate::spec::{self, ErrorSpec, error, number, param};
 use crate::{CallContext, Handler, ResultSpec, ServiceSpec};
 use monitor_event::{
-    Argument, EventFilter, EventKind, ProcessSelector, Refusal, Right, RunControl,
+    AgentExpression, Argument, EventFilter, EventKind, ProcessSelector, Refusal, Right, RunControl,
     RunControlRequest, Target,
 };
 use monitor_model::Identity;
@@ -50,6 +50,35 @@ pub const SERVICES: &[ServiceSpec] = &[
             ),
         ],
         handler: Handler::Event(breakpoint),
+        ..THREAD_EVENT
+    },
+    ServiceSpec {
+        name: "breakpoint_if",
+        params: &[
+            param("tid_list", ParamType::Many(&ParamType::Process)),
+            ADDR,
+            param("conditions", ParamType::Many(&ParamType::Bytes)),
+        ],
+        help: "Like `breakpoint`, while one of the conditions holds; an empty list holds always. \
+               Each is the bytecode of gdb's manual, \"Agent Expressions\", with its numbers of \
+               registers: 0 to 15 for rax to r15 in the order of the processor, 16 for rip, 17 for \
+               the flags. The kernel evaluates them, and a hit for which none holds does not stop \
+               the thread; else the user worker does, and the reply to `enable` is `OK_DEGRADED`. \
+               A condition that cannot be evaluated, as of memory that is not mapped, holds. An \
+               extension.",
+        examples: &["process 7\nattach 7\n> 10 [0] breakpoint_if([7],4096,[#3:220127]): \
+                     11 [0] print([$1,$pc])\n\
+                     < 10 [0] breakpoint_if(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
+                     at 1ms process 7 nice=1\n< 11 [0] print(0,[7,4096])"],
+        errors: &[
+            UNSAFE_ADDRESS,
+            error(
+                Status::RANGE,
+                ADDRESS_RANGE,
+                "process 7\nattach 7\n> 10 [0] breakpoint_if([7],-1,[]): 11 [0] print(1)",
+            ),
+        ],
+        handler: Handler::Event(breakpoint_if),
         ..THREAD_EVENT
     },
     ServiceSpec {
@@ -149,8 +178,16 @@ pub const SERVICES: &[ServiceSpec] = &[
 ];
 
 fn breakpoint(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
-    let command = RunControl::Break(spec::integer(&args[1], ADDRESS)?);
+    let command = RunControl::Break(spec::integer(&args[1], ADDRESS)?, Vec::new());
     run_control(ctx, &args[0], command)
+}
+
+fn breakpoint_if(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
+    let [list, address, conditions] = spec::params(args);
+    let conditions = conditions.list().unwrap_or_default().iter().filter_map(Value::bytes);
+    let conditions = conditions.map(|it| AgentExpression(it.into_owned())).collect();
+    let command = RunControl::Break(spec::integer(address, ADDRESS)?, conditions);
+    run_control(ctx, list, command)
 }
 
 fn before_signal(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {

@@ -2,7 +2,7 @@
 
 use super::{FakeRules, HookHit, ZERO_REGS};
 use crate::rule::insn::{
-    Builtin, CellKind, GaugeChange, Insn, MAX_REGS, MAX_TEXTS, MISSING, ProcessSetId,
+    Builtin, CellKind, GaugeChange, Insn, MAX_REGS, MAX_TEXTS, MISSING, Operand, ProcessSetId,
     RecordOptions, Reg, TimerId, TimerScope,
 };
 use crate::rule::rule_record::{RecordReason, RuleRecord, StopScope};
@@ -78,8 +78,12 @@ impl FakeRules {
         let _ = self.programs.get_mut(&id).map(|added| added.counts.runs += 1);
         let mut run = Run { at, id, regs: ZERO_REGS };
         let mut raised = Vec::new();
-        for insn in &insns {
-            if let Insn::Raise(event, from) = *insn {
+        let mut next = 0;
+        while let Some(insn) = insns.get(next) {
+            next += 1;
+            if let Insn::Skip(n, when, of) = *insn {
+                next += if when.holds(run.get(of)) { usize::from(n) } else { 0 };
+            } else if let Insn::Raise(event, from) = *insn {
                 let [a, b, c, d] = [0, 1, 2, 3].map(|n| run.regs[usize::from(from.0 + n) % 8]);
                 let arguments = [a, b, c, d, 0, 0];
                 raised.push(HookHit { hook: HookPoint::Raised(event), arguments, ..at.clone() });
@@ -114,8 +118,15 @@ impl FakeRules {
                 run.set(to, value.unwrap_or(MISSING));
             }
             Insn::Errno(to) => run.set(to, MISSING),
+            Insn::Operate(to, how, with) => {
+                let second = match with {
+                    Operand::Register(of) => run.get(of),
+                    Operand::Constant(value) => value,
+                };
+                run.set(to, how.apply(run.get(to), second));
+            }
             Insn::Filter(of, how, with) if !how.holds(run.get(of), with) => return Flow::End,
-            Insn::Filter(..) | Insn::Raise(..) => {}
+            Insn::Filter(..) | Insn::Raise(..) | Insn::Skip(..) => {}
             Insn::Count(cell) => self.change_cell(cell, |held| held.unwrap_or(0).wrapping_add(1)),
             Insn::Add(cell, of) => {
                 let by = signed(of);

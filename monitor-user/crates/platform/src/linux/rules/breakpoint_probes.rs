@@ -4,18 +4,19 @@
 //! In: breakpoints of user workers. Out: hits. A thread without a tracer runs on, as does one that
 //! makes a single step: so a tracer has it pass the breakpoint.
 
-use crate::linux::user_workers::probe_breakpoints::{ProbeBreakpoint, ProbeHit};
+use super::condition::compile;
+use crate::linux::user_workers::probe_breakpoints::{ConditionPlace, ProbeBreakpoint, ProbeHit};
 use crate::tap::{Taps, tap_program::FileOffset};
 use crate::{poller::backend_refusal, status_map::symbol_refusal};
 use monitor_backend::rule::insn::{
-    Compare, Insn, MAX_REGS, ProcessSetId, RecordOptions, Reg as Slot, StopSets,
+    Compare, Insn, MAX_INSNS, MAX_REGS, ProcessSetId, RecordOptions, Reg as Slot, StopSets,
 };
 use monitor_backend::rule::rule_record::{RuleRecord as Record, StopScope};
 use monitor_backend::rule::{Children, HookPoint, ProgramId, RuleProgram, Rules, Site};
 use monitor_control::process_ref::is_same;
 use monitor_control::{PROBED_FLAGS, PROBED_PC, PROBED_SP};
 use monitor_event::outcome::Refusal;
-use monitor_event::thread::Ticket;
+use monitor_event::thread::{AgentExpression, Ticket};
 use monitor_model::Identity;
 use monitor_omis::Status;
 use monitor_symbols::held_file::HeldFile;
@@ -53,11 +54,15 @@ impl SetProbe {
 }
 
 impl BreakpointProbes {
-    /// Sets the probe of a breakpoint.
+    /// Sets the probe of a breakpoint; returns what evaluates its conditions.
     ///
     /// # Errors
     /// If the kernel refuses it: then the breakpoint is a byte.
-    pub fn set(&mut self, wanted: &ProbeBreakpoint, rules: &mut dyn Rules) -> Result<(), Refusal> {
+    pub fn set(
+        &mut self,
+        wanted: &ProbeBreakpoint,
+        rules: &mut dyn Rules,
+    ) -> Result<ConditionPlace, Refusal> {
         let stoppable = match self.none {
             Some(none) => none,
             None => {
@@ -65,7 +70,7 @@ impl BreakpointProbes {
                 *self.none.insert(none)
             }
         };
-        let insns = hit_insns(&wanted.probe.changed, stoppable)?;
+        let (insns, place) = hit_insns(&wanted.probe.changed, &wanted.conditions, stoppable)?;
         let file = wanted.probe.file.hold(Path::new("/proc"), wanted.process.pid);
         let file = file.map_err(|error| symbol_refusal(&error))?;
         let offset = wanted.probe.offset;
@@ -81,7 +86,7 @@ impl BreakpointProbes {
         let changed = wanted.probe.changed.clone();
         let set = SetProbe { ticket, process, file, offset, changed };
         let _none = self.set.insert(id, set);
-        Ok(())
+        Ok(place)
     }
 
     /// Removes the probes of a request, in one process or in all.
@@ -118,9 +123,13 @@ impl BreakpointProbes {
     }
 }
 
-/// What a probe does: unless the thread makes a single step, record the flags and these registers,
-/// and stop it.
-fn hit_insns(changed: &[u8], stoppable: ProcessSetId) -> Result<Vec<Insn>, Refusal> {
+/// What a probe does: unless the thread makes a single step, or no condition holds, record the
+/// flags and these registers, and stop it.
+fn hit_insns(
+    changed: &[u8],
+    conditions: &[AgentExpression],
+    stoppable: ProcessSetId,
+) -> Result<(Vec<Insn>, ConditionPlace), Refusal> {
     let flags = Slot(0);
     if changed.len() >= MAX_REGS {
         let text = "the instruction changes more registers than a record has";
@@ -128,8 +137,13 @@ fn hit_insns(changed: &[u8], stoppable: ProcessSetId) -> Result<Vec<Insn>, Refus
     }
     let mut insns =
         vec![Insn::Register(flags, PROBED_FLAGS), Insn::Filter(flags, Compare::NoBit, TRAP_FLAG)];
+    let most = MAX_INSNS - insns.len() - changed.len() - 2;
+    let filter = compile(conditions).filter(|it| it.len() <= most);
+    let place = filter.as_ref().map_or(ConditionPlace::Worker, |_| ConditionPlace::Kernel);
+    insns.extend(filter.into_iter().flatten());
+    insns.push(Insn::Register(flags, PROBED_FLAGS));
     insns.extend((1..).map(Slot).zip(changed).map(|(slot, index)| Insn::Register(slot, *index)));
     let stop = Some(StopSets { traced: ALL, stoppable });
     insns.push(Insn::Record(RecordOptions { texts: 0, stack: false, urgent: true, stop }));
-    Ok(insns)
+    Ok((insns, place))
 }

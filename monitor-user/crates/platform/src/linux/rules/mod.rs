@@ -10,6 +10,7 @@
 
 mod breakpoint_probes;
 mod call;
+mod condition;
 mod runner;
 mod tagged_messages;
 

@@ -7,31 +7,55 @@
 //!          \- record of the registers before it -----------------> set back, the event is due
 //! ```
 //!
+//! The kernel evaluates conditions where it can. The worker evaluates them again for what it stops,
+//! since memory that cannot be read stops a thread, too.
+//!
 //! In: replies of workers, and hits that the kernel has recorded. Out: probes to set or remove, and
 //! events. A probe outlives its worker, and without a tracer stops nothing.
 
 use super::pending::PendingReply;
-use super::probe_breakpoints::ProbeBreakpoint;
+use super::probe_breakpoints::{ConditionPlace, ProbeBreakpoint, ProbeHit};
 use super::{WorkerDispatch, requests};
-use crate::PlatformEvent;
-use monitor_control::{BreakpointProbe, ProbeUse, RequestTag, WorkerEvent, WorkerRequest};
+use monitor_control::{
+    BreakpointMeans, BreakpointProbe, ControlError, ProbeUse, RequestTag, WorkerEvent, WorkerReply,
+    WorkerRequest,
+};
 use monitor_event::outcome::{EventParam, Refusal};
-use monitor_event::thread::{Target, Ticket};
+use monitor_event::right::Tool;
+use monitor_event::thread::{RunControl, Target, Ticket};
 use monitor_model::Identity;
+use monitor_omis::Value;
 
 impl WorkerDispatch {
     /// A worker leaves a breakpoint to a probe, which has to be set before it has begun.
     pub(super) fn want_probe(&mut self, ticket: Ticket, process: Identity, probe: BreakpointProbe) {
         // The request may have been removed meanwhile.
-        if let Some(user) = self.plans.get(&ticket).map(|sent| sent.tool.uid) {
-            let wanted = ProbeBreakpoint { ticket, process, user, probe };
+        let Some(sent) = self.plans.get(&ticket) else { return };
+        if let RunControl::Break(_, conditions) = &sent.command {
+            let (user, conditions) = (sent.tool.uid, conditions.clone());
+            let wanted = ProbeBreakpoint { ticket, process, user, probe, conditions };
             self.probe_breakpoints.wanted.push(wanted);
         }
     }
 
+    /// What a tool gets of a command that has begun.
+    pub(super) fn begun_values(&self, ticket: Ticket, reply: &WorkerReply) -> Vec<Value> {
+        let WorkerReply::BreakpointSet(means) = reply else { return Vec::new() };
+        let command = self.plans.get(&ticket).map(|sent| &sent.command);
+        let is_conditional = matches!(command, Some(RunControl::Break(_, all)) if !all.is_empty());
+        let place = if is_conditional { ConditionPlace::Worker } else { ConditionPlace::Kernel };
+        begun_values(Some(means), place)
+    }
+
     /// The kernel has the probe of a breakpoint, or has refused it: then the worker sets a byte.
-    pub fn probe_set(&mut self, set: &ProbeBreakpoint, done: Result<(), Refusal>) {
-        let Err(why) = done else { return self.add_started(set.ticket, (set.process, Ok(vec![]))) };
+    pub fn probe_set(&mut self, set: &ProbeBreakpoint, done: Result<ConditionPlace, Refusal>) {
+        let why = match done {
+            Ok(place) => {
+                let values = begun_values(None, place);
+                return self.add_started(set.ticket, (set.process, Ok(values)));
+            }
+            Err(why) => why,
+        };
         let Some(sent) = self.plans.get(&set.ticket).cloned() else { return };
         tracing::info!("a breakpoint is a byte in the code, because no probe is possible: {why}");
         let (target, tag) = (Target::from(set.process), RequestTag(set.ticket));
@@ -40,14 +64,51 @@ impl WorkerDispatch {
         self.send(&sent.tool, order, PendingReply::RunControl(set.ticket, set.process));
     }
 
-    /// The event of a thread that the probe of a breakpoint has stopped; none, if no probe has.
-    pub(super) fn take_breakpoint_event(&mut self, stopped: &WorkerEvent) -> Option<PlatformEvent> {
-        let (_, tag) = stopped.requester?;
-        let sent = self.plans.get(&tag.0).cloned()?;
-        let hit = self.probe_breakpoints.take_hit(tag.0, stopped.target.thread?.pid)?;
-        let set_back = WorkerRequest::SetBack(stopped.target, tag, hit.probed);
-        self.send(&sent.tool, set_back, PendingReply::Ignored);
-        let params = vec![EventParam::Process(stopped.target.process)];
-        Some(self.held_event_of(sent, stopped.target, (Some(hit.pc), hit.at, params)))
+    /// Has a thread set back that the probe of a breakpoint has stopped; whether a probe has.
+    pub(super) fn set_back(&mut self, stopped: &WorkerEvent) -> bool {
+        let Some(((_, tag), thread)) = stopped.requester.zip(stopped.target.thread) else {
+            return false;
+        };
+        let Some(tool) = self.plans.get(&tag.0).map(|sent| sent.tool) else { return false };
+        let Some(hit) = self.probe_breakpoints.take_hit(tag.0, thread.pid) else { return false };
+        let set_back = WorkerRequest::SetBack(stopped.target, tag, hit.probed.clone());
+        self.send(&tool, set_back, PendingReply::SetBack(tool, hit, stopped.target));
+        true
     }
+
+    /// A thread was set back: the event is due if a condition holds.
+    pub(super) fn handle_set_back(
+        &mut self,
+        (tool, hit, target): (Tool, ProbeHit, Target),
+        reply: Result<WorkerReply, ControlError>,
+    ) {
+        // Else it runs on, or has ended.
+        let Ok(WorkerReply::ConditionHolds(true)) = reply else { return };
+        let Some(sent) = self.plans.get(&hit.ticket).cloned() else {
+            let release = WorkerRequest::ReleaseEvent(target, RequestTag(hit.ticket));
+            return self.send(&tool, release, PendingReply::Ignored);
+        };
+        let params = vec![EventParam::Process(target.process)];
+        let event = self.held_event_of(sent, target, (Some(hit.pc), hit.at, params));
+        self.events.push(event);
+    }
+}
+
+/// What a tool gets of a breakpoint that is set: why it may end its program, if it may, and whether
+/// each hit costs a stop although no condition holds.
+pub fn begun_values(means: Option<&BreakpointMeans>, conditions: ConditionPlace) -> Vec<Value> {
+    let why = match means {
+        Some(BreakpointMeans::Byte(_)) => Some(
+            "a byte in the code: it ends with the user worker, and with it a thread that traps \
+             then",
+        ),
+        Some(BreakpointMeans::DebugRegister) => Some(
+            "debug registers: they outlast a killed user worker, and end a thread that traps then",
+        ),
+        Some(BreakpointMeans::Probe(_)) | None => None,
+    };
+    let slow = (conditions == ConditionPlace::Worker)
+        .then_some("the condition is evaluated by the user worker: each hit stops the thread");
+    let all: Vec<&str> = why.into_iter().chain(slow).collect();
+    if all.is_empty() { Vec::new() } else { vec![all.join("; ").as_str().into()] }
 }

@@ -161,9 +161,11 @@ impl WorkerDispatch {
                 if let Ok(WorkerReply::BreakpointSet(BreakpointMeans::Probe(probe))) = answer {
                     return self.want_probe(ticket, id, probe);
                 }
-                let started =
-                    answer.map(status_map::begun_values).map_err(status_map::control_refusal);
-                self.add_started(ticket, (id, started));
+                let started = answer.map(|it| self.begun_values(ticket, &it));
+                self.add_started(ticket, (id, started.map_err(status_map::control_refusal)));
+            }
+            Some(PendingReply::SetBack(tool, hit, target)) => {
+                self.handle_set_back((tool, hit, target), answer);
             }
             Some(PendingReply::Watch(serial, id)) => self.handle_watch_reply(serial, id, &answer),
             Some(PendingReply::HoldForEvent(tool, serial, target)) => {

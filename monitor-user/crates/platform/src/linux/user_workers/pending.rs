@@ -1,6 +1,7 @@
 //! What is pending at the user workers: requests without a reply, actions on several processes,
 //! stops that rules made, and how rules stop each process. Data only.
 
+use super::probe_breakpoints::ProbeHit;
 use crate::{PlatformEvent, ProcessAction, RuleKey};
 use monitor_backend::rule::rule_record::StopScope;
 use monitor_control::CodePos;
@@ -16,6 +17,8 @@ pub enum PendingReply {
     Action(Ticket, Identity),
     /// A thread plan of a stored request, in this process.
     RunControl(Ticket, Identity),
+    /// To set a thread back to the breakpoint whose probe has stopped it.
+    SetBack(Tool, ProbeHit, Target),
     /// To be ready for what a program stops in a process.
     Watch(u64, Identity),
     /// To hold what a rule has stopped.

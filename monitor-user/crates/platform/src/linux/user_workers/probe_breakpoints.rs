@@ -3,7 +3,7 @@
 
 use monitor_control::BreakpointProbe;
 use monitor_control::process_ref::is_same;
-use monitor_event::thread::Ticket;
+use monitor_event::thread::{AgentExpression, Ticket};
 use monitor_model::{Identity, Ns, Pid};
 
 /// A breakpoint whose probe the kernel is to have.
@@ -17,6 +17,17 @@ pub struct ProbeBreakpoint {
     pub user: u32,
     /// The probe.
     pub probe: BreakpointProbe,
+    /// Threads stop if one of these holds, or if there are none.
+    pub conditions: Vec<AgentExpression>,
+}
+
+/// What excludes hits of a breakpoint whose conditions do not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConditionPlace {
+    /// The kernel; or there are no conditions.
+    Kernel,
+    /// The user worker, for each hit.
+    Worker,
 }
 
 /// A thread that the probe of a breakpoint has stopped.

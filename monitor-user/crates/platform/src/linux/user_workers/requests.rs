@@ -67,8 +67,8 @@ pub fn run_control_request(
     (mark, probe_use): (RequestTag, ProbeUse),
 ) -> WorkerRequest {
     match command {
-        RunControl::Break(address) => {
-            WorkerRequest::SetBreakpoint(target, *address, mark, probe_use)
+        RunControl::Break(address, conditions) => {
+            WorkerRequest::SetBreakpoint(target, *address, mark, probe_use, conditions.clone())
         }
         RunControl::Step => WorkerRequest::Step(target, mark),
         RunControl::Next => WorkerRequest::Next(target, mark),

@@ -157,7 +157,7 @@ impl WorkerDispatch {
     /// lost.
     fn report_lost_commands(&mut self, id: Identity, why: &Refusal) {
         let is_lost = |sent: &&RunControlRequest| {
-            matches!(sent.command, RunControl::CatchSignals(_) | RunControl::Break(_))
+            matches!(sent.command, RunControl::CatchSignals(_) | RunControl::Break(..))
                 && sent.processes.iter().any(|own| tick_identity(*own) == id)
         };
         let lost: Vec<_> = self.plans.values().filter(is_lost).cloned().collect();

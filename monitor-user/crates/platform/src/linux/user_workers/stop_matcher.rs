@@ -54,8 +54,7 @@ impl WorkerDispatch {
     pub fn match_stops(&mut self, now: Ns) -> Vec<PlatformEvent> {
         let mut due = Vec::new();
         for stopped in std::mem::take(&mut self.stopped_threads) {
-            if let Some(event) = self.take_breakpoint_event(&stopped) {
-                due.push(event);
+            if self.set_back(&stopped) {
                 continue;
             }
             let serial = stopped.requester.map_or(0, |(_, mark)| mark.0);

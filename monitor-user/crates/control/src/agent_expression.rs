@@ -1,12 +1,9 @@
-//! Conditions of breakpoints, which gdb sends as bytecode ("Agent Expressions" of its manual).
+//! Conditions of breakpoints, which are bytecode ("Agent Expressions" of gdb's manual).
 //!
-//! In: the bytecode, and what reads registers and memory of the stopped thread. Out: a number. So a
-//! hit whose condition does not hold costs no exchange with gdb. Whatever cannot be evaluated stops
-//! the thread: gdb then evaluates the condition itself.
+//! In: the bytecode, and what reads registers and memory of the stopped thread. Out: a number. The
+//! kernel has excluded most hits before, where it can.
 
-/// The bytecode of a condition.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition(pub Vec<u8>);
+use monitor_event::thread::AgentExpression;
 
 /// What a condition reads.
 pub trait Inputs {
@@ -17,22 +14,29 @@ pub trait Inputs {
     fn memory(&mut self, address: u64, bytes: u8) -> Option<u64>;
 }
 
+/// The index in `struct user_regs_struct`, and in `struct pt_regs`, of gdb's numbers: `rax` to
+/// `r15` in the order of the processor's manual, then `rip` and the flags.
+const REGISTER_WORDS: [u8; 18] = [10, 5, 11, 12, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16, 18];
+
+/// The word of a general register, by gdb's number.
+pub fn register_word(number: u16) -> Option<u8> {
+    REGISTER_WORDS.get(usize::from(number)).copied()
+}
+
 /// Most instructions that one evaluation executes: bytecode can loop.
 const MAX_STEPS: usize = 10_000;
 /// Most values on the stack.
 const MAX_STACK: usize = 256;
 
-impl Condition {
-    /// Whether the condition holds; `None` if it cannot be evaluated.
-    pub fn holds(&self, inputs: &mut dyn Inputs) -> Option<bool> {
-        let mut machine = Machine { code: &self.0, at: 0, stack: Vec::new(), inputs };
-        for _ in 0..MAX_STEPS {
-            if machine.step()? {
-                return machine.stack.last().map(|it| *it != 0);
-            }
+/// Whether a condition holds; `None` if it cannot be evaluated.
+pub fn holds(condition: &AgentExpression, inputs: &mut dyn Inputs) -> Option<bool> {
+    let mut machine = Machine { code: &condition.0, at: 0, stack: Vec::new(), inputs };
+    for _ in 0..MAX_STEPS {
+        if machine.step()? {
+            return machine.stack.last().map(|it| *it != 0);
         }
-        None
     }
+    None
 }
 
 struct Machine<'c> {
@@ -172,7 +176,7 @@ mod tests {
     }
 
     fn check(code: &[u8], want: Option<bool>) {
-        assert_eq!(Condition(code.to_vec()).holds(&mut Fixed), want, "{code:02x?}");
+        assert_eq!(holds(&AgentExpression(code.to_vec()), &mut Fixed), want, "{code:02x?}");
     }
 
     #[test]
