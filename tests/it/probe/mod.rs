@@ -3,6 +3,7 @@
 mod find;
 pub mod fixture;
 mod hostile;
+mod late;
 mod load;
 mod message;
 pub mod mpi;

@@ -10,6 +10,7 @@ pub mod events;
 pub mod fake;
 mod fake_processes;
 pub mod linux;
+pub mod load_holds;
 pub mod monitors;
 pub mod node;
 mod poller;

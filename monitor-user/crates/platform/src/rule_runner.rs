@@ -27,8 +27,8 @@ pub struct CompiledRule {
     pub event: EventKind,
     /// Whose.
     pub targets: RuleTargets,
-    /// The user of its tool.
-    pub user: u32,
+    /// Its tool.
+    pub tool: Tool,
     /// Only in processes that its user may look into as they meet the event.
     pub viewer: Option<Credentials>,
     /// Only if this holds.

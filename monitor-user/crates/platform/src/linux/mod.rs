@@ -354,6 +354,7 @@ impl EventSource for Linux {
         }
         all.extend(self.monitors.poll_events(now));
         all.extend(self.take_file_answers().then_some(PlatformEvent::FilesRead));
+        self.update_load_holds(now);
         self.send_file_questions();
         all
     }

@@ -83,7 +83,7 @@ impl Installer {
             }
             let list = RuleProgram::new(place.clone(), set, acts);
             let (limit, switch) = (Some(program.max_rate), Some(installed.switch));
-            let (credentials, user) = (program.viewer, Some(program.user));
+            let (credentials, user) = (program.viewer, Some(program.tool.uid));
             let list = RuleProgram { limit, switch, credentials, user, ..list };
             let id = taps.rules().add(&list).map_err(backend_refusal)?;
             installed.programs.push(id);
@@ -124,7 +124,7 @@ impl Installer {
             switch,
             max_rate: program.max_rate,
             viewer: program.viewer,
-            user: program.user,
+            user: program.tool.uid,
             pids,
             reports,
             make_insns: Arc::new(make),

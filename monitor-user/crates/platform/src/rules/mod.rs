@@ -24,8 +24,9 @@ use lower::{LoweredStep, NameResolver};
 use monitor_backend::rule::insn::{GaugeId, UserEventId};
 use monitor_backend::rule::rule_record::{RecordReason, RuleRecord as Record, RunCounts};
 use monitor_backend::rule::{ProgramId, RuleResource, Rules};
-use monitor_event::{action::KernelCounter, outcome::Refusal, right::SessionId};
-use monitor_model::{Ns, Pid};
+use monitor_event::right::{SessionId, Tool};
+use monitor_event::{action::KernelCounter, node_event::EventKind, outcome::Refusal};
+use monitor_model::{Identity, Ns, Pid};
 use process_sets::{HoldSets, ProcessSets};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -170,6 +171,23 @@ impl Installer {
         programs.filter(|(_, program)| program.held_for.is_some())
     }
 
+    /// Of these processes, those that lack the function of a rule, each with the tool of the first.
+    pub fn processes_of_calls(
+        &self,
+        lacking: &BTreeSet<Pid>,
+        taps: &Taps,
+    ) -> BTreeMap<Identity, Tool> {
+        let mut found = BTreeMap::new();
+        for rule in self.installed.values().map(|it| &it.rule) {
+            let EventKind::Called(tap) = &rule.event else { continue };
+            let its = process_sets::processes(&rule.targets).into_iter().flatten();
+            for id in its.filter(|id| lacking.contains(&id.pid) && taps.is_missing(tap, id.pid)) {
+                let _first = found.entry(*id).or_insert(rule.tool);
+            }
+        }
+        found
+    }
+
     /// How often a rule has run.
     pub fn rule_runs(&self, key: RuleKey, taps: &mut Taps) -> u64 {
         let Some(installed) = self.installed.get(&key) else { return 0 };
@@ -204,7 +222,7 @@ impl Installer {
             let lost = |it: RunCounts| it.lost_raises + it.unsent;
             let n_lost = counts.map(lost).sum::<u64>();
             let n_new = n_lost.saturating_sub(installed.n_lost);
-            *new.entry(Some(installed.rule.user)).or_default() += n_new;
+            *new.entry(Some(installed.rule.tool.uid)).or_default() += n_new;
             installed.n_lost = n_lost;
         }
         new

@@ -35,6 +35,8 @@ pub struct CallAnswers {
 struct KnownAnswer {
     /// What the process had mapped when the question was asked.
     mapped: u64,
+    /// Whether it has mapped something since: the question is asked again.
+    is_outdated: bool,
     /// Whether it was not used yet: then it is, in any case.
     is_new: bool,
     /// None while it is awaited.
@@ -74,7 +76,8 @@ impl CallAnswers {
             let why = "16,384 are running; retry when fewer processes are watched";
             return Poll::Ready(Err(SymbolError::Unavailable { what, why }));
         }
-        let answer = KnownAnswer { mapped: self.mapped(question.0), is_new: true, found: None };
+        let mapped = self.mapped(question.0);
+        let answer = KnownAnswer { mapped, is_outdated: false, is_new: true, found: None };
         let _none = self.known.insert(question.clone(), answer);
         self.unsent.push(question.clone());
         Poll::Pending
@@ -92,9 +95,29 @@ impl CallAnswers {
 
     /// Stores an answer, if it is awaited.
     pub fn answered(&mut self, question: &CallQuestion, found: CallAnswer) {
-        if let Some(answer) = self.known.get_mut(question) {
+        let mapped = self.mapped(question.0);
+        let Some(answer) = self.known.get_mut(question) else { return };
+        if std::mem::take(&mut answer.is_outdated) {
+            answer.mapped = mapped;
+            self.unsent.push(question.clone());
+        } else {
             answer.found = Some(found.map_err(|error| (Report::from(&error), Instant::now())));
         }
+    }
+
+    /// A process may have mapped other files: what was found before is used only if it has not.
+    pub fn maps_changed(&mut self, pid: Pid) {
+        for (_, answer) in self.known.iter_mut().filter(|((own, _), _)| *own == pid) {
+            match answer.found {
+                None => answer.is_outdated = true,
+                Some(_) => answer.is_new = false,
+            }
+        }
+    }
+
+    /// Whether an answer about a process is awaited.
+    pub fn is_asked(&self, pid: Pid) -> bool {
+        self.known.iter().any(|((own, _), answer)| *own == pid && answer.found.is_none())
     }
 
     /// Files of code that a process has mapped, as a number that changes with them.

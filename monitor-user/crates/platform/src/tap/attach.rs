@@ -5,6 +5,7 @@
 //! that was read.
 
 use super::ends::EndSites;
+use super::library_loads::LINKER_HOOK;
 use super::plan::{CallPlan, ReturnInputs, TapOptions};
 use super::tap_program::{AttachedSite, FileOffset, TapProcesses, TapProgram};
 use super::{TapError, Taps};
@@ -125,6 +126,8 @@ impl Taps {
     pub(super) fn attach(&mut self, tap: &Arc<Tap>, pid: Pid) -> Result<(), TapError> {
         let Poll::Ready(found) = self.find_calls(tap, pid) else { return Ok(()) };
         let found = found?;
+        self.note_found(tap, pid, true);
+        let mut has_new = false;
         for site in &found.sites {
             let location = (site.file.identity, site.offset);
             let Some(known) = self.taps.get(tap) else { return Ok(()) };
@@ -136,6 +139,11 @@ impl Taps {
             if let Some(known) = self.taps.get_mut(tap) {
                 _ = known.sites.insert(location, attached);
             }
+            has_new = true;
+            self.note_new_site(tap, pid);
+        }
+        if tap.name == LINKER_HOOK {
+            self.note_hooked(pid, has_new);
         }
         Ok(())
     }
@@ -148,7 +156,10 @@ impl Taps {
     ) -> Result<AttachedSite, TapError> {
         let options = self.options.get(tap).copied().unwrap_or_default();
         let ends = EndSites::from_tap(tap, found.site);
-        let plans = self.plan(tap, found, options)?;
+        let mut plans = self.plan(tap, found, options)?;
+        if tap.name == LINKER_HOOK {
+            plans.plan.entry = self.hook_insns()?;
+        }
         let insns =
             [&plans.plan.entry, &plans.plan.exit, &plans.without_result.exit].map(Vec::clone);
         let (owner, max_rate) = (ProgramOwner::Tap, MAX_CALL_RATE);

@@ -110,7 +110,12 @@ impl Taps {
 
     fn scan_for_program(&mut self, number: u64, pid: Pid) -> Result<(), TapError> {
         match self.attach_in_process(number, pid) {
-            Err(TapError::Symbol(error)) if is_absent(&error) => Ok(()),
+            Err(TapError::Symbol(error)) if is_absent(&error) => {
+                if let Some(tap) = self.programs.get(&number).map(|it| Arc::clone(&it.tap)) {
+                    self.note_absence(&tap, pid, &error);
+                }
+                Ok(())
+            }
             done => done,
         }
     }
@@ -120,6 +125,7 @@ impl Taps {
         let (tap, program) = (Arc::clone(&attached_program.tap), attached_program.program.clone());
         let Poll::Ready(found) = self.find_calls(&tap, pid) else { return Ok(()) };
         let found = found?;
+        self.note_found(&tap, pid, true);
         for site in &found.sites {
             let location = (site.file.identity, site.offset);
             let is_there = |it: &AttachedProgram| it.sites.contains_key(&location);
@@ -131,6 +137,7 @@ impl Taps {
             if let Some(attached_program) = self.programs.get_mut(&number) {
                 let _none = attached_program.sites.insert(location, attached);
             }
+            self.note_new_site(&tap, pid);
         }
         Ok(())
     }

@@ -52,6 +52,8 @@ impl Taps {
                 tracing::warn!("what process {} begins is not seen whole: {error}", pid.0);
             }
         } else if at_entry {
+            // Held since its first instruction, it loads its libraries before its entry.
+            self.forget_load(record.process.pid);
             self.scan_process(record.process.pid);
         } else {
             return false;

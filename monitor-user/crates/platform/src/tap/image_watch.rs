@@ -3,8 +3,9 @@
 //!
 //! In: records of an exec, and of the function that dynamic linkers call for debuggers before and
 //! after they load something (`r_brk` of `struct r_debug`, link.h). Out: the taps are set in what
-//! is new. The process is not held: calls until then are not seen. See `exec_hold` for that.
+//! is new. Calls until then are missed unless the process is held: see `exec_hold`, `image_hold`.
 
+use super::library_loads::LINKER_HOOK;
 use super::unseen_calls::{ProbeGap, UnseenCalls};
 use super::{Edge, Taps, fork_watch::ForkWatch};
 use monitor_backend::rule::insn::{Insn, RecordOptions};
@@ -13,10 +14,6 @@ use monitor_event::tap::Tap;
 use monitor_model::{Identity, Pid};
 use monitor_sys::{clock, pidfd::PidFd};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
-
-/// Its name in the linkers of glibc and musl, and of Android. Both in one name that no client
-/// writes, so that it is never a tap of a client.
-const LINKER_HOOK: &str = "_dl_debug_state|rtld_db_dlactivity";
 
 impl Taps {
     /// Watches for new images while there are taps or tap programs.
@@ -51,9 +48,12 @@ impl Taps {
 
     /// Whether a record means that a process has a new image.
     pub(super) fn is_image_change(&self, record: &Record) -> bool {
-        let of_linker =
-            self.meanings.get(&record.program).is_some_and(|(tap, ..)| tap.name == LINKER_HOOK);
-        of_linker || self.exec_watch == Some(record.program)
+        self.is_of_linker(record) || self.exec_watch == Some(record.program)
+    }
+
+    /// Whether a record is of the hook.
+    pub(super) fn is_of_linker(&self, record: &Record) -> bool {
+        self.meanings.get(&record.program).is_some_and(|(tap, ..)| tap.name == LINKER_HOOK)
     }
 
     /// Watches the images and the forks of exactly the processes with taps or tap programs; returns
@@ -66,6 +66,8 @@ impl Taps {
         for gone in self.included.difference(&targets) {
             self.rules.exclude(self.set, *gone);
         }
+        let unhooked = Vec::from_iter(self.included.difference(&targets).copied());
+        unhooked.into_iter().for_each(|pid| self.note_unhooked(pid));
         let new = &targets - &self.included;
         for came in &new {
             // A process that has ended is not included, and has no functions.

@@ -17,7 +17,9 @@ pub mod decode;
 mod ends;
 pub mod exec_hold;
 mod fork_watch;
+mod image_hold;
 mod image_watch;
+pub mod library_loads;
 pub mod plan;
 pub mod price;
 pub mod tap_program;
@@ -27,6 +29,7 @@ use crate::{poller::backend_refusal, status_map::symbol_refusal};
 use answers::CallAnswers;
 use decode::CallValue;
 use fork_watch::ForkWatch;
+use library_loads::LibraryLoads;
 use monitor_backend as backend;
 use monitor_backend::rule::insn::{Cell, CellKind, LatencyHistogramId, ProcessSetId};
 use monitor_backend::rule::rule_record::{self, RecordReason, RuleRecord as Record, RunCounts};
@@ -171,6 +174,7 @@ pub struct Taps {
     /// Reports that a process has executed a program; while taps are set.
     exec_watch: Option<ProgramId>,
     fork_watch: Option<ForkWatch>,
+    loads: LibraryLoads,
     /// Why the last process got no probes, if it got none.
     last_refusal: Option<String>,
     /// Processes that cannot be watched, since the last read.
@@ -206,6 +210,7 @@ impl Taps {
             exec_hold: None,
             exec_watch: None,
             fork_watch: None,
+            loads: LibraryLoads::default(),
             last_refusal: None,
             unseen: Vec::new(),
         })
@@ -269,6 +274,11 @@ impl Taps {
 
     /// Looks for the functions of the taps of a process in it: it may have loaded something.
     pub fn scan_process(&mut self, pid: Pid) {
+        self.scan(pid);
+        self.finish_scans();
+    }
+
+    fn scan(&mut self, pid: Pid) {
         let meant = self.taps.iter().filter(|(_, it)| it.is_for(pid));
         for tap in Vec::from_iter(meant.map(|(tap, _)| Arc::clone(tap))) {
             self.scan_for_tap(&tap, pid);
@@ -280,6 +290,7 @@ impl Taps {
         match self.attach(tap, pid) {
             Ok(()) => {}
             Err(TapError::Symbol(error)) if is_absent(&error) => {
+                self.note_absence(tap, pid, &error);
                 let Some(attached) = self.taps.get_mut(tap) else { return };
                 // A process without the library, or none, says less than one without the function.
                 if error.class() == FailureClass::NotFound || attached.absence.is_none() {
@@ -287,6 +298,13 @@ impl Taps {
                 }
             }
             Err(error) => tracing::warn!("{} in process {}: {error}", tap.name, pid.0),
+        }
+    }
+
+    /// Notes that a process lacks a function that it may load.
+    fn note_absence(&mut self, tap: &Tap, pid: Pid, error: &SymbolError) {
+        if error.class() != FailureClass::Gone {
+            self.note_found(tap, pid, false);
         }
     }
 
@@ -392,6 +410,9 @@ impl Taps {
         let mut changed = BTreeSet::new();
         for record in records {
             if self.is_image_change(&record) {
+                if self.is_of_linker(&record) {
+                    self.note_load(&record);
+                }
                 _ = changed.insert(record.process.pid);
             } else if let Some(watched) =
                 self.fork_watch.as_ref().and_then(|it| it.watched(&record))
@@ -405,8 +426,9 @@ impl Taps {
         }
         for pid in changed {
             _ = self.set_probes(pid);
-            self.scan_process(pid);
+            self.scan(pid);
         }
+        self.finish_scans();
         events.extend(std::mem::take(&mut self.unseen).into_iter().map(TapEvent::Unseen));
         events
     }

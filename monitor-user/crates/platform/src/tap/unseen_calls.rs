@@ -19,6 +19,8 @@ pub struct UnseenCalls {
 pub enum ProbeGap {
     /// They were set after this time.
     Before(Duration),
+    /// They were set in a library this time after a thread could call it.
+    Library(Duration),
     /// It ended before they were set.
     Ended,
     /// They are refused.
@@ -32,6 +34,11 @@ impl fmt::Display for UnseenCalls {
             ProbeGap::Before(gap) => {
                 write!(f, "calls of process {pid} were not seen for {gap:.1?}, until it had probes")
             }
+            ProbeGap::Library(gap) => write!(
+                f,
+                "calls of process {pid} to code that it loaded were not seen for {gap:.1?}, until \
+                 that had probes"
+            ),
             ProbeGap::Ended => {
                 write!(f, "calls of process {pid} were not seen: it ended before it had probes")
             }

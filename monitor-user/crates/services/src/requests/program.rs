@@ -152,7 +152,7 @@ impl RequestEngine {
         let most = self.shared.limits.events_per_second;
         Some(CompiledRule {
             serial: rule.serial,
-            user: tool.uid,
+            tool,
             viewer: viewer.or(observer),
             event: rule.filter.kind.clone(),
             targets: whose,

@@ -11,6 +11,7 @@
 mod breakpoint_probes;
 mod call;
 mod condition;
+mod loads;
 mod runner;
 mod tagged_messages;
 
@@ -19,6 +20,7 @@ use crate::call::{ARRIVAL, RECEIPT};
 use crate::rules::process_sets::{self, processes};
 use crate::rules::tracepoints::{self, Tracepoint};
 use crate::tap::answers::{CallAnswer, CallAnswers, CallQuestion};
+use crate::tap::library_loads::LoadStop;
 use crate::tap::price::{self, ProbePrice};
 use crate::tap::{CallRecord, TapError, TapEvent, Taps, UnseenCalls};
 use crate::{PlatformEvent, RuleKey, WatchedProcesses};
@@ -395,6 +397,19 @@ impl RuleEvents {
     /// The stops made by rules, and the processes stopped by programs that were removed.
     pub(super) fn take_stops(&mut self) -> (Vec<PendingStop>, Vec<Identity>) {
         (std::mem::take(&mut self.pending_stops), std::mem::take(&mut self.strays))
+    }
+
+    /// Threads that the kernel has stopped while they load a library.
+    pub(super) fn take_load_stops(&mut self) -> Vec<LoadStop> {
+        self.taps.take_load_stops()
+    }
+
+    /// The processes that lack the function of a rule, each with the tool of one such rule.
+    fn wanted_loads(&mut self) -> BTreeMap<Identity, Tool> {
+        match self.taps.processes_with_missing() {
+            lacking if lacking.is_empty() => BTreeMap::new(),
+            lacking => self.installer.processes_of_calls(&lacking, &self.taps),
+        }
     }
 
     /// The rules that hold the threads that hit their events: serial, rule, tool and processes.

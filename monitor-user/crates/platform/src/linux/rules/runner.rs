@@ -34,7 +34,7 @@ impl Linux {
 
     /// Whether a tool may hold each process. Whether its user worker can trace them is not known
     /// yet.
-    fn stop_modes(
+    pub(super) fn stop_modes(
         &mut self,
         tool: &Tool,
         processes: &BTreeSet<Identity>,
@@ -81,6 +81,7 @@ impl Linux {
             self.update_hold_sets();
         }
         let Some(rule_events) = &mut self.rule_events else { return Vec::new() };
+        self.workers.add_load_stops(rule_events.take_load_stops());
         self.workers.probe_breakpoints.add_hits(rule_events.breakpoint_probes.take_hits());
         let (caught, strays) = rule_events.take_stops();
         self.workers.add_pending_stops(caught);

@@ -7,6 +7,7 @@
 
 mod action;
 mod breakpoint;
+mod loads;
 mod pending;
 pub mod probe_breakpoints;
 mod requests;
@@ -14,7 +15,7 @@ mod run_control;
 mod stop_matcher;
 mod stop_policy;
 
-use crate::{PlatformEvent, status_map};
+use crate::{PlatformEvent, load_holds::LoadHolds, status_map};
 use monitor_control as control;
 use monitor_control::{
     BreakpointMeans, ControlError, UserWorker as _, WorkerReply, WorkerRequest,
@@ -23,7 +24,7 @@ use monitor_control::{
 use monitor_event::outcome::Refusal;
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::{HeldThread, RunControlRequest, Ticket};
-use monitor_model::{Identity, Ns};
+use monitor_model::{Identity, Ns, Pid};
 use monitor_omis::Status;
 use monitor_sys::clock;
 use pending::{HeldProcess, PendingAction, PendingReply, StartingPlan};
@@ -53,6 +54,9 @@ pub struct WorkerDispatch {
     /// The stops that rules have reported, and the threads that workers report as stopped.
     pending_stops: Vec<PendingStop>,
     stopped_threads: Vec<control::WorkerEvent>,
+    /// Threads that load libraries.
+    load_holds: LoadHolds<Tool>,
+    expired_loads: Vec<Pid>,
     /// Whether it has changed how processes are held.
     policies_changed: bool,
     /// The processes that tools hold, by `tick_identity`.
@@ -82,6 +86,8 @@ impl WorkerDispatch {
             stop_policies: BTreeMap::new(),
             pending_stops: Vec::new(),
             stopped_threads: Vec::new(),
+            load_holds: LoadHolds::default(),
+            expired_loads: Vec::new(),
             policies_changed: false,
             stopped: BTreeMap::new(),
             events: Vec::new(),
@@ -98,6 +104,7 @@ impl WorkerDispatch {
             self.probe_breakpoints.remove(ticket, None);
         }
         self.stop_policies.retain(|_, it| it.tool.session != tool.session);
+        self.load_holds.forget(|it| it.session == tool.session);
         self.held_threads.retain(|(session, _), _| *session != tool.session);
         let of_it: Vec<Identity> = self
             .stopped
@@ -168,6 +175,7 @@ impl WorkerDispatch {
                 self.handle_set_back((tool, hit, target), answer);
             }
             Some(PendingReply::Watch(serial, id)) => self.handle_watch_reply(serial, id, &answer),
+            Some(PendingReply::LoadWatch(id)) => self.load_holds.watch_replied(id, answer.is_ok()),
             Some(PendingReply::HoldForEvent(tool, serial, target)) => {
                 self.handle_hold_reply((tool, serial), target, answer)
             }

@@ -21,6 +21,8 @@ pub enum PendingReply {
     SetBack(Tool, ProbeHit, Target),
     /// To be ready for what a program stops in a process.
     Watch(u64, Identity),
+    /// To trace a process that may load a library.
+    LoadWatch(Identity),
     /// To hold what a rule has stopped.
     HoldForEvent(Tool, u64, Target),
     /// Its reply is not used.

@@ -74,7 +74,7 @@ impl WorkerDispatch {
             }
             WorkerEventKind::Signal(signal) => (None, vec![value((*signal).into())]),
             WorkerEventKind::HoldExpired(_) | WorkerEventKind::Failed(_)
-                if self.handle_hold_failure(it) =>
+                if self.handle_load_failure(it) || self.handle_hold_failure(it) =>
             {
                 return;
             }

@@ -57,6 +57,9 @@ impl WorkerDispatch {
             if self.set_back(&stopped) {
                 continue;
             }
+            if self.note_load_stop(&stopped) {
+                continue;
+            }
             let serial = stopped.requester.map_or(0, |(_, mark)| mark.0);
             let thread = stopped.target.thread.map(|it| it.pid);
             let is_its = |it: &PendingStop| it.serial == serial && it.event.thread == thread;

@@ -102,6 +102,7 @@ impl WorkerDispatch {
     pub(super) fn handle_hold_failure(&mut self, it: &WorkerEvent) -> bool {
         let Some((_, mark)) = it.requester else {
             self.restart_watches(it.target.process);
+            self.restart_load_watch(it.target.process);
             return false;
         };
         let Some(policy) = self.stop_policies.get(&mark.0) else { return false };
