@@ -1,38 +1,27 @@
 //! The programs that are debugged (`tests/fixture/gdb/debuggee.c`), and gdb on them.
 
+use super::programs::built;
 use crate::deadline::{deadline, until};
 use crate::served::{Folder, Served, monitor, write};
 use std::io::{BufRead as _, BufReader, Read};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
-
-/// The program, built once, with what a debugger needs.
-fn program() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixture/gdb");
-        let source = Path::new(folder).canonicalize().unwrap().join("debuggee.c");
-        let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gdb-debuggee");
-        // Another test process may be at it too: each builds its own and puts it there whole.
-        let own = built.with_extension(std::process::id().to_string());
-        let words = ["-g", "-O0", "-fno-omit-frame-pointer", "-pthread", "-o"];
-        let done = Command::new("cc").args(words).arg(&own).arg(source).status();
-        assert!(done.expect("a C compiler is there").success());
-        std::fs::rename(&own, &built).expect("it is ours");
-        built
-    })
-}
 
 /// A running program.
 pub struct Debuggee(Child);
 
 impl Debuggee {
-    /// Starts the program in a mode, and waits until it is ready.
+    /// Starts `debuggee` in a mode, and waits until it is ready.
     pub fn start(words: &str) -> Self {
-        let mut command = Command::new(program());
-        command.args(words.split_whitespace()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Self::start_of("debuggee", words)
+    }
+
+    /// Starts a program, and waits until it is ready.
+    pub fn start_of(program: &'static str, words: &str) -> Self {
+        let folder = built(program);
+        let mut command = Command::new(folder.join(program));
+        command.args(words.split_whitespace()).current_dir(folder);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         let output = child.stdout.take().unwrap();
@@ -105,6 +94,25 @@ pub fn natively(program: &Debuggee, script: &str) -> String {
     let mut command = Command::new("gdb");
     command.args(["-p", &program.pid().to_string()]);
     output(command, script)
+}
+
+/// What gdb prints when it executes this script on a program through gdb's own server.
+#[track_caller]
+pub fn by_gdbserver(program: &Debuggee, script: &str) -> String {
+    let mut command = Command::new("gdb");
+    command.args(["-iex", "set remotetimeout 30", "-iex", "set sysroot /"]);
+    // Its own messages are not gdb's.
+    let server = format!("target remote | exec gdbserver --attach - {} 2>/dev/null", program.pid());
+    command.args(["-ex", &server]);
+    output(command, script)
+}
+
+/// A script whose errors do not end it, and are printed among the rest.
+pub fn with_errors(script: &str) -> String {
+    let python = "python\nimport gdb\ndef run(line):\n  try:\n    gdb.execute(line)\n  \
+                  except gdb.error as error:\n    print(error)\nend\n";
+    let lines = script.lines().map(|line| format!("python run({line:?})\n"));
+    python.to_owned() + &lines.collect::<String>()
 }
 
 #[track_caller]

@@ -27,6 +27,7 @@ mod serve;
 mod session;
 mod signals;
 mod target;
+mod thread_locals;
 
 pub use serve::{ServeError, serve};
 pub use session::CallError;

@@ -3,13 +3,15 @@
 //! In: the data of a packet. Out: the data of its reply, or nothing if `gdbstub` answers it.
 //! `QPassSignals`: signals that do not stop the program. `qXfer:siginfo`: the sender of a
 //! signal, and the address of a fault.
-//! `qXfer:threads`: their names. `Z0` with conditions, which are evaluated here.
+//! `qXfer:threads`: their names. `qSymbol`, `qGetTLSAddr`: thread-local variables. `Z0` with conditions, which are evaluated here.
 
 use crate::agent::Condition;
 use crate::debuggee::{Debuggee, ThreadName};
 use crate::packet::{from_hex, hex_number};
+use crate::registers::FS_BASE;
 use crate::session::CallError;
 use crate::signals;
+use crate::thread_locals::Variable;
 use gdbstub::common::Signal;
 use monitor_omis::Status;
 use std::fmt::Write as _;
@@ -19,6 +21,7 @@ pub const FEATURES: &str =
     ";QPassSignals+;qXfer:siginfo:read+;qXfer:threads:read+;ConditionalBreakpoints+";
 
 /// Error numbers of the system that gdb knows (errno(3)).
+const ESRCH: &str = "E03";
 const EIO: &str = "E05";
 const EINVAL: &str = "E16";
 
@@ -43,6 +46,12 @@ pub fn answer(debuggee: &mut Debuggee, data: &[u8]) -> Result<Option<Vec<u8>>, C
         let pid = debuggee.session.pid();
         return transfer(debuggee.threads().map(|it| threads_xml(pid, &it)), range).map(Some);
     }
+    if let Some(symbol) = text.strip_prefix("qSymbol:") {
+        return Ok(Some(debuggee.thread_locals.symbol(symbol)));
+    }
+    if let Some(place) = text.strip_prefix("qGetTLSAddr:") {
+        return thread_local(debuggee, place).map(Some);
+    }
     match text.strip_prefix("Z0,").and_then(|it| it.split_once(';')) {
         Some((place, more)) => insert(debuggee, place, more).map(Some),
         None => Ok(None),
@@ -56,6 +65,21 @@ fn note_current(debuggee: &mut Debuggee, text: &str) {
     if let Some(tid) = named.and_then(|it| u32::try_from(it).ok()).filter(|it| *it > 0) {
         debuggee.current = tid;
     }
+}
+
+/// The address of a thread-local variable.
+fn thread_local(debuggee: &mut Debuggee, place: &str) -> Result<Vec<u8>, CallError> {
+    let Some(variable) = Variable::parse(place) else { return Ok(EINVAL.into()) };
+    let pthread = match debuggee.images(variable.tid) {
+        Ok(images) => images.value(FS_BASE).unwrap_or(0),
+        Err(CallError::Refused { .. }) => return Ok(ESRCH.into()),
+        Err(lost) => return Err(lost),
+    };
+    let mut locals = std::mem::take(&mut debuggee.thread_locals);
+    let mut read = |at, bytes| debuggee.read_memory(at, bytes);
+    let address = locals.address(pthread, variable, &mut read);
+    debuggee.thread_locals = locals;
+    address
 }
 
 /// A part of an object that gdb reads bit by bit: `m` and the part, or `l` and the last one.

@@ -18,6 +18,7 @@ use crate::breakpoints::Breakpoints;
 use crate::files::Files;
 use crate::registers::{FLOAT_BYTES, Images};
 use crate::session::{CallError, Session};
+use crate::thread_locals::ThreadLocals;
 use gdbstub::common::Tid;
 use gdbstub::stub::MultiThreadStopReason;
 use monitor_omis::{Status, Value};
@@ -39,6 +40,8 @@ pub struct Debuggee {
     pub current: u32,
     /// The files that gdb reads.
     pub files: Files,
+    /// What finds thread-local variables.
+    pub thread_locals: ThreadLocals,
     /// Signals that the program takes without a stop.
     passed: BTreeSet<i32>,
     /// The number of the last stop.
@@ -105,6 +108,7 @@ impl Debuggee {
             resumption: Resumption::default(),
             current: pid,
             files: Files::default(),
+            thread_locals: ThreadLocals::default(),
             has_avx: false,
             passed: BTreeSet::new(),
             stop: 0,

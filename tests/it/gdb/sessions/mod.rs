@@ -1,0 +1,56 @@
+//! Sessions of gdb: the same script through gdb's own server and through the service gives the same
+//! transcript, and the program ends in the same way.
+//!
+//! In: the table. Out: the first difference. The tests run a part of it, and `cargo xtask soak gdb`
+//! all of it.
+
+mod table;
+
+use super::debuggee::{Debuggee, by_gdbserver, masked, through, with_errors};
+use crate::served::Served;
+use table::{SESSIONS, Session};
+
+/// Runs a session both ways.
+#[track_caller]
+fn compare(service: &Served, session: &Session) {
+    let start = || Debuggee::start_of(session.program, session.arguments);
+    let (mut own, mut ours) = (start(), start());
+    let script = |it: &Debuggee| with_errors(&session.script.replace("PID", &it.pid().to_string()));
+    let want = masked_of(&own, &by_gdbserver(&own, &script(&own)));
+    let got = masked_of(&ours, &through(service, &ours, &script(&ours)));
+    let name = session.name;
+    assert_eq!(got, want, "{name}:\n{got}\n--- gdbserver:\n{want}\n--- log:\n{}", service.log());
+    for text in session.shown {
+        assert!(got.contains(text), "{name}: no {text:?} in:\n{got}");
+    }
+    assert_eq!(ours.ended(), own.ended(), "{name}");
+}
+
+/// A transcript without what differs from process to process: addresses, process and thread ids.
+fn masked_of(program: &Debuggee, transcript: &str) -> String {
+    let text = masked(&transcript.replace(&program.pid().to_string(), "PID"));
+    // `Thread PID.TID`, whose first thread is `Thread PID.PID`.
+    let mut parts = text.split("PID.");
+    let mut masked = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.strip_prefix("PID").unwrap_or(part);
+        masked.push_str("PID.TID");
+        masked.push_str(rest.trim_start_matches(|it: char| it.is_ascii_digit()));
+    }
+    masked
+}
+
+/// Runs the sessions of these names.
+#[track_caller]
+fn compare_all(names: &[&str]) {
+    let service = Served::start("auto");
+    for name in names {
+        let session = SESSIONS.iter().find(|it| it.name == *name);
+        compare(&service, session.expect("it is in the table"));
+    }
+}
+
+#[test]
+fn root_thread_local_variables_are_those_of_gdbserver() {
+    compare_all(&["variables of a thread"]);
+}
