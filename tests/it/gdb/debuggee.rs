@@ -4,11 +4,15 @@ use super::programs::built;
 use crate::deadline::{deadline, until};
 use crate::served::{Folder, Served, monitor, write};
 use std::io::{BufRead as _, BufReader, Read};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 /// A running program.
-pub struct Debuggee(Child);
+pub struct Debuggee {
+    child: Child,
+    /// It stays open, so that the program may write more.
+    _output: BufReader<ChildStdout>,
+}
 
 impl Debuggee {
     /// Starts `debuggee` in a mode, and waits until it is ready.
@@ -17,17 +21,17 @@ impl Debuggee {
     }
 
     /// Starts a program, and waits until it is ready.
-    pub fn start_of(program: &'static str, words: &str) -> Self {
+    pub fn start_of(program: &str, words: &str) -> Self {
         let folder = built(program);
         let mut command = Command::new(folder.join(program));
         command.args(words.split_whitespace()).current_dir(folder);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
-        let output = child.stdout.take().unwrap();
-        let _bytes = BufReader::new(output).read_line(&mut line).unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let _bytes = output.read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
-        let it = Self(child);
+        let it = Self { child, _output: output };
         if words.starts_with("threads") {
             until(|| {
                 (it.thread_names().iter().filter(|it| it.starts_with("loop-")).count() == 3)
@@ -39,7 +43,7 @@ impl Debuggee {
 
     /// Its process id.
     pub fn pid(&self) -> u32 {
-        self.0.id()
+        self.child.id()
     }
 
     /// The names of its threads.
@@ -62,20 +66,20 @@ impl Debuggee {
 
     /// Writes to its standard input.
     pub fn write(&mut self, bytes: &[u8]) {
-        std::io::Write::write_all(self.0.stdin.as_mut().unwrap(), bytes).unwrap();
+        std::io::Write::write_all(self.child.stdin.as_mut().unwrap(), bytes).unwrap();
     }
 
     /// Waits until it has ended.
     pub fn ended(&mut self) -> ExitStatus {
-        until(|| self.0.try_wait().unwrap())
+        until(|| self.child.try_wait().unwrap())
     }
 }
 
 impl Drop for Debuggee {
     fn drop(&mut self) {
         // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -151,9 +155,16 @@ fn collect(mut from: impl Read + Send + 'static) -> Receiver<String> {
 }
 
 /// A transcript without what differs from run to run: addresses, process ids, how threads are
-/// called, and which of them were noticed when.
+/// called, and which of them were noticed when; and the children that gdb does not follow.
 pub fn masked(transcript: &str) -> String {
-    let noise = ["[New Thread", "[Thread ", "[Switching to", "warning:", "Download failed"];
+    let noise = [
+        "[New Thread",
+        "[Thread ",
+        "[Switching to",
+        "[Detaching after",
+        "warning:",
+        "Download failed",
+    ];
     let lines = transcript.lines().filter(|line| !noise.iter().any(|it| line.starts_with(it)));
     let mut masked = String::new();
     for line in lines {

@@ -11,6 +11,22 @@ use std::sync::{Mutex, PoisonError};
 /// The commands that build each program, in the folder of the sources; `OUT` is its own folder.
 const PROGRAMS: &[(&str, &[&str])] = &[
     ("debuggee", &["cc -g -O0 -fno-omit-frame-pointer -pthread debuggee.c -o OUT/debuggee"]),
+    ("static", &["cc -g -O0 -static stack.c -o OUT/static"]),
+    ("static-pie", &["cc -g -O0 -static-pie stack.c -o OUT/static-pie"]),
+    ("no-pie", &["cc -g -O0 -no-pie -fno-pie stack.c -o OUT/no-pie"]),
+    ("stack", &["cc -g -O0 stack.c -o OUT/stack"]),
+    ("optimised", &["cc -g -O2 stack.c -o OUT/optimised"]),
+    ("throws", &["c++ -g -O0 throws.cpp -o OUT/throws"]),
+    ("rust", &["rustc -g --edition 2021 values.rs -o OUT/rust"]),
+    ("go", &["go build -gcflags=all=-N -o OUT/go values.go"]),
+    (
+        "loads",
+        &[
+            "cc -g -O0 -shared -fPIC locals_later.c -o OUT/locals_later.so",
+            "cc -g -O0 loads.c -o OUT/loads",
+        ],
+    ),
+    ("system", &["cc -g -O0 -pthread system.c -o OUT/system"]),
     (
         "locals",
         &[
@@ -22,10 +38,10 @@ const PROGRAMS: &[(&str, &[&str])] = &[
 ];
 
 /// The folder of a program, whose own name is that of the program.
-pub fn built(name: &'static str) -> PathBuf {
-    static BUILT: Mutex<BTreeMap<&str, PathBuf>> = Mutex::new(BTreeMap::new());
+pub fn built(name: &str) -> PathBuf {
+    static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-    built.entry(name).or_insert_with(|| build(name)).clone()
+    built.entry(name.to_owned()).or_insert_with(|| build(name)).clone()
 }
 
 /// Builds a program. Another test process may be at it too: each builds in a folder of its own, and

@@ -22,5 +22,7 @@ pub use node_event::{
 pub use outcome::{ActionReport, CallResult, EventParam, ProcessResults, Reason, Refusal};
 pub use right::{ControlGrant, Right, SessionId, Tool};
 pub use tap::{Edge, Tap};
-pub use thread::{Argument, HeldThread, RunControl, RunControlRequest, Target, Ticket};
+pub use thread::{
+    Argument, CallEnd, Catch, HeldThread, RunControl, RunControlRequest, Target, Ticket,
+};
 pub use trace::Trace;

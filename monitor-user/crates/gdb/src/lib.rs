@@ -16,6 +16,7 @@
 
 mod agent;
 mod breakpoints;
+mod caught_calls;
 mod debuggee;
 mod description;
 mod files;

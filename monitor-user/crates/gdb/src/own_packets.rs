@@ -2,8 +2,8 @@
 //!
 //! In: the data of a packet. Out: the data of its reply, or nothing if `gdbstub` answers it.
 //! `QPassSignals`: signals that do not stop the program. `qXfer:siginfo`: the sender of a
-//! signal, and the address of a fault.
-//! `qXfer:threads`: their names. `qSymbol`, `qGetTLSAddr`: thread-local variables. `Z0` with conditions, which are evaluated here.
+//! signal, and the address of a fault. `qXfer:threads`: their names. `qSymbol`, `qGetTLSAddr`:
+//! thread-local variables. `Z0` with conditions, which are evaluated here.
 
 use crate::agent::Condition;
 use crate::debuggee::{Debuggee, ThreadName};
@@ -17,13 +17,23 @@ use monitor_omis::Status;
 use std::fmt::Write as _;
 
 /// What is added to the features that `gdbstub` reports.
-pub const FEATURES: &str =
+const FEATURES: &str =
     ";QPassSignals+;qXfer:siginfo:read+;qXfer:threads:read+;ConditionalBreakpoints+";
+/// Stop replies that gdb understands only if it says so.
+const EXEC_EVENTS: &str = "exec-events+";
 
 /// Error numbers of the system that gdb knows (errno(3)).
 const ESRCH: &str = "E03";
 const EIO: &str = "E05";
 const EINVAL: &str = "E16";
+
+/// What is added to the features that `gdbstub` reports to a gdb with these.
+pub fn features(debuggee: &mut Debuggee, supported: &[u8]) -> String {
+    let supported = String::from_utf8_lossy(supported);
+    debuggee.reports_exec = supported.split([':', ';']).any(|it| it == EXEC_EVENTS);
+    let exec = if debuggee.reports_exec { format!(";{EXEC_EVENTS}") } else { String::new() };
+    format!("{FEATURES}{exec}")
+}
 
 /// Answers a packet; `None` if `gdbstub` is to answer it.
 ///

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! In: `qSymbol`, with which gdb looks up the symbols of nptl_db/structs.def, and `qGetTLSAddr`.
-//! Out: an address. Each `_thread_db_…` describes a member of a structure of glibc by three numbers:
+//! Out: an address. Each `_thread_db_…` describes a member of a structure of glibc by its numbers:
 //! bits of an element, number of elements, offset. The walk is that of nptl_db/td_thr_tlsbase.c,
 //! and so are the failures. A program of another C library has none of the symbols.
 
@@ -355,7 +355,7 @@ mod tests {
         let mut memory = BTreeMap::new();
         for (name, offset, bytes) in members {
             let at = locals.symbols[name];
-            _ = memory.insert(at, [u64::from(1_u32) << 32 | bytes * 8, *offset]);
+            _ = memory.insert(at, [(1 << 32) | (bytes * 8), *offset]);
         }
         let mut read = |at: u64, length: usize| {
             let words = words.iter().find(|it| it.0 == at).map(|it| [it.1, 0]);

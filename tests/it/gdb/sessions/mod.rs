@@ -8,20 +8,28 @@ mod table;
 
 use super::debuggee::{Debuggee, by_gdbserver, masked, through, with_errors};
 use crate::served::Served;
-use table::{SESSIONS, Session};
+use table::{Session, sessions};
+
+/// Set by `cargo xtask soak gdb`.
+const VARIABLE: &str = "MONITOR_GDB_SESSIONS";
 
 /// Runs a session both ways.
 #[track_caller]
 fn compare(service: &Served, session: &Session) {
-    let start = || Debuggee::start_of(session.program, session.arguments);
+    let start = || Debuggee::start_of(&session.program, &session.arguments);
     let (mut own, mut ours) = (start(), start());
-    let script = |it: &Debuggee| with_errors(&session.script.replace("PID", &it.pid().to_string()));
-    let want = masked_of(&own, &by_gdbserver(&own, &script(&own)));
-    let got = masked_of(&ours, &through(service, &ours, &script(&ours)));
-    let name = session.name;
+    let script = |it: &Debuggee, server: &str| {
+        let script = session.script.replace("ATTACH", &format!("target remote | {server}"));
+        with_errors(&script.replace("PID", &it.pid().to_string()))
+    };
+    let gdbserver = script(&own, "exec gdbserver --attach - PID 2>/dev/null");
+    let monitor = concat!("exec ", env!("CARGO_BIN_EXE_monitor"), " gdb --serve PID");
+    let want = masked_of(&own, &by_gdbserver(&own, &gdbserver));
+    let got = masked_of(&ours, &through(service, &ours, &script(&ours, monitor)));
+    let name = &session.name;
     assert_eq!(got, want, "{name}:\n{got}\n--- gdbserver:\n{want}\n--- log:\n{}", service.log());
-    for text in session.shown {
-        assert!(got.contains(text), "{name}: no {text:?} in:\n{got}");
+    for text in &session.shown {
+        assert!(got.contains(text.as_str()), "{name}: no {text:?} in:\n{got}");
     }
     assert_eq!(ours.ended(), own.ended(), "{name}");
 }
@@ -43,14 +51,34 @@ fn masked_of(program: &Debuggee, transcript: &str) -> String {
 /// Runs the sessions of these names.
 #[track_caller]
 fn compare_all(names: &[&str]) {
-    let service = Served::start("auto");
+    let (service, sessions) = (Served::start("auto"), sessions());
     for name in names {
-        let session = SESSIONS.iter().find(|it| it.name == *name);
-        compare(&service, session.expect("it is in the table"));
+        let session = sessions.iter().find(|it| it.name == *name);
+        compare(&service, session.unwrap_or_else(|| panic!("no session {name:?}")));
     }
 }
 
 #[test]
 fn root_thread_local_variables_are_those_of_gdbserver() {
     compare_all(&["variables of a thread"]);
+}
+
+#[test]
+fn root_system_calls_and_other_programs_are_those_of_gdbserver() {
+    compare_all(&["system calls by name", "detach at a system call", "another program"]);
+}
+
+/// All sessions, or those whose names have the text of `MONITOR_GDB_SESSIONS`.
+#[test]
+fn root_all_sessions_are_those_of_gdbserver() {
+    let Ok(wanted) = std::env::var(VARIABLE) else { return };
+    let service = Served::start("auto");
+    let mut different = 0;
+    for session in sessions().iter().filter(|it| it.name.contains(&wanted)) {
+        let caught = std::panic::AssertUnwindSafe(|| compare(&service, session));
+        let is_same = std::panic::catch_unwind(caught).is_ok();
+        println!("{}  {}", if is_same { "same     " } else { "DIFFERENT" }, session.name);
+        different += usize::from(!is_same);
+    }
+    assert_eq!(different, 0, "sessions differ");
 }

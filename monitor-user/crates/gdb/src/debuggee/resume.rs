@@ -32,6 +32,7 @@ impl Debuggee {
             self.breakpoints.delete_removed(&self.session);
         }
         self.catch_signals()?;
+        self.calls.update(&self.session)?;
         self.set_signals();
         self.is_running = true;
         while let Some(stop) = self.pending.pop_front() {

@@ -5,9 +5,11 @@
 
 use super::{Debuggee, Stop, StopReason, stop_number, thread_id};
 use crate::agent::{Condition, Inputs};
+use crate::caught_calls::CallEnd;
 use crate::registers::{PC, RegisterNumber};
 use crate::session::{CallError, failure};
 use crate::signals;
+use gdbstub::target::ext::catch_syscalls::CatchSyscallPosition;
 use monitor_omis::{Reply, Status};
 
 /// The signal of a fault, which is a breakpoint where gdb has set one in data.
@@ -66,6 +68,22 @@ impl Debuggee {
                     self.report_signal(tid, signal);
                 }
             }
+            Stop::Call { tid, number, end } => {
+                let position = match end {
+                    CallEnd::Begin => CatchSyscallPosition::Entry,
+                    CallEnd::Return => CatchSyscallPosition::Return,
+                };
+                let tid_of_gdb = Some(thread_id(tid));
+                self.report(tid, StopReason::CatchSyscall { tid: tid_of_gdb, number, position });
+            }
+            Stop::Exec { tid } => {
+                self.forget_program();
+                if !self.reports_exec {
+                    return self.run();
+                }
+                self.is_at_exec = true;
+                self.report_signal(tid, SIGTRAP);
+            }
             Stop::Ended { code, signal } => {
                 let exited = StopReason::Exited(u8::try_from(code & 0xff).unwrap_or(0));
                 let killed = |it| StopReason::Terminated(signals::to_gdb(it));
@@ -93,7 +111,8 @@ impl Debuggee {
                 is_there && self.breakpoints.conditions(pc).is_some()
             }
             Stop::Step { .. } => false,
-            Stop::Signal { .. } | Stop::Ended { .. } => true,
+            Stop::Call { number, .. } => self.calls.wants(number),
+            Stop::Signal { .. } | Stop::Exec { .. } | Stop::Ended { .. } => true,
         })
     }
 
@@ -117,6 +136,12 @@ impl Debuggee {
         }
         if request == self.catch {
             return Some(Stop::Signal { tid: tid()?, signal: second.integer()? });
+        }
+        if request == self.exec {
+            return Some(Stop::Exec { tid: tid()? });
+        }
+        if let Some(end) = self.calls.end_of(request) {
+            return Some(Stop::Call { tid: tid()?, number: second.integer()?, end });
         }
         if self.steps.values().any(|it| *it == request) {
             return Some(Stop::Step { tid: tid()?, pc: second.integer()? });
