@@ -83,13 +83,11 @@ impl Drop for Debuggee {
     }
 }
 
-/// What gdb prints when it executes this script on a program through the service.
+/// What gdb prints when it executes this script on a program through the service. An error ends the
+/// script.
 #[track_caller]
 pub fn through(service: &Served, program: &Debuggee, script: &str) -> String {
-    let mut command = monitor();
-    command.env("MONITOR_SOCKET", service.socket());
-    command.args(["gdb", &program.pid().to_string(), "--"]);
-    output(command, script)
+    executed(by_service(service, program), script)
 }
 
 /// What gdb prints when it executes this script on a program that it traces itself.
@@ -97,35 +95,56 @@ pub fn through(service: &Served, program: &Debuggee, script: &str) -> String {
 pub fn natively(program: &Debuggee, script: &str) -> String {
     let mut command = Command::new("gdb");
     command.args(["-p", &program.pid().to_string()]);
-    output(command, script)
+    executed(command, script)
 }
 
-/// What gdb prints when it executes this script on a program through gdb's own server.
-#[track_caller]
-pub fn by_gdbserver(program: &Debuggee, script: &str) -> String {
+/// gdb on a program through the service.
+pub fn by_service(service: &Served, program: &Debuggee) -> Command {
+    let mut command = monitor();
+    command.env("MONITOR_SOCKET", service.socket());
+    command.args(["gdb", &program.pid().to_string(), "--"]);
+    command
+}
+
+/// gdb on a program through its own server.
+pub fn by_gdbserver(program: &Debuggee) -> Command {
     let mut command = Command::new("gdb");
     command.args(["-iex", "set remotetimeout 30", "-iex", "set sysroot /"]);
     // Its own messages are not gdb's.
     let server = format!("target remote | exec gdbserver --attach - {} 2>/dev/null", program.pid());
     command.args(["-ex", &server]);
-    output(command, script)
+    command
 }
 
-/// A script whose errors do not end it, and are printed among the rest.
-pub fn with_errors(script: &str) -> String {
-    let python = "python\nimport gdb\ndef run(line):\n  try:\n    gdb.execute(line)\n  \
-                  except gdb.error as error:\n    print(error)\nend\n";
-    let lines = script.lines().map(|line| format!("python run({line:?})\n"));
-    python.to_owned() + &lines.collect::<String>()
-}
-
+/// What a gdb prints when it executes a script. An error ends the script.
 #[track_caller]
-fn output(mut command: Command, script: &str) -> String {
+fn executed(mut command: Command, script: &str) -> String {
     let folder = Folder::new();
     let file = folder.join("script");
-    write(&file, &format!("set pagination off\nset confirm off\necho ---\\n\n{script}"));
-    command.args(["-nx", "-batch", "-iex", "set debuginfod enabled off", "-x"]).arg(&file);
-    // Where the program is, and how threads are called there, differs before the mark.
+    write(&file, &format!("{SETTINGS}{script}"));
+    command.arg("-x").arg(&file);
+    output(command)
+}
+
+/// What a gdb prints when it executes commands, errors included, which end nothing.
+#[track_caller]
+pub fn executed_lines(mut command: Command, script: &str) -> String {
+    for line in SETTINGS.lines().chain(script.lines()) {
+        command.args(["-ex", line]);
+    }
+    let mut merged = Command::new("sh");
+    merged.args(["-c", "exec \"$@\" 2>&1", "sh"]);
+    merged.arg(command.get_program()).args(command.get_args());
+    merged.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    output(merged)
+}
+
+/// Where the program is, and how threads are called there, differs before the mark.
+const SETTINGS: &str = "set pagination off\nset confirm off\necho ---\\n\n";
+
+#[track_caller]
+fn output(mut command: Command) -> String {
+    command.args(["-nx", "-batch", "-iex", "set debuginfod enabled off"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("gdb is there: apt install gdb");
     let (out, err) = (collect(child.stdout.take().unwrap()), collect(child.stderr.take().unwrap()));

@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 /// The commands that build each program, in the folder of the sources; `OUT` is its own folder.
 const PROGRAMS: &[(&str, &[&str])] = &[
     ("debuggee", &["cc -g -O0 -fno-omit-frame-pointer -pthread debuggee.c -o OUT/debuggee"]),
+    ("small", &["cc -g -O0 -pthread small.c -o OUT/small"]),
     ("static", &["cc -g -O0 -static stack.c -o OUT/static"]),
     ("static-pie", &["cc -g -O0 -static-pie stack.c -o OUT/static-pie"]),
     ("no-pie", &["cc -g -O0 -no-pie -fno-pie stack.c -o OUT/no-pie"]),

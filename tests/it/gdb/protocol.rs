@@ -93,7 +93,7 @@ fn root_an_interrupt_stops_all_threads_at_once() {
     let service = Served::start("auto");
     let program = Debuggee::start("threads");
     let mut stub = Stub::start(&service, &program);
-    assert!(stub.ask("?").starts_with("T05thread:"));
+    assert!(stub.ask("?").starts_with("T00thread:"));
     for _ in 0..23 {
         stub.send("vCont;c");
         stub.input.write_all(&[3]).unwrap();

@@ -1,9 +1,10 @@
 //! Packets that `gdbstub` does not know and debugging needs.
 //!
 //! In: the data of a packet. Out: the data of its reply, or nothing if `gdbstub` answers it.
-//! `QPassSignals`: signals that do not stop the program. `qXfer:siginfo`: the sender of a
-//! signal, and the address of a fault. `qXfer:threads`: their names. `qSymbol`, `qGetTLSAddr`:
-//! thread-local variables. `Z0` with conditions, which are evaluated here.
+//! `?`: no signal has stopped the process. `QPassSignals`: signals that do not stop the program.
+//! `qXfer:siginfo`: the sender of a signal, and the address of a fault. `qXfer:threads`: their
+//! names. `qSymbol`, `qGetTLSAddr`: thread-local variables. `Z0` with conditions, which are
+//! evaluated here.
 
 use crate::agent::Condition;
 use crate::debuggee::{Debuggee, ThreadName};
@@ -30,7 +31,8 @@ const EINVAL: &str = "E16";
 /// What is added to the features that `gdbstub` reports to a gdb with these.
 pub fn features(debuggee: &mut Debuggee, supported: &[u8]) -> String {
     let supported = String::from_utf8_lossy(supported);
-    debuggee.reports_exec = supported.split([':', ';']).any(|it| it == EXEC_EVENTS);
+    let has = |name: &str| supported.split([':', ';']).any(|it| it == name);
+    (debuggee.reports_exec, debuggee.names_processes) = (has(EXEC_EVENTS), has("multiprocess+"));
     let exec = if debuggee.reports_exec { format!(";{EXEC_EVENTS}") } else { String::new() };
     format!("{FEATURES}{exec}")
 }
@@ -42,6 +44,9 @@ pub fn features(debuggee: &mut Debuggee, supported: &[u8]) -> String {
 pub fn answer(debuggee: &mut Debuggee, data: &[u8]) -> Result<Option<Vec<u8>>, CallError> {
     let Ok(text) = std::str::from_utf8(data) else { return Ok(None) };
     note_current(debuggee, text);
+    if text == "?" {
+        return Ok(Some(attached(debuggee)));
+    }
     if let Some(signals) = text.strip_prefix("QPassSignals:") {
         let signals = signals.split(';').filter_map(hex_number);
         let signals = signals.filter_map(|it| signals::from_gdb(Signal(u8::try_from(it).ok()?)));
@@ -66,6 +71,13 @@ pub fn answer(debuggee: &mut Debuggee, data: &[u8]) -> Result<Option<Vec<u8>>, C
         Some((place, more)) => insert(debuggee, place, more).map(Some),
         None => Ok(None),
     }
+}
+
+/// Why the process is stopped when gdb attaches: without a signal.
+fn attached(debuggee: &Debuggee) -> Vec<u8> {
+    let (pid, tid) = (debuggee.session.pid(), debuggee.current);
+    let process = if debuggee.names_processes { format!("p{pid:x}.") } else { String::new() };
+    format!("T00thread:{process}{tid:x};").into_bytes()
 }
 
 /// `Hgp12.34`: the thread that gdb asks about next.

@@ -6,11 +6,13 @@
 
 mod table;
 
-use super::debuggee::{Debuggee, by_gdbserver, masked, through, with_errors};
+use super::debuggee::{Debuggee, by_gdbserver, by_service, executed_lines, masked};
 use crate::served::Served;
 use table::{Session, sessions};
 
 /// Set by `cargo xtask soak gdb`.
+const ROUNDS: &str = "MONITOR_GDB_ROUNDS";
+/// Text that the names of the sessions have that are run.
 const VARIABLE: &str = "MONITOR_GDB_SESSIONS";
 
 /// Runs a session both ways.
@@ -20,12 +22,13 @@ fn compare(service: &Served, session: &Session) {
     let (mut own, mut ours) = (start(), start());
     let script = |it: &Debuggee, server: &str| {
         let script = session.script.replace("ATTACH", &format!("target remote | {server}"));
-        with_errors(&script.replace("PID", &it.pid().to_string()))
+        script.replace("{pid}", &it.pid().to_string())
     };
-    let gdbserver = script(&own, "exec gdbserver --attach - PID 2>/dev/null");
-    let monitor = concat!("exec ", env!("CARGO_BIN_EXE_monitor"), " gdb --serve PID");
-    let want = masked_of(&own, &by_gdbserver(&own, &gdbserver));
-    let got = masked_of(&ours, &through(service, &ours, &script(&ours, monitor)));
+    let gdbserver = script(&own, "exec gdbserver --attach - {pid} 2>/dev/null");
+    let monitor = concat!("exec ", env!("CARGO_BIN_EXE_monitor"), " gdb --serve {pid}");
+    let want = masked_of(&own, &executed_lines(by_gdbserver(&own), &gdbserver));
+    let monitor = script(&ours, monitor);
+    let got = masked_of(&ours, &executed_lines(by_service(service, &ours), &monitor));
     let name = &session.name;
     assert_eq!(got, want, "{name}:\n{got}\n--- gdbserver:\n{want}\n--- log:\n{}", service.log());
     for text in &session.shown {
@@ -64,6 +67,11 @@ fn root_thread_local_variables_are_those_of_gdbserver() {
 }
 
 #[test]
+fn root_steps_of_threads_and_breakpoints_of_static_programs_are_those_of_gdbserver() {
+    compare_all(&["steps of one thread", "a static program", "detach and attach again"]);
+}
+
+#[test]
 fn root_system_calls_and_other_programs_are_those_of_gdbserver() {
     compare_all(&["system calls by name", "detach at a system call", "another program"]);
 }
@@ -71,7 +79,10 @@ fn root_system_calls_and_other_programs_are_those_of_gdbserver() {
 /// All sessions, or those whose names have the text of `MONITOR_GDB_SESSIONS`.
 #[test]
 fn root_all_sessions_are_those_of_gdbserver() {
-    let Ok(wanted) = std::env::var(VARIABLE) else { return };
+    let wanted = std::env::var(VARIABLE).unwrap_or_default();
+    if std::env::var_os(ROUNDS).is_none() {
+        return;
+    }
     let service = Served::start("auto");
     let mut different = 0;
     for session in sessions().iter().filter(|it| it.name.contains(&wanted)) {

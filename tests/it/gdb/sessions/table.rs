@@ -3,7 +3,7 @@
 //! ```text
 //! ## its name
 //! program system calls     the program, of `programs`, and its arguments
-//! > continue               what gdb executes; PID is the process id, ATTACH attaches again
+//! > continue               what gdb executes; {pid} is the process id, ATTACH attaches again
 //! < call to syscall read   text that the transcript has
 //! ```
 //!

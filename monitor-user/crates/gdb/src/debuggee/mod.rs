@@ -48,6 +48,8 @@ pub struct Debuggee {
     pub calls: CaughtCalls,
     /// Whether gdb wants to see that the process executes another program.
     pub reports_exec: bool,
+    /// Whether thread ids have the process id in front.
+    pub names_processes: bool,
     /// Signals that the program takes without a stop.
     passed: BTreeSet<i32>,
     /// The number of the last stop.
@@ -122,6 +124,7 @@ impl Debuggee {
             thread_locals: ThreadLocals::default(),
             calls: CaughtCalls::default(),
             reports_exec: false,
+            names_processes: false,
             has_avx: false,
             passed: BTreeSet::new(),
             stop: 0,

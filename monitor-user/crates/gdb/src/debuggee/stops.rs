@@ -28,8 +28,6 @@ impl Debuggee {
         let Some(stop) = self.read_stop(reply) else { return Ok(()) };
         self.take_stop_number(reply)?;
         match stop {
-            // gdb steps the thread again when it continues.
-            Stop::Step { .. } if !self.is_running => Ok(()),
             stop if !self.is_running || self.due.is_some() => {
                 self.pending.push_back(stop);
                 Ok(())
@@ -110,7 +108,13 @@ impl Debuggee {
                 let is_there = self.images(tid).is_ok_and(|it| it.value(PC) == Some(pc));
                 is_there && self.breakpoints.conditions(pc).is_some()
             }
-            Stop::Step { .. } => false,
+            // Of a step in its range, gdb makes the rest.
+            Stop::Step { tid, pc } => {
+                let step = self.resumption.stepped.iter().find(|it| it.0 == tid);
+                let ends =
+                    step.is_some_and(|it| it.1.is_none_or(|(from, to)| !(from..to).contains(&pc)));
+                ends && self.images(tid).is_ok_and(|it| it.value(PC) == Some(pc))
+            }
             Stop::Call { number, .. } => self.calls.wants(number),
             Stop::Signal { .. } | Stop::Exec { .. } | Stop::Ended { .. } => true,
         })
