@@ -74,7 +74,8 @@ const COMMANDS: &[Command] = &[
         name: "soak",
         takes: soak::TAKES,
         help: "Run random workloads, tools and kills for half an hour or a time, as root; \
-               or with `requests`, 1,000 rounds of programs that end at events",
+               or with `requests`, 1,000 rounds of programs that end at events; \
+               or with `gdb`, all sessions of gdb, beside its own server",
         run: soak::run,
     },
     Command {

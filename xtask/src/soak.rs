@@ -1,5 +1,6 @@
 //! `cargo xtask soak [--for TIME] [--seed N]`: random workloads, tools and kills, for a time.
 //! `cargo xtask soak requests [--rounds N] [--seed N]`: programs that end at events.
+//! `cargo xtask soak gdb`: all sessions of gdb, compared with gdb's own server.
 //!
 //! In: the kind, how long, and the seed; without one, a new one. Out: the output of
 //! `tests/it/soak`, which prints the seed, and on failure what the round did. Needs root.
@@ -14,10 +15,12 @@ const KILLS: &str = "soak::root_whatever_is_killed_no_program_is_harmed_and_noth
 const REQUESTS: &str =
     "soak::requests::root_whichever_way_a_program_ends_at_an_event_its_parent_can_wait_for_it";
 
+const SESSIONS: &str = "gdb::sessions::root_all_sessions_are_those_of_gdbserver";
+
 /// A kind; a time for the kills, rounds for the requests.
 pub const TAKES: Takes = Takes {
     options: &[("--for", "TIME"), ("--rounds", "N"), ("--seed", "N")],
-    operands: "requests",
+    operands: "requests | gdb",
     ..Takes::NOTHING
 };
 
@@ -48,6 +51,10 @@ fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), St
             let time = time.ok_or_else(|| format!("--for {text}: not a time such as 30m"))?;
             Ok((KILLS, "MONITOR_SOAK_SECONDS", time.as_secs()))
         }
+        ["gdb"] if ["--for", "--rounds"].iter().any(|it| arguments.value(it).is_some()) => {
+            Err("`soak gdb` runs each session once; it has no --for and no --rounds".to_owned())
+        }
+        ["gdb"] => Ok((SESSIONS, "MONITOR_GDB_ROUNDS", 1)),
         ["requests"] if arguments.value("--for").is_some() => {
             Err("--for is not for `soak requests`; use --rounds N".to_owned())
         }
@@ -55,7 +62,7 @@ fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), St
             let rounds = number(arguments, "--rounds")?.unwrap_or(1000);
             Ok((REQUESTS, "MONITOR_SOAK_ROUNDS", rounds))
         }
-        _ => Err(format!("there is no soak `{}`; there is `requests`", words.join(" "))),
+        _ => Err(format!("there is no soak `{}`; there are `requests` and `gdb`", words.join(" "))),
     }
 }
 
@@ -93,7 +100,13 @@ mod tests {
         assert_eq!(of(&["--for", "90s"]), Ok((KILLS, "MONITOR_SOAK_SECONDS", 90)));
         assert_eq!(of(&["requests"]), Ok((REQUESTS, "MONITOR_SOAK_ROUNDS", 1000)));
         assert_eq!(of(&["requests", "--rounds=7"]), Ok((REQUESTS, "MONITOR_SOAK_ROUNDS", 7)));
-        for words in [&["--rounds", "7"][..], &["requests", "--for", "1m"], &["replies"]] {
+        assert_eq!(of(&["gdb"]), Ok((SESSIONS, "MONITOR_GDB_ROUNDS", 1)));
+        for words in [
+            &["--rounds", "7"][..],
+            &["requests", "--for", "1m"],
+            &["gdb", "--rounds", "7"],
+            &["replies"],
+        ] {
             assert!(of(words).is_err(), "{words:?}");
         }
     }

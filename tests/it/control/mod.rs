@@ -3,6 +3,7 @@
 mod bad;
 mod breakpoint;
 mod call;
+mod catch;
 mod checkpoint;
 mod dump;
 mod end;

@@ -1,44 +1,37 @@
 //! The programs that are debugged (`tests/fixture/gdb/debuggee.c`), and gdb on them.
 
+use super::programs::built;
 use crate::deadline::{deadline, until};
 use crate::served::{Folder, Served, monitor, write};
 use std::io::{BufRead as _, BufReader, Read};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
-/// The program, built once, with what a debugger needs.
-fn program() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixture/gdb");
-        let source = Path::new(folder).canonicalize().unwrap().join("debuggee.c");
-        let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gdb-debuggee");
-        // Another test process may be at it too: each builds its own and puts it there whole.
-        let own = built.with_extension(std::process::id().to_string());
-        let words = ["-g", "-O0", "-fno-omit-frame-pointer", "-pthread", "-o"];
-        let done = Command::new("cc").args(words).arg(&own).arg(source).status();
-        assert!(done.expect("a C compiler is there").success());
-        std::fs::rename(&own, &built).expect("it is ours");
-        built
-    })
+/// A running program.
+pub struct Debuggee {
+    child: Child,
+    /// It stays open, so that the program may write more.
+    _output: BufReader<ChildStdout>,
 }
 
-/// A running program.
-pub struct Debuggee(Child);
-
 impl Debuggee {
-    /// Starts the program in a mode, and waits until it is ready.
+    /// Starts `debuggee` in a mode, and waits until it is ready.
     pub fn start(words: &str) -> Self {
-        let mut command = Command::new(program());
-        command.args(words.split_whitespace()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Self::start_of("debuggee", words)
+    }
+
+    /// Starts a program, and waits until it is ready.
+    pub fn start_of(program: &str, words: &str) -> Self {
+        let folder = built(program);
+        let mut command = Command::new(folder.join(program));
+        command.args(words.split_whitespace()).current_dir(folder);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
-        let output = child.stdout.take().unwrap();
-        let _bytes = BufReader::new(output).read_line(&mut line).unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let _bytes = output.read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
-        let it = Self(child);
+        let it = Self { child, _output: output };
         if words.starts_with("threads") {
             until(|| {
                 (it.thread_names().iter().filter(|it| it.starts_with("loop-")).count() == 3)
@@ -50,7 +43,7 @@ impl Debuggee {
 
     /// Its process id.
     pub fn pid(&self) -> u32 {
-        self.0.id()
+        self.child.id()
     }
 
     /// The names of its threads.
@@ -73,30 +66,28 @@ impl Debuggee {
 
     /// Writes to its standard input.
     pub fn write(&mut self, bytes: &[u8]) {
-        std::io::Write::write_all(self.0.stdin.as_mut().unwrap(), bytes).unwrap();
+        std::io::Write::write_all(self.child.stdin.as_mut().unwrap(), bytes).unwrap();
     }
 
     /// Waits until it has ended.
     pub fn ended(&mut self) -> ExitStatus {
-        until(|| self.0.try_wait().unwrap())
+        until(|| self.child.try_wait().unwrap())
     }
 }
 
 impl Drop for Debuggee {
     fn drop(&mut self) {
         // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
-/// What gdb prints when it executes this script on a program through the service.
+/// What gdb prints when it executes this script on a program through the service. An error ends the
+/// script.
 #[track_caller]
 pub fn through(service: &Served, program: &Debuggee, script: &str) -> String {
-    let mut command = monitor();
-    command.env("MONITOR_SOCKET", service.socket());
-    command.args(["gdb", &program.pid().to_string(), "--"]);
-    output(command, script)
+    executed(by_service(service, program), script)
 }
 
 /// What gdb prints when it executes this script on a program that it traces itself.
@@ -104,16 +95,56 @@ pub fn through(service: &Served, program: &Debuggee, script: &str) -> String {
 pub fn natively(program: &Debuggee, script: &str) -> String {
     let mut command = Command::new("gdb");
     command.args(["-p", &program.pid().to_string()]);
-    output(command, script)
+    executed(command, script)
 }
 
+/// gdb on a program through the service.
+pub fn by_service(service: &Served, program: &Debuggee) -> Command {
+    let mut command = monitor();
+    command.env("MONITOR_SOCKET", service.socket());
+    command.args(["gdb", &program.pid().to_string(), "--"]);
+    command
+}
+
+/// gdb on a program through its own server.
+pub fn by_gdbserver(program: &Debuggee) -> Command {
+    let mut command = Command::new("gdb");
+    command.args(["-iex", "set remotetimeout 30", "-iex", "set sysroot /"]);
+    // Its own messages are not gdb's.
+    let server = format!("target remote | exec gdbserver --attach - {} 2>/dev/null", program.pid());
+    command.args(["-ex", &server]);
+    command
+}
+
+/// What a gdb prints when it executes a script. An error ends the script.
 #[track_caller]
-fn output(mut command: Command, script: &str) -> String {
+fn executed(mut command: Command, script: &str) -> String {
     let folder = Folder::new();
     let file = folder.join("script");
-    write(&file, &format!("set pagination off\nset confirm off\necho ---\\n\n{script}"));
-    command.args(["-nx", "-batch", "-iex", "set debuginfod enabled off", "-x"]).arg(&file);
-    // Where the program is, and how threads are called there, differs before the mark.
+    write(&file, &format!("{SETTINGS}{script}"));
+    command.arg("-x").arg(&file);
+    output(command)
+}
+
+/// What a gdb prints when it executes commands, errors included, which end nothing.
+#[track_caller]
+pub fn executed_lines(mut command: Command, script: &str) -> String {
+    for line in SETTINGS.lines().chain(script.lines()) {
+        command.args(["-ex", line]);
+    }
+    let mut merged = Command::new("sh");
+    merged.args(["-c", "exec \"$@\" 2>&1", "sh"]);
+    merged.arg(command.get_program()).args(command.get_args());
+    merged.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    output(merged)
+}
+
+/// Where the program is, and how threads are called there, differs before the mark.
+const SETTINGS: &str = "set pagination off\nset confirm off\necho ---\\n\n";
+
+#[track_caller]
+fn output(mut command: Command) -> String {
+    command.args(["-nx", "-batch", "-iex", "set debuginfod enabled off"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("gdb is there: apt install gdb");
     let (out, err) = (collect(child.stdout.take().unwrap()), collect(child.stderr.take().unwrap()));
@@ -143,9 +174,16 @@ fn collect(mut from: impl Read + Send + 'static) -> Receiver<String> {
 }
 
 /// A transcript without what differs from run to run: addresses, process ids, how threads are
-/// called, and which of them were noticed when.
+/// called, and which of them were noticed when; and the children that gdb does not follow.
 pub fn masked(transcript: &str) -> String {
-    let noise = ["[New Thread", "[Thread ", "[Switching to", "warning:", "Download failed"];
+    let noise = [
+        "[New Thread",
+        "[Thread ",
+        "[Switching to",
+        "[Detaching after",
+        "warning:",
+        "Download failed",
+    ];
     let lines = transcript.lines().filter(|line| !noise.iter().any(|it| line.starts_with(it)));
     let mut masked = String::new();
     for line in lines {

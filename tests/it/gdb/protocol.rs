@@ -64,12 +64,36 @@ impl Drop for Stub {
     }
 }
 
+/// Kills the user workers of a service.
+fn kill_workers(service: &Served) {
+    let parent = service.pid().to_string();
+    let workers = Command::new("pgrep").args(["-P", &parent, "-f", "user-worker"]).output();
+    let workers = workers.unwrap();
+    for pid in String::from_utf8(workers.stdout).unwrap().split_whitespace() {
+        assert!(Command::new("kill").args(["-KILL", pid]).status().unwrap().success());
+    }
+}
+
+#[test]
+fn root_a_system_call_is_made_when_the_user_worker_ends_before_it() {
+    let service = Served::start("auto");
+    let mut program = Debuggee::start("reads");
+    let mut stub = Stub::start(&service, &program);
+    assert_eq!(stub.ask("QCatchSyscalls:1;0"), "OK");
+    let stop = stub.ask("vCont;c");
+    assert!(stop.starts_with("T05") && stop.contains("syscall_entry:00;"), "{stop}");
+    kill_workers(&service);
+    until(|| (!program.is_traced() && program.state() == 'S').then_some(()));
+    program.write(b"x");
+    assert_eq!(program.ended().code(), Some(0));
+}
+
 #[test]
 fn root_an_interrupt_stops_all_threads_at_once() {
     let service = Served::start("auto");
     let program = Debuggee::start("threads");
     let mut stub = Stub::start(&service, &program);
-    assert!(stub.ask("?").starts_with("T05thread:"));
+    assert!(stub.ask("?").starts_with("T00thread:"));
     for _ in 0..23 {
         stub.send("vCont;c");
         stub.input.write_all(&[3]).unwrap();
@@ -87,12 +111,7 @@ fn root_the_end_of_a_user_worker_ends_the_session_with_its_reason() {
     let program = Debuggee::start("calls 0");
     let mut stub = Stub::start(&service, &program);
     stub.send("vCont;c");
-    let parent = service.pid().to_string();
-    let workers = Command::new("pgrep").args(["-P", &parent, "-f", "user-worker"]).output();
-    let workers = workers.unwrap();
-    for pid in String::from_utf8(workers.stdout).unwrap().split_whitespace() {
-        assert!(Command::new("kill").args(["-KILL", pid]).status().unwrap().success());
-    }
+    kill_workers(&service);
     let status = until(|| stub.child.try_wait().unwrap());
     let mut said = String::new();
     let _bytes = stub.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();

@@ -49,6 +49,6 @@ pub use messages::{
     RequestTag, StackFrame, StopMethod, ThreadEntry, ToolId, WorkerEvent, WorkerEventKind,
     WorkerReply, WorkerRequest,
 };
-pub use monitor_event::thread::{AgentExpression, Argument, Target};
+pub use monitor_event::thread::{AgentExpression, Argument, CallEnd, Catch, Target};
 pub use stopped_batch::{StoppedBatch, StoppedOperand, StoppedStep};
 pub use user_worker::UserWorker;

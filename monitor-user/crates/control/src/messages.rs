@@ -6,7 +6,7 @@
 
 use super::message_queue::{QueueAnswer, QueueQuery};
 use super::{ControlError, StoppedBatch};
-use monitor_event::{AgentExpression, Argument, Target};
+use monitor_event::{AgentExpression, Argument, Catch, Target};
 use monitor_model::{Identity, Pid};
 use monitor_symbols::{calls, diag_probes::DiagProbeSite, held_file::FileRef, report::Report};
 use serde::{Deserialize, Serialize};
@@ -71,9 +71,8 @@ pub enum WorkerRequest {
     ContinueThreads(Target, Vec<u32>, u64),
     /// Set the signal with which a stopped thread continues; 0 is none.
     SetSignal(Target, i32),
-    /// Hold each thread that is about to take one of these signals, and report it; no number means
-    /// any signal.
-    CatchSignals(Target, Vec<i32>, RequestTag),
+    /// Hold each thread at which this happens, and report it.
+    Catch(Target, Catch, RequestTag),
     /// Set the program counter of the thread.
     Goto(Target, u64),
     /// Return at most this many stack frames, innermost first, with or without symbol names.
@@ -369,6 +368,12 @@ pub enum WorkerEventKind {
     Called(u64, f64),
     /// The thread is about to take this signal, and is held before that.
     Signal(i32),
+    /// The thread is about to begin the system call with this number, and is held before that.
+    CallBegins(u32),
+    /// The system call with this number has returned this; the thread is held.
+    CallReturned(u32, i64),
+    /// The process has executed another program; its thread is held before the first instruction.
+    Executed,
     /// The thread stopped with the signal that rule programs send; see `ReleaseWithSignal`.
     Held,
     /// The hold exceeded this limit; the target was released.

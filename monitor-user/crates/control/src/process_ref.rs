@@ -92,6 +92,11 @@ impl ProcessRef {
         tasks.flatten().filter_map(|task| Some((task.tid, task.stat().ok()?))).collect()
     }
 
+    /// Whether it has a thread with this id.
+    pub fn has_thread(&self, tid: i32) -> bool {
+        std::path::Path::new(&format!("/proc/{}/task/{tid}", self.pid())).exists()
+    }
+
     /// Those of them that have not ended.
     pub fn living_threads(&self) -> impl Iterator<Item = (i32, Stat)> {
         self.threads().into_iter().filter(|(_, stat)| lives(stat))

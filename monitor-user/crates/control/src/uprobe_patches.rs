@@ -8,7 +8,8 @@ use super::{ControlError, Patch, ProbeLocation};
 use monitor_symbols::held_file::FileRef;
 use procfs::process::{MMapPath, MemoryMap};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::{fs::File, ops::Range, path::Path};
+use std::path::{Path, PathBuf};
+use std::{fs::File, ops::Range};
 
 /// Most bytes that a probe replaces.
 const MAX_PROBE_BYTES: u64 = 5;
@@ -77,9 +78,14 @@ fn originals(
 }
 
 /// Opens a mapped file through the root of the process, which may be in a container.
-fn mapped_file(process: &ProcessRef, map: &MemoryMap, path: &Path) -> Result<File, ControlError> {
+/// The path of a file of a process as this program sees it.
+pub fn path_of(process: &ProcessRef, path: &Path) -> PathBuf {
     let inside = path.strip_prefix("/").unwrap_or(path);
-    let path = Path::new("/proc").join(process.id.pid.0.to_string()).join("root").join(inside);
+    Path::new("/proc").join(process.id.pid.0.to_string()).join("root").join(inside)
+}
+
+fn mapped_file(process: &ProcessRef, map: &MemoryMap, path: &Path) -> Result<File, ControlError> {
+    let path = path_of(process, path);
     let file = File::open(&path)
         .map_err(|error| ControlError::from_io("opening the mapped file", &error))?;
     if file.metadata().is_ok_and(|it| it.ino() == map.inode) {

@@ -39,6 +39,26 @@ pub enum Argument {
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct AgentExpression(pub Vec<u8>);
 
+/// What the threads of a process are held for whenever it happens.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub enum Catch {
+    /// A thread is about to take one of these signals; none means all.
+    Signals(Vec<i32>),
+    /// A thread is at this end of one of these system calls; none means all.
+    SystemCalls(CallEnd, Vec<u32>),
+    /// The process has executed another program, of which no instruction has run.
+    Exec,
+}
+
+/// An end of a system call.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallEnd {
+    /// Before it begins.
+    Begin,
+    /// After it has returned, before the next instruction.
+    Return,
+}
+
 /// A command to a thread; its event occurs when it is done, and holds the thread until the actions
 /// are done.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,14 +74,14 @@ pub enum RunControl {
     Finish,
     /// Call a procedure with arguments.
     Call(u64, Vec<Argument>),
-    /// Report each thread before it takes one of these signals; none means all.
-    CatchSignals(Vec<i32>),
+    /// Report each thread at which something happens.
+    Catch(Catch),
 }
 
 impl RunControl {
     /// Whether its event can occur more than once.
     pub const fn is_repeated(&self) -> bool {
-        matches!(self, Self::Break(..) | Self::CatchSignals(_))
+        matches!(self, Self::Break(..) | Self::Catch(_))
     }
 }
 

@@ -85,6 +85,12 @@ impl Breakpoints {
         }
     }
 
+    /// Deletes all breakpoints: the process has executed another program.
+    pub fn delete_all(&mut self, session: &Session) {
+        self.0.values_mut().for_each(|it| it.is_inserted = false);
+        self.delete_removed(session);
+    }
+
     /// The address of the breakpoint with this request.
     pub fn address_of(&self, request: u64) -> Option<u64> {
         let its = self.0.iter().find(|(_, it)| it.kind == Kind::Request(request));

@@ -15,6 +15,7 @@
 #![warn(clippy::missing_errors_doc)]
 
 mod breakpoints;
+mod caught_calls;
 mod debuggee;
 mod description;
 mod files;
@@ -26,6 +27,7 @@ mod serve;
 mod session;
 mod signals;
 mod target;
+mod thread_locals;
 
 pub use serve::{ServeError, serve};
 pub use session::CallError;

@@ -1,26 +1,41 @@
 //! Packets that `gdbstub` does not know and debugging needs.
 //!
 //! In: the data of a packet. Out: the data of its reply, or nothing if `gdbstub` answers it.
-//! `QPassSignals`: signals that do not stop the program. `qXfer:siginfo`: the sender of a
-//! signal, and the address of a fault.
-//! `qXfer:threads`: their names. `Z0` with conditions, which are evaluated here.
+//! `?`: no signal has stopped the process. `QPassSignals`: signals that do not stop the program.
+//! `qXfer:siginfo`: the sender of a signal, and the address of a fault. `qXfer:threads`: their
+//! names. `qSymbol`, `qGetTLSAddr`: thread-local variables. `Z0` with conditions, which are
+//! evaluated here.
 
 use crate::breakpoints::Condition;
 use crate::debuggee::{Debuggee, ThreadName};
 use crate::packet::{from_hex, hex_number};
+use crate::registers::FS_BASE;
 use crate::session::CallError;
 use crate::signals;
+use crate::thread_locals::Variable;
 use gdbstub::common::Signal;
 use monitor_omis::Status;
 use std::fmt::Write as _;
 
 /// What is added to the features that `gdbstub` reports.
-pub const FEATURES: &str =
+const FEATURES: &str =
     ";QPassSignals+;qXfer:siginfo:read+;qXfer:threads:read+;ConditionalBreakpoints+";
+/// Stop replies that gdb understands only if it says so.
+const EXEC_EVENTS: &str = "exec-events+";
 
 /// Error numbers of the system that gdb knows (errno(3)).
+const ESRCH: &str = "E03";
 const EIO: &str = "E05";
 const EINVAL: &str = "E16";
+
+/// What is added to the features that `gdbstub` reports to a gdb with these.
+pub fn features(debuggee: &mut Debuggee, supported: &[u8]) -> String {
+    let supported = String::from_utf8_lossy(supported);
+    let has = |name: &str| supported.split([':', ';']).any(|it| it == name);
+    (debuggee.reports_exec, debuggee.names_processes) = (has(EXEC_EVENTS), has("multiprocess+"));
+    let exec = if debuggee.reports_exec { format!(";{EXEC_EVENTS}") } else { String::new() };
+    format!("{FEATURES}{exec}")
+}
 
 /// Answers a packet; `None` if `gdbstub` is to answer it.
 ///
@@ -29,6 +44,9 @@ const EINVAL: &str = "E16";
 pub fn answer(debuggee: &mut Debuggee, data: &[u8]) -> Result<Option<Vec<u8>>, CallError> {
     let Ok(text) = std::str::from_utf8(data) else { return Ok(None) };
     note_current(debuggee, text);
+    if text == "?" {
+        return Ok(Some(attached(debuggee)));
+    }
     if let Some(signals) = text.strip_prefix("QPassSignals:") {
         let signals = signals.split(';').filter_map(hex_number);
         let signals = signals.filter_map(|it| signals::from_gdb(Signal(u8::try_from(it).ok()?)));
@@ -43,10 +61,23 @@ pub fn answer(debuggee: &mut Debuggee, data: &[u8]) -> Result<Option<Vec<u8>>, C
         let pid = debuggee.session.pid();
         return transfer(debuggee.threads().map(|it| threads_xml(pid, &it)), range).map(Some);
     }
+    if let Some(symbol) = text.strip_prefix("qSymbol:") {
+        return Ok(Some(debuggee.thread_locals.symbol(symbol)));
+    }
+    if let Some(place) = text.strip_prefix("qGetTLSAddr:") {
+        return thread_local(debuggee, place).map(Some);
+    }
     match text.strip_prefix("Z0,").and_then(|it| it.split_once(';')) {
         Some((place, more)) => insert(debuggee, place, more).map(Some),
         None => Ok(None),
     }
+}
+
+/// Why the process is stopped when gdb attaches: without a signal.
+fn attached(debuggee: &Debuggee) -> Vec<u8> {
+    let (pid, tid) = (debuggee.session.pid(), debuggee.current);
+    let process = if debuggee.names_processes { format!("p{pid:x}.") } else { String::new() };
+    format!("T00thread:{process}{tid:x};").into_bytes()
 }
 
 /// `Hgp12.34`: the thread that gdb asks about next.
@@ -56,6 +87,21 @@ fn note_current(debuggee: &mut Debuggee, text: &str) {
     if let Some(tid) = named.and_then(|it| u32::try_from(it).ok()).filter(|it| *it > 0) {
         debuggee.current = tid;
     }
+}
+
+/// The address of a thread-local variable.
+fn thread_local(debuggee: &mut Debuggee, place: &str) -> Result<Vec<u8>, CallError> {
+    let Some(variable) = Variable::parse(place) else { return Ok(EINVAL.into()) };
+    let pthread = match debuggee.images(variable.tid) {
+        Ok(images) => images.value(FS_BASE).unwrap_or(0),
+        Err(CallError::Refused { .. }) => return Ok(ESRCH.into()),
+        Err(lost) => return Err(lost),
+    };
+    let mut locals = std::mem::take(&mut debuggee.thread_locals);
+    let mut read = |at, bytes| debuggee.read_memory(at, bytes);
+    let address = locals.address(pthread, variable, &mut read);
+    debuggee.thread_locals = locals;
+    address
 }
 
 /// A part of an object that gdb reads bit by bit: `m` and the part, or `l` and the last one.

@@ -62,6 +62,8 @@ const BASES: [usize; 2] = [21, 22];
 
 /// gdb's number of the program counter.
 pub const PC: RegisterNumber = RegisterNumber(16);
+/// gdb's number of the base of fs, which is the address of `struct pthread`.
+pub const FS_BASE: RegisterNumber = RegisterNumber(58);
 const BEFORE_AVX: usize = 60;
 const WITH_AVX: usize = BEFORE_AVX + 16;
 

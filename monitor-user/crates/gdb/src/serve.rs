@@ -91,7 +91,7 @@ fn read_gdb(sender: &Sender<Input>) {
 struct Output {
     packet: Vec<u8>,
     /// What the next packet has behind its data.
-    more: Option<&'static str>,
+    more: Option<String>,
 }
 
 type Machine = GdbStubStateMachine<'static, Debuggee, Output>;
@@ -167,7 +167,8 @@ impl Server {
                         return Ok(machine);
                     }
                     if data.starts_with(b"qSupported") {
-                        idle.borrow_conn().more = Some(own_packets::FEATURES);
+                        let more = own_packets::features(&mut self.debuggee, data);
+                        idle.borrow_conn().more = Some(more);
                     }
                     self.acks &= data != b"QStartNoAckMode";
                 }
@@ -197,9 +198,12 @@ impl Server {
 
     /// Reports a stop that is due.
     fn report(&mut self, machine: Machine) -> Result<Machine, ServeError> {
-        let GdbStubStateMachine::Running(running) = machine else { return Ok(machine) };
+        let GdbStubStateMachine::Running(mut running) = machine else { return Ok(machine) };
         match self.debuggee.take_due() {
-            Some(reason) => running.report_stop(&mut self.debuggee, reason).map_err(stub_error),
+            Some(reason) => {
+                running.borrow_conn().more = self.debuggee.take_stop_details();
+                running.report_stop(&mut self.debuggee, reason).map_err(stub_error)
+            }
             None => Ok(running.into()),
         }
     }
@@ -231,7 +235,7 @@ impl Connection for Output {
         if packet.contains(&b'$')
             && let Some(more) = self.more.take()
         {
-            packet = packet::amended(&packet, more).unwrap_or(packet);
+            packet = packet::amended(&packet, &more).unwrap_or(packet);
         }
         self.send(&packet)
     }

@@ -6,7 +6,7 @@
 use super::{PlatformEvent, ProcessAction, events::process_event};
 use monitor_control::{FrameNames, LoadedImage, StackFrame, ThreadEntry, WorkerReply};
 use monitor_event::node_event::{EventKind, NodeEvent};
-use monitor_event::thread::{HeldThread, RunControl, RunControlRequest, Target};
+use monitor_event::thread::{CallEnd, Catch, HeldThread, RunControl, RunControlRequest, Target};
 use monitor_event::{outcome::EventParam, right::SessionId};
 use monitor_model::{Identity, Ns};
 use monitor_omis::Value;
@@ -176,9 +176,7 @@ impl FakeProcesses {
             RunControl::Break(address, _) => (*address, Vec::new()),
             RunControl::Step | RunControl::Next => (pc + 1, Vec::new()),
             RunControl::Finish => (pc, vec![Value::from(0)]),
-            RunControl::CatchSignals(signals) => {
-                (pc, vec![Value::from(signals.first().copied().unwrap_or(10))])
-            }
+            RunControl::Catch(what) => (pc, caught(what)),
             RunControl::Call(_, arguments) => {
                 let count = u64::try_from(arguments.len()).unwrap_or(0);
                 (pc, vec![Value::from(count), Value::from(0.0)])
@@ -198,6 +196,19 @@ impl FakeProcesses {
 
     fn integer(&self, id: Identity, number: u16) -> u64 {
         self.integers.get(&(id, number)).copied().unwrap_or(u64::from(number))
+    }
+}
+
+/// What the event has besides the process.
+fn caught(what: &Catch) -> Vec<Value> {
+    match what {
+        Catch::Signals(signals) => vec![signals.first().copied().unwrap_or(10).into()],
+        Catch::SystemCalls(end, numbers) => {
+            let number = Value::from(numbers.first().copied().unwrap_or(39));
+            let result = (*end == CallEnd::Return).then(|| Value::from(7));
+            [Some(number), result].into_iter().flatten().collect()
+        }
+        Catch::Exec => Vec::new(),
     }
 }
 

@@ -73,6 +73,7 @@ pub const SERVICE_GROUPS: &[(&str, &[&[ServiceSpec]])] = &[
             event::call::SERVICES,
             event::stop::SERVICES,
             event::run_control::SERVICES,
+            event::catch::SERVICES,
             event::migration::SERVICES,
         ],
     ),

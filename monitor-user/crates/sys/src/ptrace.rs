@@ -16,6 +16,9 @@ const OPTIONS: i32 = libc::PTRACE_O_TRACESYSGOOD
 /// `PTRACE_GETSIGMASK` and its counterpart of include/uapi/linux/ptrace.h; libc has neither.
 const GET_MASK: u32 = 0x420a;
 const SET_MASK: u32 = 0x420b;
+/// `PTRACE_GET_SYSCALL_INFO`, of Linux 5.3, and the words of its structure.
+const GET_SYSCALL_INFO: u32 = 0x420e;
+const SYSCALL_INFO_WORDS: usize = 11;
 /// Bytes of a signal mask in the kernel.
 const MASK_BYTES: usize = 8;
 
@@ -171,6 +174,27 @@ pub fn take_stop(pid: i32) -> io::Result<()> {
     let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
     let _status = waitid(WaitId::Pid(pid), options)?;
     Ok(())
+}
+
+/// What a thread does that stopped at the entry or the end of a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallStop {
+    /// It is about to begin the call.
+    Entry,
+    /// The call has returned this.
+    Exit(i64),
+}
+
+/// Which end of a system call a thread stopped at; none, if at neither.
+pub fn call_stop(tid: i32) -> io::Result<Option<CallStop>> {
+    // `struct ptrace_syscall_info`: the operation is the first byte, `rval` at 24.
+    let mut info = [0_u64; SYSCALL_INFO_WORDS];
+    request(GET_SYSCALL_INFO, tid, size_of_val(&info), info.as_mut_ptr().addr())?;
+    Ok(match info[0].to_le_bytes()[0] {
+        1 => Some(CallStop::Entry),
+        2 => Some(CallStop::Exit(info[3].cast_signed())),
+        _ => None,
+    })
 }
 
 /// An integer as the `data` argument, which is a pointer in most requests.

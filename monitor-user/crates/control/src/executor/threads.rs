@@ -8,7 +8,7 @@ use crate::trace::ThreadSelection;
 use crate::{
     ControlError, RequestTag, ThreadEntry, ToolId, WorkerReply, WorkerRequest, loader, signal,
 };
-use monitor_event::Target;
+use monitor_event::{Catch, Target};
 
 /// Most bytes of an auxiliary vector: the kernel has some twenty entries of 16 bytes.
 const MAX_AUXV: usize = 4096;
@@ -28,9 +28,7 @@ impl Executor {
                 self.continue_threads(tool, target, (tids, *number))
             }
             WorkerRequest::SetSignal(target, signal) => self.set_signal(tool, target, *signal),
-            WorkerRequest::CatchSignals(target, signals, tag) => {
-                self.catch_signals((tool, *tag), target, signals)
-            }
+            WorkerRequest::Catch(target, what, tag) => self.catch((tool, *tag), target, what),
             _ => self.execute_traced(tool, request),
         }
     }
@@ -62,15 +60,11 @@ impl Executor {
         done(self.tracer.set_signal(tool, target.process, (tid, signal)))
     }
 
-    fn catch_signals(
-        &mut self,
-        requester: (ToolId, RequestTag),
-        target: &Target,
-        signals: &[i32],
-    ) -> Answer {
-        signals.iter().try_for_each(|it| signal::check(*it))?;
-        let signals = signals.iter().copied().collect();
-        done(self.tracer.catch_signals(open(target)?, requester, signals))
+    fn catch(&mut self, requester: (ToolId, RequestTag), target: &Target, what: &Catch) -> Answer {
+        if let Catch::Signals(signals) = what {
+            signals.iter().try_for_each(|it| signal::check(*it))?;
+        }
+        done(self.tracer.catch(open(target)?, requester, what))
     }
 
     /// The threads of a process that have not ended, ascending.

@@ -17,7 +17,7 @@ use super::signal_frame::{ALIGNMENT, SIGRETURN, SignalFrame};
 use super::{Floats, Registers};
 use crate::{CodePos, ControlError, memory, process_ref::ProcessRef};
 use monitor_event::Argument;
-use monitor_sys::ptrace;
+use monitor_sys::ptrace::{self, CallStop};
 
 const RED_ZONE: u64 = 128;
 const INTEGERS: usize = 6;
@@ -61,6 +61,10 @@ pub fn begin_call(
         return Err(ControlError::Unsupported(why.into()));
     }
     let (mut registers, mut floats) = (Registers::read(tid)?, Floats::read(tid)?);
+    if ptrace::call_stop(tid).is_ok_and(|it| it == Some(CallStop::Entry)) {
+        // The thread makes the call when it is restored: now it makes that of the procedure.
+        registers = registers.before_call();
+    }
     let mask =
         ptrace::signal_mask(tid).map_err(|it| ControlError::from_io("reading its signals", &it))?;
     let frame = SignalFrame::new(&registers, &floats, mask)?;

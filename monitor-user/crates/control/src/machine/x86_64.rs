@@ -161,7 +161,7 @@ impl Registers {
     }
 
     /// The number of the system call that the thread makes.
-    pub(super) fn system_call(&self) -> u64 {
+    pub fn system_call(&self) -> u64 {
         self.0[ORIG_RAX]
     }
 
@@ -172,6 +172,14 @@ impl Registers {
             self.0[RAX] = self.0[ORIG_RAX];
             self.0[RIP] -= SYSCALL_BYTES;
         }
+        self
+    }
+
+    /// Of a thread that is about to begin a system call: before the instruction that makes it.
+    pub(super) fn before_call(mut self) -> Self {
+        self.0[RAX] = self.0[ORIG_RAX];
+        self.0[RIP] -= SYSCALL_BYTES;
+        self.0[ORIG_RAX] = u64::MAX;
         self
     }
 

@@ -81,7 +81,7 @@ impl TracedProcess {
         // Fails only if the process has ended.
         let _ended = self.unset_breakpoints(|_| true);
         let _found = self.unwatch(|_| true);
-        self.signal_catches.clear();
+        self.catches.clear();
         self.paused.clear();
         for tid in self.threads.keys().copied().collect::<Vec<_>>() {
             if let Some(thread) = self.threads.get_mut(&tid) {

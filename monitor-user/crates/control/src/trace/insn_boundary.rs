@@ -1,14 +1,20 @@
 //! Whether an instruction begins at an address: a breakpoint byte inside one would corrupt it.
 //!
 //! In: the address, the program's own bytes. Out: start, inside, or unknown. The unwind index gives
-//! the start of the procedure (`.eh_frame_hdr`, LSB 10.6.2), from which instructions are decoded.
+//! the start of the procedure (`.eh_frame_hdr`, LSB 10.6.2), from which instructions are decoded; a
+//! static program has no index, but the table itself in its file.
 //! Code without an index gets a hardware breakpoint instead of a byte.
 
 use crate::loaded_elf::{LoadedElf, Segment, loaded_elfs};
-use crate::{ControlError, memory, process_ref::ProcessRef};
+use crate::{ControlError, memory, process_ref::ProcessRef, uprobe_patches};
 use iced_x86::{Decoder, DecoderOptions};
-use monitor_symbols::elf::procedure_start;
+use monitor_symbols::elf::{ElfImage, procedure_start};
+use monitor_symbols::object_file::ObjectFile;
 use object::elf::PT_GNU_EH_FRAME;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::Arc;
 
 /// The position of an address relative to instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +44,11 @@ pub fn insn_boundary(
 ) -> Result<InsnBoundary, ControlError> {
     let images = loaded_elfs(process)?;
     let image = images.iter().find(|it| it.range.contains(&address));
-    let Some(start) = image.and_then(|image| procedure(process, image, address)) else {
+    let start = image.and_then(|image| {
+        let indexed = procedure(process, image, address);
+        indexed.or_else(|| procedure_in_file(process, image, address))
+    });
+    let Some(start) = start else {
         return Ok(InsnBoundary::Unknown);
     };
     if address - start > MAX_PROCEDURE {
@@ -76,6 +86,18 @@ fn procedure(process: &ProcessRef, image: &LoadedElf, address: u64) -> Option<u6
     let index: &Segment = image.segments.iter().find(|it| it.kind == PT_GNU_EH_FRAME)?;
     let bytes = memory::read(process, index.address, index.in_memory).ok()?;
     procedure_start(&bytes, index.address, address)
+}
+
+/// The same by the table in the file of an image without an index.
+fn procedure_in_file(process: &ProcessRef, image: &LoadedElf, address: u64) -> Option<u64> {
+    if image.segments.iter().any(|it| it.kind == PT_GNU_EH_FRAME) {
+        return None;
+    }
+    let name = Path::new(OsStr::from_bytes(&image.path));
+    let file = ObjectFile::open(&uprobe_patches::path_of(process, name), name).ok()?;
+    let elf = ElfImage::read(Arc::new(file)).ok()?;
+    let range = elf.unwind_range(address.checked_sub(image.bias)?)?;
+    Some(image.bias.wrapping_add(range.start))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! `Tracer` may use it: the kernel accepts requests from no other.
 
 mod breakpoint;
+mod catch;
 mod condition;
 mod detach;
 mod insn_boundary;
@@ -195,7 +196,7 @@ impl Tracer {
         let nothing = || ControlError::wrong_state("nothing is set in the process under this tag");
         let traced = self.0.get_mut(&tick_identity(id)).ok_or_else(nothing)?;
         let mut found = traced.unwatch(|it| *it == requester);
-        found |= traced.signal_catches.remove(&requester).is_some();
+        found |= traced.catches.remove(&requester).is_some();
         found |= traced.unset_breakpoints(|it| *it == requester)? > 0;
         let out = traced
             .threads

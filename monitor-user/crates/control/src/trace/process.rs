@@ -10,7 +10,7 @@ use crate::stop_reason::{MAX_EVENT_HOLD, StopReason};
 use crate::{
     ControlError, RequestTag, ToolId, WorkerEvent, WorkerEventKind, deadline::DeadlineWait,
 };
-use monitor_event::Target;
+use monitor_event::{Catch, Target};
 use monitor_sys::ptrace;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -28,8 +28,8 @@ pub struct TracedProcess {
     pub breakpoints: Breakpoints,
     /// The watches for stops by rule programs.
     pub watches: BTreeSet<(ToolId, RequestTag)>,
-    /// The signals before which threads are held, by request; an empty set is all of them.
-    pub signal_catches: BTreeMap<(ToolId, RequestTag), BTreeSet<i32>>,
+    /// What threads are held for whenever it happens, by request.
+    pub catches: BTreeMap<(ToolId, RequestTag), Catch>,
     /// How many times each tool has stopped threads.
     pub stop_numbers: BTreeMap<ToolId, u64>,
     /// Until when rule programs may still stop it after the last watch ended.
@@ -50,7 +50,7 @@ impl TracedProcess {
             threads: BTreeMap::new(),
             breakpoints: Breakpoints::default(),
             watches: BTreeSet::new(),
-            signal_catches: BTreeMap::new(),
+            catches: BTreeMap::new(),
             stop_numbers: BTreeMap::new(),
             watched_until: None,
             paused: Vec::new(),
@@ -59,9 +59,9 @@ impl TracedProcess {
         }
     }
 
-    /// Whether all threads must be traced: there is a breakpoint, a watch, or a catch of signals.
+    /// Whether all threads must be traced: there is a breakpoint, a watch, or a catch.
     pub fn must_trace_all(&self) -> bool {
-        let is_watched = !self.watches.is_empty() || !self.signal_catches.is_empty();
+        let is_watched = !self.watches.is_empty() || !self.catches.is_empty();
         is_watched || !self.breakpoints.all.is_empty()
     }
 
@@ -243,7 +243,7 @@ impl TracedProcess {
     pub fn forget_tool(&mut self, tool: ToolId) {
         let _ended = self.unset_breakpoints(|owner| owner.0 == tool);
         let _found = self.unwatch(|owner| owner.0 == tool);
-        self.signal_catches.retain(|owner, _| owner.0 != tool);
+        self.catches.retain(|owner, _| owner.0 != tool);
         let _number = self.stop_numbers.remove(&tool);
         for thread in self.threads.values_mut() {
             thread.holders.retain(|(holder, _), _| *holder != tool);

@@ -62,15 +62,15 @@ impl TracedProcess {
         if single_steps && self.reports_before_step(tid) {
             return;
         }
-        let calls = self.is_in_call(tid);
+        let (calls, mode) = (self.is_in_call(tid), self.run_mode());
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         match (single_steps, thread.plan.is_some()) {
             (true, _) => thread.resume(ResumeMode::SingleStep),
             (false, true) if calls => thread.resume(ResumeMode::SystemCall),
-            (false, true) => thread.resume(ResumeMode::Continue),
+            (false, true) => thread.resume(mode),
             (false, false) if thread.at_group_stop => thread.resume(ResumeMode::Listen),
-            (false, false) if thread.in_group_stop => thread.resume_to_stop(),
-            (false, false) => thread.resume(ResumeMode::Continue),
+            (false, false) if thread.in_group_stop => thread.resume_to_stop(mode),
+            (false, false) => thread.resume(mode),
         }
     }
 

@@ -85,9 +85,13 @@ impl TracedProcess {
         }
     }
 
-    /// A thread in a called procedure begins or ends a system call. It is not kept there, because
+    /// A thread begins or ends a system call. One in a called procedure is not kept there, because
     /// the registers of another moment would be taken for a system call.
     fn handle_system_call(&mut self, tid: i32) {
+        if !self.is_in_call(tid) {
+            return self.report_call(tid);
+        }
+        let mode = self.run_mode();
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         let is_held = thread.inspected || thread.is_held() || self.paused.contains(&tid);
         let plan = thread.plan.as_mut().map(|it| &mut it.kind);
@@ -95,7 +99,7 @@ impl TracedProcess {
         // Fails only if the thread was killed.
         *result = result.or_else(|| before.take_result(&self.process, tid).unwrap_or(None));
         if is_held || thread.timed_out || result.is_some() {
-            thread.resume_to_stop();
+            thread.resume_to_stop(mode);
         }
     }
 
@@ -146,6 +150,7 @@ impl TracedProcess {
         thread.state = RunState::Stopped;
         let _former = self.threads.insert(tid, thread);
         self.paused.clear();
+        self.report_exec(tid);
     }
 
     fn handle_signal(&mut self, tid: i32, signal: i32) {

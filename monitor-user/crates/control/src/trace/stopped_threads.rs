@@ -1,8 +1,7 @@
-//! Threads that a tool holds one by one: all of a process, or some; and signals that are caught.
+//! Threads that a tool holds one by one: all of a process, or some.
 //!
 //! ```text
 //!  running --- stop_threads ---> held --- set_signal, continue_threads ---> running
-//!     \-- a caught signal -----> held for its event, as at a breakpoint
 //! ```
 //!
 //! In: requests of tools. Out: threads that are held, each by ptrace, and the number of the stop.
@@ -12,20 +11,10 @@
 use super::tracee::{RunState, Tracee};
 use super::{TracedProcess, Tracer, thread_plan::ThreadPlan};
 use crate::process_ref::{ProcessRef, raw_pid, tick_identity};
-use crate::{
-    ControlError, RequestTag, ToolId, WorkerEventKind, deadline::DeadlineWait,
-    stop_reason::StopReason,
-};
+use crate::{ControlError, ToolId, deadline::DeadlineWait, stop_reason::StopReason};
 use monitor_model::{Identity, Pid};
-use monitor_sys::{pidfd, ptrace};
-use rustix::process::Signal;
+use monitor_sys::pidfd;
 use std::collections::BTreeSet;
-
-/// Signals that stop a process, or end that stop: when this user worker has sent them, they belong
-/// to no tool that catches signals.
-const STOPPING: [Signal; 2] = [Signal::STOP, Signal::CONT];
-/// Offset of `si_pid` in `siginfo_t` of a signal that a process has sent.
-const SENDER: usize = 16;
 
 /// Some threads of a process, or all.
 pub struct ThreadSelection(Option<BTreeSet<i32>>);
@@ -110,39 +99,9 @@ impl Tracer {
         let sent = pidfd::tgkill(pid, tid, signal);
         sent.map_err(|error| ControlError::from_io("sending the signal", &error))
     }
-
-    /// Holds each thread that is about to take one of these signals; of an empty set, any.
-    pub fn catch_signals(
-        &mut self,
-        process: ProcessRef,
-        requester: (ToolId, RequestTag),
-        signals: BTreeSet<i32>,
-    ) -> Result<(), ControlError> {
-        let traced = self.process_entry(process);
-        let seized = traced.seize_all();
-        if seized.is_ok() {
-            let _again = traced.signal_catches.insert(requester, signals);
-        }
-        traced.detach_idle();
-        self.remove_untraced();
-        seized
-    }
 }
 
 impl TracedProcess {
-    /// Reports a signal that is about to be delivered to the requests that catch it.
-    pub fn report_signal(&mut self, tid: i32, signal: i32) {
-        let catches = |signals: &BTreeSet<i32>| signals.is_empty() || signals.contains(&signal);
-        let owners = self.signal_catches.iter().filter(|(_, signals)| catches(signals));
-        let owners: Vec<_> = owners.map(|(owner, _)| *owner).collect();
-        if owners.is_empty() || is_own_stop(tid, signal) {
-            return;
-        }
-        for owner in owners {
-            self.hold_for(tid, owner, WorkerEventKind::Signal(signal));
-        }
-    }
-
     /// Stops the threads and keeps them stopped until `end_halt`, those that are created meanwhile
     /// included.
     fn halt_threads(
@@ -215,12 +174,4 @@ impl TracedProcess {
         *number += 1;
         *number
     }
-}
-
-/// Whether this user worker itself has sent the signal, to stop the whole process for a tool.
-fn is_own_stop(tid: i32, signal: i32) -> bool {
-    let own = std::process::id().to_le_bytes();
-    let is_stopping = STOPPING.iter().any(|it| it.as_raw() == signal);
-    let is_from_us = |info: [u8; ptrace::SIGNAL_INFO_BYTES]| info[SENDER..SENDER + 4] == own;
-    is_stopping && ptrace::signal_info(tid).is_ok_and(is_from_us)
 }

@@ -162,9 +162,9 @@ impl Tracee {
 
     /// Resumes it, and stops it before it executes an instruction: in the group stop of its process
     /// if there is one.
-    pub fn resume_to_stop(&mut self) {
+    pub fn resume_to_stop(&mut self, mode: ResumeMode) {
         self.interrupted = ptrace::interrupt(self.tid).is_ok();
-        self.resume(ResumeMode::Continue);
+        self.resume(mode);
     }
 
     /// Writes its debug registers, if they change.

@@ -143,7 +143,7 @@ impl UndoLog {
                 WorkerRequest::Next(target, ..)
                 | WorkerRequest::Finish(target, ..)
                 | WorkerRequest::Call(target, ..)
-                | WorkerRequest::CatchSignals(target, ..),
+                | WorkerRequest::Catch(target, ..),
                 Ok(WorkerReply::Done),
             ) => {
                 let _again = self.entry(target.process).traced.insert(tool);

@@ -11,13 +11,16 @@
 //! another one already, is kept until gdb continues. `stops` decides what is reported, and `resume`
 //! how threads continue.
 
+mod exec;
 mod resume;
 mod stops;
 
 use crate::breakpoints::Breakpoints;
+use crate::caught_calls::{CallEnd, CaughtCalls};
 use crate::files::Files;
 use crate::registers::{FLOAT_BYTES, Images};
 use crate::session::{CallError, Session};
+use crate::thread_locals::ThreadLocals;
 use gdbstub::common::Tid;
 use gdbstub::stub::MultiThreadStopReason;
 use monitor_omis::{Status, Value};
@@ -39,6 +42,14 @@ pub struct Debuggee {
     pub current: u32,
     /// The files that gdb reads.
     pub files: Files,
+    /// What finds thread-local variables.
+    pub thread_locals: ThreadLocals,
+    /// The system calls that stop the program.
+    pub calls: CaughtCalls,
+    /// Whether gdb wants to see that the process executes another program.
+    pub reports_exec: bool,
+    /// Whether thread ids have the process id in front.
+    pub names_processes: bool,
     /// Signals that the program takes without a stop.
     passed: BTreeSet<i32>,
     /// The number of the last stop.
@@ -59,6 +70,9 @@ pub struct Debuggee {
     /// The signals of that request; none before the first, all of them if empty.
     caught: Option<Vec<i32>>,
     end: u64,
+    exec: u64,
+    /// The stop that is due is that of `exec`.
+    is_at_exec: bool,
 }
 
 /// A thread id and its name.
@@ -89,6 +103,8 @@ enum Stop {
     Breakpoint { tid: u32, pc: u64 },
     Step { tid: u32, pc: u64 },
     Signal { tid: u32, signal: i32 },
+    Call { tid: u32, number: u64, end: CallEnd },
+    Exec { tid: u32 },
     Ended { code: i64, signal: i64 },
 }
 
@@ -105,6 +121,10 @@ impl Debuggee {
             resumption: Resumption::default(),
             current: pid,
             files: Files::default(),
+            thread_locals: ThreadLocals::default(),
+            calls: CaughtCalls::default(),
+            reports_exec: false,
+            names_processes: false,
             has_avx: false,
             passed: BTreeSet::new(),
             stop: 0,
@@ -119,6 +139,8 @@ impl Debuggee {
             catch: 0,
             caught: None,
             end: 0,
+            exec: 0,
+            is_at_exec: false,
         };
         debuggee.stop_all()?;
         debuggee.catch_signals()?;
@@ -126,6 +148,8 @@ impl Debuggee {
         let ended = format!("process_terminated([{pid}])");
         debuggee.end = session.define(&ended, &["print(REQUEST,$2,$3)"])?;
         session.enable(debuggee.end)?;
+        let executed = format!("after_exec([{pid}])");
+        debuggee.exec = session.watch(&executed, "print(REQUEST,$thread,0)")?;
         debuggee.current = debuggee.threads()?.first().map_or(pid, |it| it.tid);
         debuggee.has_avx = debuggee.images(debuggee.current)?.has_avx();
         Ok(debuggee)

@@ -3,7 +3,7 @@
 //! In: what gdb wants of threads (`Resumption`). Out: holds that are released, steps that are
 //! started, signals that are delivered or discarded.
 
-use super::{Debuggee, stop_number};
+use super::{Debuggee, Stop, stop_number};
 use crate::session::CallError;
 use monitor_omis::Status;
 use std::collections::BTreeSet;
@@ -32,15 +32,35 @@ impl Debuggee {
             self.breakpoints.delete_removed(&self.session);
         }
         self.catch_signals()?;
+        self.calls.update(&self.session)?;
         self.set_signals();
         self.is_running = true;
-        while let Some(stop) = self.pending.pop_front() {
-            if self.is_current(stop)? {
+        for stop in std::mem::take(&mut self.pending) {
+            // gdb steps one thread over a breakpoint, which it removes for that: the hits of the
+            // threads that stay stopped are kept.
+            let is_kept = !self.is_running || !self.resumes(stop);
+            if is_kept {
+                self.pending.push_back(stop);
+            } else if self.is_current(stop)? {
                 self.consider(stop)?;
-                return Ok(());
             }
         }
-        self.run()
+        if self.is_running { self.run() } else { Ok(()) }
+    }
+
+    /// Whether the thread of a stop continues.
+    fn resumes(&self, stop: Stop) -> bool {
+        let tid = match stop {
+            Stop::Ended { .. } | Stop::Exec { .. } => return true,
+            Stop::Breakpoint { tid, .. }
+            | Stop::Step { tid, .. }
+            | Stop::Signal { tid, .. }
+            | Stop::Call { tid, .. } => tid,
+        };
+        let wanted = &self.resumption;
+        let is_named =
+            || wanted.stepped.iter().map(|it| &it.0).chain(&wanted.continued).any(|it| *it == tid);
+        !wanted.is_locked || is_named()
     }
 
     /// Lets `retry` be due after a while.

@@ -4,9 +4,11 @@
 //! continue, because a condition does not hold or a step is not complete.
 
 use super::{Debuggee, Stop, StopReason, stop_number, thread_id};
+use crate::caught_calls::CallEnd;
 use crate::registers::PC;
 use crate::session::{CallError, failure};
 use crate::signals;
+use gdbstub::target::ext::catch_syscalls::CatchSyscallPosition;
 use monitor_omis::{Reply, Status};
 
 /// The signal of a fault, which is a breakpoint where gdb has set one in data.
@@ -25,8 +27,6 @@ impl Debuggee {
         let Some(stop) = self.read_stop(reply) else { return Ok(()) };
         self.take_stop_number(reply)?;
         match stop {
-            // gdb steps the thread again when it continues.
-            Stop::Step { .. } if !self.is_running => Ok(()),
             stop if !self.is_running || self.due.is_some() => {
                 self.pending.push_back(stop);
                 Ok(())
@@ -65,6 +65,22 @@ impl Debuggee {
                     self.report_signal(tid, signal);
                 }
             }
+            Stop::Call { tid, number, end } => {
+                let position = match end {
+                    CallEnd::Begin => CatchSyscallPosition::Entry,
+                    CallEnd::Return => CatchSyscallPosition::Return,
+                };
+                let tid_of_gdb = Some(thread_id(tid));
+                self.report(tid, StopReason::CatchSyscall { tid: tid_of_gdb, number, position });
+            }
+            Stop::Exec { tid } => {
+                self.forget_program();
+                if !self.reports_exec {
+                    return self.run();
+                }
+                self.is_at_exec = true;
+                self.report_signal(tid, SIGTRAP);
+            }
             Stop::Ended { code, signal } => {
                 let exited = StopReason::Exited(u8::try_from(code & 0xff).unwrap_or(0));
                 let killed = |it| StopReason::Terminated(signals::to_gdb(it));
@@ -82,8 +98,15 @@ impl Debuggee {
                 let is_there = self.images(tid).is_ok_and(|it| it.value(PC) == Some(pc));
                 is_there && self.breakpoints.is_inserted(pc)
             }
-            Stop::Step { .. } => false,
-            Stop::Signal { .. } | Stop::Ended { .. } => true,
+            // Of a step in its range, gdb makes the rest.
+            Stop::Step { tid, pc } => {
+                let step = self.resumption.stepped.iter().find(|it| it.0 == tid);
+                let ends =
+                    step.is_some_and(|it| it.1.is_none_or(|(from, to)| !(from..to).contains(&pc)));
+                ends && self.images(tid).is_ok_and(|it| it.value(PC) == Some(pc))
+            }
+            Stop::Call { number, .. } => self.calls.wants(number),
+            Stop::Signal { .. } | Stop::Exec { .. } | Stop::Ended { .. } => true,
         })
     }
 
@@ -107,6 +130,12 @@ impl Debuggee {
         }
         if request == self.catch {
             return Some(Stop::Signal { tid: tid()?, signal: second.integer()? });
+        }
+        if request == self.exec {
+            return Some(Stop::Exec { tid: tid()? });
+        }
+        if let Some(end) = self.calls.end_of(request) {
+            return Some(Stop::Call { tid: tid()?, number: second.integer()?, end });
         }
         if self.steps.values().any(|it| *it == request) {
             return Some(Stop::Step { tid: tid()?, pc: second.integer()? });

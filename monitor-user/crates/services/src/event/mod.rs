@@ -3,6 +3,7 @@
 //! An event service is called when a request is stored, and returns the filter for its events.
 
 pub mod call;
+pub mod catch;
 pub mod lifecycle;
 pub mod migration;
 pub mod run_control;

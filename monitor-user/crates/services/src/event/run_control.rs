@@ -1,11 +1,11 @@
-//! Run control: `breakpoint`, `breakpoint_if`, `step`, `next`, `finish`, `call_procedure`.
+//! Run control: `breakpoint`, `breakpoint_if`, `step`, `next`, `finish`, `call_procedure`;
+//! `catch.rs` has what happens to a thread by itself.
 //!
 //! The thread is held until the actions have been executed, or for two seconds. Except for a
 //! breakpoint, a command is started once, when its request is enabled: to start it again, disable
 //! and enable the request.
 
-use crate::process::stop::SIGNALS;
-use crate::spec::{self, ErrorSpec, error, number, param};
+use crate::spec::{self, ErrorSpec, error, param};
 use crate::{CallContext, Handler, ResultSpec, ServiceSpec};
 use monitor_event::{
     AgentExpression, Argument, EventFilter, EventKind, ProcessSelector, Refusal, Right, RunControl,
@@ -26,8 +26,10 @@ const UNSAFE_ADDRESS: ErrorSpec = error(
     "",
 );
 const ADDRESS_RANGE: &str = "an address that is negative or has more than 64 bits";
-const TID_RESULT: ResultSpec = ResultSpec::new("tid", "integer");
-const THREAD_EVENT: ServiceSpec =
+/// The thread of an event.
+pub(super) const TID_RESULT: ResultSpec = ResultSpec::new("tid", "integer");
+/// What events of a thread have in common.
+pub(super) const THREAD_EVENT: ServiceSpec =
     ServiceSpec { results: &[TID_RESULT], right: Right::Control, ..ServiceSpec::BASE };
 
 /// The services.
@@ -79,30 +81,6 @@ pub const SERVICES: &[ServiceSpec] = &[
             ),
         ],
         handler: Handler::Event(breakpoint_if),
-        ..THREAD_EVENT
-    },
-    ServiceSpec {
-        name: "before_signal",
-        params: &[
-            param("tid_list", ParamType::Many(&ParamType::Process)),
-            param("sig_list", ParamType::Many(&ParamType::Integer)),
-        ],
-        results: &[TID_RESULT, ResultSpec::new("sig", "integer")],
-        help: "Occurs when a thread of one of the processes is about to take one of the signals, \
-               ignored ones included; an empty list of signals matches all. The thread is held \
-               before that, and `set_signal` may change what it takes. SIGKILL is not seen. An \
-               extension.",
-        examples: &[
-            "process 7\nattach 7\n> 10 [0] before_signal([7],[10]): 11 [0] print([$1,$2])\n\
-                     < 10 [0] before_signal(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
-                     at 1ms process 7 nice=1\n< 11 [0] print(0,[7,10])",
-        ],
-        errors: &[error(
-            Status::RANGE,
-            "a number that is no signal, 1 to 64",
-            "process 7\nattach 7\n> 10 [0] before_signal([7],[65]): 11 [0] print(1)",
-        )],
-        handler: Handler::Event(before_signal),
         ..THREAD_EVENT
     },
     ServiceSpec {
@@ -190,14 +168,6 @@ fn breakpoint_if(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilte
     run_control(ctx, list, command)
 }
 
-fn before_signal(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
-    let [list, signals] = spec::params(args);
-    let signals = signals.list().unwrap_or_default();
-    let signals =
-        signals.iter().map(|it| number(it, "signal", SIGNALS)).collect::<Result<_, _>>()?;
-    run_control(ctx, list, RunControl::CatchSignals(signals))
-}
-
 fn call(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
     let values = args[2].list().unwrap_or_default();
     let arguments = values.iter().map(argument).collect::<Result<_, _>>()?;
@@ -214,7 +184,8 @@ fn for_thread(
     Ok(event_filter(ctx, (vec![process.id], thread), command))
 }
 
-fn run_control(
+/// The filter of a command to all threads of the listed processes.
+pub(super) fn run_control(
     ctx: &mut CallContext<'_>,
     list: &Value,
     command: RunControl,

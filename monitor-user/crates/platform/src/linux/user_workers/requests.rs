@@ -76,8 +76,6 @@ pub fn run_control_request(
         RunControl::Call(procedure, arguments) => {
             WorkerRequest::Call(target, mark, *procedure, arguments.clone())
         }
-        RunControl::CatchSignals(signals) => {
-            WorkerRequest::CatchSignals(target, signals.clone(), mark)
-        }
+        RunControl::Catch(what) => WorkerRequest::Catch(target, what.clone(), mark),
     }
 }

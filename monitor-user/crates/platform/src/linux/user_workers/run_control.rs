@@ -73,6 +73,11 @@ impl WorkerDispatch {
                 (None, vec![value((*integer).into()), value((*float).into())])
             }
             WorkerEventKind::Signal(signal) => (None, vec![value((*signal).into())]),
+            WorkerEventKind::CallBegins(number) => (None, vec![value((*number).into())]),
+            WorkerEventKind::CallReturned(number, result) => {
+                (None, vec![value((*number).into()), value((*result).into())])
+            }
+            WorkerEventKind::Executed => (None, Vec::new()),
             WorkerEventKind::HoldExpired(_) | WorkerEventKind::Failed(_)
                 if self.handle_load_failure(it) || self.handle_hold_failure(it) =>
             {
@@ -153,11 +158,11 @@ impl WorkerDispatch {
         }
     }
 
-    /// No signals are caught and no breakpoints are set any more in a process whose user worker was
+    /// Nothing is caught and no breakpoints are set any more in a process whose user worker was
     /// lost.
     fn report_lost_commands(&mut self, id: Identity, why: &Refusal) {
         let is_lost = |sent: &&RunControlRequest| {
-            matches!(sent.command, RunControl::CatchSignals(_) | RunControl::Break(..))
+            matches!(sent.command, RunControl::Catch(_) | RunControl::Break(..))
                 && sent.processes.iter().any(|own| tick_identity(*own) == id)
         };
         let lost: Vec<_> = self.plans.values().filter(is_lost).cloned().collect();
