@@ -22,3 +22,4 @@ mod thread_plan;
 mod undo;
 mod user;
 mod watch;
+mod watched;

@@ -66,3 +66,15 @@ fn root_signals_and_ends_are_those_of_gdb_itself() {
         ["received signal SIGUSR1", "<signal handler called>", "terminated with signal SIGSEGV"];
     compare("signals", script, &shown);
 }
+
+#[test]
+fn root_watchpoints_are_those_of_gdb_itself() {
+    let script = "tbreak work\ncontinue\nset var counter = 0\nwatch counter\ncontinue\ncontinue\n\
+        print counter\ndelete\nthbreak square\ncontinue\nprint n\nwatch result\nset var n = 9\n\
+        continue\ncontinue\nset var counter = 0\nawatch counter\ncontinue\ncontinue\ndelete\n\
+        rwatch go\ncontinue\ndelete\nset var counter = 0\nwatch counter if counter > 100\n\
+        set var go = 0\ncontinue\nprint $_exitcode\n";
+    let shown =
+        ["Hardware watchpoint 2: counter", "New value = 5", "New value = 81", "has left the block"];
+    compare("calls 3", script, &shown);
+}

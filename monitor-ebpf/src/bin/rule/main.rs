@@ -64,6 +64,14 @@ mod program {
         0
     }
 
+    /// At a breakpoint of the processor: before an instruction, or after an access to data.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "perf_event")]
+    fn hardware_breakpoint(registers: Registers) -> u32 {
+        register::entry(registers).run_program(cookie(registers));
+        0
+    }
+
     /// An empty probe: the baseline of the bench.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "uprobe")]

@@ -221,7 +221,8 @@ pub struct DumpLocation {
     pub name: String,
 }
 
-/// Whether a breakpoint may be a probe, which the kernel sets for the daemon.
+/// Whether a breakpoint may be a probe or a breakpoint of the processor, which the kernel sets for
+/// the daemon.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeUse {
     /// If the instruction allows it.
@@ -235,8 +236,10 @@ pub enum ProbeUse {
 pub enum BreakpointMeans {
     /// By a byte in the code, which ends with its worker.
     Byte(Patch),
-    /// By a debug register of each thread.
+    /// By a debug register of each thread, which its worker sets.
     DebugRegister,
+    /// By a breakpoint of the processor that the daemon is to set in each thread.
+    Hardware,
     /// By a probe that the daemon is to set.
     Probe(BreakpointProbe),
 }

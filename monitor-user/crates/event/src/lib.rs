@@ -23,7 +23,7 @@ pub use outcome::{ActionReport, CallResult, EventParam, ProcessResults, Reason, 
 pub use right::{ControlGrant, Right, SessionId, Tool};
 pub use tap::{Edge, Tap};
 pub use thread::{
-    AgentExpression, Argument, CallEnd, Catch, HeldThread, RunControl, RunControlRequest, Target,
-    Ticket,
+    AgentExpression, Argument, CallEnd, Catch, DataAccess, DataWatch, HeldThread, RunControl,
+    RunControlRequest, Target, Ticket,
 };
 pub use trace::Trace;

@@ -59,6 +59,26 @@ pub enum CallEnd {
     Return,
 }
 
+/// Data whose accesses are reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataWatch {
+    /// Its address, a multiple of the length.
+    pub address: u64,
+    /// Bytes: 1, 2, 4 or 8.
+    pub length: u8,
+    /// Which accesses.
+    pub access: DataAccess,
+}
+
+/// Accesses to data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataAccess {
+    /// It is written.
+    Write,
+    /// It is read or written.
+    ReadWrite,
+}
+
 /// A command to a thread; its event occurs when it is done, and holds the thread until the actions
 /// are done.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +86,8 @@ pub enum RunControl {
     /// Breakpoint: whenever it reaches an address, and one of the conditions holds or cannot be
     /// evaluated, or there are none.
     Break(u64, Vec<AgentExpression>),
+    /// Whenever it has accessed data.
+    Watch(DataWatch),
     /// Execute one instruction.
     Step,
     /// Execute one instruction, stepping over calls.
@@ -79,9 +101,9 @@ pub enum RunControl {
 }
 
 impl RunControl {
-    /// Whether its event can occur more than once.
+    /// Whether its event can occur more than once, in any thread.
     pub const fn is_repeated(&self) -> bool {
-        matches!(self, Self::Break(..) | Self::Catch(_))
+        matches!(self, Self::Break(..) | Self::Watch(_) | Self::Catch(_))
     }
 }
 

@@ -28,6 +28,7 @@ mod session;
 mod signals;
 mod target;
 mod thread_locals;
+mod watchpoints;
 
 pub use serve::{ServeError, serve};
 pub use session::CallError;

@@ -173,6 +173,7 @@ impl FakeProcesses {
     fn completed(&self, sent: &RunControlRequest, id: Identity) -> NodeEvent {
         let pc = self.integer(id, PC);
         let (pc, rest) = match &sent.command {
+            RunControl::Watch(_) => (pc, Vec::new()),
             RunControl::Break(address, _) => (*address, Vec::new()),
             RunControl::Step | RunControl::Next => (pc + 1, Vec::new()),
             RunControl::Finish => (pc, vec![Value::from(0)]),

@@ -1,7 +1,8 @@
-//! The `bpf(2)` commands that aya lacks: an iterator restricted to one map or one process, and task
-//! storage of a task given by its pidfd.
+//! The `bpf(2)` commands that aya lacks: an iterator restricted to one map or one process, task
+//! storage of a task given by its pidfd, and a perf event with a cookie.
 //!
-//! In: loaded programs and maps. Out: a file to read the iterator from. Records are opaque here.
+//! In: loaded programs and maps. Out: a file to read the iterator from, or a link. Records are
+//! opaque here.
 
 use monitor_model::id::Pid;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -13,6 +14,7 @@ const BPF_NOEXIST: u64 = 1;
 const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_ITER_CREATE: libc::c_long = 33;
 const BPF_TRACE_ITER: u32 = 28;
+const BPF_PERF_EVENT: u32 = 41;
 
 /// `link_create` of `union bpf_attr`.
 #[repr(C)]
@@ -25,6 +27,16 @@ struct LinkCreate {
     info: u64,
     info_bytes: u32,
     zero: u32,
+}
+
+/// `link_create` of the same for a perf event.
+#[repr(C)]
+struct PerfLinkCreate {
+    program: i32,
+    event: i32,
+    attach_type: u32,
+    flags: u32,
+    cookie: u64,
 }
 
 /// `iter_create` of `union bpf_attr`.
@@ -78,6 +90,17 @@ pub fn iterate_map(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Result<F
 /// first. The pass is empty if the process does not exist.
 pub fn iterate_process(program: BorrowedFd<'_>, process: Pid) -> io::Result<File> {
     open(program, &OneProcess { thread: 0, process: process.0, descriptor: 0 }, 12)
+}
+
+/// Has a perf event run a program, which finds the cookie; until the link is closed (5.15).
+pub fn link_perf_event(
+    program: BorrowedFd<'_>,
+    event: BorrowedFd<'_>,
+    cookie: u64,
+) -> io::Result<OwnedFd> {
+    let (program, event) = (program.as_raw_fd(), event.as_raw_fd());
+    let attach_type = BPF_PERF_EVENT;
+    call(BPF_LINK_CREATE, &PerfLinkCreate { program, event, attach_type, flags: 0, cookie })
 }
 
 fn open<T>(program: BorrowedFd<'_>, info: &T, info_bytes: u32) -> io::Result<File> {

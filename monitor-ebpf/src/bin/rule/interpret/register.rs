@@ -68,7 +68,7 @@ pub fn word(registers: *mut c_void, index: u32) -> u64 {
     if index >= WORDS { 0 } else { probe(registers.cast_const().cast(), 8 * index) }
 }
 
-/// Frame of a call at its entry.
+/// Frame of a call at its entry, or of another instruction.
 #[inline(always)]
 pub fn entry(registers: *const u8) -> Frame {
     let [a, b, c, d, e, f] = X86_ARGUMENTS;

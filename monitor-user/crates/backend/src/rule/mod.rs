@@ -41,6 +41,8 @@ pub enum HookPoint {
     /// The return of the function that begins at the site, by a replaced return address; its
     /// result. What unwinds through the function ends the process.
     Trampoline(Site),
+    /// A breakpoint of the processor, in all threads of a process.
+    Hardware(HardwareBreakpoint),
     /// A process was forked: parent, child, its thread, start of the parent. The program runs if
     /// either is in its set.
     Fork,
@@ -62,6 +64,28 @@ pub enum HookPoint {
     Wakeup,
     /// A user event was raised by another program: its parameters.
     Raised(UserEventId),
+}
+
+/// A breakpoint of the processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HardwareBreakpoint {
+    /// Its address, a multiple of its length.
+    pub address: u64,
+    /// Bytes of the data: 1, 2, 4 or 8; of no meaning for an instruction.
+    pub length: u8,
+    /// What a thread does there.
+    pub access: Access,
+}
+
+/// What a thread does at a breakpoint of the processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Access {
+    /// It is about to execute the instruction.
+    Execute,
+    /// It has written the data.
+    Write,
+    /// It has read or written the data.
+    ReadWrite,
 }
 
 impl HookPoint {

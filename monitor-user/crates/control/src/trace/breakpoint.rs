@@ -1,11 +1,12 @@
-//! Breakpoints of a process: a probe of the kernel or a byte (`int3`) in code from a file, a debug
-//! register of each thread in generated code, which the program may rewrite.
+//! Breakpoints of a process: a probe of the kernel or a byte (`int3`) in code from a file, a
+//! breakpoint of the processor in generated code, which the program may rewrite.
 //!
 //! In: an address. Out: where threads trap, and which bytes to restore. A probe is the daemon's, so
 //! it outlives the worker, and stops no thread without a tracer: it is used wherever the
-//! instruction can be executed again after its registers were set back (`machine/restartable`). A
-//! byte is written without stopping any thread; the kernel gives the process its own copy of the
-//! page.
+//! instruction can be executed again after its registers were set back (`machine/restartable`). So
+//! is a breakpoint of the processor; if the daemon can set none, it is a debug register of each
+//! thread. A byte is written without stopping any thread; the kernel gives the process its own copy
+//! of the page.
 
 use super::insn_boundary::{InsnBoundary, insn_boundary};
 use crate::machine::{DebugSlots, SLOTS, restartable};
@@ -60,6 +61,11 @@ impl Breakpoint {
     /// Whether a probe stops threads at it.
     pub const fn is_probe(&self) -> bool {
         matches!(self.means, BreakpointMeans::Probe(_))
+    }
+
+    /// Whether the daemon's signal stops threads at it.
+    pub const fn is_of_daemon(&self) -> bool {
+        matches!(self.means, BreakpointMeans::Probe(_) | BreakpointMeans::Hardware)
     }
 
     const fn is_in_debug_register(&self) -> bool {
@@ -137,7 +143,7 @@ impl Breakpoints {
     ) -> Result<BreakpointMeans, ControlError> {
         let address = site.address;
         match self.all.iter_mut().find(|it| it.address == address) {
-            Some(known) if known.is_probe() && site.probe_use == ProbeUse::Refused => {
+            Some(known) if known.is_of_daemon() && site.probe_use == ProbeUse::Refused => {
                 let why =
                     "the kernel has a probe of another request there, and sets no further one";
                 Err(ControlError::Exhausted(why.into()))
@@ -162,6 +168,9 @@ impl Breakpoints {
     ) -> Result<BreakpointMeans, ControlError> {
         let address = site.address;
         if self.check_code(process, site)? == InsnBoundary::Unknown {
+            if site.probe_use == ProbeUse::Allowed {
+                return Ok(BreakpointMeans::Hardware);
+            }
             let taken = self.all.iter().filter(|it| it.is_in_debug_register()).count();
             if taken >= BREAKPOINT_SLOTS {
                 let why = "all debug registers for breakpoints in generated code are in use";

@@ -71,7 +71,7 @@ impl TracedProcess {
         &mut self,
         matches: impl Fn(&(ToolId, RequestTag)) -> bool,
     ) -> Result<usize, ControlError> {
-        if self.breakpoints.all.iter().any(Breakpoint::is_probe) {
+        if self.breakpoints.all.iter().any(Breakpoint::is_of_daemon) {
             self.watched_until = Some(Instant::now() + LATE_SIGNAL_GRACE);
         }
         self.breakpoints.unset(&self.process, matches)
@@ -79,7 +79,7 @@ impl TracedProcess {
 
     /// The tools whose probes may have stopped a thread.
     pub fn probe_owners(&self) -> Vec<(ToolId, RequestTag)> {
-        let probed = self.breakpoints.all.iter().filter(|it| it.is_probe());
+        let probed = self.breakpoints.all.iter().filter(|it| it.is_of_daemon());
         let owners = probed.flat_map(|it| it.owners.iter().map(|owner| owner.requester));
         owners.chain(self.watches.iter().copied()).collect()
     }
@@ -104,7 +104,7 @@ impl TracedProcess {
     /// Whether rule programs may stop its threads.
     pub fn is_watched(&self) -> bool {
         let until = self.watched_until;
-        let has_probe = self.breakpoints.all.iter().any(Breakpoint::is_probe);
+        let has_probe = self.breakpoints.all.iter().any(Breakpoint::is_of_daemon);
         has_probe || !self.watches.is_empty() || until.is_some_and(|until| Instant::now() < until)
     }
 

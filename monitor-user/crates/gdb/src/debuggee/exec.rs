@@ -9,6 +9,7 @@ impl Debuggee {
     /// The process has executed another program: nothing of the former one is left.
     pub(super) fn forget_program(&mut self) {
         self.breakpoints.delete_all(&self.session);
+        self.watchpoints.delete_all(&self.session);
         for request in std::mem::take(&mut self.steps).into_values() {
             self.session.delete(request);
         }

@@ -21,6 +21,7 @@ use crate::files::Files;
 use crate::registers::{FLOAT_BYTES, Images};
 use crate::session::{CallError, Session};
 use crate::thread_locals::ThreadLocals;
+use crate::watchpoints::{Watched, Watchpoints};
 use gdbstub::common::Tid;
 use gdbstub::stub::MultiThreadStopReason;
 use monitor_omis::{Status, Value};
@@ -36,6 +37,8 @@ pub struct Debuggee {
     pub session: Session,
     /// The breakpoints.
     pub breakpoints: Breakpoints,
+    /// The watchpoints that gdb has inserted.
+    pub watchpoints: Watchpoints,
     /// What gdb wants of threads when it continues them.
     pub resumption: Resumption,
     /// The thread that gdb has asked about last.
@@ -102,6 +105,7 @@ pub struct Resumption {
 enum Stop {
     Breakpoint { tid: u32, pc: u64 },
     Step { tid: u32, pc: u64 },
+    Watch { tid: u32, watched: Watched },
     Signal { tid: u32, signal: i32 },
     Call { tid: u32, number: u64, end: CallEnd },
     Exec { tid: u32 },
@@ -118,6 +122,7 @@ impl Debuggee {
         let mut debuggee = Self {
             session,
             breakpoints: Breakpoints::default(),
+            watchpoints: Watchpoints::default(),
             resumption: Resumption::default(),
             current: pid,
             files: Files::default(),

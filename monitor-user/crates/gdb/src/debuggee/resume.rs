@@ -30,6 +30,7 @@ impl Debuggee {
         // gdb inserts those that it removes for a step again.
         if !is_stepping {
             self.breakpoints.delete_removed(&self.session);
+            self.watchpoints.delete_removed(&self.session);
         }
         self.catch_signals()?;
         self.calls.update(&self.session)?;
@@ -54,6 +55,7 @@ impl Debuggee {
             Stop::Ended { .. } | Stop::Exec { .. } => return true,
             Stop::Breakpoint { tid, .. }
             | Stop::Step { tid, .. }
+            | Stop::Watch { tid, .. }
             | Stop::Signal { tid, .. }
             | Stop::Call { tid, .. } => tid,
         };

@@ -46,6 +46,13 @@ impl Debuggee {
                 }
                 self.report(tid, StopReason::SwBreak(thread_id(tid)));
             }
+            Stop::Watch { tid, watched } => {
+                if !self.watchpoints.is_inserted(watched) {
+                    return self.run();
+                }
+                let (tid_of_gdb, kind, addr) = (thread_id(tid), watched.kind(), watched.address);
+                self.report(tid, StopReason::Watch { tid: tid_of_gdb, kind, addr });
+            }
             Stop::Step { tid, pc } => {
                 let range = self.resumption.stepped.iter().find(|it| it.0 == tid);
                 let range = range.and_then(|it| it.1);
@@ -105,6 +112,7 @@ impl Debuggee {
                     step.is_some_and(|it| it.1.is_none_or(|(from, to)| !(from..to).contains(&pc)));
                 ends && self.images(tid).is_ok_and(|it| it.value(PC) == Some(pc))
             }
+            Stop::Watch { watched, .. } => self.watchpoints.is_inserted(watched),
             Stop::Call { number, .. } => self.calls.wants(number),
             Stop::Signal { .. } | Stop::Exec { .. } | Stop::Ended { .. } => true,
         })
@@ -139,6 +147,9 @@ impl Debuggee {
         }
         if self.steps.values().any(|it| *it == request) {
             return Some(Stop::Step { tid: tid()?, pc: second.integer()? });
+        }
+        if let Some(watched) = self.watchpoints.of_request(request) {
+            return Some(Stop::Watch { tid: tid()?, watched });
         }
         self.breakpoints
             .address_of(request)

@@ -3,6 +3,7 @@
 //! A tracepoint runs the programs of its row in `HOOKS`. Fork and exit are also attached while
 //! there are process sets: by a small program, unless rules have programs there.
 
+use super::hardware_breakpoints::HardwareBreakpoints;
 use super::probes::{ProbeProgram, ProbeTargets, Probes};
 use super::{encode::unsupported, map};
 use crate::{kernel, object::Object};
@@ -37,6 +38,7 @@ pub struct Hooks {
     pub n_sets: u32,
     /// The attached probes.
     pub probes: Probes,
+    hardware: HardwareBreakpoints,
     rows: BTreeMap<u32, Vec<ProgramId>>,
     /// Whether rules have programs at forks and ends all the time.
     is_for_calls: bool,
@@ -49,6 +51,8 @@ pub struct Hooks {
 pub enum Link {
     /// By probes.
     Probes,
+    /// By breakpoints of the processor.
+    Hardware,
     /// By the row of its tracepoint or event.
     Row(u32),
     /// Not attached: it is a switch.
@@ -75,16 +79,18 @@ impl Hooks {
         program: &RuleProgram,
         id: ProgramId,
     ) -> Result<Link, Error> {
+        if let HookPoint::Hardware(breakpoint) = program.hook {
+            let process = program.process.ok_or_else(|| no_process("a breakpoint"))?;
+            self.hardware.add(object, id, (process, breakpoint))?;
+            return Ok(Link::Hardware);
+        }
         let Some(call_hook) = CallHook::from_hook_point(&program.hook) else {
             return self.link_row(object, row(&program.hook), id);
         };
         let targets = match (program.set, program.process) {
             (Some(set), _) => ProbeTargets::Set(set),
             (None, Some(process)) => ProbeTargets::Process(process),
-            (None, None) => {
-                let why = "a probe in all processes would slow all of them".to_owned();
-                return Err(unsupported(why, "name the processes"));
-            }
+            (None, None) => return Err(no_process("a probe")),
         };
         let user = program.user.unwrap_or_else(|| rustix::process::geteuid().as_raw());
         let owner = (call_hook == CallHook::Trampoline).then_some(user);
@@ -110,6 +116,7 @@ impl Hooks {
     pub fn unlink(&mut self, object: &mut Object, link: Link, id: ProgramId) {
         match link {
             Link::Probes => self.probes.remove(id),
+            Link::Hardware => self.hardware.remove(id),
             Link::Row(row) => self.remove_program(object, row, id),
             Link::None => {}
         }
@@ -170,6 +177,10 @@ impl Hooks {
     }
 }
 
+fn no_process(what: &str) -> Error {
+    unsupported(format!("{what} in all processes would slow all of them"), "name the processes")
+}
+
 /// Verifies those programs of tracepoints that are not verified, all at the same time.
 fn verify(object: &mut Object, programs: &[(&str, &str)]) -> Result<(), Error> {
     let new = programs.iter().filter(|(program, _)| !object.is_verified(program));
@@ -214,7 +225,10 @@ impl CallHook {
 
 const fn row(hook: &HookPoint) -> u32 {
     match hook {
-        HookPoint::Entry(_) | HookPoint::Ends(_) | HookPoint::Trampoline(_) => hook::NONE,
+        HookPoint::Entry(_)
+        | HookPoint::Ends(_)
+        | HookPoint::Trampoline(_)
+        | HookPoint::Hardware(_) => hook::NONE,
         HookPoint::Fork => hook::FORK,
         HookPoint::Exec => hook::EXEC,
         HookPoint::Exit => hook::EXIT,

@@ -4,6 +4,7 @@
 //! is detached with its last program, or when this is dropped. Nothing here knows of requests.
 
 mod encode;
+mod hardware_breakpoints;
 mod hooks;
 mod id_pool;
 mod map;

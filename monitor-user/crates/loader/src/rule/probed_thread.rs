@@ -35,9 +35,13 @@ fn living(pid: Pid) -> Pid {
     if is_alive(pid, pid) {
         return pid;
     }
+    threads(pid).find(|tid| is_alive(pid, *tid)).unwrap_or(pid)
+}
+
+/// The threads of a process, ended ones too; none, if it has ended.
+pub fn threads(pid: Pid) -> impl Iterator<Item = Pid> {
     let threads = std::fs::read_dir(format!("/proc/{}/task", pid.0)).into_iter().flatten();
-    let threads = threads.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
-    threads.map(Pid).find(|tid| is_alive(pid, *tid)).unwrap_or(pid)
+    threads.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok()).map(Pid)
 }
 
 /// Whether a thread has not ended: the first one of a process stays as long as there are others.

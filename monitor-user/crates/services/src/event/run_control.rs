@@ -1,5 +1,5 @@
-//! Run control: `breakpoint`, `breakpoint_if`, `step`, `next`, `finish`, `call_procedure`;
-//! `catch.rs` has what happens to a thread by itself.
+//! Run control: `breakpoint`, `breakpoint_if`, `watchpoint`, `step`, `next`, `finish`,
+//! `call_procedure`; `catch.rs` has what happens to a thread by itself.
 //!
 //! The thread is held until the actions have been executed, or for two seconds. Except for a
 //! breakpoint, a command is started once, when its request is enabled: to start it again, disable
@@ -8,8 +8,8 @@
 use crate::spec::{self, ErrorSpec, error, param};
 use crate::{CallContext, Handler, ResultSpec, ServiceSpec};
 use monitor_event::{
-    AgentExpression, Argument, EventFilter, EventKind, ProcessSelector, Refusal, Right, RunControl,
-    RunControlRequest, Target,
+    AgentExpression, Argument, DataAccess, DataWatch, EventFilter, EventKind, ProcessSelector,
+    Refusal, Right, RunControl, RunControlRequest, Target,
 };
 use monitor_model::Identity;
 use monitor_omis::param_type::{Param, ParamType};
@@ -81,6 +81,41 @@ pub const SERVICES: &[ServiceSpec] = &[
             ),
         ],
         handler: Handler::Event(breakpoint_if),
+        ..THREAD_EVENT
+    },
+    ServiceSpec {
+        name: "watchpoint",
+        params: &[
+            param("tid_list", ParamType::Many(&ParamType::Process)),
+            ADDR,
+            param("len", ParamType::Integer),
+            param("access", ParamType::Text),
+        ],
+        help: "Occurs when a thread of one of the processes has accessed these bytes, after the \
+               instruction; `$pc` is the next one. The length is 1, 2, 4 or 8 bytes, and the \
+               address a multiple of it. The access is `w` for writes, also of the same value, or \
+               `rw` for reads too; what the kernel reads or writes for the process is not seen. \
+               It ends when the process executes another program. The processor has four of them \
+               for each thread, which breakpoints in generated code and debuggers use too. Needs \
+               eBPF. An extension.",
+        examples: &["process 7\nattach 7\n> 10 [0] watchpoint([7],4096,8,\"w\"): \
+                     11 [0] print([$1,$pc])\n\
+                     < 10 [0] watchpoint(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
+                     at 1ms process 7 nice=1\n< 11 [0] print(0,[7,16])"],
+        errors: &[
+            error(
+                Status::RANGE,
+                "an address that is no multiple of the length, another length, another access",
+                "process 7\nattach 7\n> 10 [0] watchpoint([7],4097,8,\"w\"): 11 [0] print(1)",
+            ),
+            error(
+                Status::UNSUPPORTED,
+                "the processor has no breakpoint left in a thread, or there is no eBPF; when it is \
+                 enabled",
+                "",
+            ),
+        ],
+        handler: Handler::Event(watchpoint),
         ..THREAD_EVENT
     },
     ServiceSpec {
@@ -166,6 +201,25 @@ fn breakpoint_if(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilte
     let conditions = conditions.map(|it| AgentExpression(it.into_owned())).collect();
     let command = RunControl::Break(spec::integer(address, ADDRESS)?, conditions);
     run_control(ctx, list, command)
+}
+
+fn watchpoint(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
+    let [list, address, length, access] = spec::params(args);
+    let address: u64 = spec::integer(address, ADDRESS)?;
+    let length = spec::integer(length, "length").ok().filter(|it| [1, 2, 4, 8].contains(it));
+    let Some(length) = length else {
+        return Err(Refusal::new(Status::RANGE, "the length of watched data is 1, 2, 4 or 8"));
+    };
+    if !address.is_multiple_of(u64::from(length)) {
+        let text = format!("{address:#x} is no multiple of the length, {length}");
+        return Err(Refusal::new(Status::RANGE, text));
+    }
+    let access = match access.text().map(|it| it.as_bytes()) {
+        Some(b"w") => DataAccess::Write,
+        Some(b"rw") => DataAccess::ReadWrite,
+        _ => return Err(Refusal::new(Status::RANGE, "an access is `w` or `rw`")),
+    };
+    run_control(ctx, list, RunControl::Watch(DataWatch { address, length, access }))
 }
 
 fn call(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {

@@ -1,11 +1,13 @@
 //! Probes of breakpoints: each a program that records the registers before its instruction and
-//! stops the thread for its tracer.
+//! stops the thread for its tracer. A breakpoint of the processor records where the thread is.
 //!
 //! In: breakpoints of user workers. Out: hits. A thread without a tracer runs on, as does one that
 //! makes a single step: so a tracer has it pass the breakpoint.
 
 use super::condition::compile;
-use crate::linux::user_workers::probe_breakpoints::{ConditionPlace, ProbeBreakpoint, ProbeHit};
+use crate::linux::user_workers::probe_breakpoints::{
+    ConditionPlace, KernelMeans, ProbeBreakpoint, ProbeHit,
+};
 use crate::tap::{Taps, tap_program::FileOffset};
 use crate::{poller::backend_refusal, status_map::symbol_refusal};
 use monitor_backend::rule::insn::{
@@ -40,16 +42,15 @@ pub struct BreakpointProbes {
 struct SetProbe {
     ticket: Ticket,
     process: Identity,
-    /// Held open, so that the file stays what it is.
-    file: HeldFile,
-    offset: u64,
+    /// The code of a probe. The file is held open, so that it stays what it is.
+    code: Option<(HeldFile, u64)>,
     /// The registers that follow the flags in a record.
     changed: Vec<u8>,
 }
 
 impl SetProbe {
-    const fn location(&self) -> FileOffset {
-        (self.file.identity, self.offset)
+    fn location(&self) -> Option<FileOffset> {
+        self.code.as_ref().map(|(file, offset)| (file.identity, *offset))
     }
 }
 
@@ -70,22 +71,29 @@ impl BreakpointProbes {
                 *self.none.insert(none)
             }
         };
-        let (insns, place) = hit_insns(&wanted.probe.changed, &wanted.conditions, stoppable)?;
-        let file = wanted.probe.file.hold(Path::new("/proc"), wanted.process.pid);
-        let file = file.map_err(|error| symbol_refusal(&error))?;
-        let offset = wanted.probe.offset;
-        let site = Site { path: file.attach_path(), offset };
+        let (hook, code, changed) = match &wanted.means {
+            KernelMeans::Probe(probe) => {
+                let file = probe.file.hold(Path::new("/proc"), wanted.process.pid);
+                let file = file.map_err(|error| symbol_refusal(&error))?;
+                let site = Site { path: file.attach_path(), offset: probe.offset };
+                let code = Some((file, probe.offset));
+                (HookPoint::Entry(site), code, probe.changed.as_slice())
+            }
+            KernelMeans::Hardware(breakpoint) => (HookPoint::Hardware(*breakpoint), None, &[][..]),
+        };
+        let (insns, place) = match code {
+            Some(_) => hit_insns(changed, &wanted.conditions, stoppable)?,
+            None => (vec![record(stoppable)], place_without_filter(&wanted.conditions)),
+        };
         let program = RuleProgram {
             process: Some(wanted.process.pid),
             user: Some(wanted.user),
-            ..RuleProgram::new(HookPoint::Entry(site), None, insns)
+            ..RuleProgram::new(hook, None, insns)
         };
         let id = rules.add(&program).map_err(backend_refusal)?;
         rules.enable(id);
-        let (ticket, process) = (wanted.ticket, wanted.process);
-        let changed = wanted.probe.changed.clone();
-        let set = SetProbe { ticket, process, file, offset, changed };
-        let _none = self.set.insert(id, set);
+        let (ticket, process, changed) = (wanted.ticket, wanted.process, changed.to_vec());
+        let _none = self.set.insert(id, SetProbe { ticket, process, code, changed });
         Ok(place)
     }
 
@@ -94,7 +102,10 @@ impl BreakpointProbes {
         let is_its =
             |it: &SetProbe| it.ticket == ticket && process.is_none_or(|id| is_same(id, it.process));
         for (id, gone) in self.set.extract_if(|_, it| is_its(it)) {
-            taps.remove_probe(id, gone.location());
+            match gone.location() {
+                Some(location) => taps.remove_probe(id, location),
+                None => taps.rules().remove(id),
+            }
         }
     }
 
@@ -108,9 +119,15 @@ impl BreakpointProbes {
         let Some(set) = self.set.get(&record.program) else { return false };
         // Its tracer has just ended: the thread runs on.
         if record.stopped == StopScope::Thread {
-            let numbers = [PROBED_FLAGS].into_iter().chain(set.changed.iter().copied());
-            let place = [(PROBED_PC, record.ip), (PROBED_SP, record.sp)];
-            let probed = numbers.zip(record.regs).chain(place).collect();
+            let probed = match set.code {
+                Some(_) => {
+                    let numbers = [PROBED_FLAGS].into_iter().chain(set.changed.iter().copied());
+                    let place = [(PROBED_PC, record.ip), (PROBED_SP, record.sp)];
+                    numbers.zip(record.regs).chain(place).collect()
+                }
+                // The thread stops where it is.
+                None => Vec::new(),
+            };
             let (ticket, tid, pc) = (set.ticket, record.tid, record.ip);
             self.hits.push(ProbeHit { ticket, tid, pc, at: record.at, probed });
         }
@@ -119,7 +136,7 @@ impl BreakpointProbes {
 
     /// Where the probes are; removed ones are with the taps.
     pub fn locations(&self) -> impl Iterator<Item = FileOffset> {
-        self.set.values().map(SetProbe::location)
+        self.set.values().filter_map(SetProbe::location)
     }
 }
 
@@ -143,7 +160,17 @@ fn hit_insns(
     insns.extend(filter.into_iter().flatten());
     insns.push(Insn::Register(flags, PROBED_FLAGS));
     insns.extend((1..).map(Slot).zip(changed).map(|(slot, index)| Insn::Register(slot, *index)));
-    let stop = Some(StopSets { traced: ALL, stoppable });
-    insns.push(Insn::Record(RecordOptions { texts: 0, stack: false, urgent: true, stop }));
+    insns.push(record(stoppable));
     Ok((insns, place))
+}
+
+/// Records the registers of the program, and stops the thread.
+fn record(stoppable: ProcessSetId) -> Insn {
+    let stop = Some(StopSets { traced: ALL, stoppable });
+    Insn::Record(RecordOptions { texts: 0, stack: false, urgent: true, stop })
+}
+
+/// What evaluates conditions where the kernel does not.
+const fn place_without_filter(conditions: &[AgentExpression]) -> ConditionPlace {
+    if conditions.is_empty() { ConditionPlace::Kernel } else { ConditionPlace::Worker }
 }

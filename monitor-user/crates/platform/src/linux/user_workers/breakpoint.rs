@@ -14,28 +14,57 @@
 //! events. A probe outlives its worker, and without a tracer stops nothing.
 
 use super::pending::PendingReply;
-use super::probe_breakpoints::{ConditionPlace, ProbeBreakpoint, ProbeHit};
+use super::probe_breakpoints::{ConditionPlace, KernelMeans, ProbeBreakpoint, ProbeHit};
 use super::{WorkerDispatch, requests};
+use monitor_backend::rule::{Access, HardwareBreakpoint};
 use monitor_control::{
-    BreakpointMeans, BreakpointProbe, ControlError, ProbeUse, RequestTag, WorkerEvent, WorkerReply,
-    WorkerRequest,
+    BreakpointMeans, ControlError, ProbeUse, RequestTag, WorkerEvent, WorkerReply, WorkerRequest,
 };
 use monitor_event::outcome::{EventParam, Refusal};
 use monitor_event::right::Tool;
-use monitor_event::thread::{RunControl, Target, Ticket};
+use monitor_event::thread::{DataAccess, RunControl, Target, Ticket};
 use monitor_model::Identity;
 use monitor_omis::Value;
 
 impl WorkerDispatch {
-    /// A worker leaves a breakpoint to a probe, which has to be set before it has begun.
-    pub(super) fn want_probe(&mut self, ticket: Ticket, process: Identity, probe: BreakpointProbe) {
-        // The request may have been removed meanwhile.
-        let Some(sent) = self.plans.get(&ticket) else { return };
-        if let RunControl::Break(_, conditions) = &sent.command {
-            let (user, conditions) = (sent.tool.uid, conditions.clone());
-            let wanted = ProbeBreakpoint { ticket, process, user, probe, conditions };
-            self.probe_breakpoints.wanted.push(wanted);
+    /// What the kernel has to set before a command has begun that a worker has carried out; none,
+    /// if it has begun.
+    pub(super) fn kernel_means(&self, ticket: Ticket, reply: &WorkerReply) -> Option<KernelMeans> {
+        let command = &self.plans.get(&ticket)?.command;
+        match (reply, command) {
+            (WorkerReply::BreakpointSet(BreakpointMeans::Probe(probe)), _) => {
+                Some(KernelMeans::Probe(probe.clone()))
+            }
+            (
+                WorkerReply::BreakpointSet(BreakpointMeans::Hardware),
+                RunControl::Break(address, _),
+            ) => {
+                let access = Access::Execute;
+                let breakpoint = HardwareBreakpoint { address: *address, length: 8, access };
+                Some(KernelMeans::Hardware(breakpoint))
+            }
+            (WorkerReply::Done, RunControl::Watch(data)) => {
+                let access = match data.access {
+                    DataAccess::Write => Access::Write,
+                    DataAccess::ReadWrite => Access::ReadWrite,
+                };
+                let (address, length) = (data.address, data.length);
+                Some(KernelMeans::Hardware(HardwareBreakpoint { address, length, access }))
+            }
+            _ => None,
         }
+    }
+
+    /// A worker leaves a breakpoint to the kernel, which has to set it before it has begun.
+    pub(super) fn want_kernel(&mut self, ticket: Ticket, process: Identity, means: KernelMeans) {
+        let Some(sent) = self.plans.get(&ticket) else { return };
+        let conditions = match &sent.command {
+            RunControl::Break(_, conditions) => conditions.clone(),
+            _ => Vec::new(),
+        };
+        let user = sent.tool.uid;
+        let wanted = ProbeBreakpoint { ticket, process, user, means, conditions };
+        self.probe_breakpoints.wanted.push(wanted);
     }
 
     /// What a tool gets of a command that has begun.
@@ -47,7 +76,8 @@ impl WorkerDispatch {
         begun_values(Some(means), place)
     }
 
-    /// The kernel has the probe of a breakpoint, or has refused it: then the worker sets a byte.
+    /// The kernel has what stops threads at a breakpoint, or has refused it: then the worker sets
+    /// a byte or debug registers. Nothing else watches data.
     pub fn probe_set(&mut self, set: &ProbeBreakpoint, done: Result<ConditionPlace, Refusal>) {
         let why = match done {
             Ok(place) => {
@@ -57,9 +87,12 @@ impl WorkerDispatch {
             Err(why) => why,
         };
         let Some(sent) = self.plans.get(&set.ticket).cloned() else { return };
-        tracing::info!("a breakpoint is a byte in the code, because no probe is possible: {why}");
         let (target, tag) = (Target::from(set.process), RequestTag(set.ticket));
         self.send(&sent.tool, WorkerRequest::Unset(target, tag), PendingReply::Ignored);
+        if matches!(sent.command, RunControl::Watch(_)) {
+            return self.add_started(set.ticket, (set.process, Err(why)));
+        }
+        tracing::info!("a breakpoint is a byte or a debug register: {why}");
         let order = requests::run_control_request(&sent.command, target, (tag, ProbeUse::Refused));
         self.send(&sent.tool, order, PendingReply::RunControl(set.ticket, set.process));
     }
@@ -105,7 +138,7 @@ pub fn begun_values(means: Option<&BreakpointMeans>, conditions: ConditionPlace)
         Some(BreakpointMeans::DebugRegister) => Some(
             "debug registers: they outlast a killed user worker, and end a thread that traps then",
         ),
-        Some(BreakpointMeans::Probe(_)) | None => None,
+        Some(BreakpointMeans::Probe(_) | BreakpointMeans::Hardware) | None => None,
     };
     let slow = (conditions == ConditionPlace::Worker)
         .then_some("the condition is evaluated by the user worker: each hit stops the thread");

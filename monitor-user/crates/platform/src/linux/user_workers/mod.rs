@@ -18,8 +18,7 @@ mod stop_policy;
 use crate::{PlatformEvent, load_holds::LoadHolds, status_map};
 use monitor_control as control;
 use monitor_control::{
-    BreakpointMeans, ControlError, UserWorker as _, WorkerReply, WorkerRequest,
-    user_worker::WorkerPool,
+    ControlError, UserWorker as _, WorkerReply, WorkerRequest, user_worker::WorkerPool,
 };
 use monitor_event::outcome::Refusal;
 use monitor_event::right::{SessionId, Tool};
@@ -165,8 +164,9 @@ impl WorkerDispatch {
         match self.pending.remove(&(uid, number)) {
             Some(PendingReply::Action(ticket, id)) => self.handle_action_reply(ticket, id, answer),
             Some(PendingReply::RunControl(ticket, id)) => {
-                if let Ok(WorkerReply::BreakpointSet(BreakpointMeans::Probe(probe))) = answer {
-                    return self.want_probe(ticket, id, probe);
+                let means = answer.as_ref().ok().and_then(|it| self.kernel_means(ticket, it));
+                if let Some(means) = means {
+                    return self.want_kernel(ticket, id, means);
                 }
                 let started = answer.map(|it| self.begun_values(ticket, &it));
                 self.add_started(ticket, (id, started.map_err(status_map::control_refusal)));

@@ -1,6 +1,7 @@
-//! Breakpoints by probes: which are to be set or removed, and which threads they have stopped. Data
-//! only.
+//! Breakpoints by probes, and of the processor: which are to be set or removed, and which threads
+//! they have stopped. Data only.
 
+use monitor_backend::rule::HardwareBreakpoint;
 use monitor_control::BreakpointProbe;
 use monitor_control::process_ref::is_same;
 use monitor_event::thread::{AgentExpression, Ticket};
@@ -15,10 +16,19 @@ pub struct ProbeBreakpoint {
     pub process: Identity,
     /// The user of the tool.
     pub user: u32,
-    /// The probe.
-    pub probe: BreakpointProbe,
+    /// What the kernel is to set.
+    pub means: KernelMeans,
     /// Threads stop if one of these holds, or if there are none.
     pub conditions: Vec<AgentExpression>,
+}
+
+/// What stops threads in the kernel.
+#[derive(Clone, Debug)]
+pub enum KernelMeans {
+    /// A probe.
+    Probe(BreakpointProbe),
+    /// A breakpoint of the processor.
+    Hardware(HardwareBreakpoint),
 }
 
 /// What excludes hits of a breakpoint whose conditions do not hold.
@@ -75,7 +85,13 @@ impl ProbeBreakpoints {
 
     /// The kernel has recorded these hits.
     pub fn add_hits(&mut self, hits: Vec<ProbeHit>) {
-        self.hits.extend(hits);
+        for hit in hits {
+            // A thread may have a breakpoint of the processor twice: its own and an inherited one.
+            let key = |it: &ProbeHit| (it.ticket, it.tid, it.pc);
+            if !self.hits.iter().any(|it| key(it) == key(&hit)) {
+                self.hits.push(hit);
+            }
+        }
     }
 
     /// Takes the hit that has stopped a thread.

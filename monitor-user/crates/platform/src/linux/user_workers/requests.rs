@@ -70,6 +70,8 @@ pub fn run_control_request(
         RunControl::Break(address, conditions) => {
             WorkerRequest::SetBreakpoint(target, *address, mark, probe_use, conditions.clone())
         }
+        // The threads that the kernel stops are held, as for rules.
+        RunControl::Watch(_) => WorkerRequest::WatchRules(target, mark),
         RunControl::Step => WorkerRequest::Step(target, mark),
         RunControl::Next => WorkerRequest::Next(target, mark),
         RunControl::Finish => WorkerRequest::Finish(target, mark),

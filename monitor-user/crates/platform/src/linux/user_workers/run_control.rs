@@ -14,7 +14,7 @@ use monitor_control::{
 use monitor_event::node_event::{EventKind, NodeEvent};
 use monitor_event::outcome::{EventParam, Refusal};
 use monitor_event::right::Tool;
-use monitor_event::thread::{HeldThread, RunControl, RunControlRequest, Target, Ticket};
+use monitor_event::thread::{HeldThread, RunControlRequest, Target, Ticket};
 use monitor_model::{Identity, Ns};
 use monitor_omis::{Status, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,12 +158,11 @@ impl WorkerDispatch {
         }
     }
 
-    /// Nothing is caught and no breakpoints are set any more in a process whose user worker was
-    /// lost.
+    /// Nothing is caught, no breakpoints are set and no data is watched any more in a process
+    /// whose user worker was lost.
     fn report_lost_commands(&mut self, id: Identity, why: &Refusal) {
         let is_lost = |sent: &&RunControlRequest| {
-            matches!(sent.command, RunControl::Catch(_) | RunControl::Break(..))
-                && sent.processes.iter().any(|own| tick_identity(*own) == id)
+            sent.command.is_repeated() && sent.processes.iter().any(|own| tick_identity(*own) == id)
         };
         let lost: Vec<_> = self.plans.values().filter(is_lost).cloned().collect();
         for sent in lost {

@@ -1,0 +1,95 @@
+//! Breakpoints of the processor as perf events (perf_event_open(2), `PERF_TYPE_BREAKPOINT`).
+//!
+//! In: a thread and an address. Out: a descriptor; the breakpoint is there as long as that, or a
+//! link of it, is open. x86 has four for each thread, which debuggers share with it.
+
+use monitor_model::id::Pid;
+use perf_event_open_sys::bindings::{
+    HW_BREAKPOINT_LEN_8, HW_BREAKPOINT_RW, HW_BREAKPOINT_W, HW_BREAKPOINT_X, PERF_FLAG_FD_CLOEXEC,
+    PERF_TYPE_BREAKPOINT, perf_event_attr,
+};
+use perf_event_open_sys::perf_event_open;
+use std::io;
+use std::os::fd::{FromRawFd as _, OwnedFd};
+
+/// What a thread does at the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It executes the instruction there; the event is before that.
+    Execute,
+    /// It writes there; the event is after the instruction.
+    Write,
+    /// It reads or writes there; likewise.
+    ReadWrite,
+}
+
+/// Opens a breakpoint in a thread, and in the threads that it creates, until it executes a program;
+/// what the kernel does for it is not seen. The length is 1, 2, 4 or 8, and the address a multiple
+/// of it; that of an instruction has none.
+///
+/// # Errors
+/// `ENOSPC` if the thread has no breakpoint left, `EINVAL` for another length or address.
+pub fn open_breakpoint(
+    thread: Pid,
+    (address, length): (u64, u8),
+    access: Access,
+) -> io::Result<OwnedFd> {
+    let mut attr = perf_event_attr {
+        type_: PERF_TYPE_BREAKPOINT,
+        size: u32::try_from(size_of::<perf_event_attr>()).unwrap_or(0),
+        bp_type: match access {
+            Access::Execute => HW_BREAKPOINT_X,
+            Access::Write => HW_BREAKPOINT_W,
+            Access::ReadWrite => HW_BREAKPOINT_RW,
+        },
+        ..perf_event_attr::default()
+    };
+    attr.__bindgen_anon_1.sample_period = 1;
+    attr.__bindgen_anon_3.bp_addr = address;
+    // Of an instruction it is that of a `long`.
+    let is_code = access == Access::Execute;
+    attr.__bindgen_anon_4.bp_len = if is_code { HW_BREAKPOINT_LEN_8.into() } else { length.into() };
+    attr.set_exclude_kernel(1);
+    attr.set_exclude_hv(1);
+    attr.set_inherit(1);
+    attr.set_inherit_thread(1);
+    attr.set_remove_on_exec(1);
+    match open(&mut attr, thread) {
+        // Before 5.13 children inherit it, too, and it outlasts an exec.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            attr.set_inherit_thread(0);
+            attr.set_remove_on_exec(0);
+            open(&mut attr, thread)
+        }
+        opened => opened,
+    }
+}
+
+fn open(attr: &mut perf_event_attr, thread: Pid) -> io::Result<OwnedFd> {
+    let tid = thread.0.cast_signed();
+    // SAFETY: the kernel reads the structure, whose size it contains.
+    let fd = unsafe { perf_event_open(attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC.into()) };
+    // SAFETY: the kernel has just created the descriptor, and nothing else owns it.
+    if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_breakpoint_has_an_aligned_address() {
+        let value = 0_u64;
+        let address = (&raw const value) as u64;
+        let own = Pid(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned());
+        let error = open_breakpoint(own, (address + 1, 8), Access::Write).unwrap_err();
+        // Or the system refuses perf events as a whole.
+        assert!(
+            matches!(
+                error.raw_os_error(),
+                Some(libc::EINVAL | libc::EACCES | libc::EPERM | libc::ENOENT)
+            ),
+            "{error}"
+        );
+    }
+}
