@@ -14,6 +14,7 @@ mod peers;
 mod procfs;
 mod program;
 mod record;
+mod requests;
 mod rules;
 mod run;
 mod scrape;
@@ -45,10 +46,11 @@ const BENCHES: &[(&str, fn())] = &[
     ("record", record::run),
     ("scrape", web::run),
     ("truth", truth::run),
+    ("requests", requests::run),
 ];
 
 fn main() {
-    if rules::serve_as_target() || record::work() {
+    if rules::serve_as_target() || requests::serve_as_target() || record::work() {
         return;
     }
     // `cargo bench` passes its own flags; a name without dashes picks benches.

@@ -78,3 +78,15 @@ fn root_watchpoints_are_those_of_gdb_itself() {
         ["Hardware watchpoint 2: counter", "New value = 5", "New value = 81", "has left the block"];
     compare("calls 3", script, &shown);
 }
+
+#[test]
+fn root_a_breakpoint_at_a_store_is_before_it() {
+    // `mov %eax,-0x4(%rbp)` of `result = n * n`: the frame has the result of the call before.
+    let script = "tbreak work\ncontinue\nbreak *(square + 13)\ncontinue\ncontinue\nprint n\n\
+        print result\nnexti\nprint result\ncontinue\nprint n\nprint result\ncontinue 2\n\
+        continue\nset var $eax = 70\nnexti\nprint result\nbreak *(square + 13) if n == 1\n\
+        delete 2\ncontinue\nprint result\ndelete\nset var go = 0\ncontinue\n\
+        print $_exitcode\n";
+    let shown = ["$1 = 1", "$2 = 0", "$3 = 1", "$4 = 2", "$5 = 1", "= 70"];
+    compare("calls 3", script, &shown);
+}

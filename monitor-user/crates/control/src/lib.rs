@@ -41,13 +41,13 @@ pub mod user_worker;
 
 pub use error::ControlError;
 pub use executor::Executor;
-pub use machine::{PROBED_FLAGS, PROBED_PC, PROBED_SP};
+pub use machine::{Changes, FrameStore, PROBED_FLAGS, PROBED_PC, PROBED_SP};
 pub use message_queue::{QueueAnswer, QueueContent, QueueDetail, QueueQuery, QueuedMessage};
 pub use messages::{
-    BreakpointMeans, BreakpointProbe, CodePos, DumpLocation, FileQuery, FoundInFiles, FrameNames,
-    LaunchSpec, LoadedImage, NumberedRequest, Patch, ProbeLocation, ProbeUse, RegisterSet,
-    RequestTag, StackFrame, StopMethod, ThreadEntry, ToolId, WorkerEvent, WorkerEventKind,
-    WorkerReply, WorkerRequest,
+    BeforeInstruction, BreakpointMeans, BreakpointProbe, CodePos, DumpLocation, FileQuery,
+    FoundInFiles, FrameNames, LaunchSpec, LoadedImage, NumberedRequest, Patch, ProbeLocation,
+    ProbeUse, RegisterSet, RequestTag, StackFrame, StopMethod, ThreadEntry, ToolId, WorkerEvent,
+    WorkerEventKind, WorkerReply, WorkerRequest,
 };
 pub use monitor_event::thread::{AgentExpression, Argument, CallEnd, Catch, Target};
 pub use stopped_batch::{StoppedBatch, StoppedOperand, StoppedStep};

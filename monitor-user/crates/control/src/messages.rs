@@ -4,6 +4,7 @@
 //! the same program, so there are no version numbers and no defaults for missing fields.
 //! Framing is in `user_worker::frame`.
 
+use super::machine::{Changes, FrameStore};
 use super::message_queue::{QueueAnswer, QueueQuery};
 use super::{ControlError, StoppedBatch};
 use monitor_event::{AgentExpression, Argument, Catch, Target};
@@ -96,9 +97,9 @@ pub enum WorkerRequest {
     /// Report each thread that reaches this address while one of the conditions holds, or if there
     /// are none.
     SetBreakpoint(Target, u64, RequestTag, ProbeUse, Vec<AgentExpression>),
-    /// The probe of this breakpoint has stopped the thread: set these registers back, by their
-    /// index in `struct pt_regs`. If no condition holds, it runs on.
-    SetBack(Target, RequestTag, Vec<(u8, u64)>),
+    /// The probe of this breakpoint has stopped the thread: set it back to what it was. If no
+    /// condition holds, it runs on.
+    SetBack(Target, RequestTag, BeforeInstruction),
     /// Execute one instruction.
     Step(Target, RequestTag),
     /// Execute one instruction; a call counts as one.
@@ -251,9 +252,17 @@ pub struct BreakpointProbe {
     pub file: FileRef,
     /// The offset of the instruction in it.
     pub offset: u64,
-    /// The registers that the instruction changes, by their index in `struct pt_regs`; besides
-    /// program counter, stack pointer and flags.
-    pub changed: Vec<u8>,
+    /// What the instruction changes.
+    pub changes: Changes,
+}
+
+/// What a probe has recorded before its instruction.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct BeforeInstruction {
+    /// Registers, by their index in `struct pt_regs`.
+    pub registers: Vec<(u8, u64)>,
+    /// What the word was in which the instruction stores, if it could be read.
+    pub stored: Option<(FrameStore, u64)>,
 }
 
 /// A breakpoint byte in a process.

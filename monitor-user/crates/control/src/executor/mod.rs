@@ -171,8 +171,8 @@ impl Executor {
             self.event_positions.remove_thread(plan.tid);
         }
         let (tracer, id) = (&mut self.tracer, process.id);
-        if let WorkerRequest::SetBack(_, _, probed) = request {
-            return tracer.set_back(&plan, id, probed).map(WorkerReply::ConditionHolds);
+        if let WorkerRequest::SetBack(_, _, before) = request {
+            return tracer.set_back(&plan, id, before).map(WorkerReply::ConditionHolds);
         }
         let sent = match request {
             WorkerRequest::SetEventPos(_, _, pos) => {

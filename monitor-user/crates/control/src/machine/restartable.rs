@@ -1,13 +1,35 @@
 //! Whether an instruction may be executed a second time with its registers set back.
 //!
-//! In: the bytes of an instruction. Out: the registers that it changes; none, if a second execution
-//! has another effect, or if memory shows that it was executed. A kernel probe stops a thread after
-//! its instruction, so a breakpoint by a probe sets these registers back.
+//! In: the bytes of an instruction. Out: the registers that it changes, and what it stores in the
+//! frame of its thread; none, if a second execution has another effect, or if other threads may see
+//! that it was executed. A kernel probe stops a thread after its instruction, so a breakpoint by a
+//! probe sets these registers and that word back.
 
 use iced_x86::{
     CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
-    OpAccess, Register, UsedMemory,
+    Mnemonic, OpAccess, OpKind, Register, UsedMemory,
 };
+use serde::{Deserialize, Serialize};
+
+/// What an instruction changes besides program counter, stack pointer and flags.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Registers, by their index in `struct pt_regs`.
+    pub registers: Vec<u8>,
+    /// A word in the frame of the thread.
+    pub stored: Option<FrameStore>,
+}
+
+/// What an instruction stores relative to the stack pointer or the frame pointer.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameStore {
+    /// The register, by its index.
+    pub base: u8,
+    /// The distance from it.
+    pub offset: i64,
+    /// Bytes: 1, 2, 4 or 8.
+    pub bytes: u8,
+}
 
 /// Indexes in `struct pt_regs` of arch/x86/include/asm/ptrace.h, which are those in
 /// `user_regs_struct`, too.
@@ -30,16 +52,17 @@ const PLAIN: [CpuidFeature; 9] = [
     CpuidFeature::CET_IBT,
 ];
 
-/// The registers that the instruction at an address changes, besides program counter, stack pointer
-/// and flags, by their index in `struct pt_regs`.
-pub fn restartable(code: &[u8], address: u64) -> Option<Vec<u8>> {
+/// What the instruction at an address changes.
+pub fn restartable(code: &[u8], address: u64) -> Option<Changes> {
     let instruction = Decoder::with_ip(64, code, address, DecoderOptions::NONE).decode();
     if instruction.is_invalid() || !is_plain(&instruction) {
         return None;
     }
     let mut factory = InstructionInfoFactory::new();
     let info = factory.info(&instruction);
-    if info.used_memory().iter().any(|it| shows_execution(&instruction, it)) {
+    let stored = frame_store(&instruction);
+    let is_seen = |it: &UsedMemory| shows_execution(&instruction, it);
+    if stored.is_none() && info.used_memory().iter().any(is_seen) {
         return None;
     }
     let mut changed = Vec::new();
@@ -51,7 +74,24 @@ pub fn restartable(code: &[u8], address: u64) -> Option<Vec<u8>> {
             None => return None,
         }
     }
-    Some(changed)
+    Some(Changes { registers: changed, stored })
+}
+
+/// What the instruction stores, if it does nothing but store in the frame of its thread.
+fn frame_store(instruction: &Instruction) -> Option<FrameStore> {
+    let base = instruction.memory_base();
+    let is_frame = matches!(base, Register::RSP | Register::RBP)
+        && instruction.memory_index() == Register::None
+        && instruction.segment_prefix() == Register::None;
+    let stores =
+        instruction.mnemonic() == Mnemonic::Mov && instruction.op0_kind() == OpKind::Memory;
+    let bytes = u8::try_from(instruction.memory_size().size()).ok()?;
+    let offset = instruction.memory_displacement64().cast_signed();
+    (is_frame && stores && matches!(bytes, 1 | 2 | 4 | 8)).then_some(FrameStore {
+        base: index(base)?,
+        offset,
+        bytes,
+    })
 }
 
 fn is_plain(instruction: &Instruction) -> bool {
@@ -105,7 +145,7 @@ const fn index(register: Register) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::restartable;
+    use super::{Changes, FrameStore, restartable};
 
     #[test]
     fn registers_that_an_instruction_changes_are_named() {
@@ -122,24 +162,45 @@ mod tests {
             (&[0xc3], none),                   // ret
         ];
         for (code, changed) in cases {
-            let mut found = restartable(code, 0x1000).unwrap_or_else(|| panic!("{code:x?}"));
-            found.sort_unstable();
-            assert_eq!(found, changed, "{code:x?}");
+            let found = restartable(code, 0x1000).unwrap_or_else(|| panic!("{code:x?}"));
+            let mut registers = found.registers;
+            registers.sort_unstable();
+            assert_eq!((registers.as_slice(), found.stored), (changed, None), "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn a_store_in_the_frame_is_set_back() {
+        let cases: [(&[u8], FrameStore); 4] = [
+            // mov [rbp-4],0
+            (&[0xc7, 0x45, 0xfc, 0, 0, 0, 0], FrameStore { base: 4, offset: -4, bytes: 4 }),
+            // mov [rbp-0x14],edi
+            (&[0x89, 0x7d, 0xec], FrameStore { base: 4, offset: -0x14, bytes: 4 }),
+            // mov [rsp+8],rdx
+            (&[0x48, 0x89, 0x54, 0x24, 8], FrameStore { base: 19, offset: 8, bytes: 8 }),
+            // mov [rsp-8],al
+            (&[0x88, 0x44, 0x24, 0xf8], FrameStore { base: 19, offset: -8, bytes: 1 }),
+        ];
+        for (code, stored) in cases {
+            let changes = Changes { registers: Vec::new(), stored: Some(stored) };
+            assert_eq!(restartable(code, 0x1000), Some(changes), "{code:x?}");
         }
     }
 
     #[test]
     fn what_a_second_execution_would_do_again_is_refused() {
-        let cases: [&[u8]; 9] = [
-            &[0x87, 0x07],                   // xchg [rdi],eax
-            &[0xf0, 0xff, 0x07],             // lock inc [rdi]
-            &[0xff, 0x07],                   // inc [rdi]
-            &[0xc7, 0x45, 0xfc, 0, 0, 0, 0], // mov [rbp-4],0
-            &[0xf3, 0xa4],                   // rep movsb
-            &[0x0f, 0x05],                   // syscall
-            &[0xcc],                         // int3
-            &[0x0f, 0x28, 0xc1],             // movaps xmm0,xmm1
-            &[0xd9, 0xe8],                   // fld1
+        let cases: [&[u8]; 11] = [
+            &[0x89, 0x07],             // mov [rdi],eax
+            &[0x89, 0x44, 0x85, 0xf8], // mov [rbp+rax*4-8],eax
+            &[0x87, 0x07],             // xchg [rdi],eax
+            &[0xf0, 0xff, 0x07],       // lock inc [rdi]
+            &[0xff, 0x07],             // inc [rdi]
+            &[0xff, 0x45, 0xfc],       // inc [rbp-4]
+            &[0xf3, 0xa4],             // rep movsb
+            &[0x0f, 0x05],             // syscall
+            &[0xcc],                   // int3
+            &[0x0f, 0x28, 0xc1],       // movaps xmm0,xmm1
+            &[0xd9, 0xe8],             // fld1
         ];
         for code in cases {
             assert_eq!(restartable(code, 0x1000), None, "{code:x?}");

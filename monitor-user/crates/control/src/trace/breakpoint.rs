@@ -203,9 +203,9 @@ impl Breakpoints {
         let mut code = memory::read(process, site.address, length)?;
         self.unpatch(process, site, site.address, &mut code)?;
         let found = uprobe_patches::file_with(process, &map, (site.address, &code));
-        let changed = restartable(&code, site.address);
-        let probe = |((file, offset), changed)| BreakpointProbe { file, offset, changed };
-        Ok(found.zip(changed).map(probe))
+        let changes = restartable(&code, site.address);
+        let probe = |((file, offset), changes)| BreakpointProbe { file, offset, changes };
+        Ok(found.zip(changes).map(probe))
     }
 
     /// Refuses an address that is not code, or inside an instruction; returns whether an

@@ -16,6 +16,7 @@ mod insn_boundary;
 mod lost_child;
 mod process;
 mod resume;
+mod set_back;
 mod stop;
 mod stopped_batch;
 mod stopped_threads;
@@ -25,8 +26,8 @@ mod tracee;
 use super::machine::{self, Registers};
 use super::process_ref::{ProcessRef, tick_identity};
 use super::{
-    BreakpointMeans, ControlError, Patch, ProbeLocation, ProbeUse, RequestTag, ToolId, WorkerEvent,
-    deadline::DeadlineWait, stop_reason::StopReason, unwind,
+    BeforeInstruction, BreakpointMeans, ControlError, Patch, ProbeLocation, ProbeUse, RequestTag,
+    ToolId, WorkerEvent, deadline::DeadlineWait, stop_reason::StopReason, unwind,
 };
 use breakpoint::Breakpoints;
 pub use breakpoint::{BreakpointOwner, BreakpointSite, INT3};
@@ -129,7 +130,7 @@ impl Tracer {
         &mut self,
         plan: &PlanRequest,
         id: Identity,
-        probed: &[(u8, u64)],
+        before: &BeforeInstruction,
     ) -> Result<bool, ControlError> {
         let why = || ControlError::wrong_state("no probe has stopped the thread");
         let traced = self.0.get_mut(&tick_identity(id)).ok_or_else(why)?;
@@ -138,7 +139,7 @@ impl Tracer {
         if !thread.holders.contains_key(&event) || thread.state != tracee::RunState::Stopped {
             return Err(why());
         }
-        thread.set_back(probed)?;
+        thread.set_back(&traced.process, before)?;
         let stays = traced.condition_holds(plan.tid, (plan.tool, plan.tag));
         if !stays {
             traced.release(plan.tid, event)?;

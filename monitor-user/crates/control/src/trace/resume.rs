@@ -50,7 +50,7 @@ impl TracedProcess {
             self.fail_plan(tid, error);
             return self.resume_or_detach(tid);
         }
-        let forward = self.threads.get_mut(&tid).and_then(Tracee::set_forward);
+        let forward = self.threads.get_mut(&tid).and_then(|it| it.set_forward(&self.process));
         if let (Some(registers), true) = (forward, single_steps) {
             // The instruction of the step was executed already.
             self.handle_step(tid, &registers);

@@ -3,9 +3,11 @@
 //! Wraps the ptrace requests on this thread and keeps the state between them. What a stop means is
 //! decided in `stop`, and what comes next in `resume`.
 
+use super::set_back::{ChangedWord, SetBack};
 use super::thread_plan::ThreadPlan;
 use crate::machine::{self, DebugSlots, Registers};
-use crate::{ControlError, ToolId, stop_reason::StopReason};
+use crate::process_ref::ProcessRef;
+use crate::{BeforeInstruction, ControlError, ToolId, stop_reason::StopReason};
 use monitor_sys::{ptrace, ptrace::ResumeMode};
 use rustix::process::Signal;
 use std::{collections::BTreeMap, io, time::Instant};
@@ -64,9 +66,8 @@ pub struct Tracee {
     pub stepping_over: Option<(u64, Instant)>,
     /// Address and stack pointer of the last reported breakpoint.
     pub reported: Option<(u64, u64)>,
-    /// Its registers as they were set back from a probe, and as they were before that, when the
-    /// instruction was executed.
-    pub set_back: Option<(Registers, Registers)>,
+    /// What was set back after the instruction of a probe was executed.
+    pub set_back: Option<SetBack>,
     /// A signal handler runs between that report and the step over it.
     pub in_handler: bool,
     /// The rule program's signal that stopped it, which is not meant for the thread.
@@ -122,15 +123,23 @@ impl Tracee {
 
     /// Sets it back to the instruction whose probe has stopped it after that; once, though several
     /// tools have a breakpoint there.
-    pub fn set_back(&mut self, probed: &[(u8, u64)]) -> Result<(), ControlError> {
+    pub fn set_back(
+        &mut self,
+        process: &ProcessRef,
+        recorded: &BeforeInstruction,
+    ) -> Result<(), ControlError> {
         self.resolve_rule_signal(false);
         let after = Registers::read(self.tid)?;
         let mut before = after;
-        before.set_back(probed);
+        before.set_back(&recorded.registers);
         if before != after {
+            let stored = recorded.stored.and_then(|it| ChangedWord::of_store(process, &before, it));
             before.write(self.tid)?;
+            if let Some(word) = &stored {
+                word.set_back(process)?;
+            }
             self.reported = Some((before.pc(), before.sp()));
-            self.set_back = Some((before, after));
+            self.set_back = Some(SetBack { before, after, stored });
         }
         Ok(())
     }
@@ -138,10 +147,13 @@ impl Tracee {
     /// Sets it forward again, behind the instruction that it executed before it was set back; its
     /// registers, if it was. It is not, if a tool has changed what the instruction may have read:
     /// then the thread executes it again.
-    pub fn set_forward(&mut self) -> Option<Registers> {
-        let (before, after) = self.set_back.take()?;
+    pub fn set_forward(&mut self, process: &ProcessRef) -> Option<Registers> {
+        let SetBack { before, after, stored } = self.set_back.take()?;
         if Registers::read(self.tid).ok()? != before {
             return None;
+        }
+        if let Some(word) = stored {
+            word.set_forward(process).ok()?;
         }
         after.write(self.tid).ok()?;
         self.reported = None;

@@ -11,12 +11,13 @@ use crate::linux::user_workers::probe_breakpoints::{
 use crate::tap::{Taps, tap_program::FileOffset};
 use crate::{poller::backend_refusal, status_map::symbol_refusal};
 use monitor_backend::rule::insn::{
-    Compare, Insn, MAX_INSNS, MAX_REGS, ProcessSetId, RecordOptions, Reg as Slot, StopSets,
+    Compare, Insn, MAX_INSNS, MAX_REGS, MISSING, ProcessSetId, RecordOptions, Reg as Slot,
+    StopSets, Width,
 };
 use monitor_backend::rule::rule_record::{RuleRecord as Record, StopScope};
 use monitor_backend::rule::{Children, HookPoint, ProgramId, RuleProgram, Rules, Site};
 use monitor_control::process_ref::is_same;
-use monitor_control::{PROBED_FLAGS, PROBED_PC, PROBED_SP};
+use monitor_control::{BeforeInstruction, Changes, PROBED_FLAGS, PROBED_PC, PROBED_SP};
 use monitor_event::outcome::Refusal;
 use monitor_event::thread::{AgentExpression, Ticket};
 use monitor_model::Identity;
@@ -44,13 +45,27 @@ struct SetProbe {
     process: Identity,
     /// The code of a probe. The file is held open, so that it stays what it is.
     code: Option<(HeldFile, u64)>,
-    /// The registers that follow the flags in a record.
-    changed: Vec<u8>,
+    /// What follows the flags in a record: registers, then the word in which it stores.
+    changes: Changes,
 }
 
 impl SetProbe {
     fn location(&self) -> Option<FileOffset> {
         self.code.as_ref().map(|(file, offset)| (file.identity, *offset))
+    }
+}
+
+impl SetProbe {
+    /// The thread before the instruction.
+    fn before(&self, record: &Record) -> BeforeInstruction {
+        let Changes { registers, stored } = &self.changes;
+        let numbers = [PROBED_FLAGS].into_iter().chain(registers.iter().copied());
+        let place = [(PROBED_PC, record.ip), (PROBED_SP, record.sp)];
+        let word = record.regs.get(1 + registers.len()).filter(|it| **it != MISSING);
+        BeforeInstruction {
+            registers: numbers.zip(record.regs).chain(place).collect(),
+            stored: stored.zip(word.copied()),
+        }
     }
 }
 
@@ -71,18 +86,20 @@ impl BreakpointProbes {
                 *self.none.insert(none)
             }
         };
-        let (hook, code, changed) = match &wanted.means {
+        let (hook, code, changes) = match &wanted.means {
             KernelMeans::Probe(probe) => {
                 let file = probe.file.hold(Path::new("/proc"), wanted.process.pid);
                 let file = file.map_err(|error| symbol_refusal(&error))?;
                 let site = Site { path: file.attach_path(), offset: probe.offset };
                 let code = Some((file, probe.offset));
-                (HookPoint::Entry(site), code, probe.changed.as_slice())
+                (HookPoint::Entry(site), code, probe.changes.clone())
             }
-            KernelMeans::Hardware(breakpoint) => (HookPoint::Hardware(*breakpoint), None, &[][..]),
+            KernelMeans::Hardware(breakpoint) => {
+                (HookPoint::Hardware(*breakpoint), None, Changes::default())
+            }
         };
         let (insns, place) = match code {
-            Some(_) => hit_insns(changed, &wanted.conditions, stoppable)?,
+            Some(_) => hit_insns(&changes, &wanted.conditions, stoppable)?,
             None => (vec![record(stoppable)], place_without_filter(&wanted.conditions)),
         };
         let program = RuleProgram {
@@ -92,8 +109,8 @@ impl BreakpointProbes {
         };
         let id = rules.add(&program).map_err(backend_refusal)?;
         rules.enable(id);
-        let (ticket, process, changed) = (wanted.ticket, wanted.process, changed.to_vec());
-        let _none = self.set.insert(id, SetProbe { ticket, process, code, changed });
+        let (ticket, process) = (wanted.ticket, wanted.process);
+        let _none = self.set.insert(id, SetProbe { ticket, process, code, changes });
         Ok(place)
     }
 
@@ -119,17 +136,10 @@ impl BreakpointProbes {
         let Some(set) = self.set.get(&record.program) else { return false };
         // Its tracer has just ended: the thread runs on.
         if record.stopped == StopScope::Thread {
-            let probed = match set.code {
-                Some(_) => {
-                    let numbers = [PROBED_FLAGS].into_iter().chain(set.changed.iter().copied());
-                    let place = [(PROBED_PC, record.ip), (PROBED_SP, record.sp)];
-                    numbers.zip(record.regs).chain(place).collect()
-                }
-                // The thread stops where it is.
-                None => Vec::new(),
-            };
+            // At a breakpoint of the processor the thread stops where it is.
+            let before = set.code.as_ref().map(|_| set.before(record)).unwrap_or_default();
             let (ticket, tid, pc) = (set.ticket, record.tid, record.ip);
-            self.hits.push(ProbeHit { ticket, tid, pc, at: record.at, probed });
+            self.hits.push(ProbeHit { ticket, tid, pc, at: record.at, before });
         }
         true
     }
@@ -141,13 +151,23 @@ impl BreakpointProbes {
 }
 
 /// What a probe does: unless the thread makes a single step, or no condition holds, record the
-/// flags and these registers, and stop it.
+/// flags and what the instruction changes, and stop it.
 fn hit_insns(
-    changed: &[u8],
+    changes: &Changes,
     conditions: &[AgentExpression],
     stoppable: ProcessSetId,
 ) -> Result<(Vec<Insn>, ConditionPlace), Refusal> {
     let flags = Slot(0);
+    let mut changed: Vec<Insn> = (1..)
+        .map(Slot)
+        .zip(&changes.registers)
+        .map(|(slot, index)| Insn::Register(slot, *index))
+        .collect();
+    if let Some(store) = changes.stored {
+        let slot = Slot(u8::try_from(1 + changed.len()).unwrap_or(u8::MAX));
+        changed.push(Insn::Register(slot, store.base));
+        changed.push(Insn::Peek(slot, slot, store.offset, width(store.bytes)));
+    }
     if changed.len() >= MAX_REGS {
         let text = "the instruction changes more registers than a record has";
         return Err(Refusal::new(Status::UNSUPPORTED, text));
@@ -159,9 +179,18 @@ fn hit_insns(
     let place = filter.as_ref().map_or(ConditionPlace::Worker, |_| ConditionPlace::Kernel);
     insns.extend(filter.into_iter().flatten());
     insns.push(Insn::Register(flags, PROBED_FLAGS));
-    insns.extend((1..).map(Slot).zip(changed).map(|(slot, index)| Insn::Register(slot, *index)));
+    insns.extend(changed);
     insns.push(record(stoppable));
     Ok((insns, place))
+}
+
+const fn width(bytes: u8) -> Width {
+    match bytes {
+        1 => Width::U8,
+        2 => Width::U16,
+        4 => Width::U32,
+        _ => Width::U64,
+    }
 }
 
 /// Records the registers of the program, and stops the thread.

@@ -104,7 +104,7 @@ impl WorkerDispatch {
         };
         let Some(tool) = self.plans.get(&tag.0).map(|sent| sent.tool) else { return false };
         let Some(hit) = self.probe_breakpoints.take_hit(tag.0, thread.pid) else { return false };
-        let set_back = WorkerRequest::SetBack(stopped.target, tag, hit.probed.clone());
+        let set_back = WorkerRequest::SetBack(stopped.target, tag, hit.before.clone());
         self.send(&tool, set_back, PendingReply::SetBack(tool, hit, stopped.target));
         true
     }

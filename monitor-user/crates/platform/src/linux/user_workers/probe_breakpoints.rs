@@ -2,8 +2,8 @@
 //! they have stopped. Data only.
 
 use monitor_backend::rule::HardwareBreakpoint;
-use monitor_control::BreakpointProbe;
 use monitor_control::process_ref::is_same;
+use monitor_control::{BeforeInstruction, BreakpointProbe};
 use monitor_event::thread::{AgentExpression, Ticket};
 use monitor_model::{Identity, Ns, Pid};
 
@@ -51,8 +51,8 @@ pub struct ProbeHit {
     pub pc: u64,
     /// When.
     pub at: Ns,
-    /// The registers before the instruction, by their index in `struct pt_regs`.
-    pub probed: Vec<(u8, u64)>,
+    /// The thread before the instruction.
+    pub before: BeforeInstruction,
 }
 
 /// The breakpoints by probes.
