@@ -371,7 +371,7 @@ fn request_about(row: &ServiceSpec, process: &str) -> String {
         ParamType::Bytes => "[1]",
         ParamType::Float => "1.0",
         ParamType::Node => "0",
-        ParamType::Many(ParamType::Any) => "[]",
+        ParamType::Many(ParamType::Any | ParamType::Bytes) => "[]",
         _ => "1",
     };
     let values: Vec<&str> = row.params.iter().map(|param| value(&param.param_type)).collect();

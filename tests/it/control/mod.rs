@@ -10,6 +10,7 @@ mod end;
 pub mod group;
 mod held;
 pub mod killed;
+mod killed_any;
 mod memory;
 mod probed;
 mod register;

@@ -236,6 +236,6 @@ mod tests {
         let unknown = Step::Observe(Operand::Param(2), vec![meter(KernelCounterKind::Sum)]);
         assert!(refused(std::slice::from_ref(&unknown)).contains("does not know a number"));
         let known = Step::Observe(Operand::Known(2), vec![meter(KernelCounterKind::Sum)]);
-        assert!(refused(&vec![known; 9]).contains("18 acts, and the kernel runs 16"));
+        assert!(refused(&vec![known; 17]).contains("34 acts, and the kernel runs 32"));
     }
 }

@@ -205,6 +205,7 @@ fn breakpoint_if(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilte
 
 fn watchpoint(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
     let [list, address, length, access] = spec::params(args);
+    let processes = processes(ctx, list)?;
     let address: u64 = spec::integer(address, ADDRESS)?;
     let length = spec::integer(length, "length").ok().filter(|it| [1, 2, 4, 8].contains(it));
     let Some(length) = length else {
@@ -219,7 +220,8 @@ fn watchpoint(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, 
         Some(b"rw") => DataAccess::ReadWrite,
         _ => return Err(Refusal::new(Status::RANGE, "an access is `w` or `rw`")),
     };
-    run_control(ctx, list, RunControl::Watch(DataWatch { address, length, access }))
+    let command = RunControl::Watch(DataWatch { address, length, access });
+    Ok(event_filter(ctx, (processes, None), command))
 }
 
 fn call(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Refusal> {
@@ -244,12 +246,17 @@ pub(super) fn run_control(
     list: &Value,
     command: RunControl,
 ) -> Result<EventFilter, Refusal> {
-    let chosen = ctx.processes(list)?;
-    if let Some((_, why)) = chosen.failed.into_iter().next() {
-        return Err(why);
-    }
-    let on = chosen.served.iter().map(|it| it.id).collect();
+    let on = processes(ctx, list)?;
     Ok(event_filter(ctx, (on, None), command))
+}
+
+/// The listed processes, all of which must be served.
+fn processes(ctx: &mut CallContext<'_>, list: &Value) -> Result<Vec<Identity>, Refusal> {
+    let chosen = ctx.processes(list)?;
+    match chosen.failed.into_iter().next() {
+        Some((_, why)) => Err(why),
+        None => Ok(chosen.served.iter().map(|it| it.id).collect()),
+    }
 }
 
 fn event_filter(
