@@ -104,6 +104,11 @@ impl Daemon {
         self.program.pid()
     }
 
+    /// Its CPU time.
+    pub fn cpu_ns(&self) -> f64 {
+        self.program.cpu_ns()
+    }
+
     /// A number of bytes of `/proc/PID/status`.
     pub fn status_bytes(&self, key: &str) -> f64 {
         self.program.bytes(key)

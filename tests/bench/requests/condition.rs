@@ -1,7 +1,7 @@
 //! A breakpoint whose condition never holds: by `monitor gdb`, by gdb, and by gdbserver, which
 //! evaluates gdb's bytecode itself.
 
-use super::target::Target;
+use super::target::{Act, Target};
 use crate::service::Daemon;
 use crate::verdict::{Bar, line};
 use crate::watch::MONITOR;
@@ -48,7 +48,7 @@ pub fn run() {
 
 /// Microseconds for each hit of a target that this debugger has attached.
 fn hits(calls: usize, offset: u64, debugger: impl FnOnce(String) -> Command) -> f64 {
-    let mut target = Target::start(calls);
+    let mut target = Target::start();
     let mut command = debugger(target.pid().to_string());
     command.args(["-nx", "-batch", "-iex", "set debuginfod enabled off"]);
     command.args(["-ex", &format!("break *{} if $rsp == 1", target.code + offset)]);
@@ -59,7 +59,7 @@ fn hits(calls: usize, offset: u64, debugger: impl FnOnce(String) -> Command) -> 
     assert!(lines.any(|it| it.is_ok_and(|it| it == "begins")), "the debugger has not attached");
     // The rest of its output is little.
     let _reader = std::thread::spawn(move || lines.count());
-    let taken = target.run();
+    let taken = target.run(Act::Call, calls);
     drop(target);
     let _ = child.wait();
     taken

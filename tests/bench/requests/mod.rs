@@ -1,8 +1,10 @@
-//! Breakpoints through the service: what a hit costs whose condition does not hold, against gdb and
-//! gdbserver, and one that stops its thread.
+//! Requests through the service: the first attach, events at each level, and breakpoints whose
+//! condition does not hold, against gdb and gdbserver.
 
+mod attach;
 mod condition;
-mod held;
+mod levels;
+mod session;
 mod target;
 
 pub use target::serve_as_target;
@@ -13,6 +15,11 @@ pub fn run() {
         println!("  needs root to load BPF programs");
         return;
     }
+    attach::run();
+    levels::run();
     condition::run();
-    held::run();
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

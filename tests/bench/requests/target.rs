@@ -1,12 +1,38 @@
-//! A program that calls code with known instructions, and says how long that took.
+//! A program that calls code with known instructions, or stops itself, and says how long that took.
 
 use monitor_sys::probed_code;
+use nix::sys::signal::{Signal, raise};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-/// Environment variable that makes this program a target: the number of calls.
+/// Environment variable that makes this program a target.
 const VARIABLE: &str = "MONITOR_BENCH_REQUESTS";
+
+/// What the target does again and again.
+#[derive(Clone, Copy)]
+pub enum Act {
+    /// Calls the function.
+    Call,
+    /// Sends itself a signal that is ignored by default, so only a tracer sees it.
+    Raise,
+}
+
+impl Act {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Raise => "raise",
+        }
+    }
+
+    fn once(self) {
+        match self {
+            Self::Call => probed_code::call(),
+            Self::Raise => raise(Signal::SIGWINCH).unwrap(),
+        }
+    }
+}
 
 /// A target that waits.
 pub struct Target {
@@ -14,18 +40,17 @@ pub struct Target {
     output: BufReader<ChildStdout>,
     /// Address of the function that it calls.
     pub code: u64,
-    calls: usize,
 }
 
 impl Target {
     /// Starts it.
-    pub fn start(calls: usize) -> Self {
+    pub fn start() -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.env(VARIABLE, calls.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.env(VARIABLE, "1").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let code = number(&mut output);
-        Self { child, output, code, calls }
+        Self { child, output, code }
     }
 
     /// Its process id.
@@ -33,11 +58,21 @@ impl Target {
         self.child.id()
     }
 
-    /// Has it make its calls; returns microseconds for each.
-    pub fn run(&mut self) -> f64 {
-        writeln!(self.child.stdin.as_mut().unwrap()).unwrap();
+    /// Has it begin this many acts.
+    pub fn begin(&mut self, act: Act, times: usize) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{} {times}", act.word()).unwrap();
+    }
+
+    /// Microseconds that each of them took, when it has done all.
+    pub fn end(&mut self, times: usize) -> f64 {
         let took: u64 = number(&mut self.output);
-        took as f64 / 1e3 / self.calls as f64
+        took as f64 / 1e3 / times as f64
+    }
+
+    /// Both.
+    pub fn run(&mut self, act: Act, times: usize) -> f64 {
+        self.begin(act, times);
+        self.end(times)
     }
 }
 
@@ -48,22 +83,23 @@ impl Drop for Target {
     }
 }
 
-/// If this program was started as a target: prints the address of the function, waits for a line,
-/// calls it, and prints the nanoseconds that all calls took.
+/// If this program was started as a target: prints the address of the function; for each line does
+/// what it says, and prints the nanoseconds that this took.
 pub fn serve_as_target() -> bool {
-    let Some(calls) = std::env::var(VARIABLE).ok().and_then(|text| text.parse::<usize>().ok())
-    else {
+    if std::env::var_os(VARIABLE).is_none() {
         return false;
-    };
-    println!("{}", probed_code::call as *const () as u64);
-    std::io::stdout().flush().unwrap();
-    let _ = std::io::stdin().lock().read_line(&mut String::new());
-    let start = Instant::now();
-    for _ in 0..calls {
-        probed_code::call();
     }
-    println!("{}", start.elapsed().as_nanos());
-    std::io::stdout().flush().unwrap();
+    println!("{}", probed_code::call as *const () as u64);
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        let (word, times) = line.split_once(' ').unwrap();
+        let act = [Act::Call, Act::Raise].into_iter().find(|it| it.word() == word).unwrap();
+        let times: usize = times.parse().unwrap();
+        let start = Instant::now();
+        for _ in 0..times {
+            act.once();
+        }
+        println!("{}", start.elapsed().as_nanos());
+    }
     true
 }
 

@@ -7,7 +7,7 @@ use crate::verdict::{Bar, line};
 use aya::programs::UProbe;
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
 use monitor_backend::rule::insn::{CellKind, Compare, Insn, RecordOptions, Reg, TimerScope, Width};
-use monitor_backend::rule::{Children, HookPoint, RuleProgram, Rules as _};
+use monitor_backend::rule::{Children, HookPoint, RuleProgram, Rules as _, Site};
 use monitor_loader::rule::KernelRules;
 
 /// Hits per slice.
@@ -64,8 +64,10 @@ pub fn record() -> [Insn; 3] {
 
 /// Whether the return is probed too.
 #[derive(Clone, Copy)]
-enum Both {
+pub enum Both {
+    /// Not.
     Entry,
+    /// Also.
     EntryAndReturn,
 }
 
@@ -169,10 +171,15 @@ fn ratio<T>(_probes: T) -> (f64, f64) {
 }
 
 /// Empty programs of the same object, attached like a rule program.
-struct Empty(#[expect(dead_code, reason = "keeps its probes attached")] aya::Ebpf);
+pub struct Empty(#[expect(dead_code, reason = "keeps its probes attached")] aya::Ebpf);
 
 impl Empty {
     fn on(function: target::Function, both: Both) -> Self {
+        Self::at(&target::site(function), both)
+    }
+
+    /// Attaches them for all processes.
+    pub fn at(site: &Site, both: Both) -> Self {
         let object =
             include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../monitor-ebpf/objects/rule.o"));
         let mut ebpf = aya::EbpfLoader::new().allow_unsupported_maps().load(object).unwrap();
@@ -180,7 +187,6 @@ impl Empty {
             Both::Entry => &["empty_call"],
             Both::EntryAndReturn => &["empty_call", "empty_return"],
         };
-        let site = target::site(function);
         for name in programs {
             let program: &mut UProbe = ebpf.program_mut(name).unwrap().try_into().unwrap();
             program.load().unwrap();

@@ -9,7 +9,8 @@ mod storm;
 mod target;
 mod unwatched;
 
-pub use target::serve_as_target;
+pub use cost::{Both, Empty};
+pub use target::{serve_as_target, site_of};
 
 /// Runs all benches of rules; needs root.
 pub fn run() {

@@ -46,8 +46,12 @@ pub fn address(function: Function) -> u64 {
 
 /// File and offset of a function of this program.
 pub fn site(function: Function) -> Site {
-    let address = address(function);
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    site_of(std::process::id(), address(function))
+}
+
+/// File and offset of an address in a process.
+pub fn site_of(pid: u32, address: u64) -> Site {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let number = |text: &str| u64::from_str_radix(text, 16).unwrap();
     let found = maps.lines().find_map(|line| {
         let words: Vec<_> = line.split_whitespace().collect();

@@ -1,13 +1,19 @@
 //! Stopping and continuing: each holder's stop, which no other holder releases.
 
 use super::group::Group;
-use super::target::{ONE, OTHER, Target, does, meanwhile, refuses, worker};
+use super::target::{
+    ONE, OTHER, Target, byte_breakpoint, does, meanwhile, program, refuses, worker,
+};
 use crate::deadline;
 use crate::root::privilege::{granted, skip};
 use monitor_control::{
-    CodePos, ControlError, RequestTag, StopMethod, UserWorker as _, WorkerEventKind, WorkerReply,
+    CodePos, ControlError, RequestTag, StopMethod, UserWorker, WorkerEventKind, WorkerReply,
     WorkerRequest,
 };
+use std::process::Command;
+
+/// Stops of a process in each of its states.
+const STOPS: u32 = 20;
 
 #[test]
 fn a_stopped_process_is_stopped_in_all_its_threads() {
@@ -25,6 +31,36 @@ fn a_stopped_process_is_stopped_in_all_its_threads() {
     assert_eq!(target.count(3), before);
     assert_eq!(does(&mut worker, WorkerRequest::Continue(target.whole())), WorkerReply::Done);
     target.until_counts(3);
+}
+
+/// Stops the target again and again; it executes nothing between a reply and `continue`.
+#[track_caller]
+fn nothing_runs_after_the_reply(target: &Target, worker: &mut impl UserWorker) {
+    let other = Target::new("slow", 1);
+    for round in 0..STOPS {
+        let _stopped = does(worker, WorkerRequest::Stop(target.whole()));
+        let before = target.counts();
+        let states = target.states();
+        assert!(states.chars().all(|it| matches!(it, 'T' | 't' | 'Z')), "{states} in {round}");
+        other.until_counts(0);
+        other.until_counts(0);
+        assert_eq!(target.counts(), before, "round {round}");
+        let _released = does(worker, WorkerRequest::Continue(target.whole()));
+        other.until_counts(0);
+    }
+}
+
+#[test]
+fn no_thread_executes_anything_after_the_reply() {
+    for mode in ["spin", "hatch", "breed"] {
+        let (target, mut worker) =
+            (Target::run(Command::new(program()).args([mode, "8"])), worker());
+        nothing_runs_after_the_reply(&target, &mut worker);
+        // The same while it is traced, for a breakpoint that nothing comes by.
+        let (whole, mark) = (target.whole(), RequestTag(7));
+        let _placed = does(&mut worker, byte_breakpoint(whole, target.at("landing"), mark));
+        nothing_runs_after_the_reply(&target, &mut worker);
+    }
 }
 
 #[test]

@@ -133,6 +133,11 @@ impl Target {
         self.number(self.at("counters") + 8 * thread)
     }
 
+    /// The counters of all threads.
+    pub fn counts(&self) -> Vec<u64> {
+        (0..32).map(|thread| self.count(thread)).collect()
+    }
+
     /// Waits until a thread counts on.
     pub fn until_counts(&self, thread: u64) {
         let before = self.count(thread);

@@ -16,6 +16,7 @@ use freezer::Freezer;
 pub use guard::{Guards, UNREAD_GRACE};
 use monitor_event::thread::Target;
 use monitor_model::Identity;
+use procfs::process::Stat;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -342,8 +343,16 @@ pub fn was_stopped(process: &ProcessRef) -> bool {
     all_in_state(process, &['T', 'Z', 'X'])
 }
 
-/// Whether all threads are in one of these states, see proc_pid_stat(5).
+/// Whether all threads are in one of these states, see proc_pid_stat(5). Until the first thread
+/// takes the signal the others can create more, which the list then lacks: it is read again.
 fn all_in_state(process: &ProcessRef, states: &[char]) -> bool {
+    let is_in = |threads: &[(i32, Stat)]| {
+        !threads.is_empty() && threads.iter().all(|(_, stat)| states.contains(&stat.state))
+    };
     let threads = process.threads();
-    !threads.is_empty() && threads.iter().all(|(_, stat)| states.contains(&stat.state))
+    let ids = |threads: &[(i32, Stat)]| threads.iter().map(|it| it.0).collect::<Vec<_>>();
+    is_in(&threads) && {
+        let again = process.threads();
+        ids(&again) == ids(&threads) && is_in(&again)
+    }
 }

@@ -12,6 +12,7 @@ use crate::{
 };
 use monitor_event::{Catch, Target};
 use monitor_sys::ptrace;
+use rustix::thread::gettid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -110,10 +111,17 @@ impl TracedProcess {
 
     /// Starts tracing a thread without stopping it.
     pub fn seize(&mut self, tid: i32) -> Result<(), ControlError> {
-        if !self.threads.contains_key(&tid) {
-            ptrace::seize(tid).map_err(|error| self.process.seize_error(tid, &error))?;
-            let _none = self.threads.insert(tid, Tracee::new(tid, NewThread::Thread));
+        if self.threads.contains_key(&tid) {
+            return Ok(());
         }
+        let own = gettid().as_raw_nonzero().get().unsigned_abs();
+        match ptrace::seize(tid).map_err(|error| self.process.seize_error(tid, &error)) {
+            Ok(()) => {}
+            // A thread that is traced already has created it since the threads were listed.
+            Err(ControlError::AlreadyTraced { tracer }) if tracer == own => {}
+            Err(other) => return Err(other),
+        }
+        let _none = self.threads.insert(tid, Tracee::new(tid, NewThread::Thread));
         Ok(())
     }
 
