@@ -8,7 +8,7 @@ use crate::rules::{Both, Empty, site_of};
 use crate::service::Daemon;
 use crate::verdict::{Bar, line};
 use monitor_backend::rule::Site;
-use monitor_sys::probed_code::EMULATED;
+use monitor_sys::probed_code::{self, EMULATED};
 use nix::sys::ptrace::{self, Options};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
@@ -19,9 +19,10 @@ const STOPS: usize = 1_000;
 /// Slices of each level, in turn.
 const ROUNDS: usize = 11;
 
-const COUNTED: u32 = 10;
-const COPIED: u32 = 20;
-const HELD: u32 = 30;
+/// Requests, and the level of their action.
+const COUNTED: (u32, &str) = (10, "kernel");
+const COPIED: (u32, &str) = (20, "copy");
+const HELD: (u32, &str) = (30, "held");
 
 /// Prints microseconds for each hit, and the ratios.
 pub fn run() {
@@ -30,23 +31,18 @@ pub fn run() {
     let mut target = Target::start();
     let (pid, address) = (target.pid(), target.code + EMULATED);
     let site = site_of(pid, address);
-    let name = "monitor_sys::probed_code::call";
+    let name = probed_code::NAME;
     session.does(1, &format!("attach([{pid}])"));
-    session.does(2, "cnt_create(\"hits\")");
+    session.does(2, "cnt_create(\"hits\",\"counter\",\"\")");
     let call = format!("start_lib_call([{pid}],\"{name}\"): 90 [0]");
-    session.does(COUNTED, &format!("{call} cnt_add(\"hits\",1)"));
-    session.does(COPIED, &format!("{call} print($1)"));
-    session.does(HELD, &format!("breakpoint([{pid}],{address}): 90 [0] print(1)"));
-    // The number of the request that lists them is its own: replies have another.
-    for (number, want) in [(COUNTED, "kernel"), (COPIED, "copy"), (HELD, "held")] {
-        let level = session.ask(3, &format!("request_level({number})"));
-        assert!(level.contains(want), "{level}");
-    }
+    session.does(COUNTED.0, &format!("{call} cnt_add(\"hits\",1)"));
+    session.does(COPIED.0, &format!("{call} print($1)"));
+    session.does(HELD.0, &format!("breakpoint([{pid}],{address}): 90 [0] print(1)"));
     let mut slices: [Vec<f64>; 5] = Default::default();
     for _ in 0..ROUNDS {
         slices[0].push(floor(&mut target, &site));
-        for (slice, number) in [(1, COUNTED), (2, COPIED), (3, HELD)] {
-            slices[slice].push(level(&mut session, &mut target, number));
+        for (slice, it) in [(1, COUNTED), (2, COPIED), (3, HELD)] {
+            slices[slice].push(level(&mut session, &mut target, it));
         }
         slices[4].push(bare_stop(&mut target));
     }
@@ -64,17 +60,18 @@ pub fn run() {
 }
 
 /// A slice with a request enabled.
-fn level(session: &mut Session, target: &mut Target, number: u32) -> f64 {
-    let times = if number == HELD { STOPS } else { HITS };
+fn level(session: &mut Session, target: &mut Target, it @ (number, level): (u32, &str)) -> f64 {
+    let times = if it == HELD { STOPS } else { HITS };
     session.does(number + 1, &format!("enable({number})"));
+    let reply = session.ask(number + 2, &format!("request_level({number})"));
+    assert!(reply.contains(level), "{reply}");
     target.begin(Act::Call, times);
     // Copied events and stops are reported: each is read, as a tool would.
-    let begin = "90 ";
-    for _ in 0..if number == COUNTED { 0 } else { times } {
-        while !session.line().starts_with(begin) {}
+    for _ in 0..if it == COUNTED { 0 } else { times } {
+        while !session.line().starts_with("90 ") {}
     }
     let taken = target.end(times);
-    session.does(number + 2, &format!("disable({number})"));
+    session.does(number + 3, &format!("disable({number})"));
     taken
 }
 

@@ -11,6 +11,7 @@ pub mod group;
 mod held;
 pub mod killed;
 mod killed_any;
+mod killed_held;
 mod memory;
 mod probed;
 mod register;

@@ -101,6 +101,23 @@ fn root_more_watchpoints_than_the_processor_has_are_refused() {
 }
 
 #[test]
+fn root_a_watchpoint_ends_with_its_program_and_its_tool_is_notified() {
+    if !granted("root_a_watchpoint_ends_with_its_program_and_its_tool_is_notified") {
+        return;
+    }
+    let service = Served::start("ebpf");
+    let target = Target::new("renew", 1);
+    let mut session = attached(&service, &target);
+    let counter = target.at("counters");
+    assert_eq!(watch(&mut session, (&target, counter), "w"), "99 [0] enable(0)");
+    target.signal("USR2");
+    let _tick = access(&mut session);
+    let line = session.line().unwrap();
+    assert!(line.contains("the process has executed another program"), "{line}");
+    until(|| (!target.is_traced()).then_some(()));
+}
+
+#[test]
 fn root_a_killed_user_worker_leaves_programs_with_watchpoints_running() {
     if !granted("root_a_killed_user_worker_leaves_programs_with_watchpoints_running") {
         return;

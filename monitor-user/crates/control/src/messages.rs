@@ -113,6 +113,8 @@ pub enum WorkerRequest {
     /// Rule programs stop threads of the process from now on: trace it, so that each thread can be
     /// held alone. Threads that they stop and no event holds are resumed, traceable or not.
     WatchRules(Target, RequestTag),
+    /// The same for accesses to data, until the process executes another program.
+    WatchData(Target, RequestTag),
     /// Remove a breakpoint, a thread plan or a watch.
     Unset(Target, RequestTag),
     /// A rule program stopped the process when the thread reached this position: hold it for the

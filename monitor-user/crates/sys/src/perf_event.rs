@@ -34,41 +34,59 @@ pub fn open_breakpoint(
     (address, length): (u64, u8),
     access: Access,
 ) -> io::Result<OwnedFd> {
-    let mut attr = perf_event_attr {
-        type_: PERF_TYPE_BREAKPOINT,
-        size: u32::try_from(size_of::<perf_event_attr>()).unwrap_or(0),
-        bp_type: match access {
-            Access::Execute => HW_BREAKPOINT_X,
-            Access::Write => HW_BREAKPOINT_W,
-            Access::ReadWrite => HW_BREAKPOINT_RW,
-        },
-        ..perf_event_attr::default()
+    let (kind, length) = match access {
+        // Of an instruction it is that of a `long`.
+        Access::Execute => (HW_BREAKPOINT_X, HW_BREAKPOINT_LEN_8.into()),
+        Access::Write => (HW_BREAKPOINT_W, length.into()),
+        Access::ReadWrite => (HW_BREAKPOINT_RW, length.into()),
     };
-    attr.__bindgen_anon_1.sample_period = 1;
-    attr.__bindgen_anon_3.bp_addr = address;
-    // Of an instruction it is that of a `long`.
-    let is_code = access == Access::Execute;
-    attr.__bindgen_anon_4.bp_len = if is_code { HW_BREAKPOINT_LEN_8.into() } else { length.into() };
-    attr.set_exclude_kernel(1);
-    attr.set_exclude_hv(1);
+    let mut attr = breakpoint(address, kind, length);
     attr.set_inherit(1);
     attr.set_inherit_thread(1);
     attr.set_remove_on_exec(1);
-    match open(&mut attr, thread) {
+    match open(&attr, thread) {
         // Before 5.13 children inherit it, too, and it outlasts an exec.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             attr.set_inherit_thread(0);
             attr.set_remove_on_exec(0);
-            open(&mut attr, thread)
+            open(&attr, thread)
         }
         opened => opened,
     }
 }
 
-fn open(attr: &mut perf_event_attr, thread: Pid) -> io::Result<OwnedFd> {
-    let tid = thread.0.cast_signed();
+/// Opens a breakpoint that sends the thread a `SIGTRAP`, with the code `TRAP_PERF`, before it
+/// executes the instruction at the address. It is in no other thread, and ends with the descriptor.
+///
+/// # Errors
+/// `ENOSPC` if the thread has no breakpoint left, `EACCES` if the system keeps perf events from this
+/// user, `EINVAL` before Linux 5.13.
+pub fn open_trap(thread: Pid, address: u64) -> io::Result<OwnedFd> {
+    let mut attr = breakpoint(address, HW_BREAKPOINT_X, HW_BREAKPOINT_LEN_8.into());
+    attr.set_remove_on_exec(1);
+    attr.set_sigtrap(1);
+    open(&attr, thread)
+}
+
+fn breakpoint(address: u64, kind: u32, length: u64) -> perf_event_attr {
+    let mut attr = perf_event_attr {
+        type_: PERF_TYPE_BREAKPOINT,
+        size: u32::try_from(size_of::<perf_event_attr>()).unwrap_or(0),
+        bp_type: kind,
+        ..perf_event_attr::default()
+    };
+    attr.__bindgen_anon_1.sample_period = 1;
+    attr.__bindgen_anon_3.bp_addr = address;
+    attr.__bindgen_anon_4.bp_len = length;
+    attr.set_exclude_kernel(1);
+    attr.set_exclude_hv(1);
+    attr
+}
+
+fn open(attr: &perf_event_attr, thread: Pid) -> io::Result<OwnedFd> {
+    let (mut attr, tid) = (*attr, thread.0.cast_signed());
     // SAFETY: the kernel reads the structure, whose size it contains.
-    let fd = unsafe { perf_event_open(attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC.into()) };
+    let fd = unsafe { perf_event_open(&raw mut attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC.into()) };
     // SAFETY: the kernel has just created the descriptor, and nothing else owns it.
     if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
 }

@@ -10,8 +10,12 @@ pub const PATCHED: u64 = 4;
 /// Offset of the return instruction.
 pub const RETURN: u64 = 10;
 
+/// The name of the function in the table of symbols.
+pub const NAME: &str = "monitor_probed_code";
+
 /// Does nothing.
 #[cfg(target_arch = "x86_64")]
+#[unsafe(export_name = "monitor_probed_code")]
 #[unsafe(naked)]
 pub extern "C" fn call() {
     std::arch::naked_asm!(

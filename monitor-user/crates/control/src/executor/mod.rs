@@ -10,7 +10,7 @@ mod threads;
 
 use super::checkpoint::{CheckpointJobs, CriuCheck};
 use super::stop::{self, Guards, StopTable};
-use super::trace::{BreakpointOwner, BreakpointSite, PlanRequest, Tracer, TracerFate};
+use super::trace::{BreakpointOwner, BreakpointSite, PlanRequest, Tracer, TracerFate, WatchOf};
 use super::{
     CodePos, ControlError, LaunchSpec, NumberedRequest, ProbeLocation, ProbeUse, RequestTag,
     StopMethod, StoppedBatch, ToolId, WorkerEvent, WorkerReply, WorkerRequest,
@@ -152,6 +152,7 @@ impl Executor {
             | WorkerRequest::Finish(target, tag)
             | WorkerRequest::Call(target, tag, ..)
             | WorkerRequest::WatchRules(target, tag)
+            | WorkerRequest::WatchData(target, tag)
             | WorkerRequest::Unset(target, tag)
             | WorkerRequest::SetEventPos(target, tag, _)
             | WorkerRequest::ReleaseEvent(target, tag)
@@ -195,7 +196,11 @@ impl Executor {
             }
             WorkerRequest::WatchRules(..) => {
                 self.guards.add(open(target)?, requester);
-                tracer.watch(process, requester)
+                tracer.watch(process, requester, WatchOf::Rules)
+            }
+            WorkerRequest::WatchData(..) => {
+                self.guards.add(open(target)?, requester);
+                tracer.watch(process, requester, WatchOf::Data)
             }
             WorkerRequest::Unset(..) => {
                 let was_guarded = self.guards.remove(requester, id);

@@ -6,7 +6,7 @@
 
 use super::tracee::{RunState, Tracee};
 use super::{Tracer, breakpoint, process::TracedProcess};
-use crate::machine::{self, DebugSlots};
+use crate::machine;
 use crate::{ControlError, Patch, deadline::DeadlineWait, process_ref::ProcessRef};
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ impl Tracer {
         for tid in traced.threads.keys().copied().collect::<Vec<_>>() {
             // A thread that has ended needs nothing.
             if traced.halt(tid, deadline).is_ok() {
-                let _ended = machine::set_slots(tid, &DebugSlots::default());
+                let _ended = machine::clear_registers(tid);
             }
             traced.end_inspection(tid);
         }

@@ -35,6 +35,7 @@ pub use detach::TracerFate;
 use monitor_event::thread::Argument;
 use monitor_model::Identity;
 use process::TracedProcess;
+pub use process::WatchOf;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 pub use stopped_threads::ThreadSelection;
@@ -177,11 +178,12 @@ impl Tracer {
         &mut self,
         process: ProcessRef,
         requester: (ToolId, RequestTag),
+        watch: WatchOf,
     ) -> Result<(), ControlError> {
         let traced = self.process_entry(process);
         let seized = traced.seize_all();
         if seized.is_ok() {
-            let _again = traced.watches.insert(requester);
+            let _again = traced.watches.insert(requester, watch);
         }
         traced.detach_idle();
         self.remove_untraced();

@@ -13,11 +13,20 @@ use crate::{
 use monitor_event::{Catch, Target};
 use monitor_sys::ptrace;
 use rustix::thread::gettid;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// How long after the last watch a signal of a rule program can still arrive.
 const LATE_SIGNAL_GRACE: Duration = Duration::from_millis(2500);
+
+/// What the kernel stops threads for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchOf {
+    /// Rule programs, whichever program the process executes.
+    Rules,
+    /// Accesses to data, which another program does not have.
+    Data,
+}
 
 /// A traced process.
 pub struct TracedProcess {
@@ -27,8 +36,8 @@ pub struct TracedProcess {
     pub threads: BTreeMap<i32, Tracee>,
     /// Its breakpoints.
     pub breakpoints: Breakpoints,
-    /// The watches for stops by rule programs.
-    pub watches: BTreeSet<(ToolId, RequestTag)>,
+    /// The watches for stops by the kernel.
+    pub watches: BTreeMap<(ToolId, RequestTag), WatchOf>,
     /// What threads are held for whenever it happens, by request.
     pub catches: BTreeMap<(ToolId, RequestTag), Catch>,
     /// How many times each tool has stopped threads.
@@ -50,7 +59,7 @@ impl TracedProcess {
             process,
             threads: BTreeMap::new(),
             breakpoints: Breakpoints::default(),
-            watches: BTreeSet::new(),
+            watches: BTreeMap::new(),
             catches: BTreeMap::new(),
             stop_numbers: BTreeMap::new(),
             watched_until: None,
@@ -82,13 +91,13 @@ impl TracedProcess {
     pub fn probe_owners(&self) -> Vec<(ToolId, RequestTag)> {
         let probed = self.breakpoints.all.iter().filter(|it| it.is_of_daemon());
         let owners = probed.flat_map(|it| it.owners.iter().map(|owner| owner.requester));
-        owners.chain(self.watches.iter().copied()).collect()
+        owners.chain(self.watches.keys().copied()).collect()
     }
 
     /// Removes matching watches; whether there were any.
     pub fn unwatch(&mut self, matches: impl Fn(&(ToolId, RequestTag)) -> bool) -> bool {
         let before = self.watches.len();
-        self.watches.retain(|owner| !matches(owner));
+        self.watches.retain(|owner, _| !matches(owner));
         let found = self.watches.len() < before;
         if found && self.watches.is_empty() {
             self.watched_until = Some(Instant::now() + LATE_SIGNAL_GRACE);

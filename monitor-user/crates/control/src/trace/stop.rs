@@ -3,7 +3,7 @@
 //! In: a wait status, see ptrace(2), "Stopped states". Out: the new state of the thread, the signal
 //! that it continues with, and events. How it continues is decided in `resume`.
 
-use super::process::TracedProcess;
+use super::process::{TracedProcess, WatchOf};
 use super::thread_plan::{PlanKind, ReturnReport, was_call};
 use super::tracee::{NewThread, RunState, SIGURG, Tracee};
 use crate::{
@@ -26,6 +26,7 @@ const SI_KERNEL: i32 = 0x80;
 const TRAP_BRANCH: i32 = 1;
 const TRAP_TRACE: i32 = 2;
 const TRAP_HWBKPT: i32 = 4;
+const TRAP_PERF: i32 = 6;
 
 const TRAP: i32 = Signal::TRAP.as_raw();
 /// What `PTRACE_O_TRACESYSGOOD` reports at the entry and the end of a system call.
@@ -128,7 +129,7 @@ impl TracedProcess {
         }
     }
 
-    /// After an exec: the other threads and all breakpoints are gone.
+    /// After an exec: the other threads, all breakpoints and watched data are gone.
     fn handle_exec(&mut self, tid: i32) {
         if tid != self.process.pid() {
             // A child of vfork has its own memory now.
@@ -136,7 +137,9 @@ impl TracedProcess {
             return;
         }
         let why = || ControlError::wrong_state("the process has executed another program");
-        for (tool, tag) in self.breakpoints.clear() {
+        let data = self.watches.extract_if(.., |_, watch| *watch == WatchOf::Data);
+        let data: Vec<_> = data.map(|(owner, _)| owner).collect();
+        for (tool, tag) in self.breakpoints.clear().into_iter().chain(data) {
             self.report(tid, Some((tool, tag)), WorkerEventKind::Failed(why()));
         }
         let plans: Vec<_> = self.threads.values_mut().filter_map(|it| it.plan.take()).collect();
@@ -191,7 +194,7 @@ impl TracedProcess {
         let pc = Registers::read(tid).map_or(0, |it| it.pc());
         match code {
             SI_KERNEL => self.breakpoints.had_byte(pc.wrapping_sub(1)),
-            TRAP_HWBKPT => thread.has_slots(),
+            TRAP_HWBKPT | TRAP_PERF => thread.has_slots(),
             // The code differs after an ordinary instruction, after a system call, and at the start
             // of a signal handler (the signal's own number).
             // At a kernel probe the kernel sends it as the thread itself.
@@ -210,7 +213,7 @@ impl TracedProcess {
                 let _killed = registers.write(tid);
                 self.handle_address(tid, address, registers.sp());
             }
-            TRAP_HWBKPT => self.handle_address(tid, registers.pc(), registers.sp()),
+            TRAP_HWBKPT | TRAP_PERF => self.handle_address(tid, registers.pc(), registers.sp()),
             _ => self.handle_step(tid, &registers),
         }
     }

@@ -5,7 +5,7 @@
 
 use super::set_back::{ChangedWord, SetBack};
 use super::thread_plan::ThreadPlan;
-use crate::machine::{self, DebugSlots, Registers};
+use crate::machine::{DebugSlots, DebugTraps, Registers};
 use crate::process_ref::ProcessRef;
 use crate::{BeforeInstruction, ControlError, ToolId, stop_reason::StopReason};
 use monitor_sys::{ptrace, ptrace::ResumeMode};
@@ -74,7 +74,7 @@ pub struct Tracee {
     pub rule_signal: Option<i32>,
     /// Its call has exceeded its time, and it was interrupted for that.
     pub timed_out: bool,
-    slots: DebugSlots,
+    traps: DebugTraps,
 }
 
 impl Tracee {
@@ -99,7 +99,7 @@ impl Tracee {
             in_handler: false,
             rule_signal: None,
             timed_out: false,
-            slots: DebugSlots::default(),
+            traps: DebugTraps::default(),
         }
     }
 
@@ -179,21 +179,17 @@ impl Tracee {
         self.resume(mode);
     }
 
-    /// Writes its debug registers, if they change.
+    /// Sets the addresses at which the processor stops it, if they change.
     pub fn set_slots(&mut self, slots: DebugSlots) -> Result<(), ControlError> {
-        if self.slots != slots {
-            machine::set_slots(self.tid, &slots)?;
-            self.slots = slots;
-        }
-        Ok(())
+        self.traps.set(self.tid, slots)
     }
 
-    /// Whether it has debug registers of ours.
+    /// Whether the processor stops it anywhere for us.
     pub fn has_slots(&self) -> bool {
-        self.slots != DebugSlots::default()
+        !self.traps.is_empty()
     }
 
-    /// Clears its debug registers and detaches it; it must be stopped.
+    /// Clears its breakpoints of the processor and detaches it; it must be stopped.
     ///
     /// # Errors
     /// If it is dying: then it runs to its end, and its wait status belongs to its tracer.

@@ -69,7 +69,7 @@ impl UndoLog {
             WorkerRequest::Stop(Target { process, thread: None }) => {
                 return self.record_stop(tool, *process);
             }
-            WorkerRequest::WatchRules(target, tag) => {
+            WorkerRequest::WatchRules(target, tag) | WorkerRequest::WatchData(target, tag) => {
                 let _again = self.entry(target.process).watched.insert((tool, *tag));
                 return;
             }

@@ -95,7 +95,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                instruction; `$pc` is the next one. The length is 1, 2, 4 or 8 bytes, and the \
                address a multiple of it. The access is `w` for writes, also of the same value, or \
                `rw` for reads too; what the kernel reads or writes for the process is not seen. \
-               It ends when the process executes another program. The processor has four of them \
+               It fails when the process executes another program. The processor has four of them \
                for each thread, which breakpoints in generated code and debuggers use too. Needs \
                eBPF. An extension.",
         examples: &["process 7\nattach 7\n> 10 [0] watchpoint([7],4096,8,\"w\"): \

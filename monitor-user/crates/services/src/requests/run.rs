@@ -265,6 +265,8 @@ impl RequestEngine {
             return Err(Refusal::new(Status::RESOURCE, text));
         }
         state.stored.requests.insert(id, StoredRequest::new(request, watch, serial));
+        // Its levels are known before it is enabled.
+        self.shared.is_stale = true;
         Ok(())
     }
 

@@ -136,7 +136,8 @@ pub fn begun_values(means: Option<&BreakpointMeans>, conditions: ConditionPlace)
              then",
         ),
         Some(BreakpointMeans::DebugRegister) => Some(
-            "debug registers: they outlast a killed user worker, and end a thread that traps then",
+            "a breakpoint that the user worker has set: it can outlast it, and ends a thread that \
+             traps then",
         ),
         Some(BreakpointMeans::Probe(_) | BreakpointMeans::Hardware) | None => None,
     };

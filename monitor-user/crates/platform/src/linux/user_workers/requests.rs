@@ -71,7 +71,7 @@ pub fn run_control_request(
             WorkerRequest::SetBreakpoint(target, *address, mark, probe_use, conditions.clone())
         }
         // The threads that the kernel stops are held, as for rules.
-        RunControl::Watch(_) => WorkerRequest::WatchRules(target, mark),
+        RunControl::Watch(_) => WorkerRequest::WatchData(target, mark),
         RunControl::Step => WorkerRequest::Step(target, mark),
         RunControl::Next => WorkerRequest::Next(target, mark),
         RunControl::Finish => WorkerRequest::Finish(target, mark),
