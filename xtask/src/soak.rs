@@ -1,6 +1,7 @@
 //! `cargo xtask soak [--for TIME] [--seed N]`: random workloads, tools and kills, for a time.
 //! `cargo xtask soak requests [--rounds N] [--seed N]`: programs that end at events.
 //! `cargo xtask soak gdb`: all sessions of gdb, compared with gdb's own server.
+//! `cargo xtask soak shared [--for TIME] [--seed N]`: programs of two debuggers, a rule and `top`.
 //!
 //! In: the kind, how long, and the seed; without one, a new one. Out: the output of
 //! `tests/it/soak`, which prints the seed, and on failure what the round did. Needs root.
@@ -15,12 +16,13 @@ const KILLS: &str = "soak::root_whatever_is_killed_no_program_is_harmed_and_noth
 const REQUESTS: &str =
     "soak::requests::root_whichever_way_a_program_ends_at_an_event_its_parent_can_wait_for_it";
 
+const SHARED: &str = "gdb::shared::root_two_debuggers_and_a_rule_share_programs_on_a_screen";
 const SESSIONS: &str = "gdb::sessions::root_all_sessions_are_those_of_gdbserver";
 
 /// A kind; a time for the kills, rounds for the requests.
 pub const TAKES: Takes = Takes {
     options: &[("--for", "TIME"), ("--rounds", "N"), ("--seed", "N")],
-    operands: "requests | gdb",
+    operands: "requests | gdb | shared",
     ..Takes::NOTHING
 };
 
@@ -45,12 +47,11 @@ fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), St
         [] if arguments.value("--rounds").is_some() => {
             Err("--rounds is for `soak requests`; without it, use --for TIME".to_owned())
         }
-        [] => {
-            let text = arguments.value("--for").unwrap_or("30m");
-            let time = duration(text);
-            let time = time.ok_or_else(|| format!("--for {text}: not a time such as 30m"))?;
-            Ok((KILLS, "MONITOR_SOAK_SECONDS", time.as_secs()))
+        [] => Ok((KILLS, "MONITOR_SOAK_SECONDS", seconds(arguments, "30m")?)),
+        ["shared"] if arguments.value("--rounds").is_some() => {
+            Err("--rounds is for `soak requests`; `soak shared` has --for TIME".to_owned())
         }
+        ["shared"] => Ok((SHARED, "MONITOR_SOAK_SECONDS", seconds(arguments, "10m")?)),
         ["gdb"] if ["--for", "--rounds"].iter().any(|it| arguments.value(it).is_some()) => {
             Err("`soak gdb` runs each session once; it has no --for and no --rounds".to_owned())
         }
@@ -62,8 +63,17 @@ fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), St
             let rounds = number(arguments, "--rounds")?.unwrap_or(1000);
             Ok((REQUESTS, "MONITOR_SOAK_ROUNDS", rounds))
         }
-        _ => Err(format!("there is no soak `{}`; there are `requests` and `gdb`", words.join(" "))),
+        _ => {
+            let words = words.join(" ");
+            Err(format!("there is no soak `{words}`; there are `requests`, `gdb` and `shared`"))
+        }
     }
+}
+
+fn seconds(arguments: &Arguments, default: &str) -> Result<u64, String> {
+    let text = arguments.value("--for").unwrap_or(default);
+    let time = duration(text);
+    time.map(|it| it.as_secs()).ok_or_else(|| format!("--for {text}: not a time such as 30m"))
 }
 
 fn number(arguments: &Arguments, option: &str) -> Result<Option<u64>, String> {
@@ -101,10 +111,12 @@ mod tests {
         assert_eq!(of(&["requests"]), Ok((REQUESTS, "MONITOR_SOAK_ROUNDS", 1000)));
         assert_eq!(of(&["requests", "--rounds=7"]), Ok((REQUESTS, "MONITOR_SOAK_ROUNDS", 7)));
         assert_eq!(of(&["gdb"]), Ok((SESSIONS, "MONITOR_GDB_ROUNDS", 1)));
+        assert_eq!(of(&["shared"]), Ok((SHARED, "MONITOR_SOAK_SECONDS", 600)));
         for words in [
             &["--rounds", "7"][..],
             &["requests", "--for", "1m"],
             &["gdb", "--rounds", "7"],
+            &["shared", "--rounds", "7"],
             &["replies"],
         ] {
             assert!(of(words).is_err(), "{words:?}");

@@ -1,11 +1,16 @@
 //! Two debuggers and a rule on one program at once, which ptrace alone refuses.
 
 use super::debuggee::{Debuggee, through};
-use crate::served::Served;
+use crate::served::{Served, monitor};
+use crate::soak::random::Random;
+use crate::top::terminal::Terminal;
+use std::time::{Duration, Instant};
 
-/// How often the program works, and how many squares it computes each time.
-const ROUNDS: usize = 10;
+/// How often the program squares each time that it works.
 const SQUARES: usize = 3;
+/// The seed, unless `MONITOR_SOAK_SEED` and `MONITOR_SOAK_SECONDS` are set: then there is one
+/// program.
+const SEED: u64 = 15;
 
 /// A script that stops at a function this often, and then at the end of the program.
 fn script(function: &str, stops: usize) -> String {
@@ -13,10 +18,10 @@ fn script(function: &str, stops: usize) -> String {
     format!("break {function}\nset var debuggers = debuggers + 1\n{resumed}print $_exitcode\n")
 }
 
-#[test]
-fn root_two_debuggers_and_a_rule_share_a_program() {
-    let service = Served::start("ebpf");
-    let mut program = Debuggee::start("shared 7");
+/// Two debuggers stop a program that works `rounds` times and ends with `status`, and a rule counts
+/// its calls: each sees its own.
+fn share(service: &Served, rounds: usize, status: i32) {
+    let mut program = Debuggee::start(&format!("shared {status} {rounds}"));
     let pid = program.pid();
     let mut counting = service.connect();
     for (request, reply) in [
@@ -31,23 +36,43 @@ fn root_two_debuggers_and_a_rule_share_a_program() {
         assert_eq!(counting.request(&request), reply);
     }
     let (squares, works) = std::thread::scope(|scope| {
-        let other = scope.spawn(|| through(&service, &program, &script("work", ROUNDS)));
-        let own = through(&service, &program, &script("square", ROUNDS * SQUARES));
+        let other = scope.spawn(|| through(service, &program, &script("work", rounds)));
+        let own = through(service, &program, &script("square", rounds * SQUARES));
         (own, other.join().unwrap())
     });
+    let end = format!("exited with code 0{status:o}]");
     for (printed, stop, stops) in [
-        (&squares, "Breakpoint 1, square (n=", ROUNDS * SQUARES),
-        (&works, "Breakpoint 1, work (n=3)", ROUNDS),
+        (&squares, "Breakpoint 1, square (n=", rounds * SQUARES),
+        (&works, "Breakpoint 1, work (n=3)", rounds),
     ] {
         assert_eq!(printed.matches(stop).count(), stops, "{printed}");
-        assert!(printed.contains("exited with code 07]") && printed.contains("= 7\n"), "{printed}");
+        let is_end = printed.contains(&end) && printed.contains(&format!("= {status}\n"));
+        assert!(is_end, "{printed}");
     }
     for n in 0..SQUARES {
-        assert_eq!(squares.matches(&format!("square (n={n})")).count(), ROUNDS, "{squares}");
+        assert_eq!(squares.matches(&format!("square (n={n})")).count(), rounds, "{squares}");
     }
-    assert_eq!(program.ended().code(), Some(7));
+    assert_eq!(program.ended().code(), Some(status));
     let counted = counting.request("6 [0] cnt_read(\"squares\",8)");
-    assert!(counted.contains(&format!("{}", ROUNDS * SQUARES)), "{counted}");
+    assert!(counted.contains(&format!("{}", rounds * SQUARES)), "{counted}");
+}
+
+#[test]
+fn root_two_debuggers_and_a_rule_share_programs_on_a_screen() {
+    let given = |name| std::env::var(name).ok().map(|it| it.parse::<u64>().unwrap());
+    let seed = given("MONITOR_SOAK_SEED").unwrap_or(SEED);
+    let time = Duration::from_secs(given("MONITOR_SOAK_SECONDS").unwrap_or(0));
+    println!("seed {seed}");
+    let service = Served::start("ebpf");
+    let screen =
+        Terminal::run(monitor().arg("top").env("MONITOR_SOCKET", service.socket()), (120, 40));
+    let (mut random, start, mut n_programs) = (Random(seed), Instant::now(), 0);
+    while n_programs == 0 || start.elapsed() < time {
+        share(&service, 1 + random.below(20), i32::try_from(1 + random.below(100)).unwrap());
+        n_programs += 1;
+    }
+    let _shown = screen.shows("debuggee");
+    println!("{n_programs} programs: each debugger saw its own stops, and the rule all calls");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! `cargo xtask soak` runs it for half an hour; the tests run twenty rounds with one seed.
 
 mod leftover;
-mod random;
+pub mod random;
 mod requests;
 mod round_log;
 mod tools;

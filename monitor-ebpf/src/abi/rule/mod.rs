@@ -62,6 +62,9 @@ pub const VERSIONS: &str = "VERSIONS";
 pub const ENABLED: &str = "ENABLED";
 /// Array of [`HookPrograms`]: the programs of each tracepoint and each user event.
 pub const HOOKS: &str = "HOOKS";
+/// Array of one `u64`: whether the reader of the ring was woken, and has not begun to read since.
+/// Mapped by user space, which clears it before it reads.
+pub const WAKES: &str = "WAKES";
 /// Per-CPU array of `u64`.
 pub const CELLS: &str = "CELLS";
 /// Array of `u64`: current values of gauges. Mapped by user space, which changes them too.

@@ -45,4 +45,17 @@ pub trait Platform:
     + HasMonitors
     + Send
 {
+    /// Until `end_deferrable` a call need not wait for what takes long to open: it may be refused,
+    /// and is to be made again after `FilesRead`.
+    fn begin_deferrable(&mut self) {}
+
+    /// Whether a call since `begin_deferrable` is to be made again.
+    fn is_deferred(&self) -> bool {
+        false
+    }
+
+    /// The same; from now on calls wait.
+    fn end_deferrable(&mut self) -> bool {
+        false
+    }
 }

@@ -4,6 +4,7 @@
 //! session and that the caller has the right that the specification demands.
 
 use super::{EngineApi, Session};
+use monitor_event::node_event::EventKind;
 use monitor_event::{ActionReport, CallResult, Refusal, Right, Target, Ticket};
 use monitor_model::{Identity, Ns, Process};
 use monitor_omis::object::{Object, Objects};
@@ -98,6 +99,17 @@ pub fn list_result(failed: &[(Value, Refusal)], n_served: usize, dialect: Dialec
 }
 
 impl CallContext<'_> {
+    /// Has the platform open what the first process of a scope needs: its children and its end are
+    /// watched from then on. Nothing may be changed before.
+    ///
+    /// # Errors
+    /// If the call is to be made again.
+    pub fn prepare_scope(&mut self) -> Result<(), Refusal> {
+        // Where ends are not seen, a process is attached all the same.
+        let checked = self.platform.check_event(&EventKind::Ended);
+        if self.platform.is_deferred() { checked } else { Ok(()) }
+    }
+
     /// The processes of a list; all attached ones if it is empty.
     ///
     /// # Errors

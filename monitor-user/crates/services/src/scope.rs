@@ -76,6 +76,7 @@ fn attach(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal>
     pids.sort_unstable();
     pids.dedup();
     let seen = ctx.platform.read_processes(&pids)?;
+    ctx.prepare_scope()?;
     let mut failed = Vec::new();
     let mut n_served = 0;
     for name in named {
@@ -118,6 +119,7 @@ fn attach_matching(ctx: &mut CallContext<'_>, like: Filter) -> Result<Outcome, R
         return Err(Refusal::new(Status::RESOURCE, text));
     }
     let mut all = ctx.platform.all_processes()?;
+    ctx.prepare_scope()?;
     if like.needs_texts() {
         ctx.platform.describe(&mut all);
     }

@@ -1,7 +1,7 @@
 //! Sends records of rule programs to user space.
 //!
 //! A record is short, or long if texts or a stack are requested. The reader is woken immediately if
-//! the program requests it, otherwise when a quarter of the ring is used. A record that its user
+//! the program requests it, once until it reads, otherwise when a quarter of the ring is used. A record that its user
 //! has no room for is lost.
 
 use super::clock;
@@ -9,7 +9,10 @@ use super::frame::{Frame, copy};
 use super::record_share::{self, RULE_RECORDS};
 use aya_ebpf::bindings::{BPF_F_USER_STACK, BPF_RB_FORCE_WAKEUP};
 use aya_ebpf::helpers::generated::{bpf_get_stack, bpf_probe_read_user_str};
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::Array;
 use aya_ebpf::maps::ring_buf::RingBufEntry;
+use monitor_ebpf::abi::rule::MMAPABLE;
 use monitor_ebpf::abi::rule::opcode::{EncodedInsn, record_flags};
 use monitor_ebpf::abi::rule::record::{
     FRAMES, KIND_RECORD, KIND_STORM, LongRecord, MAX_TEXTS, ShortRecord, TEXT_BYTES,
@@ -18,6 +21,9 @@ use monitor_ebpf::abi::rule::record_share::{OF_PROCESS, ring_bytes};
 use monitor_ebpf::kernel::ring;
 
 const UNREADABLE: u32 = u32::MAX;
+
+#[map]
+static WAKES: Array<u64> = Array::with_max_entries(1, MMAPABLE);
 
 impl Frame {
     /// Sends a record of this run.
@@ -134,11 +140,27 @@ pub fn storm(frame: &mut Frame) {
 
 #[inline(always)]
 fn wake_flags(how: u8) -> u64 {
-    if how & record_flags::WAKE != 0 {
+    // A stopped thread waits for its reader.
+    let is_awaited = how & record_flags::STOP_THREAD != 0;
+    if how & record_flags::WAKE != 0 && (is_awaited || takes_wake()) {
         u64::from(BPF_RB_FORCE_WAKEUP)
     } else {
         ring::wake_flags(&RULE_RECORDS)
     }
+}
+
+/// Whether the reader has begun to read since it was woken; then it is to be woken for this record.
+/// One that comes just before that may wait until the reader looks again by itself.
+#[inline(always)]
+fn takes_wake() -> bool {
+    let Some(woken) = WAKES.get_ptr_mut(0) else { return true };
+    // SAFETY: it is an element of the map, an aligned word: each access is one instruction.
+    let is_first = unsafe { woken.read_volatile() } == 0;
+    if is_first {
+        // SAFETY: see above; two programs that write at once both wake the reader.
+        unsafe { woken.write_volatile(1) };
+    }
+    is_first
 }
 
 /// Index of the lowest set bit, by three comparisons: there is no instruction for it.

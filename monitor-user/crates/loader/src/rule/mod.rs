@@ -114,7 +114,9 @@ impl KernelRules {
         drop(kernel);
         monitor_sys::memory::trim_heap();
         let shares = RecordShares::from_object(&object)?;
-        let reader = Some(Ring { records: object.ring(abi::RING)?, shares: shares.counts() });
+        let wakes = map::mmapped(&object, abi::WAKES, 1)?;
+        let reader =
+            Some(Ring { records: object.ring(abi::RING)?, shares: shares.counts(), wakes });
         let timers = u32::try_from(MAX_TIMERS).unwrap_or(0);
         let ids = IdPools {
             programs: IdPool::new("programs", MAX_PROGRAMS),

@@ -13,8 +13,10 @@ use monitor_ebpf::abi::rule::record::{
 };
 use monitor_ebpf::abi::rule::record_share::ring_bytes;
 use monitor_model::{Credentials, Identity, Ns, Pid};
+use monitor_sys::mmapped_array::MmappedArray;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use zerocopy::FromBytes;
 
 /// The consumer of the ring.
@@ -23,6 +25,8 @@ pub struct Ring {
     pub records: RingBuf<MapData>,
     /// The shares that what is read is credited to.
     pub shares: Arc<ShareCounts>,
+    /// Whether a program has woken the reader since it began to read.
+    pub wakes: MmappedArray,
 }
 
 impl RecordReader for Ring {
@@ -31,6 +35,8 @@ impl RecordReader for Ring {
     }
 
     fn read(&mut self, max: usize, take: &mut dyn FnMut(RuleRecord)) -> usize {
+        // Before the first record: one that is added from now on wakes again.
+        self.wakes.at(0).into_iter().for_each(|woken| woken.store(0, SeqCst));
         let mut n_read = 0;
         while n_read < max
             && let Some(item) = self.records.next()

@@ -6,6 +6,7 @@
 mod diag_probe_counters;
 mod file_readers;
 mod node;
+mod opening;
 mod queue_answers;
 pub mod recorder;
 mod rules;
@@ -27,7 +28,7 @@ use monitor_event::thread::{HeldThread, Target, Ticket};
 use monitor_event::{right::Tool, tap::Tap};
 use monitor_model::{BackendKind, Capability, Identity, Ns, Pid, Process};
 use monitor_omis::Status;
-use monitor_sys::clock;
+use opening::{Caller, Opening, OpeningWaker};
 use queue_answers::QueueAnswers;
 use recorder::{RecordingSaver, ServiceConfig};
 use rules::RuleEvents;
@@ -46,8 +47,14 @@ pub struct Linux {
     workers: WorkerDispatch,
     readers: FileReaders,
     queues: QueueAnswers,
-    /// Processor time in which backend and rules were opened, until it is taken.
-    opening: Ns,
+    opened_backend: Opening<Box<dyn Backend>>,
+    opened_rules: Opening<RuleEvents>,
+    opening_waker: OpeningWaker,
+    /// Whether a call that needs what is not open may be deferred, and whether one was.
+    may_defer: bool,
+    is_deferred: bool,
+    /// Whether calls are ever deferred.
+    opens_beside: bool,
     /// Why the kernel runs no rules, once it was tried.
     no_rules: Option<Refusal>,
     diag_counters: diag_probe_counters::DiagProbeCounters,
@@ -76,7 +83,12 @@ impl Linux {
             readers,
             queues: QueueAnswers::default(),
             rule_events,
-            opening: Ns(0),
+            opened_backend: Opening::none(),
+            opened_rules: Opening::none(),
+            opening_waker: OpeningWaker::new(),
+            may_defer: false,
+            is_deferred: false,
+            opens_beside: false,
             no_rules,
             diag_counters,
             saver,
@@ -94,25 +106,34 @@ impl Linux {
         let ServiceConfig { worker_program, dump_folder, undo_folder, .. } = service.clone();
         let readers = FileReaders::new(worker_program.clone());
         let workers = WorkerDispatch::new(worker_program, dump_folder, undo_folder);
-        Self { workers, readers, saver: Some(RecordingSaver::new(service)), ..Self::new(opener) }
+        let saver = Some(RecordingSaver::new(service));
+        Self { workers, readers, saver, opens_beside: true, ..Self::new(opener) }
     }
 
-    /// The processor time in which backend and rules were opened since the last call: all tools use
-    /// them, so it is not charged to the one that came first.
-    pub fn take_opening_time(&mut self) -> Ns {
-        std::mem::take(&mut self.opening)
+    /// Whether what is not open yet is waited for.
+    const fn caller(&self) -> Caller {
+        if self.may_defer && self.opens_beside { Caller::Returns } else { Caller::Waits }
+    }
+
+    /// The refusal of a call that is made again.
+    fn deferred(&mut self) -> Refusal {
+        self.is_deferred = true;
+        Refusal::new(Status::TIMEOUT, "eBPF is being loaded: try again")
     }
 
     fn poller(&mut self) -> Result<&mut Poller<dyn Backend>, Refusal> {
         if self.poller.is_none() {
-            let began = clock::thread_cpu();
-            let opened = self.opener.backend(&[Capability::Snapshot]);
-            self.opening.0 += clock::thread_cpu().since(began).0;
-            let (backend, notes) = opened.map_err(backend_refusal)?;
-            for note in notes {
-                tracing::warn!("requests: {}", note.text);
-            }
-            self.poller = Some(Poller::new(backend));
+            let opener = self.opener;
+            let open = move || {
+                let (backend, notes) =
+                    opener.backend(&[Capability::Snapshot]).map_err(backend_refusal)?;
+                for note in notes {
+                    tracing::warn!("requests: {}", note.text);
+                }
+                Ok(backend)
+            };
+            let opened = self.opened_backend.poll(self.caller(), &self.opening_waker, open);
+            self.poller = Some(Poller::new(opened.ok_or_else(|| self.deferred())??));
         }
         Ok(self.poller.as_mut().expect("it was opened above"))
     }
@@ -123,15 +144,18 @@ impl Linux {
             return Err(why.clone());
         }
         if self.rule_events.is_none() {
-            let began = clock::thread_cpu();
-            let Some(rules) = self.opener.rules() else {
+            let opener = self.opener;
+            if !opener.choice.permits_ebpf() {
                 let text =
                     "what happens between two readings is seen by eBPF only: see monitor doctor";
                 return Err(Refusal::new(Status::UNSUPPORTED, text));
+            }
+            let open = move || {
+                let rules = (opener.open_rules)().map_err(backend_refusal)?;
+                RuleEvents::new(rules)
             };
-            let rules = rules.map_err(backend_refusal).and_then(RuleEvents::new);
-            self.opening.0 += clock::thread_cpu().since(began).0;
-            let opened = rules.inspect_err(|why| {
+            let opened = self.opened_rules.poll(self.caller(), &self.opening_waker, open);
+            let opened = opened.ok_or_else(|| self.deferred())?.inspect_err(|why| {
                 tracing::warn!("events are found between two readings: {why}");
                 self.no_rules = Some(why.clone());
             });
@@ -286,8 +310,11 @@ impl EventSource for Linux {
             Some(FollowedActivity::Calls | FollowedActivity::Scheduling) => {
                 self.rule_events().map(drop)
             }
-            Some(FollowedActivity::Lifecycle) if self.rule_events().is_ok() => Ok(()),
-            Some(FollowedActivity::Lifecycle) => self.poller()?.check_event(topic),
+            Some(FollowedActivity::Lifecycle) => match self.rule_events().map(drop) {
+                Ok(()) => Ok(()),
+                Err(why) if self.is_deferred => Err(why),
+                Err(_) => self.poller()?.check_event(topic),
+            },
         }
     }
 
@@ -321,7 +348,7 @@ impl EventSource for Linux {
 
     fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
         let rules = self.rule_events.as_ref().and_then(RuleEvents::wake_fd);
-        let all = [self.workers.wake_fd(), rules, self.monitors.wake_fd()];
+        let all = [self.workers.wake_fd(), rules, self.monitors.wake_fd(), self.opening_waker.fd()];
         all.into_iter().flatten().chain(self.readers.wake_fds()).collect()
     }
 
@@ -353,7 +380,9 @@ impl EventSource for Linux {
             all.extend(poller.poll_events(now));
         }
         all.extend(self.monitors.poll_events(now));
-        all.extend(self.take_file_answers().then_some(PlatformEvent::FilesRead));
+        let is_open = self.opening_waker.take();
+        let is_answered = self.take_file_answers() || is_open;
+        all.extend(is_answered.then_some(PlatformEvent::FilesRead));
         self.update_load_holds(now);
         self.send_file_questions();
         all
@@ -366,4 +395,17 @@ impl HasMonitors for Linux {
     }
 }
 
-impl Platform for Linux {}
+impl Platform for Linux {
+    fn begin_deferrable(&mut self) {
+        self.may_defer = true;
+    }
+
+    fn is_deferred(&self) -> bool {
+        self.is_deferred
+    }
+
+    fn end_deferrable(&mut self) -> bool {
+        self.may_defer = false;
+        std::mem::take(&mut self.is_deferred)
+    }
+}

@@ -233,8 +233,7 @@ impl RequestLoop {
                 let began = clock::thread_cpu();
                 self.input(EngineInput::ClientLine(conn, line.to_vec()));
                 if let Some(outbox) = self.outboxes.get(&conn) {
-                    let opening = self.platform.take_opening_time();
-                    outbox.charge(clock::thread_cpu().since(began).since(opening));
+                    outbox.charge(clock::thread_cpu().since(began));
                 }
             }
             RequestJob::Closed(conn) => self.session_closed(conn),

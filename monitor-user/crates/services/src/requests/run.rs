@@ -90,10 +90,17 @@ impl RequestEngine {
                     self.parked.requests.push(ParkedRequest { session, body, target, depth });
                     return None;
                 }
-                let stored = watch.and_then(|watch| {
+                turn.platform.begin_deferrable();
+                let checked = watch.and_then(|watch| {
                     turn.platform.check_event(&watch.kind)?;
-                    self.store(session, request, watch)
+                    Ok(watch)
                 });
+                if turn.platform.end_deferrable() {
+                    let body = PacketBody::Store(request);
+                    self.parked.requests.push(ParkedRequest { session, body, target, depth });
+                    return None;
+                }
+                let stored = checked.and_then(|watch| self.store(session, request, watch));
                 Some(stored.map_or_else(CallResult::from, |()| CallResult::ok()))
             }
             _ => Some(Refusal::new(Status::CLASS, "an event must come before a `:`").into()),
@@ -236,8 +243,10 @@ impl RequestEngine {
             held: call.held,
             awaits_files: false,
         };
+        ctx.platform.begin_deferrable();
         let done = catch_unwind(AssertUnwindSafe(|| run(&mut ctx)));
         turn.awaits_files = ctx.awaits_files;
+        turn.awaits_files |= turn.platform.end_deferrable();
         self.shared.is_stale |= state.session.scope.is_empty() != was_empty;
         Some(done.unwrap_or_else(|_| {
             tracing::error!(service = call.spec.name, "service panicked; see the message above");

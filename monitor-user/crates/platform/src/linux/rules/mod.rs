@@ -44,6 +44,9 @@ use tagged_messages::TaggedMessages;
 
 /// The interval of polls for records that do not wake the reader.
 const POLL_INTERVAL: Ns = Ns(5_000_000);
+/// How soon the reader looks again by itself after records: one that came as it began to read may
+/// not have woken it.
+const SECOND_LOOK: Ns = Ns(1_000_000);
 /// How soon is looked for records that were lost.
 const LOSS_CHECK_INTERVAL: Ns = Ns(100_000_000);
 /// Most records that are taken at once; what other tools asked meanwhile is done before the rest.
@@ -76,6 +79,8 @@ pub(super) struct RuleEvents {
     tagged_messages: Option<TaggedMessages>,
     /// Whether the last read took as many records as it may.
     has_more: bool,
+    /// Whether the last read took any.
+    has_read: bool,
     last_poll: Ns,
     last_loss_check: Ns,
 }
@@ -110,6 +115,7 @@ impl RuleEvents {
             lost: BTreeMap::new(),
             tagged_messages: None,
             has_more: false,
+            has_read: false,
             last_poll: Ns(0),
             last_loss_check: Ns(0),
         })
@@ -270,6 +276,9 @@ impl RuleEvents {
         if !self.pending.is_empty() || self.has_more {
             return Some(Ns(0));
         }
+        if self.has_read {
+            return Some(after(self.last_poll, SECOND_LOOK));
+        }
         if !self.gone.is_empty()
             || self.tracepoints.keys().any(|tracepoint| tracepoint.is_frequent())
         {
@@ -285,6 +294,7 @@ impl RuleEvents {
         self.last_poll = now;
         let events = self.taps.read_events(MAX_RECORDS);
         self.has_more = events.len() >= MAX_RECORDS;
+        self.has_read = !events.is_empty();
         self.handle_all(events);
         let mut happened = std::mem::take(&mut self.pending);
         self.report_gone(now, &mut happened);
