@@ -68,7 +68,7 @@ fn root_two_debuggers_and_a_rule_share_programs_on_a_screen() {
         Terminal::run(monitor().arg("top").env("MONITOR_SOCKET", service.socket()), (120, 40));
     let (mut random, start, mut n_programs) = (Random(seed), Instant::now(), 0);
     while n_programs == 0 || start.elapsed() < time {
-        share(&service, 1 + random.below(20), i32::try_from(1 + random.below(100)).unwrap());
+        share(&service, 1 + random.below(6), i32::try_from(1 + random.below(100)).unwrap());
         n_programs += 1;
     }
     let _shown = screen.shows("debuggee");

@@ -64,6 +64,9 @@ pub struct Opener {
     pub open_backend: fn(BackendChoice, &[Capability]) -> Result<Opened, Error>,
     /// Loads the rule programs; nothing is attached yet.
     pub open_rules: fn() -> Result<Box<dyn Rules>, Error>,
+    /// The same, and the kernel has verified the programs of births and ends of processes, which
+    /// takes most of the time until they are attached.
+    pub open_event_rules: fn() -> Result<Box<dyn Rules>, Error>,
 }
 
 impl Opener {

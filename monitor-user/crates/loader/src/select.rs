@@ -15,6 +15,7 @@ pub fn opener(choice: BackendChoice) -> Opener {
         choice,
         open_backend: |choice, wanted| open(choice, wanted, 0),
         open_rules: || Ok(Box::new(KernelRules::open()?)),
+        open_event_rules: || Ok(Box::new(KernelRules::open_for_events()?)),
     }
 }
 

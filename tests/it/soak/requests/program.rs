@@ -201,8 +201,8 @@ impl Program {
 /// memory, be it the first.
 fn put(pid: u32, address: u64, number: u64) {
     use std::os::unix::fs::FileExt as _;
-    for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
-        let memory = std::fs::File::options().write(true).open(task.path().join("mem"));
+    for task in tasks(pid) {
+        let memory = std::fs::File::options().write(true).open(task.join("mem"));
         let _ended = memory.and_then(|it| it.write_all_at(&number.to_le_bytes(), address));
     }
 }
@@ -232,6 +232,30 @@ pub fn left() -> Vec<String> {
 
 /// Prints these where a wait fails.
 pub struct PrintLeft;
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        for task in self.pids.iter().flat_map(|pid| tasks(*pid)) {
+            let status = std::fs::read_to_string(task.join("status")).unwrap_or_default();
+            let keys = ["State", "TracerPid", "SigPnd", "ShdPnd", "SigBlk"];
+            let lines = status.lines().filter(|line| keys.iter().any(|key| line.starts_with(key)));
+            println!("soak: {}: {}", task.display(), lines.collect::<Vec<_>>().join(", "));
+        }
+        if let Running::Own(target) = &self.running {
+            let number = |name| target.number_unless_ended(target.at(name));
+            println!("soak: begun {:?}, passed {:?}", number("begun"), number("counters"));
+        }
+    }
+}
+
+/// The folders of its threads.
+fn tasks(pid: u32) -> Vec<PathBuf> {
+    let all = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    all.map(|it| it.path()).collect()
+}
 
 impl Drop for PrintLeft {
     fn drop(&mut self) {

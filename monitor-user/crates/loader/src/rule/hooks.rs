@@ -63,13 +63,14 @@ impl Hooks {
     /// Verifies the programs that the taps of calls need, all at the same time: of processes that
     /// fork, execute a program and end, and of probes. The first ones then also keep the sets.
     pub fn verify_for_calls(&mut self, object: &mut Object, probes: &[CallHook], types: &Btf) {
-        let of_processes = ["fork", "exec", "exit"];
-        let is_needed = |(_, program, _): &&(u32, &str, &str)| of_processes.contains(program);
-        let tracepoints = TRACEPOINTS.iter().filter(is_needed);
-        let tracepoints = tracepoints.map(|(_, program, tracepoint)| (*program, Some(*tracepoint)));
         let probes = probes.iter().map(|probe| (probe.program(), None));
-        object.verify(&tracepoints.chain(probes).collect(), types);
+        object.verify(&tracepoints(&["fork", "exec", "exit"]).chain(probes).collect(), types);
         self.is_for_calls = true;
+    }
+
+    /// Verifies the programs of the births and ends of processes.
+    pub fn verify_for_events(object: &mut Object, types: &Btf) {
+        object.verify(&tracepoints(&["fork", "exit"]).collect(), types);
     }
 
     /// Attaches a program.
@@ -175,6 +176,13 @@ impl Hooks {
         }
         Ok(())
     }
+}
+
+/// These programs, and the tracepoint of each.
+fn tracepoints(programs: &[&str]) -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
+    let is_needed = |(_, program, _): &&(u32, &str, &str)| programs.contains(program);
+    let all = TRACEPOINTS.iter().filter(is_needed);
+    all.map(|(_, program, tracepoint)| (*program, Some(*tracepoint)))
 }
 
 fn no_process(what: &str) -> Error {

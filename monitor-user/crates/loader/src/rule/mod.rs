@@ -22,6 +22,7 @@ pub mod uprobe_selftest;
 pub use hooks::CallHook;
 
 use super::{kernel::Kernel, object::Object};
+use aya::Btf;
 use encode::ProgramOptions;
 use hooks::{Hooks, Link};
 use id_pool::IdPool;
@@ -97,20 +98,31 @@ struct IdPools {
 impl KernelRules {
     /// Loads the object; nothing is attached yet.
     pub fn open() -> Result<Self, Error> {
-        Self::open_for_calls(&[])
+        Self::open_verified(|_, _, _| {})
+    }
+
+    /// The same, and verifies the programs of the births and ends of processes.
+    pub fn open_for_events() -> Result<Self, Error> {
+        Self::open_verified(|_, object, types| Hooks::verify_for_events(object, types))
     }
 
     /// The same, and verifies what the taps of calls need: it is attached in less time then.
     pub fn open_for_calls(probes: &[CallHook]) -> Result<Self, Error> {
+        Self::open_verified(|hooks, object, types| {
+            if !probes.is_empty() {
+                hooks.verify_for_calls(object, probes, types);
+            }
+        })
+    }
+
+    fn open_verified(verify: impl FnOnce(&mut Hooks, &mut Object, &Btf)) -> Result<Self, Error> {
         monitor_sys::memory::raise_memlock_limit();
         let kernel = Kernel::read(0)?;
         let ring_bytes = kernel.machine.ring_bytes() * RING_FACTOR;
         let sizes = [(abi::RING, ring_bytes), (abi::MEMBERS, kernel.machine.rows())];
         let mut object = Object::load("rule", &kernel, &[], &sizes)?;
         let mut hooks = Hooks::default();
-        if !probes.is_empty() {
-            hooks.verify_for_calls(&mut object, probes, &kernel.btf);
-        }
+        verify(&mut hooks, &mut object, &kernel.btf);
         drop(kernel);
         monitor_sys::memory::trim_heap();
         let shares = RecordShares::from_object(&object)?;

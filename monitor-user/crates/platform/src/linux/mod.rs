@@ -151,7 +151,7 @@ impl Linux {
                 return Err(Refusal::new(Status::UNSUPPORTED, text));
             }
             let open = move || {
-                let rules = (opener.open_rules)().map_err(backend_refusal)?;
+                let rules = (opener.open_event_rules)().map_err(backend_refusal)?;
                 RuleEvents::new(rules)
             };
             let opened = self.opened_rules.poll(self.caller(), &self.opening_waker, open);
