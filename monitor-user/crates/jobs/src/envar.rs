@@ -71,6 +71,12 @@ pub enum Effect {
     Unchanged,
 }
 
+monitor_model::names! { Effect {
+    Created "created", Replaced "replaced", Kept "kept", Removed "removed",
+    WasNotSet "was-not-set", Extended "extended", WasEmpty "was-empty",
+    MovedFirst "moved-first", Unchanged "unchanged",
+} }
+
 impl Effect {
     /// The effect in words.
     pub const fn text(self) -> &'static str {

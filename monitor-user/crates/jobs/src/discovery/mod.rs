@@ -98,8 +98,12 @@ pub fn hidden_launchers<'p>(
     processes: &'p [Process],
     jobs: &[ParallelJob],
 ) -> impl Iterator<Item = &'p Process> {
-    let known: HashSet<Identity> =
-        jobs.iter().flat_map(|it| it.launcher.into_iter().chain(it.daemon)).collect();
+    let tree = Tree::new(processes);
+    // The program that the user started may be a script around the launcher, and `mpirun` too.
+    let found = jobs.iter().flat_map(|job| job.launcher.into_iter().chain(job.daemon));
+    let found: Vec<_> = found.filter_map(|id| tree.by_id.get(&id).copied()).collect();
+    let above = found.iter().flat_map(|process| tree.ancestors(process)).map(|it| it.id);
+    let known: HashSet<Identity> = found.iter().map(|it| it.id).chain(above).collect();
     let is_launcher = |it: &&Process| {
         let role = Runtime::of_program(&it.comm()).map(|(_, role)| role);
         role == Some(LauncherRole::Launcher) && !it.ended() && !it.is_zombie()
