@@ -21,6 +21,14 @@ pub enum FindError {
         /// The nearest id, or all ids; else that there is none.
         hint: String,
     },
+    /// Jobs of several users have this id.
+    #[error("job {written:?} is of {users} users: name it by the pid of its launcher or of a rank")]
+    OfSeveralUsers {
+        /// The id.
+        written: String,
+        /// Number of the users.
+        users: usize,
+    },
     /// The ids of several jobs begin so.
     #[error("{written:?} is the beginning of {}: write more of the id", ids.join(", "))]
     Ambiguous {
@@ -36,8 +44,14 @@ pub enum FindError {
 /// # Errors
 /// If it names none, or more than one.
 pub fn find<'j>(jobs: &'j [ParallelJob], written: &str) -> Result<&'j ParallelJob, FindError> {
-    if let Some(job) = jobs.iter().find(|it| &*it.id == written) {
-        return Ok(job);
+    let same: Vec<&ParallelJob> = jobs.iter().filter(|it| &*it.id == written).collect();
+    match same[..] {
+        [] => {}
+        [job] => return Ok(job),
+        _ => {
+            let (written, users) = (written.to_owned(), same.len());
+            return Err(FindError::OfSeveralUsers { written, users });
+        }
     }
     if let Some(job) = written.parse().ok().and_then(|pid| of_pid(jobs, Pid(pid))) {
         return Ok(job);
@@ -132,6 +146,14 @@ mod tests {
     #[test]
     fn an_ambiguous_beginning_is_reported_with_the_jobs() {
         check("1", Err("\"1\" is the beginning of 1200, 1480: write more of the id"));
+    }
+
+    #[test]
+    fn an_id_of_two_users_is_refused_and_each_job_has_its_pids() {
+        let jobs = [job("77", 10, 11), job("77", 12, 13)];
+        let why = r#"job "77" is of 2 users: name it by the pid of its launcher or of a rank"#;
+        assert_eq!(find(&jobs, "77").map_err(|why| why.to_string()), Err(why.to_owned()));
+        assert_eq!(find(&jobs, "13"), Ok(&jobs[1]));
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub const SERVICES: &[ServiceSpec] = &[
             ),
             error(
                 Status::RANGE,
-                "the beginning of several ids",
+                "the beginning of several ids, or the id of jobs of several users",
                 "process 7 $PMIX_NAMESPACE=ab $PMIX_RANK=0\n\
                  process 8 $PMIX_NAMESPACE=ac $PMIX_RANK=0\n> 10 [0] job_info(\"a\")",
             ),
@@ -103,7 +103,7 @@ fn job_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusa
     let job = find(&jobs, &written).map_err(|why| {
         let status = match why {
             FindError::Unknown { .. } => Status::NO_SUCH_OBJECT,
-            FindError::Ambiguous { .. } => Status::RANGE,
+            FindError::Ambiguous { .. } | FindError::OfSeveralUsers { .. } => Status::RANGE,
         };
         Refusal::new(status, why.to_string())
     })?;

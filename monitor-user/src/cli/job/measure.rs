@@ -37,14 +37,20 @@ pub fn measure(args: &JobShowArgs) -> Result<MeasuredJob, Failure> {
     let before = reader.read()?;
     let begun = named(&jobs_of(&before), &args.job, &before)?.clone();
     sleep(args.span);
-    let Rates { interval, sample, .. } = rates(&before, reader.read()?);
-    let found = jobs_of(&sample).into_iter().find(|it| it.id == begun.id);
+    let after = reader.read()?;
+    // Those of a reading are about all processes; those of the rates are about this interval.
+    let n_of_reading = after.notes.len();
+    let Rates { interval, sample, .. } = rates(&before, after);
+    let is_same = |it: &ParallelJob| it.id == begun.id && it.uid == begun.uid;
+    let found = jobs_of(&sample).into_iter().find(is_same);
     let Some(job) = found else {
         let message = format!("job {} ended while it was measured", begun.id);
         return Err(Failure { message, exit: Exit::NoTarget });
     };
     let table = table_of(&job, &sample);
-    let mut notes: Vec<String> = reader.opening.iter().map(|note| note.text.clone()).collect();
+    let of_rates = sample.notes.iter().skip(n_of_reading);
+    let notes = reader.opening.iter().chain(of_rates);
+    let mut notes: Vec<String> = notes.map(|note| note.text.clone()).collect();
     notes.extend(ended_note(&begun, &table));
     let node = sample.node.to_string();
     Ok(MeasuredJob { job, table, at: sample.at, node, interval, notes })

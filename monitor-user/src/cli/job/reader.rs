@@ -85,7 +85,7 @@ pub fn named<'j>(
     sample: &Sample,
 ) -> Result<&'j ParallelJob, Failure> {
     find(jobs, written).map_err(|why| match why {
-        FindError::Ambiguous { .. } => Failure::usage(why),
+        FindError::Ambiguous { .. } | FindError::OfSeveralUsers { .. } => Failure::usage(why),
         FindError::Unknown { .. } => {
             let process = written.parse().ok().and_then(|pid| of_pid(sample, Pid(pid)));
             let no_job = || Failure { message: why.to_string(), exit: Exit::NoTarget };

@@ -3,7 +3,8 @@
 //! In: processes with their ranks and variables, and the file that each executes. Out: the jobs,
 //! with launcher and ranks. A child of a rank has the environment of the rank, and is no second
 //! one: of the processes of one rank, the one without an ancestor among them is the rank, the
-//! oldest of several. Jobs are of the processes that the reader may see; [`hidden_launchers`]
+//! oldest of several. A process may claim the namespace of another user's job: processes of two
+//! users are never one job. Jobs are of the processes that the reader may see; [`hidden_launchers`]
 //! names those whose ranks it may not.
 
 use crate::runtime::{LauncherRole, Runtime};
@@ -74,7 +75,7 @@ monitor_model::names! { JobState {
     Ended "ended",
 } }
 
-/// The jobs, by id. `processes` are in the order of identities.
+/// The jobs, by id and user. `processes` are in the order of identities.
 pub fn discover(processes: &[Process], executable: &ReadExecutable<'_>) -> Vec<ParallelJob> {
     let tree = Tree::new(processes);
     let mut claims: BTreeMap<Rank, Vec<&Process>> = BTreeMap::new();
@@ -83,17 +84,20 @@ pub fn discover(processes: &[Process], executable: &ReadExecutable<'_>) -> Vec<P
             claims.entry(rank).or_default().push(process);
         }
     }
-    let mut jobs: BTreeMap<Arc<str>, Vec<RankProcesses>> = BTreeMap::new();
+    let mut jobs: BTreeMap<(Arc<str>, Option<u32>), Vec<RankProcesses>> = BTreeMap::new();
     for (rank, claimants) in claims {
-        let found = tree.rank(rank.rank, &claimants);
-        jobs.entry(rank.namespace).or_default().push(found);
+        for (owner, of_owner) in tree.by_owner(&claimants) {
+            let found = tree.rank(rank.rank, &of_owner);
+            jobs.entry((Arc::clone(&rank.namespace), owner)).or_default().push(found);
+        }
     }
     let jobs = jobs.into_iter();
-    jobs.filter_map(|(id, ranks)| job(&tree, id, ranks, executable)).collect()
+    jobs.filter_map(|((id, uid), ranks)| job(&tree, (id, uid), ranks, executable)).collect()
 }
 
 /// Launchers that no job has: their ranks are hidden from the reader, on other nodes, or not there
-/// yet. `jobs` are the jobs of these processes.
+/// yet. `srun` is none of them: the ranks of Slurm are not its descendants. `jobs`
+/// are the jobs of these processes.
 pub fn hidden_launchers<'p>(
     processes: &'p [Process],
     jobs: &[ParallelJob],
@@ -105,10 +109,18 @@ pub fn hidden_launchers<'p>(
     let above = found.iter().flat_map(|process| tree.ancestors(process)).map(|it| it.id);
     let known: HashSet<Identity> = found.iter().map(|it| it.id).chain(above).collect();
     let is_launcher = |it: &&Process| {
-        let role = Runtime::of_program(&it.comm()).map(|(_, role)| role);
-        role == Some(LauncherRole::Launcher) && !it.ended() && !it.is_zombie()
+        let program = Runtime::of_program(&it.comm());
+        let is_launcher = program.is_some_and(|(runtime, role)| {
+            role == LauncherRole::Launcher && runtime != Runtime::Slurm
+        });
+        is_launcher && !it.ended() && !it.is_zombie()
     };
     processes.iter().filter(is_launcher).filter(move |it| !known.contains(&it.id))
+}
+
+/// The real user id of a process.
+fn uid(process: &Process) -> Option<u32> {
+    process.row.get(ProcessField::Uid).and_then(|uid| u32::try_from(uid).ok())
 }
 
 /// The variables of a process.
@@ -160,6 +172,18 @@ impl<'p> Tree<'p> {
         let mut seen = HashSet::from([process.id]);
         let parents = std::iter::successors(Some(process), move |it| self.parent(it));
         parents.skip(1).take_while(move |it| seen.insert(it.id))
+    }
+
+    /// The processes that claim a rank, by the user of the first ancestor that claims it: a child
+    /// of a rank may have another user.
+    fn by_owner(&self, claimants: &[&'p Process]) -> BTreeMap<Option<u32>, Vec<&'p Process>> {
+        let ids: HashSet<Identity> = claimants.iter().map(|it| it.id).collect();
+        let mut owners: BTreeMap<Option<u32>, Vec<&'p Process>> = BTreeMap::new();
+        for process in claimants.iter().copied() {
+            let top = self.ancestors(process).filter(|it| ids.contains(&it.id)).last();
+            owners.entry(uid(top.unwrap_or(process))).or_default().push(process);
+        }
+        owners
     }
 
     /// The processes of a rank, of which one at least claims it.
@@ -227,7 +251,7 @@ fn program(process: &Process, executable: &ReadExecutable<'_>) -> Option<(Runtim
 
 fn job(
     tree: &Tree<'_>,
-    id: Arc<str>,
+    (id, uid): (Arc<str>, Option<u32>),
     ranks: Vec<RankProcesses>,
     executable: &ReadExecutable<'_>,
 ) -> Option<ParallelJob> {
@@ -247,7 +271,6 @@ fn job(
         && !launchers.is_cut;
     let state = state(&processes, is_orphaned, local_size);
     let start = processes.iter().map(|it| it.id.start).min()?;
-    let uid = first.row.get(ProcessField::Uid).and_then(|uid| u32::try_from(uid).ok());
     let Launchers { launcher, daemon, .. } = launchers;
     Some(ParallelJob { id, runtime, launcher, daemon, uid, ranks, local_size, size, state, start })
 }

@@ -155,4 +155,28 @@ fn a_launcher_without_visible_ranks_is_named() {
     let jobs = discover(&all, &|_| None);
     let hidden: Vec<_> = hidden_launchers(&all, &jobs).map(|it| it.id.pid.0).collect();
     assert_eq!(hidden, [30]);
+    // A script of that name around the launcher is none, and neither is `srun`.
+    all[0] = process(5, 1, "mpirun");
+    all[4] = process(30, 1, "srun");
+    assert_eq!(hidden_launchers(&all, &discover(&all, &|_| None)).count(), 0);
+}
+
+#[test]
+fn a_process_of_another_user_cannot_join_a_job() {
+    let mut all = open_mpi();
+    // It is older than the rank that it claims to be.
+    let mut other = ompi_rank(8, 1, 0);
+    other.row.set(ProcessField::Uid, 1001);
+    all.insert(1, other);
+    // A child of a rank may have another user, and stays a process of the rank.
+    let mut child = ompi_rank(20, 12, 1);
+    child.row.set(ProcessField::Uid, 0);
+    all.push(child);
+    let want = [
+        "77 openmpi4 10 - 0=11[11] 1=12[12, 20] of 2 running",
+        "77 openmpi4 - - 0=8[8] of 2 orphaned",
+    ];
+    assert_eq!(found(&all), want);
+    let uids: Vec<_> = discover(&all, &|_| None).iter().map(|it| it.uid).collect();
+    assert_eq!(uids, [Some(1000), Some(1001)]);
 }
