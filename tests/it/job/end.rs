@@ -92,6 +92,9 @@ fn rank(namespace: &str, rank: u32) -> Guarded {
     Guarded::run(&mut command)
 }
 
+/// The number of clock_nanosleep(2), as `/proc/<pid>/syscall` begins.
+const CLOCK_NANOSLEEP: &str = if cfg!(target_arch = "x86_64") { "230 " } else { "115 " };
+
 /// The output of `job show`, after the ranks to be ended were killed between its two readings.
 fn shown_while(namespace: &str, ended: Vec<Guarded>) -> std::process::Output {
     // The interval is as long as the ends may take.
@@ -100,9 +103,11 @@ fn shown_while(namespace: &str, ended: Vec<Guarded>) -> std::process::Output {
     command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     let pid = child.id();
-    // It waits once it has read (syscall 230 is clock_nanosleep of x86-64).
+    // It waits once it has read.
     let call = format!("/proc/{pid}/syscall");
-    deadline::until(|| std::fs::read_to_string(&call).ok()?.starts_with("230 ").then_some(()));
+    deadline::until(|| {
+        std::fs::read_to_string(&call).ok()?.starts_with(CLOCK_NANOSLEEP).then_some(())
+    });
     drop(ended);
     child.wait_with_output().unwrap()
 }

@@ -180,3 +180,35 @@ fn a_process_of_another_user_cannot_join_a_job() {
     let uids: Vec<_> = discover(&all, &|_| None).iter().map(|it| it.uid).collect();
     assert_eq!(uids, [Some(1000), Some(1001)]);
 }
+
+#[test]
+fn any_processes_give_each_claimant_to_one_rank() {
+    // A linear congruential generator (Knuth, MMIX).
+    let mut seed = 23_u64;
+    let mut next = |below: u32| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        u32::try_from(seed >> 33).unwrap_or_default() % below
+    };
+    let names = ["app", "mpirun", "prterun", "srun", "orted"];
+    for _ in 0..2_000 {
+        let mut all = Vec::new();
+        for pid in 1..=next(12) + 1 {
+            let name = names[usize::try_from(next(5)).unwrap_or_default()];
+            let mut it = process(pid, next(13), name);
+            // Parents that are younger, and circles of equal start times.
+            it.id.start = Ns(u64::from(next(3)));
+            it.row.set(ProcessField::Uid, next(2).into());
+            let environ = if next(2) == 0 { OMPI } else { "" };
+            let namespace = if next(2) == 0 { "77" } else { "78" };
+            all.push(with_rank(it, (next(3) > 0).then(|| (namespace, next(2))), environ));
+        }
+        all.sort_by_key(|it| it.id);
+        let jobs = discover(&all, &|_| None);
+        let ranks = jobs.iter().flat_map(|job| &job.ranks);
+        let mut claimants: Vec<_> = ranks.flat_map(|rank| rank.all.iter().copied()).collect();
+        claimants.sort_unstable();
+        let with_ranks = all.iter().filter(|it| it.text.rank.is_some());
+        assert_eq!(claimants, with_ranks.map(|it| it.id).collect::<Vec<_>>());
+        assert!(hidden_launchers(&all, &jobs).count() <= all.len());
+    }
+}
