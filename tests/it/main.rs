@@ -15,6 +15,7 @@ mod extension;
 mod gdb;
 mod golden;
 mod guardian;
+mod job;
 mod language;
 mod listener;
 mod page;

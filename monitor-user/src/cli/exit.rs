@@ -18,7 +18,7 @@ pub enum Exit {
     Partial = 4,
     /// A privilege is missing.
     Denied = 5,
-    /// No such process.
+    /// No such process, or no such job.
     NoTarget = 6,
     /// The daemon does not answer.
     NoDaemon = 7,
@@ -41,7 +41,7 @@ Exit codes:
   3    degraded: doctor found a capability that does not work fully
   4    partial: part of the request is missing, the rest was delivered
   5    not permitted
-  6    no such process
+  6    no such process or job
   7    the daemon does not answer
   8    when found none of the functions: nothing was watched
   9    conformance found a sentence that does not hold

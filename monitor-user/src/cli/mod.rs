@@ -15,6 +15,7 @@ mod event_writer;
 pub mod exit;
 mod fields;
 mod gdb;
+mod job;
 mod log;
 mod monitors;
 mod output;
@@ -78,6 +79,7 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Services(args)) => services::services(&args),
         Some(Command::Conformance(args)) => conformance::conformance(&args),
         Some(Command::ConformanceTarget) => conformance::target::main(),
+        Some(Command::Job(args)) => job::job(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Status(args)) => status::status(&args),
         Some(Command::Config(args)) => config::config(&args),

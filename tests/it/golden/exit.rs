@@ -50,6 +50,7 @@ fn every_outcome_has_its_exit_code() {
         ("a part is missing", alone(&format!("sample --backend procfs --disk --pid {own}"))),
         ("not permitted", code(as_other_user(&folder, &["sample", "--backend", "ebpf"]))),
         ("no such process", alone("sample --backend test --pid 3")),
+        ("no such job", alone("job show nosuch --backend test --mpir")),
         ("no process matches", alone("sample --backend test --comm nosuch")),
         ("no service answers", alone("list --socket /no/such/socket")),
         ("a sentence does not hold", nonconforming()),

@@ -7,8 +7,10 @@ use super::shape::Shape;
 use super::{check, check_compiled, golden, printed, printed_with, program};
 use crate::deadline::until;
 use crate::root::privilege::granted;
+use crate::root::workload::Guarded;
 use crate::served::Served;
 use serde_json::Value;
+use std::process::Command;
 
 /// The output with the test backend.
 fn fixed(words: &[&str]) -> String {
@@ -125,6 +127,39 @@ fn start_list_and_events_print_the_objects_of_the_socket() {
     let events = asked(&served, "events load");
     out += &format!("events\n{}", Shape::of_lines(&events).text(&["sample"]));
     check("json/monitors.txt", &out);
+}
+
+#[test]
+fn job_prints_jobs_and_ranks() {
+    let namespace = format!("golden-{}", std::process::id());
+    let rank = |rank: u32| {
+        let mut command = Command::new("cat");
+        let _same = command.env("PMIX_NAMESPACE", &namespace).env("PMIX_RANK", rank.to_string());
+        Guarded::run(&mut command)
+    };
+    let ranks = [0, 1, 2].map(rank);
+    let list = until(|| {
+        let text = printed(&["job", "list", "--format", "json"]);
+        let mut all: Value = serde_json::from_str(&text).unwrap();
+        // Other tests run jobs meanwhile.
+        all["notes"] = Value::Array(Vec::new());
+        all["jobs"].as_array_mut().unwrap().retain(|it| it["id"] == *namespace);
+        let is_whole = all["jobs"][0]["local_ranks"] == ranks.len();
+        is_whole.then_some(all)
+    });
+    let words = ["job", "show", &namespace, "--for", "20ms", "--format", "json"];
+    let text = printed(&[&words[..], &["--backend", "procfs"]].concat());
+    let words = ["job", "env", "--explain", "set:A=1", "unset:B", "--from", "/dev/null"];
+    let env = printed(&[&words[..], &["--format", "json"]].concat());
+    // A short interval has a note.
+    let shape = |text: &str| {
+        let mut value: Value = serde_json::from_str(text).unwrap();
+        value["notes"] = Value::Array(Vec::new());
+        Shape::from_value(&value).text(&[])
+    };
+    let list = Shape::from_value(&list).text(&[]);
+    let all = format!("job list\n{list}job show\n{}job env\n{}", shape(&text), shape(&env));
+    check("json/job.txt", &all);
 }
 
 #[test]

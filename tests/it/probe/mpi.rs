@@ -89,6 +89,11 @@ impl Ranks {
         self.starter.send_line(what);
     }
 
+    /// The process that started them.
+    pub fn starter_pid(&self) -> Pid {
+        self.starter.pid()
+    }
+
     /// How the program that started them has ended, if it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.starter.0.try_wait().unwrap()

@@ -6,14 +6,16 @@
 use std::sync::Arc;
 
 /// The variables kept from an environment, in lookup order. What sets each of them is documented
-/// where they are used, in `monitor_sampling::job::environ`.
-pub const VARIABLES: [&str; 23] = [
+/// where they are used, in `monitor_sampling::job::environ` and `monitor_jobs::discovery`.
+pub const VARIABLES: [&str; 29] = [
     "SLURM_JOB_ID",
     "SLURM_JOBID",
     "SLURM_STEP_ID",
     "SLURM_STEPID",
     "SLURM_PROCID",
     "SLURM_LOCALID",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_NTASKS",
     "PBS_JOBID",
     "LSB_JOBID",
     "LSB_JOBINDEX",
@@ -25,10 +27,14 @@ pub const VARIABLES: [&str; 23] = [
     "PMIX_NAMESPACE",
     "PMIX_RANK",
     "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
     "OMPI_MCA_ess_base_jobid",
     "OMPI_MCA_orte_ess_jobid",
     "PMI_JOBID",
     "PMI_RANK",
+    "PMI_SIZE",
+    "MPI_LOCALNRANKS",
     "APPTAINER_CONTAINER",
     "SINGULARITY_CONTAINER",
 ];

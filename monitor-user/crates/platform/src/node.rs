@@ -20,6 +20,15 @@ pub trait Processes {
     /// All of them.
     fn all_processes(&mut self) -> Result<Vec<Process>, Refusal>;
 
+    /// All of them, with their jobs, ranks and origins.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    fn ranked_processes(&mut self) -> Result<Vec<Process>, Refusal>;
+
+    /// The path of the file that a process executes; nothing, if it cannot be read.
+    fn executable(&self, id: Identity) -> Option<Arc<str>>;
+
     /// Fills in command lines, cgroups and paths.
     fn describe(&mut self, processes: &mut [Process]);
 

@@ -14,6 +14,7 @@ use monitor_model::{
     SampleEvent, SampleEventKind,
 };
 use monitor_omis::{Status, Value};
+use monitor_sampling::job::JobTable;
 use std::collections::{BTreeSet, HashMap};
 
 /// The interval of readings of all processes, while creations or ends are watched.
@@ -31,6 +32,8 @@ pub struct Poller<B: ?Sized> {
     /// The time of the last poll.
     last_poll: Ns,
     pending: Vec<PlatformEvent>,
+    /// The jobs and ranks of processes, where they were asked for.
+    jobs: JobTable,
 }
 
 /// The processes of a reading, zombies included.
@@ -45,7 +48,8 @@ impl<B: Backend + ?Sized> Poller<B> {
     /// Nothing was read yet.
     pub fn new(backend: Box<B>) -> Self {
         let (topics, pending) = (BTreeSet::new(), Vec::new());
-        Self { backend, known: None, topics, last_poll: Ns(0), pending }
+        let jobs = JobTable::default();
+        Self { backend, known: None, topics, last_poll: Ns(0), pending, jobs }
     }
 
     /// These processes, ascending; those that have ended are left out.
@@ -67,6 +71,19 @@ impl<B: Backend + ?Sized> Poller<B> {
         let mut processes = self.read(&ReadSpec { processes: true, ..ReadSpec::default() })?;
         processes.retain(|it| !it.ended());
         Ok(processes)
+    }
+
+    /// All processes with their jobs, ranks and origins. The first call after a pause finds what a
+    /// reading shows: a process whose environment was cleared since has the job of its parent only
+    /// if that is there.
+    pub fn ranked_processes(&mut self) -> Result<Vec<Process>, Refusal> {
+        let costly = vec![ProcessField::Job];
+        let spec = ReadSpec { processes: true, costly, ..ReadSpec::default() };
+        let mut sample = self.read_sample(&spec)?;
+        self.backend.describe(&mut sample.processes, &spec);
+        self.jobs.learn(&mut sample);
+        sample.processes.retain(|it| !it.ended());
+        Ok(sample.processes)
     }
 
     /// The words of a command line. Only where an argument cannot hold a space.
@@ -146,6 +163,10 @@ impl<B: Backend + ?Sized> Poller<B> {
     }
 
     fn read(&mut self, want: &ReadSpec) -> Result<Vec<Process>, Refusal> {
+        self.read_sample(want).map(|sample| sample.processes)
+    }
+
+    fn read_sample(&mut self, want: &ReadSpec) -> Result<Sample, Refusal> {
         let sample = self.backend.read(want).map_err(backend_refusal)?;
         for it in &sample.events {
             self.report_event(it);
@@ -158,7 +179,7 @@ impl<B: Backend + ?Sized> Poller<B> {
                 &ended.map(|it| (it.id, it.row.get(ProcessField::ExitCode))).collect(),
             );
         }
-        Ok(sample.processes)
+        Ok(sample)
     }
 
     /// Reports the processes that are new, and those that are gone.

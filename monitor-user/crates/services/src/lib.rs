@@ -32,6 +32,7 @@ mod disk;
 mod event;
 mod extension;
 pub mod external_service;
+mod job;
 mod message;
 pub mod monitor;
 mod node;
@@ -90,5 +91,6 @@ pub const SERVICE_GROUPS: &[(&str, &[&[ServiceSpec]])] = &[
     ),
     ("Unusual events", &[diag::spec::SERVICES]),
     ("Files and disks", &[disk::SERVICES]),
+    ("Parallel jobs", &[job::SERVICES]),
     ("Monitors", &[monitor::SERVICES, monitor::alarm::SERVICES]),
 ];

@@ -12,7 +12,7 @@ pub use reading::{formats, interval, names};
 
 use super::recording::args as recording;
 use super::top::args::TopArgs;
-use super::{exit, when};
+use super::{exit, job, when};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -69,6 +69,8 @@ pub enum Command {
     When(when::args::WhenArgs),
     /// Debug a process with gdb, beside other debuggers, rules and screens
     Gdb(daemon::GdbArgs),
+    /// List parallel jobs, compare their ranks, explain environment directives
+    Job(job::args::JobArgs),
     /// Run the daemon: one reader for all tools of this node
     Serve(ServeArgs),
     /// Print what the daemon uses, holds and has refused

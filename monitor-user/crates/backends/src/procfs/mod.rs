@@ -292,6 +292,16 @@ pub fn real_uid(pid: Pid) -> Option<u32> {
     u32::try_from(monitor_proc::status::parse(&text).ok()?.uid).ok()
 }
 
+/// The path of the file that the process with this pid executes, without what the kernel appends if
+/// the file was removed. None if the process has ended, or the caller may not read it (proc(5):
+/// `PTRACE_MODE_READ`).
+pub fn executable(pid: Pid) -> Option<Arc<str>> {
+    const REMOVED: &str = " (deleted)";
+    let path = std::fs::read_link(format!("/proc/{}/exe", pid.0)).ok()?;
+    let path = path.to_string_lossy();
+    Some(path.strip_suffix(REMOVED).unwrap_or(&path).into())
+}
+
 /// The arguments of a process, starting with argument 0; none for a kernel thread.
 pub fn arguments(pid: Pid) -> Option<Vec<Vec<u8>>> {
     let text = std::fs::read(format!("/proc/{}/cmdline", pid.0)).ok()?;

@@ -29,7 +29,7 @@ use monitor_omis::{Status, Value};
 use monitor_symbols::SymbolError;
 use monitor_sys::extents::Extent;
 use std::collections::{BTreeSet, HashMap};
-use std::{path::Path, task::Poll};
+use std::{path::Path, sync::Arc, task::Poll};
 
 /// Started processes get the numbers after this one.
 const FIRST_STARTED: u32 = 100;
@@ -180,6 +180,14 @@ impl Processes for FakePlatform {
 
     fn all_processes(&mut self) -> Result<Vec<Process>, Refusal> {
         self.poller.all_processes()
+    }
+
+    fn ranked_processes(&mut self) -> Result<Vec<Process>, Refusal> {
+        self.poller.ranked_processes()
+    }
+
+    fn executable(&self, _: Identity) -> Option<Arc<str>> {
+        None
     }
 
     fn describe(&mut self, processes: &mut [Process]) {

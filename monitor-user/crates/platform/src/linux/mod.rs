@@ -26,13 +26,14 @@ use monitor_event::node_event::{EventKind, FollowedActivity};
 use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::thread::{HeldThread, Target, Ticket};
 use monitor_event::{right::Tool, tap::Tap};
+use monitor_model::id::is_same;
 use monitor_model::{BackendKind, Capability, Identity, Ns, Pid, Process};
 use monitor_omis::Status;
 use opening::{Caller, Opening, OpeningWaker};
 use queue_answers::QueueAnswers;
 use recorder::{RecordingSaver, ServiceConfig};
 use rules::RuleEvents;
-use std::{collections::BTreeSet, os::fd::BorrowedFd, path::Path, task::Poll};
+use std::{collections::BTreeSet, os::fd::BorrowedFd, path::Path, sync::Arc, task::Poll};
 use user_workers::WorkerDispatch;
 
 /// How much later a reading may be while a thread waits for actions.
@@ -225,6 +226,19 @@ impl Processes for Linux {
 
     fn all_processes(&mut self) -> Result<Vec<Process>, Refusal> {
         self.poller()?.all_processes()
+    }
+
+    fn ranked_processes(&mut self) -> Result<Vec<Process>, Refusal> {
+        self.poller()?.ranked_processes()
+    }
+
+    fn executable(&self, id: Identity) -> Option<Arc<str>> {
+        let kind = self.poller.as_ref()?.backend.kind();
+        let is_real = matches!(kind, BackendKind::Ebpf | BackendKind::Procfs);
+        // The path is that of this process only if the pid was not reused meanwhile.
+        let path = is_real.then(|| procfs::executable(id.pid))??;
+        let start = procfs::start_time(id.pid)?;
+        is_same(Identity { start, ..id }, id).then_some(path)
     }
 
     fn describe(&mut self, processes: &mut [Process]) {

@@ -1,0 +1,24 @@
+//! Parallel jobs as data: discovery, the process table, and directives on environments.
+//!
+//! ```text
+//!  processes with their ranks (sampling) -> discovery: jobs, their launchers and ranks
+//!  a job and rates -> rank_table: a row for each rank; straggler: distance from the median
+//!  text of a user -> find: the job that an id, a prefix or a pid names
+//!  directives (directive) and an environment -> envar: steps, and what the environment becomes
+//! ```
+//!
+//! Pure: reads no file, has no clock, and prints nothing. The readers of samples and environments
+//! are in `backends` and `sampling`.
+
+pub mod directive;
+pub mod discovery;
+pub mod envar;
+pub mod find;
+pub mod rank_table;
+pub mod runtime;
+pub mod straggler;
+
+pub use discovery::{JobState, ParallelJob, RankProcesses, discover};
+pub use find::{FindError, find};
+pub use rank_table::{RankRow, RankTable, rank_table};
+pub use runtime::Runtime;

@@ -1,0 +1,139 @@
+//! The runtime of a parallel job: which launcher started its ranks.
+//!
+//! In: names of programs, variables of a rank. Out: the runtime. The launcher decides where it is
+//! an ancestor of the ranks; where it is on another node or has ended, the environment does.
+
+use monitor_model::Environ;
+
+/// A runtime of parallel jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Runtime {
+    /// Open MPI 4 and before: ORTE. A PMIx tool connection ends its `mpirun` and the job.
+    OpenMpi4,
+    /// Open MPI 5 and other users of PRRTE.
+    Prrte,
+    /// Hydra of MPICH, and what is built on it: Intel MPI, MVAPICH.
+    Hydra,
+    /// A step of Slurm.
+    Slurm,
+    /// The PMIx host of this program.
+    Native,
+    /// None of these.
+    Unknown,
+}
+
+monitor_model::names! { Runtime {
+    OpenMpi4 "openmpi4", Prrte "prrte", Hydra "hydra", Slurm "slurm", Native "native",
+    Unknown "unknown",
+} }
+
+/// What a process is to the jobs of its runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LauncherRole {
+    /// The launcher that the user started: one for the whole job.
+    Launcher,
+    /// The runtime's daemon on this node, the parent of the ranks.
+    Daemon,
+}
+
+impl Runtime {
+    /// Its name in a sentence.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::OpenMpi4 => "Open MPI 4",
+            Self::Prrte => "Open MPI 5/PRRTE",
+            Self::Hydra => "MPICH Hydra",
+            Self::Slurm => "Slurm step",
+            Self::Native => "monitor",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// The runtime and role of a program, by the name of its file or its command name. `None` if
+    /// it is no launcher; `Unknown` for a name that several runtimes have, such as `mpirun`.
+    pub fn of_program(name: &str) -> Option<(Self, LauncherRole)> {
+        use LauncherRole::{Daemon, Launcher};
+        // A kernel command name has at most 15 bytes.
+        Some(match name {
+            "orterun" | "mpirun.openmpi" | "mpiexec.openmpi" | "mpiexec.openmp" => {
+                (Self::OpenMpi4, Launcher)
+            }
+            "orted" => (Self::OpenMpi4, Daemon),
+            "prterun" => (Self::Prrte, Launcher),
+            "prte" | "prted" => (Self::Prrte, Daemon),
+            "mpiexec.hydra" | "mpirun.mpich" | "mpiexec.mpich" => (Self::Hydra, Launcher),
+            "hydra_pmi_proxy" | "hydra_bstrap_proxy" | "hydra_bstrap_pr" => (Self::Hydra, Daemon),
+            "srun" => (Self::Slurm, Launcher),
+            "slurmstepd" => (Self::Slurm, Daemon),
+            "monitor-pmix" => (Self::Native, Launcher),
+            "mpirun" | "mpiexec" => (Self::Unknown, Launcher),
+            _ => return None,
+        })
+    }
+
+    /// The runtime that the environment of a rank and its namespace show.
+    pub fn of_environ(environ: &Environ, namespace: &str) -> Self {
+        let is_set = |name| environ.get(name).is_some();
+        // Open MPI 4 as a step of Slurm has the namespace that Slurm's PMIx plugin gives it.
+        if namespace.starts_with("slurm.pmix.") {
+            return Self::Slurm;
+        }
+        if namespace.starts_with("prterun-") || namespace.starts_with("prte-") {
+            return Self::Prrte;
+        }
+        if is_set("OMPI_MCA_ess_base_jobid") || is_set("OMPI_MCA_orte_ess_jobid") {
+            return Self::OpenMpi4;
+        }
+        if namespace.starts_with("monitor-") {
+            return Self::Native;
+        }
+        if namespace.starts_with("hydra-") {
+            return Self::Hydra;
+        }
+        if is_set("SLURM_PROCID") && !is_set("PMIX_NAMESPACE") {
+            return Self::Slurm;
+        }
+        if is_set("PMI_RANK") && is_set("MPI_LOCALNRANKS") {
+            return Self::Hydra;
+        }
+        Self::Unknown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(environ: &[u8], namespace: &str, want: Runtime) {
+        assert_eq!(Runtime::of_environ(&Environ::parse(environ), namespace), want);
+    }
+
+    #[test]
+    fn the_environment_names_the_runtime() {
+        let ranks = b"PMIX_NAMESPACE=1480916993\0OMPI_MCA_ess_base_jobid=1480916993\0";
+        check(ranks, "1480916993", Runtime::OpenMpi4);
+        check(b"PMIX_NAMESPACE=prterun-vm-7@1\0", "prterun-vm-7@1", Runtime::Prrte);
+        check(b"PMI_RANK=0\0PMI_SIZE=2\0", "hydra-7", Runtime::Hydra);
+        check(b"PMI_RANK=0\0PMI_JOBID=x\0MPI_LOCALNRANKS=2\0", "x", Runtime::Hydra);
+        check(b"PMI_RANK=0\0PMI_JOBID=7.0\0SLURM_PROCID=0\0", "7.0", Runtime::Slurm);
+        check(b"PMIX_NAMESPACE=slurm.pmix.7.0\0", "slurm.pmix.7.0", Runtime::Slurm);
+        check(b"PMIX_NAMESPACE=a\0PMIX_RANK=0\0", "a", Runtime::Unknown);
+        // Another runtime within an allocation of Slurm.
+        check(b"PMIX_NAMESPACE=a\0SLURM_PROCID=0\0", "a", Runtime::Unknown);
+    }
+
+    #[test]
+    fn a_program_has_a_runtime_and_a_role() {
+        assert_eq!(
+            Runtime::of_program("orterun"),
+            Some((Runtime::OpenMpi4, LauncherRole::Launcher))
+        );
+        assert_eq!(
+            Runtime::of_program("hydra_pmi_proxy"),
+            Some((Runtime::Hydra, LauncherRole::Daemon))
+        );
+        assert_eq!(Runtime::of_program("mpirun").map(|it| it.0), Some(Runtime::Unknown));
+        assert_eq!(Runtime::of_program("bash"), None);
+    }
+}

@@ -1,0 +1,107 @@
+//! The arguments of `monitor job`.
+
+use crate::cli::args::{formats, interval, names};
+use crate::cli::exit;
+use clap::{Args, Subcommand};
+use monitor_backend::BackendChoice;
+use std::time::Duration;
+
+/// Arguments of `job`.
+#[derive(Debug, Args)]
+pub struct JobArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: JobCommand,
+}
+
+/// The commands below `job`.
+#[derive(Debug, Subcommand)]
+pub enum JobCommand {
+    /// List the parallel jobs with a rank on this node
+    List(JobListArgs),
+    /// Show the ranks of a job, what each uses, and which are far from the median
+    Show(JobShowArgs),
+    /// Explain what environment directives make of an environment
+    Env(JobEnvArgs),
+}
+
+/// Arguments of `job list`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct JobListArgs {
+    /// Output format
+    #[arg(long, default_value = "table", value_parser = formats(&["table", "json", "csv"]))]
+    pub format: String,
+    /// Where processes are read.
+    #[command(flatten)]
+    pub source: JobSourceArgs,
+}
+
+/// Arguments of `job show`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct JobShowArgs {
+    /// Id of the job, the beginning of it, or the pid of its launcher or of a rank
+    pub job: String,
+    /// Measure rates over this time
+    #[arg(long = "for", alias = "interval", value_name = "TIME", default_value = "1s",
+        value_parser = interval)]
+    pub span: Duration,
+    /// Output format
+    #[arg(long, default_value = "table", value_parser = formats(&["table", "json"]))]
+    pub format: String,
+    /// Print host, executable and pid of each rank, separated by tabs, as MPIR_proctable has them
+    #[arg(long, conflicts_with_all = ["format", "span"])]
+    pub mpir: bool,
+    /// Where processes are read.
+    #[command(flatten)]
+    pub source: JobSourceArgs,
+}
+
+/// Arguments of `job env`.
+#[derive(Debug, Args)]
+#[command(after_help = DIRECTIVES)]
+pub struct JobEnvArgs {
+    /// Directives of the application, executed in this order after those of the job
+    #[arg(long, required = true, num_args = 1.., value_name = "DIRECTIVE")]
+    pub explain: Vec<String>,
+    /// Directives of the whole job, executed in this order before those of the application
+    #[arg(long, num_args = 1.., value_name = "DIRECTIVE")]
+    pub for_job: Vec<String>,
+    /// Begin with the environment of this process, or with that in a file (lines NAME=value, or as
+    /// in /proc/PID/environ) [default: the environment of this program]
+    #[arg(long, value_name = "FILE|PID")]
+    pub from: Option<String>,
+    /// Output format
+    #[arg(long, default_value = "table", value_parser = formats(&["table", "json"]))]
+    pub format: String,
+}
+
+/// Where the processes of jobs are read: always here, with the rights of the user.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Source")]
+pub struct JobSourceArgs {
+    /// Read with this backend; auto: the best that works
+    #[arg(long, default_value = "auto", env = "MONITOR_BACKEND", hide_env_values = true,
+        value_parser = names::<BackendChoice>(&BackendChoice::NAMES))]
+    pub backend: BackendChoice,
+}
+
+const DIRECTIVES: &str = "\
+Directives:
+  set:NAME=VALUE      set the value, and replace another one
+  add:NAME=VALUE      set the value if the variable is not set
+  unset:NAME          remove the variable; NAME* removes all that begin so
+  prepend:NAME=VALUE  put the value before the list
+  append:NAME=VALUE   put the value after the list
+  first:NAME=VALUE    make the value the first element of the list, and the only
+                      one of that text
+  The separator of lists is ':'; another one follows the name in brackets, such
+  as append:FLAGS[ ]=-g
+
+Exit codes:
+  0    success
+  1    the file cannot be read
+  2    usage: an invalid directive
+  5    not permitted: the process belongs to another user
+  6    no such process";

@@ -1,0 +1,158 @@
+//! `monitor job` and the services `job_`, on jobs of real launchers.
+
+mod end;
+mod env;
+mod list;
+mod service;
+mod show;
+
+use crate::deadline;
+use crate::root::privilege::{granted, skip};
+use crate::root::workload::Guarded;
+use crate::served::monitor;
+use monitor_model::id::Pid;
+use rustix::process::{Signal, kill_process, kill_process_group};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// How a launcher starts programs that are no MPI programs.
+pub struct Launcher {
+    /// The program.
+    starter: &'static str,
+    words: &'static [&'static str],
+    packages: &'static str,
+    /// The runtime, as `job list` names it.
+    pub runtime: &'static str,
+    /// The variable that has the rank.
+    pub rank: &'static str,
+}
+
+/// Open MPI 4.
+pub const OPEN_MPI: Launcher = Launcher {
+    starter: "/usr/bin/mpirun.openmpi",
+    words: &["--allow-run-as-root", "--oversubscribe"],
+    packages: "Open MPI (apt install openmpi-bin)",
+    runtime: "openmpi4",
+    rank: "OMPI_COMM_WORLD_RANK",
+};
+/// Hydra of MPICH.
+pub const HYDRA: Launcher = Launcher {
+    starter: "/usr/bin/mpiexec.mpich",
+    words: &[],
+    packages: "MPICH (apt install mpich)",
+    runtime: "hydra",
+    rank: "PMI_RANK",
+};
+
+/// A running job; the launcher is ended with the test, and so are its ranks.
+pub struct RunningJob {
+    pub launcher: Guarded,
+    n: usize,
+}
+
+impl Launcher {
+    /// Starts `n` ranks of a shell script, and waits until they are listed. Without the launcher
+    /// the test is skipped, or fails if skips are not allowed.
+    pub fn start(&self, test: &str, n: usize, script: &str) -> Option<RunningJob> {
+        if !Path::new(self.starter).exists() {
+            skip(test, &format!("needs {}", self.packages));
+            return None;
+        }
+        // Without privilege no test loads BPF programs, which would see the processes of this one.
+        let _turn = rustix::process::geteuid().is_root() && granted(test);
+        let mut command = Command::new(self.starter);
+        let script = script.replace("$RANK", &format!("${}", self.rank));
+        command.args(self.words).args(["-n", &n.to_string(), "sh", "-c", &script]);
+        let job = RunningJob { launcher: Guarded::run(&mut command), n };
+        let _listed = deadline::until(|| job.listed().filter(|it| it["local_ranks"] == n));
+        Some(job)
+    }
+}
+
+impl RunningJob {
+    /// The pid of the launcher, as text.
+    pub fn pid(&self) -> String {
+        self.launcher.pid().0.to_string()
+    }
+
+    /// The job in `job list`, if it is there.
+    pub fn listed(&self) -> Option<Value> {
+        listed(|it| it["launcher_pid"] == self.launcher.pid().0)
+    }
+
+    /// The processes of its ranks, by rank.
+    pub fn ranks(&self) -> Vec<Pid> {
+        let table = mpir(&self.pid());
+        assert_eq!(table.len(), self.n);
+        table.into_iter().map(|[_, _, pid]| Pid(pid.parse().unwrap())).collect()
+    }
+}
+
+impl Drop for RunningJob {
+    fn drop(&mut self) {
+        // A launcher that has ended, or is killed, may leave its ranks.
+        if let Some(job) = self.listed() {
+            ranks_of(job["id"].as_str().unwrap()).into_iter().for_each(kill_group);
+        }
+    }
+}
+
+/// Ends a process; it may have ended.
+pub fn kill(pid: Pid) {
+    let pid = i32::try_from(pid.0).ok().and_then(rustix::process::Pid::from_raw);
+    let _ended = pid.map(|pid| kill_process(pid, Signal::KILL));
+}
+
+/// Ends a rank with its children: a launcher starts each rank, or itself, in a group of its own.
+fn kill_group(pid: Pid) {
+    let pid = i32::try_from(pid.0).ok().and_then(rustix::process::Pid::from_raw);
+    let group = pid.and_then(|pid| rustix::process::getpgid(Some(pid)).ok());
+    let group = group.filter(|group| *group != rustix::process::getpgrp());
+    let _ended = group.map(|group| kill_process_group(group, Signal::KILL));
+}
+
+/// The processes of the ranks of a job that has an id.
+pub fn ranks_of(id: &str) -> Vec<Pid> {
+    mpir(id).into_iter().map(|[_, _, pid]| Pid(pid.parse().unwrap())).collect()
+}
+
+/// The first listed job that is as wanted.
+pub fn listed(is_wanted: impl Fn(&Value) -> bool) -> Option<Value> {
+    let text = printed(&["job", "list", "--format", "json"]);
+    let all: Value = serde_json::from_str(&text).unwrap();
+    all["jobs"].as_array().unwrap().iter().find(|it| is_wanted(it)).cloned()
+}
+
+/// Host, executable and pid of each rank.
+pub fn mpir(job: &str) -> Vec<[String; 3]> {
+    let text = printed(&["job", "show", job, "--mpir"]);
+    let row = |line: &str| {
+        let cells: Vec<String> = line.split('\t').map(str::to_owned).collect();
+        cells.try_into().unwrap()
+    };
+    text.lines().map(row).collect()
+}
+
+/// The ranks of a job in `job show`, measured over a moment without BPF programs.
+pub fn shown(job: &str, span: &str) -> Value {
+    let words = ["job", "show", job, "--for", span, "--format", "json", "--backend", "procfs"];
+    serde_json::from_str(&printed(&words)).unwrap()
+}
+
+/// The output of a command that succeeds.
+#[track_caller]
+pub fn printed(words: &[&str]) -> String {
+    let got = monitor().args(words).output().unwrap();
+    let stderr = String::from_utf8_lossy(&got.stderr).into_owned();
+    assert!(got.status.success(), "{words:?}: {stderr}");
+    String::from_utf8(got.stdout).unwrap()
+}
+
+/// The exit code and the message of a command that fails.
+#[track_caller]
+pub fn failed(command: &mut Command) -> (Option<i32>, String) {
+    let got = command.output().unwrap();
+    assert!(got.stdout.is_empty(), "standard output is empty");
+    (got.status.code(), String::from_utf8(got.stderr).unwrap())
+}
