@@ -59,8 +59,8 @@ pub fn open_breakpoint(
 /// executes the instruction at the address. It is in no other thread, and ends with the descriptor.
 ///
 /// # Errors
-/// `ENOSPC` if the thread has no breakpoint left, `EACCES` if the system keeps perf events from this
-/// user, `EINVAL` before Linux 5.13.
+/// `ENOSPC` if the thread has no breakpoint left, `EACCES` if the system keeps perf events from
+/// this user, `EINVAL` before Linux 5.13.
 pub fn open_trap(thread: Pid, address: u64) -> io::Result<OwnedFd> {
     let mut attr = breakpoint(address, HW_BREAKPOINT_X, HW_BREAKPOINT_LEN_8.into());
     attr.set_remove_on_exec(1);

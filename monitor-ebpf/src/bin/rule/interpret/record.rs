@@ -1,8 +1,8 @@
 //! Sends records of rule programs to user space.
 //!
 //! A record is short, or long if texts or a stack are requested. The reader is woken immediately if
-//! the program requests it, once until it reads, otherwise when a quarter of the ring is used. A record that its user
-//! has no room for is lost.
+//! the program requests it, once until it reads, otherwise when a quarter of the ring is used. A
+//! record that its user has no room for is lost.
 
 use super::clock;
 use super::frame::{Frame, copy};

@@ -194,13 +194,11 @@ impl Executor {
                 tracer.check_code(&process, &site)?;
                 tracer.call(&plan, process, (*procedure, arguments), &mut deadline)
             }
-            WorkerRequest::WatchRules(..) => {
+            WorkerRequest::WatchRules(..) | WorkerRequest::WatchData(..) => {
                 self.guards.add(open(target)?, requester);
-                tracer.watch(process, requester, WatchOf::Rules)
-            }
-            WorkerRequest::WatchData(..) => {
-                self.guards.add(open(target)?, requester);
-                tracer.watch(process, requester, WatchOf::Data)
+                let is_data = matches!(request, WorkerRequest::WatchData(..));
+                let watched = if is_data { WatchOf::Data } else { WatchOf::Rules };
+                tracer.watch(process, requester, watched)
             }
             WorkerRequest::Unset(..) => {
                 let was_guarded = self.guards.remove(requester, id);
