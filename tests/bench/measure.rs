@@ -25,6 +25,11 @@ pub fn pin() {
     sched_setaffinity(None, &last).unwrap();
 }
 
+/// Number of processors.
+pub fn n_processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// A named operation to measure.
 pub type Operation<'a> = (&'a str, Box<dyn FnMut() + 'a>);
 

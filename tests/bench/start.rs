@@ -28,7 +28,8 @@ pub fn run() {
     if !has_bpftrace {
         println!("  bpftrace does not run here: nothing is compared with it");
     }
-    for (when, n_busy, bar) in [("idle", 0, Bar::AtMost(0.3)), ("busy", processors(), Bar::None)] {
+    for (when, n_busy, bar) in [("idle", 0, Bar::AtMost(0.3)), ("busy", n_processors(), Bar::None)]
+    {
         let (mut own, mut theirs) = (Vec::new(), Vec::new());
         beside(n_busy, || {
             for _ in 0..ROUNDS {
@@ -52,10 +53,6 @@ pub fn run() {
             line(&format!("when / bpftrace, {when}"), own / theirs, "x", Bar::AtMost(1.5));
         }
     }
-}
-
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn monitor_when() -> Command {

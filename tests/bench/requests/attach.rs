@@ -14,7 +14,7 @@ const REQUESTS: usize = 200;
 
 /// Prints both.
 pub fn run() {
-    let _busy: Vec<Busy> = (0..2 * crate::requests::processors()).map(|_| Busy::start()).collect();
+    let _busy: Vec<Busy> = (0..2 * crate::measure::n_processors()).map(|_| Busy::start()).collect();
     let target = Busy::start();
     let (mut alone, mut beside, mut attached_ms, mut cpu_ms) = (vec![], vec![], vec![], vec![]);
     for _ in 0..SERVICES {

@@ -1,7 +1,7 @@
 //! A breakpoint whose condition never holds: by `monitor gdb`, by gdb, and by gdbserver, which
 //! evaluates gdb's bytecode itself.
 
-use super::target::{Deed, Target};
+use super::target::{Target, Workload};
 use crate::service::Daemon;
 use crate::verdict::{Bar, line};
 use crate::watch::MONITOR;
@@ -59,7 +59,7 @@ fn hits(calls: usize, offset: u64, debugger: impl FnOnce(String) -> Command) -> 
     assert!(lines.any(|it| it.is_ok_and(|it| it == "begins")), "the debugger has not attached");
     // The rest of its output is little.
     let _reader = std::thread::spawn(move || lines.count());
-    let taken = target.run(Deed::Call, calls);
+    let taken = target.run(Workload::Call, calls);
     drop(target);
     let _ = child.wait();
     taken

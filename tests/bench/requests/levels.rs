@@ -2,7 +2,7 @@
 //! the same instruction, and a stop of a tracer that does nothing.
 
 use super::session::Session;
-use super::target::{Deed, Target};
+use super::target::{Target, Workload};
 use crate::measure::median;
 use crate::rules::{Both, Empty, site_of};
 use crate::service::Daemon;
@@ -65,7 +65,7 @@ fn level(session: &mut Session, target: &mut Target, it @ (number, level): (u32,
     session.does(number + 1, &format!("enable({number})"));
     let reply = session.ask(number + 2, &format!("request_level({number})"));
     assert!(reply.contains(level), "{reply}");
-    target.begin(Deed::Call, times);
+    target.begin(Workload::Call, times);
     // Copied events and stops are reported: each is read, as a tool would.
     for _ in 0..if it == COUNTED { 0 } else { times } {
         while !session.line().starts_with("90 ") {}
@@ -77,14 +77,14 @@ fn level(session: &mut Session, target: &mut Target, it @ (number, level): (u32,
 
 fn floor(target: &mut Target, site: &Site) -> f64 {
     let _probe = Empty::at(site, Both::Entry);
-    target.run(Deed::Call, HITS)
+    target.run(Workload::Call, HITS)
 }
 
 /// A slice of signals that stop the target for a tracer.
 fn bare_stop(target: &mut Target) -> f64 {
     let pid = Pid::from_raw(i32::try_from(target.pid()).unwrap());
     ptrace::seize(pid, Options::empty()).unwrap();
-    target.begin(Deed::Raise, STOPS);
+    target.begin(Workload::Raise, STOPS);
     for _ in 0..STOPS {
         assert!(matches!(waitpid(pid, None), Ok(WaitStatus::Stopped(..))));
         ptrace::cont(pid, None).unwrap();

@@ -19,7 +19,3 @@ pub fn run() {
     levels::run();
     condition::run();
 }
-
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}

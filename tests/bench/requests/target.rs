@@ -11,14 +11,14 @@ const VARIABLE: &str = "MONITOR_BENCH_REQUESTS";
 
 /// What the target does again and again.
 #[derive(Clone, Copy)]
-pub enum Deed {
+pub enum Workload {
     /// Calls the function.
     Call,
     /// Sends itself a signal that is ignored by default, so only a tracer sees it.
     Raise,
 }
 
-impl Deed {
+impl Workload {
     fn word(self) -> &'static str {
         match self {
             Self::Call => "call",
@@ -59,7 +59,7 @@ impl Target {
     }
 
     /// Has it begin this many acts.
-    pub fn begin(&mut self, act: Deed, times: usize) {
+    pub fn begin(&mut self, act: Workload, times: usize) {
         writeln!(self.child.stdin.as_mut().unwrap(), "{} {times}", act.word()).unwrap();
     }
 
@@ -70,7 +70,7 @@ impl Target {
     }
 
     /// Both.
-    pub fn run(&mut self, act: Deed, times: usize) -> f64 {
+    pub fn run(&mut self, act: Workload, times: usize) -> f64 {
         self.begin(act, times);
         self.end(times)
     }
@@ -92,7 +92,8 @@ pub fn serve_as_target() -> bool {
     println!("{}", probed_code::call as *const () as u64);
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         let (word, times) = line.split_once(' ').unwrap();
-        let act = [Deed::Call, Deed::Raise].into_iter().find(|it| it.word() == word).unwrap();
+        let act =
+            [Workload::Call, Workload::Raise].into_iter().find(|it| it.word() == word).unwrap();
         let times: usize = times.parse().unwrap();
         let start = Instant::now();
         for _ in 0..times {
