@@ -3,7 +3,7 @@
 //! On an idle machine, and beside a busy loop for each processor.
 
 use crate::load::beside;
-use crate::measure::median;
+use crate::measure::{median, n_processors};
 use crate::verdict::{Bar, line};
 use crate::watch::MONITOR;
 use monitor_model::Pid;

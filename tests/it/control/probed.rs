@@ -2,7 +2,7 @@
 //! programs that run on.
 
 use super::killed::workers;
-use super::target::Target;
+use super::target::{Target, ends_program};
 use crate::deadline::until;
 use crate::root::harmless::changed_code;
 use crate::root::privilege::granted;
@@ -88,6 +88,27 @@ fn root_a_probe_stops_a_thread_before_its_instruction_with_the_registers_of_that
     drop(session);
     until(|| code_is_that_of_the_file(&target).then_some(()));
     target.until_counts(0);
+}
+
+#[test]
+fn root_a_probe_is_set_again_when_the_first_thread_ends() {
+    if !granted("root_a_probe_is_set_again_when_the_first_thread_ends") {
+        return;
+    }
+    let service = Served::start("ebpf");
+    let target = Target::run(std::process::Command::new(ends_program()).args(["threads", "leader"]));
+    let mut session = attached(&service, &target);
+    let meet = target.at("meet");
+    let _may_end = set(&mut session, 10, (&target, meet));
+    target.signal("USR2");
+    let is_hit = |line: &String| line.contains(&format!("print(0,[{meet}])"));
+    until(|| target.states().starts_with('Z').then_some(()));
+    // Of each of the threads that are left; what was hit before the first one ended is sent by now.
+    for _ in 0..40 {
+        until(|| session.line().filter(is_hit));
+    }
+    drop(session);
+    until(|| (!target.is_traced()).then_some(()));
 }
 
 /// The value of `rax` that a hit has printed.

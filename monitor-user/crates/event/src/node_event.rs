@@ -80,6 +80,11 @@ impl EventKind {
         }
     }
 
+    /// Whether it may be seen by probes in the process.
+    pub const fn may_have_probes(&self) -> bool {
+        matches!(self, Self::Called(_) | Self::RunControl(_))
+    }
+
     /// Whether the thread of the event continues before any action outside the kernel: no program
     /// can stop it there.
     pub const fn is_after_the_fact(&self) -> bool {

@@ -9,6 +9,8 @@ use super::scan::{MalformedProc, Scan, wanted};
 const KERNEL_THREAD: u64 = 0x0020_0000;
 /// `PF_FORKNOEXEC`: forked, and has not executed a file since.
 const FORKED_ONLY: u64 = 0x0000_0040;
+/// `PF_EXITING`: it ends, though its state may still be another.
+const EXITING: u64 = 0x0000_0004;
 
 /// The fields that are used, with their numbers in `proc_pid_stat(5)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,6 +120,11 @@ impl Stat {
     /// Returns whether it is a process whose threads have all ended.
     pub const fn is_zombie(&self) -> bool {
         self.state == b'Z' && self.threads <= 1
+    }
+
+    /// Returns whether it has ended, or executes nothing more of its program before it does.
+    pub const fn is_ending(&self) -> bool {
+        matches!(self.state, b'Z' | b'X') || self.flags & EXITING != 0
     }
 
     /// Returns whether the process has called exec(2) since its `image` was this one; false if

@@ -44,9 +44,9 @@ pub fn threads(pid: Pid) -> impl Iterator<Item = Pid> {
     threads.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok()).map(Pid)
 }
 
-/// Whether a thread has not ended: the first one of a process stays as long as there are others.
+/// Whether a thread is not ending: the first one of a process stays as long as there are others.
 fn is_alive(pid: Pid, tid: Pid) -> bool {
     let text = std::fs::read(format!("/proc/{}/task/{}/stat", pid.0, tid.0));
     let stat = text.ok().and_then(|text| stat::parse(&text).ok());
-    stat.is_some_and(|stat| !matches!(stat.state, b'Z' | b'X'))
+    stat.is_some_and(|stat| !stat.is_ending())
 }

@@ -114,8 +114,8 @@ impl Taps {
         set
     }
 
-    /// Sets the probes of a process that has none since a record of the fork watch.
-    pub(super) fn end_gap(&mut self, watched: Identity, record: &Record) -> Option<UnseenCalls> {
+    /// Sets the probes of a process that may have none since a record.
+    pub fn end_gap(&mut self, watched: Identity, record: &Record) -> Option<UnseenCalls> {
         let pid = record.process.pid;
         let gap = match self.set_probes(pid) {
             Ok(0) if has_ended(pid) && !self.probe_locations().is_empty() => ProbeGap::Ended,

@@ -316,7 +316,7 @@ impl RequestEngine {
                 // A rule for listed processes is not for their children.
                 let is_for_children = !matches!(processes, ProcessSelector::Listed(_));
                 let mut concerned = these.iter().filter(|calls| {
-                    kind.tap().is_some()
+                    kind.may_have_probes()
                         && (is_for_children || calls.pid == calls.watched.pid)
                         && processes.selects(Some(calls.watched), is_attached)
                 });

@@ -2,9 +2,10 @@
 //! stops the thread for its tracer. A breakpoint of the processor records where the thread is.
 //!
 //! In: breakpoints of user workers. Out: hits. A thread without a tracer runs on, as does one that
-//! makes a single step: so a tracer has it pass the breakpoint.
+//! makes a single step: so a tracer has it pass the breakpoint. When the thread that a probe
+//! belongs to has ended, it gets another one.
 
-use super::condition::compile;
+use super::{condition::compile, thread_ends::ThreadEnds};
 use crate::linux::user_workers::probe_breakpoints::{
     ConditionPlace, KernelMeans, ProbeBreakpoint, ProbeHit,
 };
@@ -20,7 +21,7 @@ use monitor_control::process_ref::is_same;
 use monitor_control::{BeforeInstruction, Changes, PROBED_FLAGS, PROBED_PC, PROBED_SP};
 use monitor_event::outcome::Refusal;
 use monitor_event::thread::{AgentExpression, Ticket};
-use monitor_model::Identity;
+use monitor_model::{Identity, Pid};
 use monitor_omis::Status;
 use monitor_symbols::held_file::HeldFile;
 use std::{collections::HashMap, path::Path};
@@ -36,6 +37,8 @@ pub struct BreakpointProbes {
     set: HashMap<ProgramId, SetProbe>,
     /// Processes that may be stopped as a whole: none.
     none: Option<ProcessSetId>,
+    /// While there are probes.
+    thread_ends: Option<ThreadEnds>,
     hits: Vec<ProbeHit>,
 }
 
@@ -107,7 +110,10 @@ impl BreakpointProbes {
             user: Some(wanted.user),
             ..RuleProgram::new(hook, None, insns)
         };
-        let id = rules.add(&program).map_err(backend_refusal)?;
+        // Before the probe is there: its thread may end at once.
+        self.watch_ends(&wanted.means, wanted.process.pid, rules)?;
+        let id = rules.add(&program).map_err(backend_refusal);
+        let id = id.inspect_err(|_| self.forget_ends(wanted.process.pid, rules))?;
         rules.enable(id);
         let (ticket, process) = (wanted.ticket, wanted.process);
         let _none = self.set.insert(id, SetProbe { ticket, process, code, changes });
@@ -118,12 +124,50 @@ impl BreakpointProbes {
     pub fn remove(&mut self, (ticket, process): (Ticket, Option<Identity>), taps: &mut Taps) {
         let is_its =
             |it: &SetProbe| it.ticket == ticket && process.is_none_or(|id| is_same(id, it.process));
-        for (id, gone) in self.set.extract_if(|_, it| is_its(it)) {
+        for (id, gone) in Vec::from_iter(self.set.extract_if(|_, it| is_its(it))) {
             match gone.location() {
                 Some(location) => taps.remove_probe(id, location),
                 None => taps.rules().remove(id),
             }
+            self.forget_ends(gone.process.pid, taps.rules());
         }
+    }
+
+    /// Watches the ends of the threads of a process that gets a probe.
+    fn watch_ends(
+        &mut self,
+        means: &KernelMeans,
+        process: Pid,
+        rules: &mut dyn Rules,
+    ) -> Result<(), Refusal> {
+        // Each thread has its own breakpoints of the processor.
+        if matches!(means, KernelMeans::Hardware(_)) {
+            return Ok(());
+        }
+        let ends = match &mut self.thread_ends {
+            Some(ends) => ends,
+            None => self.thread_ends.insert(ThreadEnds::new(rules).map_err(backend_refusal)?),
+        };
+        ends.include(rules, process).map_err(backend_refusal)
+    }
+
+    /// Watches them no longer, if the process has no probes.
+    fn forget_ends(&mut self, process: Pid, rules: &mut dyn Rules) {
+        if self.set.values().any(|it| it.code.is_some() && it.process.pid == process) {
+            return;
+        }
+        if let Some(mut ends) = self.thread_ends.take() {
+            match ends.exclude(rules, process) {
+                true => ends.remove(rules),
+                false => self.thread_ends = Some(ends),
+            }
+        }
+    }
+
+    /// Whether a record is the end of a thread in a process with probes, which the kernel may have
+    /// dropped.
+    pub fn is_thread_end(&self, record: &Record) -> bool {
+        self.thread_ends.as_ref().is_some_and(|it| it.is_end(record))
     }
 
     /// Takes the hits since the last call.

@@ -14,6 +14,7 @@ mod condition;
 mod loads;
 mod runner;
 mod tagged_messages;
+mod thread_ends;
 
 use super::user_workers::PendingStop;
 use crate::call::{ARRIVAL, RECEIPT};
@@ -376,6 +377,10 @@ impl RuleEvents {
     fn handle_record(&mut self, record: &Record) -> Vec<PlatformEvent> {
         if let Some(it) = self.installer.event_of_record(record) {
             return self.unless_stopped(it, (record.stopped, None)).into_iter().collect();
+        }
+        if self.breakpoint_probes.is_thread_end(record) {
+            self.unseen.extend(self.taps.end_gap(record.process, record));
+            return Vec::new();
         }
         if self.breakpoint_probes.note_hit(record) {
             return Vec::new();
