@@ -9,6 +9,7 @@ use crate::root::privilege::granted;
 use crate::served::{Served, monitor};
 use crate::socket_session::SocketSession;
 use rustix::process::{Pid, Signal, kill_process};
+use std::process::Command;
 
 /// Rounds, unless `MONITOR_ROUNDS` says otherwise.
 const ROUNDS: u64 = 5;
@@ -96,7 +97,7 @@ fn root_a_probe_is_set_again_when_the_first_thread_ends() {
         return;
     }
     let service = Served::start("ebpf");
-    let target = Target::run(std::process::Command::new(ends_program()).args(["threads", "leader"]));
+    let target = Target::run(Command::new(ends_program()).args(["threads", "leader"]));
     let mut session = attached(&service, &target);
     let meet = target.at("meet");
     let _may_end = set(&mut session, 10, (&target, meet));
