@@ -2,9 +2,11 @@
 //!
 //! In: the jobs and a text. Out: the job, or why there is none or more than one. The whole id comes
 //! first, then a pid of a launcher, of a daemon of the runtime, or of a process of a rank, then the
-//! beginning of ids: a pid is the whole number, so it wins over ids that only begin so.
+//! beginning of ids: a pid is the whole number, so it wins over ids that only begin so. `JOB:RANKS`
+//! names some ranks of a job.
 
-use crate::discovery::ParallelJob;
+use crate::discovery::{ParallelJob, RankProcesses};
+use crate::rank_set::{RankSet, RankSetError};
 use monitor_model::{Identity, Pid, name};
 
 /// Maximum number of jobs that a message names.
@@ -37,6 +39,19 @@ pub enum FindError {
         /// Ids of the jobs, of many the first ones.
         ids: Vec<String>,
     },
+    /// What follows the job is no set of ranks.
+    #[error(transparent)]
+    Ranks(#[from] RankSetError),
+    /// The job has no such rank on this node.
+    #[error("job {id} has no rank {rank} on this node: here are ranks {here}")]
+    NoSuchRank {
+        /// The id of the job.
+        id: String,
+        /// The first rank that it lacks.
+        rank: u32,
+        /// Its ranks here.
+        here: RankSet,
+    },
 }
 
 /// The job that a text names.
@@ -66,6 +81,27 @@ pub fn find<'j>(jobs: &'j [ParallelJob], written: &str) -> Result<&'j ParallelJo
             Err(FindError::Ambiguous { written: written.to_owned(), ids })
         }
     }
+}
+
+/// The job, and those of its ranks on this node, that `JOB` or `JOB:RANKS` names: `77:0-3,7`.
+///
+/// # Errors
+/// If it names no job, or more than one, or a rank that is not here.
+pub fn find_ranks<'j>(
+    jobs: &'j [ParallelJob],
+    written: &str,
+) -> Result<(&'j ParallelJob, Vec<&'j RankProcesses>), FindError> {
+    let whole = find(jobs, written);
+    let (job, ranks) = match (whole, written.rsplit_once(':')) {
+        (Err(FindError::Unknown { .. }), Some((job, ranks))) => (find(jobs, job)?, ranks),
+        (whole, _) => return whole.map(|job| (job, job.ranks.iter().collect())),
+    };
+    let wanted: RankSet = ranks.parse()?;
+    let here: RankSet = job.ranks.iter().map(|it| it.rank).collect();
+    if let Some(rank) = wanted.first_not_in(&here) {
+        return Err(FindError::NoSuchRank { id: job.id.to_string(), rank, here });
+    }
+    Ok((job, job.ranks.iter().filter(|it| wanted.contains(it.rank)).collect()))
 }
 
 /// The job of a process. A launcher within a rank of another job is its own job's; the innermost
@@ -141,6 +177,36 @@ mod tests {
         check("", Err(r#"no job "": there are 1200, 1480, hydra-7"#));
         let none = r#"no job "x": no parallel job is visible on this node"#;
         assert_eq!(find(&[], "x").map_err(|why| why.to_string()), Err(none.to_owned()));
+    }
+
+    #[track_caller]
+    fn check_ranks(written: &str, want: Result<(&str, &[u32]), &str>) {
+        let mut jobs = [job("1200", 10, 11), job("a:0", 12, 13)];
+        let more = [1, 2, 5].map(|rank| RankProcesses { rank, ..jobs[0].ranks[0].clone() });
+        jobs[0].ranks.extend(more);
+        let got = find_ranks(&jobs, written).map(|(job, ranks)| {
+            (job.id.to_string(), ranks.iter().map(|it| it.rank).collect::<Vec<_>>())
+        });
+        let want = want.map(|(id, ranks)| (id.to_owned(), ranks.to_vec()));
+        assert_eq!(got.map_err(|why| why.to_string()), want.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn ranks_follow_the_job() {
+        check_ranks("1200", Ok(("1200", &[0, 1, 2, 5])));
+        check_ranks("10:1-2,5", Ok(("1200", &[1, 2, 5])));
+        check_ranks("12:0", Ok(("a:0", &[0])));
+        // This is the id of the job.
+        check_ranks("a:0", Ok(("a:0", &[0])));
+    }
+
+    #[test]
+    fn ranks_that_a_job_lacks_are_named_with_those_that_it_has() {
+        let why = "job 1200 has no rank 3 on this node: here are ranks 0-2,5";
+        check_ranks("1200:1-7", Err(why));
+        let why = r#""x" is no rank and no range of ranks: write ranks as 0-3,7"#;
+        check_ranks("1200:x", Err(why));
+        check_ranks("z:1", Err(r#"no job "z": there are 1200, a:0"#));
     }
 
     #[test]

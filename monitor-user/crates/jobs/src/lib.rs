@@ -3,7 +3,8 @@
 //! ```text
 //!  processes with their ranks (sampling) -> discovery: jobs, their launchers and ranks
 //!  a job and rates -> rank_table: a row for each rank; straggler: distance from the median
-//!  text of a user -> find: the job that an id, a prefix or a pid names
+//!  text of a user -> find: the job that an id, a prefix or a pid names; rank_set: some of its ranks
+//!  call stacks of ranks -> stack_tree: one tree; stack_class: ranks that are at one place
 //!  directives (directive) and an environment -> envar: steps, and what the environment becomes
 //! ```
 //!
@@ -14,11 +15,15 @@ pub mod directive;
 pub mod discovery;
 pub mod envar;
 pub mod find;
+pub mod rank_set;
 pub mod rank_table;
 pub mod runtime;
+pub mod stack_class;
+pub mod stack_tree;
 pub mod straggler;
 
 pub use discovery::{JobState, ParallelJob, RankProcesses, discover};
-pub use find::{FindError, find};
+pub use find::{FindError, find, find_ranks};
+pub use rank_set::RankSet;
 pub use rank_table::{RankRow, RankTable, rank_table};
 pub use runtime::Runtime;
