@@ -5,6 +5,7 @@ mod env;
 mod list;
 mod service;
 mod show;
+mod stacks;
 
 use crate::deadline;
 use crate::root::privilege::{granted, skip};

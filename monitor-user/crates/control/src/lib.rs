@@ -21,6 +21,7 @@ mod event_pos;
 pub mod process_ref;
 mod stop_reason;
 // Operations.
+pub mod call_stacks;
 mod checkpoint;
 mod executor;
 mod file_query;

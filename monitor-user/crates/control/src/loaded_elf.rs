@@ -15,9 +15,14 @@ use std::os::unix::ffi::OsStrExt as _;
 const HEADERS: u64 = 4096;
 const PAGE: u64 = 4096;
 
+/// A file: its device, major and minor, and its inode number.
+pub type FileId = ((i32, i32), u64);
+
 /// A loaded ELF image.
 #[derive(Debug)]
 pub struct LoadedElf {
+    /// Its file; `None` for the vDSO.
+    pub file: Option<FileId>,
     /// Path of its file, or `[vdso]`.
     pub path: Vec<u8>,
     /// Load bias: memory address minus address in the file.
@@ -45,9 +50,13 @@ pub struct Segment {
 
 /// All loaded images, ordered by address.
 pub fn loaded_elfs(process: &ProcessRef) -> Result<Vec<LoadedElf>, ControlError> {
-    let maps = process.maps()?;
-    let starts = maps.into_iter().filter(|map| map.offset == 0 && may_be_image(map));
-    Ok(starts.filter_map(|map| image(process, &map)).collect())
+    Ok(loaded_elfs_in(process, &process.maps()?))
+}
+
+/// Those in a memory map that was read before.
+pub fn loaded_elfs_in(process: &ProcessRef, maps: &[MemoryMap]) -> Vec<LoadedElf> {
+    let starts = maps.iter().filter(|map| map.offset == 0 && may_be_image(map));
+    starts.filter_map(|map| image(process, map)).collect()
 }
 
 fn may_be_image(map: &MemoryMap) -> bool {
@@ -84,7 +93,9 @@ fn image(process: &ProcessRef, map: &MemoryMap) -> Option<LoadedElf> {
     let segments: Vec<_> = headers.iter().map(segment).collect();
     // A library that is only read as data is mapped too, but without executable segment.
     let runs = segments.iter().any(|it| it.kind == elf::PT_LOAD && it.flags & elf::PF_X != 0);
-    (runs && range.start < range.end).then(|| LoadedElf { path: path(map), bias, range, segments })
+    let file = (map.inode != 0).then_some((map.dev, map.inode));
+    let has_range = range.start < range.end;
+    (runs && has_range).then(|| LoadedElf { file, path: path(map), bias, range, segments })
 }
 
 fn path(map: &MemoryMap) -> Vec<u8> {

@@ -149,12 +149,24 @@ impl ProcessRef {
             None => ControlError::Gone,
             Some(status) if status.state.starts_with(['Z', 'X']) => ControlError::Gone,
             Some(status) if status.tracerpid > 0 => {
-                ControlError::AlreadyTraced { tracer: u32::try_from(status.tracerpid).unwrap_or(0) }
+                // This is the id of the thread that traces it.
+                let tracer = Process::new(status.tracerpid).and_then(|it| it.status());
+                let tracer = tracer.map_or(status.tracerpid, |it| it.tgid);
+                ControlError::AlreadyTraced { tracer: u32::try_from(tracer).unwrap_or(0) }
             }
-            Some(_) => {
-                ControlError::denied("tracing the process", "the same user, or CAP_SYS_PTRACE")
-            }
+            Some(_) => ControlError::denied("tracing the process", &need_to_trace()),
         }
+    }
+}
+
+/// What the kernel wants of a tracer (ptrace(2), Documentation/admin-guide/LSM/Yama.rst).
+fn need_to_trace() -> String {
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok();
+    match scope.as_deref().map(str::trim) {
+        None | Some("0") => "the same user, or CAP_SYS_PTRACE".to_owned(),
+        Some(scope) => format!(
+            "CAP_SYS_PTRACE, or the same user and kernel.yama.ptrace_scope=0 (it is {scope})"
+        ),
     }
 }
 
@@ -184,7 +196,6 @@ pub fn thread_target(process: Identity, tid: Pid) -> Target {
     Target { process, thread: thread_identity(raw_pid(process.pid), raw_pid(tid)) }
 }
 
-/// The identity with its start time rounded down to ticks, as `/proc` has it. Used as map key,
 /// Whether a thread has not ended.
 const fn lives(stat: &Stat) -> bool {
     !matches!(stat.state, 'Z' | 'X')
@@ -195,6 +206,7 @@ pub fn is_same(one: Identity, other: Identity) -> bool {
     tick_identity(one) == tick_identity(other)
 }
 
+/// The identity with its start time rounded down to ticks, as `/proc` has it. Used as map key,
 /// because other sources know the start time more precisely.
 pub fn tick_identity(id: Identity) -> Identity {
     let tick = clock::tick_ns();

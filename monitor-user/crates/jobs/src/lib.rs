@@ -3,7 +3,7 @@
 //! ```text
 //!  processes with their ranks (sampling) -> discovery: jobs, their launchers and ranks
 //!  a job and rates -> rank_table: a row for each rank; straggler: distance from the median
-//!  text of a user -> find: the job that an id, a prefix or a pid names; rank_set: some of its ranks
+//!  text of a user -> find: the job that an id, a prefix or a pid names; rank_set: some ranks
 //!  call stacks of ranks -> stack_tree: one tree; stack_class: ranks that are at one place
 //!  directives (directive) and an environment -> envar: steps, and what the environment becomes
 //! ```

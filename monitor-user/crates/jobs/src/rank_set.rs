@@ -1,7 +1,7 @@
 //! Sets of ranks, written as `0-3,7`.
 //!
 //! In: numbers of ranks, or the text of a user. Out: the set, which prints in the same form. A set
-//! is kept as its ranges, so that `0-4294967295` takes no more memory than `0`.
+//! is kept as its ranges, so that `0-4294967295` takes the memory of `0`.
 
 use std::fmt;
 use std::ops::RangeInclusive;

@@ -1,8 +1,8 @@
 //! Classes of ranks: those whose call stacks are at one place, with one rank that represents them.
 //!
-//! In: the stacks of the ranks. Out: the classes, the largest first. Below a call of the MPI library
-//! stacks differ from moment to moment while the library polls, so a place is the path to the first
-//! function of it.
+//! In: the stacks of the ranks. Out: the classes, the largest first. Below a call of the MPI
+//! library stacks differ from moment to moment while the library polls, so a place is the path to
+//! the first function of it.
 
 use crate::rank_set::RankSet;
 use crate::stack_tree::{RankFrame, RankThread};
@@ -31,7 +31,7 @@ pub fn classes(threads: &[RankThread]) -> Vec<StackClass> {
     let mut places: BTreeMap<Vec<Arc<str>>, Vec<&RankThread>> = BTreeMap::new();
     for thread in first.into_values() {
         let stack = thread.stacks.last().map(Vec::as_slice).unwrap_or_default();
-        places.entry(place(stack)).or_default().push(thread);
+        places.entry(path_to_mpi(stack)).or_default().push(thread);
     }
     let class = |(path, threads): (_, Vec<&RankThread>)| StackClass {
         ranks: threads.iter().map(|it| it.rank).collect(),
@@ -44,8 +44,8 @@ pub fn classes(threads: &[RankThread]) -> Vec<StackClass> {
     classes
 }
 
-/// The path to a place.
-fn place(stack: &[RankFrame]) -> Vec<Arc<str>> {
+/// The path to the first function of MPI; all of a stack that has none.
+fn path_to_mpi(stack: &[RankFrame]) -> Vec<Arc<str>> {
     let mpi = stack.iter().position(|it| is_mpi(&it.name));
     let end = mpi.map_or(stack.len(), |index| index + 1);
     stack[..end].iter().map(|it| Arc::clone(&it.name)).collect()

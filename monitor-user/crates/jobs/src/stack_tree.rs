@@ -1,12 +1,13 @@
 //! The call stacks of the ranks of a job, merged into one tree.
 //!
-//! In: the stacks of threads, each at one look or more. Out: a tree with a node for each function on
-//! each path from the outermost one, with the ranks that are in it. This is the prefix tree of the
-//! Stack Trace Analysis Tool (Arnold et al., Stack Trace Analysis for Large Scale Debugging, 2007).
+//! In: the stacks of threads, each at one look or more. Out: a tree with a node for each function
+//! on each path from the outermost one, with the ranks that are in it. This is the prefix tree of
+//! the Stack Trace Analysis Tool (Arnold et al., Stack Trace Analysis for Large Scale Debugging,
+//! 2007).
 //!
-//! With several looks, a node tells whether its threads stayed in it: at each look the thread was in
-//! the same frame, reached by the same calls. A function that is left and called again from the same
-//! place between two looks has that same frame, and seems to stay.
+//! With several looks, a node has a mark if its threads stayed in it: at each look the thread was
+//! in the same frame, reached by the same calls. A function that is left and called again from the
+//! same place between two looks has that same frame, and seems to stay.
 
 use crate::rank_set::RankSet;
 use std::collections::{BTreeSet, HashMap};
@@ -189,6 +190,7 @@ impl Merge {
 }
 
 #[cfg(test)]
+/// Tests, and stacks for other tests.
 pub mod tests {
     use super::*;
 
@@ -259,7 +261,7 @@ pub mod tests {
         assert_eq!(lines(&[waits.clone(), runs], 3), want);
         let want = ["1 [0] main=", "2 [0] solve=", "3 [0] recv="];
         assert_eq!(lines(std::slice::from_ref(&waits), 3), want);
-        // One look tells nothing.
+        // One look shows no stay.
         let want = ["1 [0] main", "2 [0] solve", "3 [0] recv"];
         assert_eq!(lines(&[thread(0, &["main@1 solve@2 recv@3"])], 1), want);
     }

@@ -102,8 +102,10 @@ fn job_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusa
     let jobs = jobs(ctx, &processes);
     let job = find(&jobs, &written).map_err(|why| {
         let status = match why {
-            FindError::Unknown { .. } => Status::NO_SUCH_OBJECT,
-            FindError::Ambiguous { .. } | FindError::OfSeveralUsers { .. } => Status::RANGE,
+            FindError::Unknown { .. } | FindError::NoSuchRank { .. } => Status::NO_SUCH_OBJECT,
+            FindError::Ambiguous { .. }
+            | FindError::OfSeveralUsers { .. }
+            | FindError::Ranks(_) => Status::RANGE,
         };
         Refusal::new(status, why.to_string())
     })?;

@@ -52,6 +52,12 @@ pub fn seize(tid: i32) -> io::Result<()> {
     request(libc::PTRACE_SEIZE, tid, 0, data(OPTIONS))
 }
 
+/// Starts tracing a thread without stopping it, and without its events: what it creates is not
+/// traced.
+pub fn seize_alone(tid: i32) -> io::Result<()> {
+    request(libc::PTRACE_SEIZE, tid, 0, 0)
+}
+
 /// Stops a running thread; the stop is reported by `wait_status` like any other.
 pub fn interrupt(tid: i32) -> io::Result<()> {
     request(libc::PTRACE_INTERRUPT, tid, 0, 0)

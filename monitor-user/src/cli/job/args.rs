@@ -21,6 +21,8 @@ pub enum JobCommand {
     List(JobListArgs),
     /// Show the ranks of a job, what each uses, and which are far from the median
     Show(JobShowArgs),
+    /// Show where the ranks of a job are: their call stacks, merged into one tree
+    Stacks(JobStacksArgs),
     /// Explain what environment directives make of an environment
     Env(JobEnvArgs),
 }
@@ -56,6 +58,33 @@ pub struct JobShowArgs {
     /// Where processes are read.
     #[command(flatten)]
     pub source: JobSourceArgs,
+}
+
+/// Arguments of `job stacks`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct JobStacksArgs {
+    /// Id of the job, the beginning of it, or the pid of its launcher or of a rank; some of its
+    /// ranks after a colon, such as 77:0-3,7
+    #[arg(value_name = "JOB[:RANKS]")]
+    pub job: String,
+    /// Show all threads, not only the first of each process
+    #[arg(long)]
+    pub threads: bool,
+    /// Show the line of each function, where the file has debugging information
+    #[arg(long)]
+    pub lines: bool,
+    /// Look this many times, and mark the frames that were the same at each look
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub count: u16,
+    /// Time between two looks
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub every: Duration,
+    /// Output format; folded: lines for a flame graph
+    #[arg(long, default_value = "table",
+        value_parser = formats(&["table", "json", "dot", "folded"]))]
+    pub format: String,
 }
 
 /// Arguments of `job env`.

@@ -7,7 +7,7 @@ use crate::cli::exit::{Exit, Failure};
 use monitor_backend::BackendChoice;
 use monitor_backends::procfs;
 use monitor_format::human;
-use monitor_jobs::{FindError, ParallelJob, discover, discovery, find};
+use monitor_jobs::{FindError, ParallelJob, RankProcesses, discover, discovery, find, find_ranks};
 use monitor_loader::{Readings, select};
 use monitor_model::sample::{BackendKind, Instant, Note};
 use monitor_model::{Capability, Ns, Pid, Process, ProcessField, ReadSpec, Sample};
@@ -84,14 +84,34 @@ pub fn named<'j>(
     written: &str,
     sample: &Sample,
 ) -> Result<&'j ParallelJob, Failure> {
-    find(jobs, written).map_err(|why| match why {
-        FindError::Ambiguous { .. } | FindError::OfSeveralUsers { .. } => Failure::usage(why),
+    find(jobs, written).map_err(|why| failure(&why, written, sample))
+}
+
+/// The job, and those of its ranks, that a text `JOB` or `JOB:RANKS` names.
+///
+/// # Errors
+/// As [`named`]; if the job has no such rank on this node.
+pub fn named_ranks<'j>(
+    jobs: &'j [ParallelJob],
+    written: &str,
+    sample: &Sample,
+) -> Result<(&'j ParallelJob, Vec<&'j RankProcesses>), Failure> {
+    find_ranks(jobs, written).map_err(|why| failure(&why, written, sample))
+}
+
+fn failure(why: &FindError, written: &str, sample: &Sample) -> Failure {
+    match why {
+        FindError::Ambiguous { .. }
+        | FindError::OfSeveralUsers { .. }
+        | FindError::Ranks(_)
+        | FindError::NoSuchRank { .. } => Failure::usage(why),
         FindError::Unknown { .. } => {
-            let process = written.parse().ok().and_then(|pid| of_pid(sample, Pid(pid)));
+            let job = written.split(':').next().unwrap_or_default();
+            let process = job.parse().ok().and_then(|pid| of_pid(sample, Pid(pid)));
             let no_job = || Failure { message: why.to_string(), exit: Exit::NoTarget };
             process.map_or_else(no_job, no_rank)
         }
-    })
+    }
 }
 
 fn of_pid(sample: &Sample, pid: Pid) -> Option<&Process> {

@@ -1,0 +1,111 @@
+//! Copies the stacks of threads, each of which is stopped as short as possible.
+//!
+//! ```text
+//!  seize -> interrupt -> (stopped) registers, bytes of the stack -> detach
+//! ```
+//!
+//! In: a process and the ends of its mappings, read before. Out: registers and stack of each
+//! thread; names and frames are found when it runs again. A system call that waits begins again
+//! after the stop, except for those of signal(7) that return `EINTR` after any stop. A stop by a
+//! signal stays, and a signal that arrives meanwhile is delivered.
+//!
+//! The caller makes the calls on a thread of its own: when it ends, however it ends, the kernel
+//! detaches what it still traces (ptrace(2)).
+
+use crate::{ControlError, machine::Registers, memory, process_ref::ProcessRef};
+use monitor_sys::ptrace;
+use procfs::process::MemoryMap;
+use rustix::event::{Timespec, poll};
+use std::time::{Duration, Instant};
+
+/// Most bytes that are copied of a stack.
+pub const MAX_STACK: u64 = 1 << 20;
+/// The red zone below the stack pointer (System V psABI, 3.2.2).
+const RED_ZONE: u64 = 128;
+/// How long a thread may take to stop: one in the kernel stops when it leaves it.
+const MAX_STOP_WAIT: Duration = Duration::from_millis(50);
+/// How long to wait for the stop without a pause: a running thread stops within that.
+const SPIN: Duration = Duration::from_micros(50);
+/// The pause after that.
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000 };
+
+/// `PTRACE_EVENT_STOP` of include/uapi/linux/ptrace.h, in a wait status.
+const EVENT_STOP: i32 = 128;
+
+/// A thread as it was when it was stopped.
+pub struct CapturedThread {
+    /// Its thread id.
+    pub tid: i32,
+    /// Its registers.
+    pub registers: Registers,
+    /// The address of the first byte of `stack`.
+    pub start: u64,
+    /// The bytes of its stack, innermost first; of a deep one the first [`MAX_STACK`].
+    pub stack: Vec<u8>,
+    /// From the request to stop until it ran again.
+    pub stopped: Duration,
+}
+
+/// Captures a thread. `maps` is the memory map of the process.
+///
+/// # Errors
+/// If it has ended, is traced, or the kernel denies it; `TimedOut` if it does not leave the kernel.
+pub fn capture(
+    process: &ProcessRef,
+    tid: i32,
+    maps: &[MemoryMap],
+) -> Result<CapturedThread, ControlError> {
+    ptrace::seize_alone(tid).map_err(|error| process.seize_error(tid, &error))?;
+    // The id may have been reused since it was read; the end of this thread detaches that one.
+    if process.pidfd.has_ended() || !process.has_thread(tid) {
+        return Err(ControlError::Gone);
+    }
+    let begun = Instant::now();
+    ptrace::interrupt(tid).map_err(|error| ControlError::from_io("PTRACE_INTERRUPT", &error))?;
+    let signal = wait_for_stop(tid, begun)?;
+    let copied = copy(process, tid, maps);
+    let detached = ptrace::detach(tid, signal);
+    let stopped = begun.elapsed();
+    let (registers, start, stack) = copied?;
+    // It was ended while it was stopped.
+    detached.map_err(|error| ControlError::from_io("PTRACE_DETACH", &error))?;
+    Ok(CapturedThread { tid, registers, start, stack, stopped })
+}
+
+/// Waits until a thread is stopped; returns the signal to be delivered, or 0.
+fn wait_for_stop(tid: i32, begun: Instant) -> Result<i32, ControlError> {
+    loop {
+        let status = ptrace::wait_status(tid);
+        match status.map_err(|error| ControlError::from_io("waitpid", &error))? {
+            Some(status) if status & 0xff == 0x7f => {
+                let (signal, event) = (status >> 8 & 0xff, status >> 16);
+                return Ok(if event == EVENT_STOP { 0 } else { signal });
+            }
+            Some(_) => return Err(ControlError::Gone),
+            None if begun.elapsed() > MAX_STOP_WAIT => {
+                return Err(ControlError::TimedOut("it does not leave the kernel".to_owned()));
+            }
+            None if begun.elapsed() > SPIN => {
+                // The result of a pause is of no interest.
+                let _over = poll(&mut [], Some(&PAUSE));
+            }
+            None => std::hint::spin_loop(),
+        }
+    }
+}
+
+type Copied = (Registers, u64, Vec<u8>);
+
+fn copy(process: &ProcessRef, tid: i32, maps: &[MemoryMap]) -> Result<Copied, ControlError> {
+    let registers = Registers::read(tid)?;
+    let start = registers.sp().saturating_sub(RED_ZONE);
+    // The stack of the first thread may have grown since; its end has not moved.
+    let end = maps.iter().map(|map| map.address.1).find(|end| *end > registers.sp());
+    let whole = end.unwrap_or(start).saturating_sub(start);
+    let stack = match memory::read(process, start, whole.min(MAX_STACK)) {
+        Ok(bytes) => bytes,
+        Err(ControlError::Fault { done, .. }) => done,
+        Err(other) => return Err(other),
+    };
+    Ok((registers, start, stack))
+}
