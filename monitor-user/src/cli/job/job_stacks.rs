@@ -45,6 +45,8 @@ pub struct JobStacks {
     pub classes: Vec<StackClass>,
     /// The longest time for which a thread was stopped.
     pub stopped: Duration,
+    /// The sum of the times for which its threads were stopped.
+    pub total_stopped: Duration,
     /// What is missing, and why.
     pub notes: Vec<String>,
     /// Whether a rank or a thread that was asked for is missing.
@@ -72,6 +74,7 @@ pub fn read(args: &JobStacksArgs) -> Result<JobStacks, Failure> {
         tree: StackTree::merge(&threads, looks),
         classes: classes(&threads),
         stopped: seen.stopped,
+        total_stopped: seen.total_stopped,
         notes: seen.notes.into_iter().collect(),
         is_partial: seen.is_partial,
     })
@@ -103,6 +106,7 @@ struct SeenThreads {
     /// By rank, and then the first thread first.
     threads: BTreeMap<(u32, bool, i32), RankThread>,
     stopped: Duration,
+    total_stopped: Duration,
     notes: BTreeSet<String>,
     /// Whether a rank or a thread that was asked for is missing.
     is_partial: bool,
@@ -147,6 +151,7 @@ impl SeenThreads {
         }
         for thread in stacks.threads {
             self.stopped = self.stopped.max(thread.stopped);
+            self.total_stopped += thread.stopped;
             let tid = thread.tid.cast_unsigned();
             let key = (rank, tid != pid, thread.tid);
             let known = self.threads.entry(key).or_insert_with(|| RankThread {

@@ -8,6 +8,7 @@ use monitor_jobs::stack_class::StackClass;
 use monitor_jobs::stack_tree::StackTree;
 use serde_json::{Value as Json, json};
 use std::fmt::Write;
+use std::time::Duration;
 
 /// As JSON.
 pub fn json(stacks: &JobStacks) -> Json {
@@ -37,11 +38,16 @@ pub fn json(stacks: &JobStacks) -> Json {
         "node": &*stacks.node,
         "job": &*stacks.job.id,
         "looks": stacks.looks,
-        "max_stopped_ns": u64::try_from(stacks.stopped.as_nanos()).unwrap_or(u64::MAX),
+        "max_stopped_ns": ns(stacks.stopped),
+        "total_stopped_ns": ns(stacks.total_stopped),
         "classes": stacks.classes.iter().map(class).collect::<Vec<_>>(),
         "nodes": tree.in_order().map(node).collect::<Vec<_>>(),
         "notes": stacks.notes,
     })
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// As a graph for dot(1), with the ranks on the edges.
