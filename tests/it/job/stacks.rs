@@ -3,7 +3,8 @@
 use super::{HYDRA, Launcher, OPEN_MPI, RunningJob, failed, printed};
 use crate::deadline;
 use crate::probe::mpi::{self, Library, Ranks};
-use crate::root::privilege::skip;
+use crate::root::privilege::{USER, able, skip};
+use crate::root::workload::Guarded;
 use crate::served::monitor;
 use monitor_control::call_stacks::{CallStackReader, ProcessStacks, Threads};
 use monitor_control::process_ref::ProcessRef;
@@ -11,6 +12,8 @@ use monitor_model::id::Pid;
 use monitor_sys::ptrace;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 fn stacks(words: &[&str]) -> Value {
@@ -187,4 +190,44 @@ fn a_rank_that_a_job_lacks_is_named() {
     let (code, message) = failed(monitor().args(["job", "stacks", &format!("{}:0,7", job.pid())]));
     assert_eq!(code, Some(2));
     assert!(message.ends_with(" has no rank 7 on this node: here are ranks 0-1\n"), "{message}");
+}
+
+/// A program whose debugging information is in a file that is a pipe without a writer.
+fn program_with_a_pipe(folder: &Path) -> PathBuf {
+    let [program, pipe, source] = ["waits", "waits.debug", "waits.c"].map(|it| folder.join(it));
+    let text = "#include <unistd.h>\nint main(void) { for (;;) pause(); }\n";
+    std::fs::write(&source, text).unwrap();
+    let run = |words: &[&str]| {
+        let status = Command::new(words[0]).args(&words[1..]).current_dir(folder).status();
+        assert!(status.unwrap().success(), "{words:?}");
+    };
+    let _absent = std::fs::remove_file(&pipe);
+    run(&["cc", "-g", "-o", "waits", "waits.c"]);
+    run(&["objcopy", "--only-keep-debug", "waits", "waits.debug"]);
+    run(&["objcopy", "--strip-debug", "--add-gnu-debuglink=waits.debug", "waits"]);
+    std::fs::remove_file(&pipe).unwrap();
+    run(&["mkfifo", "waits.debug"]);
+    program
+}
+
+#[test]
+fn root_lines_are_not_looked_up_where_the_file_of_another_user_says() {
+    const TEST: &str = "root_lines_are_not_looked_up_where_the_file_of_another_user_says";
+    if !able(TEST) {
+        return;
+    }
+    let namespace = format!("pipe-{}", std::process::id());
+    // The other user may not enter the folders of the build.
+    let folder = std::env::temp_dir().join(&namespace);
+    std::fs::create_dir(&folder).unwrap();
+    let mut command = Command::new(program_with_a_pipe(&folder));
+    command.env("PMIX_NAMESPACE", &namespace).env("PMIX_RANK", "0").uid(USER).gid(USER);
+    let rank = Guarded::run(&mut command);
+    deadline::until(|| super::listed(|it| it["id"] == *namespace));
+    let all = stacks(&[&namespace, "--lines"]);
+    let notes = all["notes"].to_string();
+    assert!(notes.contains("--lines is ignored"), "{notes}");
+    assert!(classes(&all)[0].1.iter().any(|it| it == "main"), "{all}");
+    drop(rank);
+    std::fs::remove_dir_all(folder).unwrap();
 }

@@ -149,10 +149,7 @@ impl ProcessRef {
             None => ControlError::Gone,
             Some(status) if status.state.starts_with(['Z', 'X']) => ControlError::Gone,
             Some(status) if status.tracerpid > 0 => {
-                // This is the id of the thread that traces it.
-                let tracer = Process::new(status.tracerpid).and_then(|it| it.status());
-                let tracer = tracer.map_or(status.tracerpid, |it| it.tgid);
-                ControlError::AlreadyTraced { tracer: u32::try_from(tracer).unwrap_or(0) }
+                ControlError::AlreadyTraced { tracer: u32::try_from(status.tracerpid).unwrap_or(0) }
             }
             Some(_) => ControlError::denied("tracing the process", &need_to_trace()),
         }

@@ -24,6 +24,9 @@ use std::time::Duration;
 
 /// The name of the frame above the last one that could be unwound.
 const CUT_OFF: &str = "(not unwound further)";
+/// The note about lines that were wanted.
+const NO_LINES: &str = "--lines is ignored: the files of another user may name any file as their \
+                        debugging information; run the command as that user";
 /// File names of the libraries of an MPI program begin so.
 const MPI_LIBRARIES: [&str; 2] = ["libmpi", "libpmix"];
 
@@ -125,7 +128,12 @@ fn read_stacks(args: &JobStacksArgs, subjects: &[(u32, Identity)]) -> Result<See
         let all = reader.read(&processes, which);
         for ((rank, process), stacks) in subjects.iter().zip(all) {
             match stacks {
-                Ok(stacks) => seen.add((*rank, *process), stacks, which),
+                Ok(stacks) => {
+                    if args.lines && !stacks.has_lines {
+                        seen.notes.insert(NO_LINES.to_owned());
+                    }
+                    seen.add((*rank, *process), stacks, which);
+                }
                 Err(why) => {
                     seen.note_missing(&format!("rank {rank} (process {})", process.pid.0), &why);
                     first_error.get_or_insert(why);

@@ -12,9 +12,11 @@
 //! The caller makes the calls on a thread of its own: when it ends, however it ends, the kernel
 //! detaches what it still traces (ptrace(2)).
 
-use crate::{ControlError, machine::Registers, memory, process_ref::ProcessRef};
+use crate::process_ref::{ProcessRef, raw_pid};
+use crate::{ControlError, machine::Registers, memory};
+use monitor_model::Pid;
 use monitor_sys::ptrace;
-use procfs::process::MemoryMap;
+use procfs::process::{MemoryMap, Process};
 use rustix::event::{Timespec, poll};
 use std::time::{Duration, Instant};
 
@@ -55,7 +57,8 @@ pub fn capture(
     tid: i32,
     maps: &[MemoryMap],
 ) -> Result<CapturedThread, ControlError> {
-    ptrace::seize_alone(tid).map_err(|error| process.seize_error(tid, &error))?;
+    let seized = ptrace::seize_alone(tid);
+    seized.map_err(|error| tracer_as_process(process.seize_error(tid, &error)))?;
     // The id may have been reused since it was read; the end of this thread detaches that one.
     if process.pidfd.has_ended() || !process.has_thread(tid) {
         return Err(ControlError::Gone);
@@ -70,6 +73,14 @@ pub fn capture(
     // It was ended while it was stopped.
     detached.map_err(|error| ControlError::from_io("PTRACE_DETACH", &error))?;
     Ok(CapturedThread { tid, registers, start, stack, stopped })
+}
+
+/// `TracerPid` of `/proc` is the thread that traces; a user knows its process.
+fn tracer_as_process(error: ControlError) -> ControlError {
+    let ControlError::AlreadyTraced { tracer } = error else { return error };
+    let status = Process::new(raw_pid(Pid(tracer))).and_then(|it| it.status());
+    let process = status.ok().and_then(|it| u32::try_from(it.tgid).ok());
+    ControlError::AlreadyTraced { tracer: process.unwrap_or(tracer) }
 }
 
 /// Waits until a thread is stopped; returns the signal to be delivered, or 0.

@@ -41,6 +41,8 @@ pub struct ProcessStacks {
     pub missing: Vec<(i32, ControlError)>,
     /// Number of its threads.
     pub thread_count: usize,
+    /// Whether lines were looked up: never in the files of another user.
+    pub has_lines: bool,
 }
 
 /// The call stack of a thread.
@@ -125,6 +127,7 @@ impl CallStackReader {
             threads: Vec::new(),
             missing: Vec::new(),
             thread_count: subject.threads.len(),
+            has_lines: self.names.finds_lines(&subject.process),
         };
         let mut walker = StackWalker::new(&subject.process, &images, &mut self.tables);
         for ((tid, _), (name, thread)) in subject.threads.iter().zip(captured) {

@@ -79,19 +79,26 @@ impl PlaceNames {
         places
     }
 
+    /// Whether lines of a process are looked up. A file names the one that has its debugging
+    /// information, and that may be any: a pipe of another user would be waited for.
+    pub fn finds_lines(&self, process: &ProcessRef) -> bool {
+        let owner = process.procfs().ok().and_then(|it| it.uid().ok());
+        self.lines && owner == Some(rustix::process::geteuid().as_raw())
+    }
+
     /// The function and the line at each address, where the files name them.
     fn look_up(&self, process: &ProcessRef, addresses: &[u64]) -> Vec<FunctionAndLine> {
         if addresses.is_empty() {
             return Vec::new();
         }
-        if let Some(all) = self.look_up_with(process, addresses, self.lines) {
+        let lines = self.finds_lines(process);
+        if let Some(all) = self.look_up_with(process, addresses, lines) {
             return all;
         }
         // One file that cannot be read, such as one whose debugging information is compressed in
         // another way, fails all addresses.
         let alone = |address: &u64| {
-            let lines = self.lines.then_some(true);
-            let mut ways = lines.into_iter().chain([false]);
+            let mut ways = lines.then_some(true).into_iter().chain([false]);
             let found = ways.find_map(|lines| self.look_up_with(process, &[*address], lines));
             // Without a name the frame still has its address.
             found.and_then(|mut all| all.pop()).unwrap_or_default()
