@@ -22,6 +22,9 @@ const SYSCALL_INFO_WORDS: usize = 11;
 /// Bytes of a signal mask in the kernel.
 const MASK_BYTES: usize = 8;
 
+/// `PTRACE_EVENT_STOP` of include/uapi/linux/ptrace.h, above the signal in a wait status.
+pub const EVENT_STOP: i32 = 128;
+
 /// Bytes of `siginfo_t` (asm-generic/siginfo.h).
 pub const SIGNAL_INFO_BYTES: usize = 128;
 

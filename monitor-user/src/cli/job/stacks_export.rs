@@ -58,7 +58,7 @@ pub fn dot(stacks: &JobStacks) -> String {
     for index in stacks.tree.in_order() {
         let node = stacks.tree.node(index);
         let from = node.parent.map_or_else(|| "job".to_owned(), |it| format!("n{it}"));
-        let bold = if stacks.looks > 1 && node.stayed { ", style=bold" } else { "" };
+        let bold = if node.stayed { ", style=bold" } else { "" };
         let _ = writeln!(out, "  n{index} [label=\"{}\"{bold}];", quoted(&node.name));
         let _ = writeln!(out, "  {from} -> n{index} [label=\"[{}]\"];", node.ranks);
     }

@@ -109,9 +109,8 @@ fn tree(stacks: &JobStacks, out: &mut String) {
     for index in lines {
         let node = tree.node(index);
         let parent = node.parent.map(|it| (it, tree.node(it)));
-        let goes_on = |(_, it): &(usize, &StackNode)| {
-            it.children.len() == 1 && it.threads == node.threads && it.ranks == node.ranks
-        };
+        let goes_on =
+            |(_, it): &(usize, &StackNode)| it.children.len() == 1 && it.threads == node.threads;
         let (indent, ranks) = match parent {
             Some(parent) if goes_on(&parent) => (indents[&parent.0], String::new()),
             Some((parent, _)) => (indents[&parent] + 2, label(node)),

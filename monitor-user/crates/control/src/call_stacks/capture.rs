@@ -13,11 +13,10 @@
 //! detaches what it still traces (ptrace(2)).
 
 use crate::process_ref::{ProcessRef, raw_pid};
-use crate::{ControlError, machine::Registers, memory};
+use crate::{ControlError, deadline::DeadlineWait, machine::Registers, memory};
 use monitor_model::Pid;
 use monitor_sys::ptrace;
 use procfs::process::{MemoryMap, Process};
-use rustix::event::{Timespec, poll};
 use std::time::{Duration, Instant};
 
 /// Most bytes that are copied of a stack.
@@ -28,16 +27,9 @@ const RED_ZONE: u64 = 128;
 const MAX_STOP_WAIT: Duration = Duration::from_millis(50);
 /// How long to wait for the stop without a pause: a running thread stops within that.
 const SPIN: Duration = Duration::from_micros(50);
-/// The pause after that.
-const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000 };
-
-/// `PTRACE_EVENT_STOP` of include/uapi/linux/ptrace.h, in a wait status.
-const EVENT_STOP: i32 = 128;
 
 /// A thread as it was when it was stopped.
 pub struct CapturedThread {
-    /// Its thread id.
-    pub tid: i32,
     /// Its registers.
     pub registers: Registers,
     /// The address of the first byte of `stack`.
@@ -72,7 +64,7 @@ pub fn capture(
     let (registers, start, stack) = copied?;
     // It was ended while it was stopped.
     detached.map_err(|error| ControlError::from_io("PTRACE_DETACH", &error))?;
-    Ok(CapturedThread { tid, registers, start, stack, stopped })
+    Ok(CapturedThread { registers, start, stack, stopped })
 }
 
 /// `TracerPid` of `/proc` is the thread that traces; a user knows its process.
@@ -85,21 +77,16 @@ fn tracer_as_process(error: ControlError) -> ControlError {
 
 /// Waits until a thread is stopped; returns the signal to be delivered, or 0.
 fn wait_for_stop(tid: i32, begun: Instant) -> Result<i32, ControlError> {
+    let mut deadline = DeadlineWait::new(MAX_STOP_WAIT, None);
     loop {
         let status = ptrace::wait_status(tid);
         match status.map_err(|error| ControlError::from_io("waitpid", &error))? {
             Some(status) if status & 0xff == 0x7f => {
                 let (signal, event) = (status >> 8 & 0xff, status >> 16);
-                return Ok(if event == EVENT_STOP { 0 } else { signal });
+                return Ok(if event == ptrace::EVENT_STOP { 0 } else { signal });
             }
             Some(_) => return Err(ControlError::Gone),
-            None if begun.elapsed() > MAX_STOP_WAIT => {
-                return Err(ControlError::TimedOut("it does not leave the kernel".to_owned()));
-            }
-            None if begun.elapsed() > SPIN => {
-                // The result of a pause is of no interest.
-                let _over = poll(&mut [], Some(&PAUSE));
-            }
+            None if begun.elapsed() > SPIN => deadline.wait("it does not leave the kernel")?,
             None => std::hint::spin_loop(),
         }
     }

@@ -12,7 +12,7 @@ mod capture;
 mod names;
 
 use crate::loaded_elf::loaded_elfs_in;
-use crate::unwind::{MAX_FRAMES, StackWalker, tables::TableCache, word_in};
+use crate::unwind::{MAX_FRAMES, StackWalker, code_addresses, tables::TableCache, word_in};
 use crate::{ControlError, process_ref::ProcessRef};
 use capture::{CapturedThread, capture};
 use monitor_model::Identity;
@@ -50,8 +50,6 @@ pub struct ProcessStacks {
 pub struct ThreadStack {
     /// Its thread id.
     pub tid: i32,
-    /// Its name.
-    pub name: String,
     /// Its frames, innermost first.
     pub frames: Vec<CallFrame>,
     /// Whether the last frame is the outermost one; false where the stack could not be unwound
@@ -80,11 +78,11 @@ pub struct CallStackReader {
 struct Subject {
     process: ProcessRef,
     maps: Vec<MemoryMap>,
-    /// Ids and names of its threads that have not ended, the first one first.
-    threads: Vec<(i32, String)>,
+    /// Ids of its threads that have not ended, the first one first.
+    threads: Vec<i32>,
 }
 
-type Captured = Vec<(String, Result<CapturedThread, ControlError>)>;
+type Captured = Vec<Result<CapturedThread, ControlError>>;
 
 impl CallStackReader {
     /// A reader; `lines` looks up line numbers too.
@@ -123,32 +121,29 @@ impl CallStackReader {
         captured: Captured,
     ) -> Result<ProcessStacks, ControlError> {
         let images = loaded_elfs_in(&subject.process, &subject.maps);
+        let has_lines = self.names.finds_lines(&subject.process);
         let mut stacks = ProcessStacks {
             threads: Vec::new(),
             missing: Vec::new(),
             thread_count: subject.threads.len(),
-            has_lines: self.names.finds_lines(&subject.process),
+            has_lines,
         };
         let mut walker = StackWalker::new(&subject.process, &images, &mut self.tables);
-        for ((tid, _), (name, thread)) in subject.threads.iter().zip(captured) {
+        for (tid, thread) in subject.threads.iter().copied().zip(captured) {
             let thread = match thread {
                 Ok(thread) => thread,
                 Err(why) => {
-                    stacks.missing.push((*tid, why));
+                    stacks.missing.push((tid, why));
                     continue;
                 }
             };
             let mut word = |address| word_in(thread.start, &thread.stack, address);
             let walked = walker.frames(&thread.registers, MAX_FRAMES, &mut word);
-            // A return address may be the first address of the next function.
-            let address = |(place, pc): (usize, u64)| pc.saturating_sub(u64::from(place != 0));
-            let pcs = walked.frames.iter().map(|it| it.pc);
-            let addresses: Vec<u64> = pcs.enumerate().map(address).collect();
-            let places = self.names.places(&subject.process, &images, &addresses);
+            let addresses = code_addresses(&walked.frames);
+            let places = self.names.places((&subject.process, &images), &addresses, has_lines);
             let frames = walked.frames.iter().zip(places);
             stacks.threads.push(ThreadStack {
-                tid: thread.tid,
-                name,
+                tid,
                 frames: frames.map(|(it, place)| CallFrame { cfa: it.cfa, place }).collect(),
                 is_whole: walked.is_whole,
                 stopped: thread.stopped,
@@ -172,9 +167,8 @@ impl Subject {
     fn open(id: Identity) -> Result<Self, ControlError> {
         let process = ProcessRef::open(id)?;
         let maps = process.maps()?;
-        let mut threads: Vec<_> =
-            process.living_threads().map(|(tid, stat)| (tid, stat.comm)).collect();
-        threads.sort_unstable_by_key(|(tid, _)| (*tid != process.pid(), *tid));
+        let mut threads: Vec<_> = process.living_threads().map(|(tid, _)| tid).collect();
+        threads.sort_unstable_by_key(|tid| (*tid != process.pid(), *tid));
         if threads.is_empty() {
             Err(ControlError::Gone)
         } else {
@@ -187,9 +181,6 @@ impl Subject {
             Threads::First => &self.threads[..1],
             Threads::All => &self.threads,
         };
-        let captured = chosen
-            .iter()
-            .map(|(tid, name)| (name.clone(), capture(&self.process, *tid, &self.maps)));
-        captured.collect()
+        chosen.iter().map(|tid| capture(&self.process, *tid, &self.maps)).collect()
     }
 }

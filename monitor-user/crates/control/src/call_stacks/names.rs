@@ -39,12 +39,12 @@ impl PlaceNames {
         Self { symbolizer, lines, known: HashMap::new() }
     }
 
-    /// The places of addresses of a process, in their order.
+    /// The places of addresses of a process with these images, in their order.
     pub fn places(
         &mut self,
-        process: &ProcessRef,
-        images: &[LoadedElf],
+        (process, images): (&ProcessRef, &[LoadedElf]),
         addresses: &[u64],
+        lines: bool,
     ) -> Vec<Arc<CodePlace>> {
         let image = |address: u64| images.iter().find(|it| it.range.contains(&address));
         let key = |address: u64| {
@@ -55,28 +55,24 @@ impl PlaceNames {
         let mut new: Vec<u64> = addresses.iter().copied().filter(is_new).collect();
         new.sort_unstable();
         new.dedup();
-        let found = self.look_up(process, &new);
-        let mut found: HashMap<u64, Arc<CodePlace>> = new
-            .into_iter()
-            .zip(found)
-            .map(|(address, (function, line))| {
-                let image = image(address);
-                let file = image.map(|it| String::from_utf8_lossy(&it.path).as_ref().into());
-                let offset = address.wrapping_sub(image.map_or(0, |it| it.bias));
-                (address, Arc::new(CodePlace { function, file, address: offset, line }))
-            })
-            .collect();
-        let mut places = Vec::with_capacity(addresses.len());
-        for address in addresses {
-            let place = match key(*address) {
-                Some(key) => {
-                    self.known.entry(key).or_insert_with(|| new_place(&mut found, *address))
-                }
-                None => &mut new_place(&mut found, *address),
+        let found = self.look_up(process, &new, lines);
+        // Generated code, and that of the kernel, is in no file.
+        let mut without_file: HashMap<u64, Arc<CodePlace>> = HashMap::new();
+        for (address, (function, line)) in new.into_iter().zip(found) {
+            let image = image(address);
+            let file = image.map(|it| String::from_utf8_lossy(&it.path).as_ref().into());
+            let offset = address.wrapping_sub(image.map_or(0, |it| it.bias));
+            let place = Arc::new(CodePlace { function, file, address: offset, line });
+            let _new = match key(address) {
+                Some(key) => self.known.insert(key, place),
+                None => without_file.insert(address, place),
             };
-            places.push(Arc::clone(place));
         }
-        places
+        let place = |address: &u64| match key(*address) {
+            Some(key) => Arc::clone(&self.known[&key]),
+            None => Arc::clone(&without_file[address]),
+        };
+        addresses.iter().map(place).collect()
     }
 
     /// Whether lines of a process are looked up. A file names the one that has its debugging
@@ -87,11 +83,15 @@ impl PlaceNames {
     }
 
     /// The function and the line at each address, where the files name them.
-    fn look_up(&self, process: &ProcessRef, addresses: &[u64]) -> Vec<FunctionAndLine> {
+    fn look_up(
+        &self,
+        process: &ProcessRef,
+        addresses: &[u64],
+        lines: bool,
+    ) -> Vec<FunctionAndLine> {
         if addresses.is_empty() {
             return Vec::new();
         }
-        let lines = self.finds_lines(process);
         if let Some(all) = self.look_up_with(process, addresses, lines) {
             return all;
         }
@@ -130,9 +130,4 @@ fn function_and_line(found: Symbolized<'_>) -> FunctionAndLine {
     let code = symbol.code_info.as_ref();
     let line = code.and_then(|it| Some(format!("{}:{}", it.to_path().display(), it.line?).into()));
     (Some(symbol.name.into()), line)
-}
-
-fn new_place(found: &mut HashMap<u64, Arc<CodePlace>>, address: u64) -> Arc<CodePlace> {
-    let unknown = || CodePlace { function: None, file: None, address, line: None };
-    found.get(&address).map_or_else(|| Arc::new(unknown()), Arc::clone)
 }

@@ -19,7 +19,6 @@ const FORK: i32 = 1;
 const VFORK: i32 = 2;
 const CLONE: i32 = 3;
 const EXEC: i32 = 4;
-const STOP: i32 = 128;
 // `si_code` of SIGTRAP: asm-generic/siginfo.h.
 const SI_USER: i32 = 0;
 const SI_KERNEL: i32 = 0x80;
@@ -50,7 +49,7 @@ impl TracedProcess {
         match status >> 16 {
             0 if signal == SYSTEM_CALL => self.handle_system_call(tid),
             0 => self.handle_signal(tid, signal),
-            STOP => self.handle_ptrace_stop(tid, signal),
+            ptrace::EVENT_STOP => self.handle_ptrace_stop(tid, signal),
             FORK => self.add_new_thread(tid, NewThread::ForkCopy),
             // A child of vfork, and possibly of clone, shares the memory of its parent.
             VFORK | CLONE => self.add_new_thread(tid, NewThread::Thread),

@@ -47,13 +47,17 @@ pub fn caller(process: &ProcessRef, registers: &Registers) -> Result<(u64, u64),
     })
 }
 
+/// An address in the code of each frame: a return address may be the first address of the next
+/// procedure.
+pub fn code_addresses(frames: &[StackFrame]) -> Vec<u64> {
+    let is_return = |place: usize| u64::from(place != 0);
+    let places = frames.iter().enumerate();
+    places.map(|(place, it)| it.pc.saturating_sub(is_return(place))).collect()
+}
+
 /// Fills in the names of procedures, where the files have symbols.
 pub fn add_names(process: &ProcessRef, frames: &mut [StackFrame]) {
-    // A return address may be the first address of the next procedure.
-    let first = |place: usize| u64::from(place != 0);
-    let places = frames.iter().enumerate();
-    let addresses: Vec<u64> =
-        places.map(|(place, it)| it.pc.saturating_sub(first(place))).collect();
+    let addresses = code_addresses(frames);
     let mut process = Process::new(process.id.pid.0.into());
     // `map_files` needs a capability that ordinary users lack.
     process.map_files = false;
