@@ -1,5 +1,6 @@
 //! `monitor job` and the services `job_`, on jobs of real launchers.
 
+mod act;
 mod end;
 mod env;
 mod list;
@@ -103,6 +104,12 @@ impl Drop for RunningJob {
 pub fn kill(pid: Pid) {
     let pid = i32::try_from(pid.0).ok().and_then(rustix::process::Pid::from_raw);
     let _ended = pid.map(|pid| kill_process(pid, Signal::KILL));
+}
+
+/// The state of a process, as ps(1) prints it.
+pub fn state(pid: Pid) -> char {
+    let stat = procfs::process::Process::new(pid.0.cast_signed()).unwrap().stat().unwrap();
+    stat.state
 }
 
 /// Ends a rank with its children: a launcher starts each rank, or itself, in a group of its own.

@@ -1,6 +1,6 @@
 //! `job stacks`: ranks at two places, and what a look must not change.
 
-use super::{HYDRA, Launcher, OPEN_MPI, RunningJob, failed, printed};
+use super::{HYDRA, Launcher, OPEN_MPI, RunningJob, failed, printed, state};
 use crate::deadline;
 use crate::probe::mpi::{self, Library, Ranks};
 use crate::root::privilege::{USER, able, skip};
@@ -118,11 +118,6 @@ fn start(test: &str, launcher: &Launcher, script: &str) -> Option<RunningJob> {
 fn send(pid: Pid, signal: Signal) {
     let pid = rustix::process::Pid::from_raw(pid.0.cast_signed()).unwrap();
     kill_process(pid, signal).unwrap();
-}
-
-fn state(pid: Pid) -> char {
-    let stat = procfs::process::Process::new(pid.0.cast_signed()).unwrap().stat().unwrap();
-    stat.state
 }
 
 #[test]

@@ -33,6 +33,7 @@ pub mod message_queue;
 mod signal;
 mod start;
 mod stop;
+pub mod stop_all;
 pub mod stopped_batch;
 mod trace;
 mod unwind;

@@ -67,19 +67,28 @@ impl ProcessRef {
     /// Sends `SIGCONT` only if the process is stopped or a `SIGSTOP` is pending: a stop can wait
     /// for a thread to leave the kernel, or for another tracer to pass it on.
     pub fn resume(&self) {
-        let Ok(tasks) = self.procfs().and_then(|it| proc_result("reading its threads", it.tasks()))
-        else {
-            return; // It has ended.
-        };
         let own = i32::try_from(std::process::id()).unwrap_or(0);
-        let is_stopped = |status: &Status| match status.state.chars().next() {
-            Some('T') => true,
-            Some('t') => status.tracerpid != own,
-            _ => (status.sigpnd | status.shdpnd) >> (STOP - 1) & 1 == 1,
-        };
-        if tasks.flatten().filter_map(|task| task.status().ok()).any(|it| is_stopped(&it)) {
+        let is_traced_stop = |it: &Status| it.state.starts_with('t') && it.tracerpid != own;
+        if self.thread_statuses().iter().any(|it| is_signal_stop(it) || is_traced_stop(it)) {
             let _gone = self.continue_stopped();
         }
+    }
+
+    /// Whether a signal has stopped it, or a `SIGSTOP` is pending.
+    pub fn is_stopped(&self) -> bool {
+        self.thread_statuses().iter().any(is_signal_stop)
+    }
+
+    /// The thread that traces it, or one of its threads.
+    pub fn tracer(&self) -> Option<u32> {
+        let traced = self.thread_statuses().into_iter().find(|it| it.tracerpid > 0)?;
+        u32::try_from(traced.tracerpid).ok()
+    }
+
+    /// The status of each of its threads; none if it has ended.
+    fn thread_statuses(&self) -> Vec<Status> {
+        let tasks = self.procfs().and_then(|it| proc_result("listing its threads", it.tasks()));
+        tasks.into_iter().flatten().flatten().filter_map(|task| task.status().ok()).collect()
     }
 
     /// Its current threads with their `stat`; none if it has ended.
@@ -154,6 +163,22 @@ impl ProcessRef {
             Some(_) => ControlError::denied("tracing the process", &need_to_trace()),
         }
     }
+}
+
+/// Whether a signal has stopped a thread, or is about to.
+fn is_signal_stop(status: &Status) -> bool {
+    match status.state.chars().next() {
+        Some('T') => true,
+        Some('t') => false,
+        _ => (status.sigpnd | status.shdpnd) >> (STOP - 1) & 1 == 1,
+    }
+}
+
+/// The process of a thread that traces: `TracerPid` of `/proc` is the thread, and a user knows the
+/// process.
+pub fn tracing_process(thread: u32) -> u32 {
+    let status = Process::new(raw_pid(Pid(thread))).and_then(|it| it.status());
+    status.ok().and_then(|it| u32::try_from(it.tgid).ok()).unwrap_or(thread)
 }
 
 /// What the kernel wants of a tracer (ptrace(2), Documentation/admin-guide/LSM/Yama.rst).

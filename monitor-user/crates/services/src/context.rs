@@ -168,6 +168,30 @@ impl CallContext<'_> {
         self.start_action(act, (&ids, chosen.failed), then)
     }
 
+    /// Does an action to processes that need not be attached, as far as the tool has the right.
+    ///
+    /// # Errors
+    /// If the action is refused.
+    pub fn act_on_processes(
+        &mut self,
+        processes: Vec<Process>,
+        act: &ProcessAction,
+        then: Completion,
+    ) -> Result<Outcome, Refusal> {
+        let (mut ids, mut failed) = (Vec::new(), Vec::new());
+        for process in processes {
+            self.session.note_visibility(&process);
+            match self.session.tool.may(self.right, &process) {
+                Ok(()) => ids.push(process.id),
+                Err(why) => failed.push((self.number(process.id), why)),
+            }
+        }
+        if ids.is_empty() {
+            return Ok(self.list_result(&failed, 0).into());
+        }
+        self.start_action(act, (&ids, failed), then)
+    }
+
     /// The thread that a parameter names, by token or number, or the process that it names instead.
     ///
     /// # Errors

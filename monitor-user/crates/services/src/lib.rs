@@ -91,6 +91,6 @@ pub const SERVICE_GROUPS: &[(&str, &[&[ServiceSpec]])] = &[
     ),
     ("Unusual events", &[diag::spec::SERVICES]),
     ("Files and disks", &[disk::SERVICES]),
-    ("Parallel jobs", &[job::SERVICES]),
+    ("Parallel jobs", &[job::SERVICES, job::act::SERVICES]),
     ("Monitors", &[monitor::SERVICES, monitor::alarm::SERVICES]),
 ];

@@ -16,6 +16,7 @@ pub mod mmap_file;
 pub mod mmapped_array;
 pub mod namespace;
 pub mod peer;
+pub mod pending_signals;
 pub mod perf_event;
 pub mod pidfd;
 pub mod priority;

@@ -8,7 +8,7 @@ mod reading;
 
 pub use daemon::{ConfigArgs, ServeArgs};
 pub use reading::{LimitArgs, PrintArgs, ProbeLogArgs, ReadingArgs, SourceArgs};
-pub use reading::{formats, interval, names};
+pub use reading::{formats, interval, names, signal};
 
 use super::recording::args as recording;
 use super::top::args::TopArgs;

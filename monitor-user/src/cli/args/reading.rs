@@ -6,6 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use monitor_backend::BackendChoice;
 use monitor_format::OutputFormat;
+use monitor_model::event::Signal;
 use monitor_model::group::GroupBy;
 use monitor_model::scope::Scope;
 use monitor_sys::users;
@@ -227,6 +228,20 @@ pub fn interval(text: &str) -> Result<Duration, String> {
         Err(error) if text.parse::<f64>().is_ok() => Err(error.to_string()),
         Err(_) => Err("expected a time such as 100ms, 1s or 2m".into()),
     }
+}
+
+/// The number of a signal, from its name with or without `SIG`, or from its number.
+pub fn signal(name: &str) -> Result<u32, String> {
+    const LAST: u32 = 64;
+    let full = if name.starts_with("SIG") { name.to_owned() } else { format!("SIG{name}") };
+    let is_it = |number: &u32| {
+        let signal = Signal { number: *number, code: 0, thread: None };
+        signal.name().as_deref() == Some(&full) || name.parse() == Ok(*number)
+    };
+    let found = (1..=LAST).find(is_it);
+    found.ok_or_else(|| {
+        format!("unknown signal {name:?}: expected a name or number, as SIGTERM or 15")
+    })
 }
 
 #[cfg(test)]

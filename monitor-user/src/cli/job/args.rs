@@ -1,6 +1,6 @@
 //! The arguments of `monitor job`.
 
-use crate::cli::args::{formats, interval, names};
+use crate::cli::args::{formats, interval, names, signal};
 use crate::cli::exit;
 use clap::{Args, Subcommand};
 use monitor_backend::BackendChoice;
@@ -23,6 +23,14 @@ pub enum JobCommand {
     Show(JobShowArgs),
     /// Show where the ranks of a job are: their call stacks, merged into one tree
     Stacks(JobStacksArgs),
+    /// Stop all processes of ranks at one moment
+    Hold(JobHoldArgs),
+    /// Continue ranks that are stopped
+    Release(JobHoldArgs),
+    /// Send a signal to the processes of ranks
+    Signal(JobSignalArgs),
+    /// End a job: its launcher gets SIGTERM
+    End(JobEndArgs),
     /// Explain what environment directives make of an environment
     Env(JobEnvArgs),
 }
@@ -85,6 +93,47 @@ pub struct JobStacksArgs {
     #[arg(long, default_value = "table",
         value_parser = formats(&["table", "json", "dot", "folded"]))]
     pub format: String,
+}
+
+/// Arguments of `job hold` and `job release`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct JobHoldArgs {
+    /// Id of the job, the beginning of it, or the pid of its launcher or of a rank; some of its
+    /// ranks after a colon, such as 77:0-3,7
+    #[arg(value_name = "JOB[:RANKS]")]
+    pub job: String,
+}
+
+/// Arguments of `job signal`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct JobSignalArgs {
+    /// Id of the job, the beginning of it, or the pid of its launcher or of a rank; some of its
+    /// ranks after a colon, such as 77:0-3,7
+    #[arg(value_name = "JOB[:RANKS]")]
+    pub job: String,
+    /// Name or number of the signal, such as USR1 or 10
+    #[arg(value_parser = signal)]
+    pub signal: u32,
+    /// Send it only to the process that the runtime started, which `job show` prints, and not to
+    /// its descendants
+    #[arg(long)]
+    pub first: bool,
+}
+
+/// Arguments of `job end`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct JobEndArgs {
+    /// Id of the job, the beginning of it, or the pid of its launcher or of a rank
+    pub job: String,
+    /// Wait at most so long for its end
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = interval)]
+    pub span: Duration,
+    /// Send SIGKILL to what has not ended by then
+    #[arg(long)]
+    pub kill: bool,
 }
 
 /// Arguments of `job env`.

@@ -1,21 +1,27 @@
 //! `monitor job`: the parallel jobs of this node.
 //!
 //! In: processes with their ranks, read here with the rights of the user; an environment. Out: the
-//! list of jobs, the process table of one, its merged call stacks, and what directives make of an
-//! environment. Opens no connection to a runtime; only `stacks` stops processes, each for less than
-//! milliseconds.
+//! list of jobs, the process table of one, its merged call stacks, ranks that are stopped,
+//! continued or signalled, and what directives make of an environment. Opens no connection to a
+//! runtime.
 
 pub mod args;
+mod end;
 mod env;
-mod job_stacks;
+mod hold;
 mod list;
 mod measure;
+mod merged_stacks;
+mod rank_errors;
 mod reader;
+mod release;
 mod show;
 mod show_text;
+mod signal;
 mod stacks;
 mod stacks_export;
 mod stacks_text;
+mod target;
 
 use super::exit::{Exit, Failure};
 use args::{JobArgs, JobCommand};
@@ -26,6 +32,10 @@ pub fn job(args: &JobArgs) -> Result<Exit, Failure> {
         JobCommand::List(args) => list::list(args),
         JobCommand::Show(args) => show::show(args),
         JobCommand::Stacks(args) => stacks::stacks(args),
+        JobCommand::Hold(args) => hold::hold(&args.job),
+        JobCommand::Release(args) => release::release(&args.job),
+        JobCommand::Signal(args) => signal::signal(args),
+        JobCommand::End(args) => end::end(args),
         JobCommand::Env(args) => env::explain(args),
     }
 }

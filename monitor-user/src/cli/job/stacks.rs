@@ -3,7 +3,7 @@
 //! In: the arguments. Out: the merged call stacks, in the format that the user wants.
 
 use super::args::JobStacksArgs;
-use super::{job_stacks, stacks_export, stacks_text};
+use super::{merged_stacks, stacks_export, stacks_text};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
 
@@ -12,7 +12,7 @@ use crate::cli::output;
 /// # Errors
 /// If there is no such job or rank, or no rank may be traced.
 pub fn stacks(args: &JobStacksArgs) -> Result<Exit, Failure> {
-    let stacks = job_stacks::read(args)?;
+    let stacks = merged_stacks::read(args)?;
     let text = match args.format.as_str() {
         "json" => output::json(&stacks_export::json(&stacks))?,
         "dot" => stacks_export::dot(&stacks),

@@ -3,7 +3,7 @@
 //! In: the tree of a job. Out: text. JSON has the nodes as a list in which each names its parent,
 //! because readers of JSON limit the depth of nesting, and stacks are deep.
 
-use super::job_stacks::JobStacks;
+use super::merged_stacks::MergedStacks;
 use monitor_jobs::stack_class::StackClass;
 use monitor_jobs::stack_tree::StackTree;
 use serde_json::{Value as Json, json};
@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 /// As JSON.
-pub fn json(stacks: &JobStacks) -> Json {
+pub fn json(stacks: &MergedStacks) -> Json {
     let tree = &stacks.tree;
     let node = |index: usize| {
         let node = tree.node(index);
@@ -51,7 +51,7 @@ fn ns(time: Duration) -> u64 {
 }
 
 /// As a graph for dot(1), with the ranks on the edges.
-pub fn dot(stacks: &JobStacks) -> String {
+pub fn dot(stacks: &MergedStacks) -> String {
     let mut out = String::from("digraph stacks {\n  node [shape=box];\n");
     // Writing to a `String` cannot fail.
     let _ = writeln!(out, "  job [label=\"job {}\"];", quoted(&stacks.job.id));

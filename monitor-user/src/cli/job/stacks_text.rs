@@ -4,7 +4,7 @@
 //! listed below their callers; they are indented, and their ranks printed, only where not all ranks
 //! of the caller go on together.
 
-use super::job_stacks::JobStacks;
+use super::merged_stacks::MergedStacks;
 use monitor_format::human;
 use monitor_format::wrap::{COLUMNS, wrap};
 use monitor_jobs::RankSet;
@@ -23,7 +23,7 @@ const MAIN: &str = "main";
 const ARROW: &str = " > ";
 
 /// The text. Writing to a `String` cannot fail.
-pub fn text(stacks: &JobStacks) -> String {
+pub fn text(stacks: &MergedStacks) -> String {
     let mut out = String::new();
     head(stacks, &mut out);
     let width = stacks.classes.iter().map(|it| set(&it.ranks).chars().count()).max().unwrap_or(0);
@@ -39,8 +39,8 @@ pub fn text(stacks: &JobStacks) -> String {
     out
 }
 
-fn head(stacks: &JobStacks, out: &mut String) {
-    let JobStacks { job, node, looks, ranks, .. } = stacks;
+fn head(stacks: &MergedStacks, out: &mut String) {
+    let MergedStacks { job, node, looks, ranks, .. } = stacks;
     let (id, node) = (human::escaped_text(&job.id), human::escaped_text(node));
     let all = job.size.map(|size| format!(" of {size}")).unwrap_or_default();
     let stopped = human::duration_text(stacks.stopped.as_nanos() as f64);
@@ -97,7 +97,7 @@ fn set(ranks: &RankSet) -> String {
     format!("[{},...]", &room[..end])
 }
 
-fn tree(stacks: &JobStacks, out: &mut String) {
+fn tree(stacks: &MergedStacks, out: &mut String) {
     let tree = &stacks.tree;
     let lines: Vec<usize> = tree.in_order().collect();
     let label = |node: &StackNode| match node.ranks.len() == node.threads as u64 {

@@ -3,9 +3,9 @@
 //! In: `call open`, `signal SIGTERM,SIGUSR1` and `print,count,time,stop`. Out: the event and the
 //! actions, or a failure that names the valid ones.
 
+use crate::cli::args;
 use crate::cli::exit::Failure;
 use monitor_event::tap::Edge;
-use monitor_model::event::Signal;
 
 /// An event to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,19 +60,9 @@ fn signals(names: &str) -> Result<Vec<u32>, Failure> {
     Ok(numbers)
 }
 
-/// The number of a signal, from its name with or without `SIG`, or from its number.
+/// The number of a signal.
 pub fn signal(name: &str) -> Result<u32, Failure> {
-    const LAST: u32 = 64;
-    let full = if name.starts_with("SIG") { name.to_owned() } else { format!("SIG{name}") };
-    let is_it = |number: &u32| {
-        let signal = Signal { number: *number, code: 0, thread: None };
-        signal.name().as_deref() == Some(&full) || name.parse() == Ok(*number)
-    };
-    let found = (1..=LAST).find(is_it);
-    found.ok_or_else(|| {
-        let why = format!("unknown signal {name:?}: expected a name or number, as SIGTERM or 15");
-        Failure::usage(why)
-    })
+    args::signal(name).map_err(Failure::usage)
 }
 
 /// What is done at each event.

@@ -12,11 +12,10 @@
 //! The caller makes the calls on a thread of its own: when it ends, however it ends, the kernel
 //! detaches what it still traces (ptrace(2)).
 
-use crate::process_ref::{ProcessRef, raw_pid};
+use crate::process_ref::{ProcessRef, tracing_process};
 use crate::{ControlError, deadline::DeadlineWait, machine::Registers, memory};
-use monitor_model::Pid;
 use monitor_sys::ptrace;
-use procfs::process::{MemoryMap, Process};
+use procfs::process::MemoryMap;
 use std::time::{Duration, Instant};
 
 /// Most bytes that are copied of a stack.
@@ -67,12 +66,14 @@ pub fn capture(
     Ok(CapturedThread { registers, start, stack, stopped })
 }
 
-/// `TracerPid` of `/proc` is the thread that traces; a user knows its process.
+/// An error that names the process of a tracer, and not its thread.
 fn tracer_as_process(error: ControlError) -> ControlError {
-    let ControlError::AlreadyTraced { tracer } = error else { return error };
-    let status = Process::new(raw_pid(Pid(tracer))).and_then(|it| it.status());
-    let process = status.ok().and_then(|it| u32::try_from(it.tgid).ok());
-    ControlError::AlreadyTraced { tracer: process.unwrap_or(tracer) }
+    match error {
+        ControlError::AlreadyTraced { tracer } => {
+            ControlError::AlreadyTraced { tracer: tracing_process(tracer) }
+        }
+        other => other,
+    }
 }
 
 /// Waits until a thread is stopped; returns the signal to be delivered, or 0.

@@ -5,10 +5,10 @@
 //! copied. The rights are those of the user: the kernel decides.
 
 use super::args::JobStacksArgs;
+use super::rank_errors::RankErrors;
 use super::reader::{JobReader, jobs_of, named_ranks};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::Failure;
 use monitor_backend::BackendChoice;
-use monitor_control::ControlError;
 use monitor_control::call_stacks::{
     CallFrame, CallStackReader, CodePlace, ProcessStacks, ThreadStack, Threads,
 };
@@ -31,7 +31,7 @@ const NO_LINES: &str = "--lines is ignored: the files of another user may name a
 const MPI_LIBRARIES: [&str; 2] = ["libmpi", "libpmix"];
 
 /// The call stacks of a job.
-pub struct JobStacks {
+pub struct MergedStacks {
     /// The job.
     pub job: ParallelJob,
     /// The name of the node.
@@ -60,7 +60,7 @@ pub struct JobStacks {
 ///
 /// # Errors
 /// If there is no such job or rank, or no rank may be traced.
-pub fn read(args: &JobStacksArgs) -> Result<JobStacks, Failure> {
+pub fn read(args: &JobStacksArgs) -> Result<MergedStacks, Failure> {
     let sample = JobReader::open_once(BackendChoice::Procfs)?.read()?;
     let jobs = jobs_of(&sample);
     let (job, ranks) = named_ranks(&jobs, &args.job, &sample)?;
@@ -68,7 +68,8 @@ pub fn read(args: &JobStacksArgs) -> Result<JobStacks, Failure> {
     let seen = read_stacks(args, &subjects)?;
     let looks = usize::from(args.count);
     let threads: Vec<RankThread> = seen.threads.into_values().collect();
-    Ok(JobStacks {
+    let is_partial = !seen.errors.is_empty();
+    Ok(MergedStacks {
         job: job.clone(),
         node: Arc::clone(&sample.node),
         looks,
@@ -78,8 +79,8 @@ pub fn read(args: &JobStacksArgs) -> Result<JobStacks, Failure> {
         classes: classes(&threads),
         stopped: seen.stopped,
         total_stopped: seen.total_stopped,
-        notes: seen.notes.into_iter().collect(),
-        is_partial: seen.is_partial,
+        notes: seen.notes.into_iter().chain(seen.errors.notes).collect(),
+        is_partial,
     })
 }
 
@@ -111,8 +112,8 @@ struct SeenThreads {
     stopped: Duration,
     total_stopped: Duration,
     notes: BTreeSet<String>,
-    /// Whether a rank or a thread that was asked for is missing.
-    is_partial: bool,
+    /// Ranks and threads that are missing.
+    errors: RankErrors,
 }
 
 fn read_stacks(args: &JobStacksArgs, subjects: &[(u32, Identity)]) -> Result<SeenThreads, Failure> {
@@ -120,7 +121,6 @@ fn read_stacks(args: &JobStacksArgs, subjects: &[(u32, Identity)]) -> Result<See
     let which = if args.threads { Threads::All } else { Threads::First };
     let processes: Vec<Identity> = subjects.iter().map(|(_, process)| *process).collect();
     let mut seen = SeenThreads::default();
-    let mut first_error = None;
     for index in 0..args.count {
         if index != 0 {
             sleep(args.every);
@@ -134,15 +134,12 @@ fn read_stacks(args: &JobStacksArgs, subjects: &[(u32, Identity)]) -> Result<See
                     }
                     seen.add((*rank, *process), stacks, which);
                 }
-                Err(why) => {
-                    seen.note_missing(&format!("rank {rank} (process {})", process.pid.0), &why);
-                    first_error.get_or_insert(why);
-                }
+                Err(why) => seen.errors.add((*rank, *process), why),
             }
         }
     }
-    match first_error {
-        Some(why) if seen.threads.is_empty() => Err(failure(&seen.notes, &why)),
+    match seen.errors.failure() {
+        Some(failure) if seen.threads.is_empty() => Err(failure),
         _ => Ok(seen),
     }
 }
@@ -150,8 +147,8 @@ fn read_stacks(args: &JobStacksArgs, subjects: &[(u32, Identity)]) -> Result<See
 impl SeenThreads {
     fn add(&mut self, (rank, process): (u32, Identity), stacks: ProcessStacks, which: Threads) {
         let pid = process.pid.0;
-        for (tid, why) in &stacks.missing {
-            self.note_missing(&format!("rank {rank} (process {pid}), thread {tid}"), why);
+        for (tid, why) in stacks.missing {
+            self.errors.add_thread((rank, process), tid, why);
         }
         let others = stacks.thread_count.saturating_sub(stacks.threads.len());
         if which == Threads::First && others > 0 {
@@ -171,26 +168,6 @@ impl SeenThreads {
             known.stacks.push(frames(&thread));
         }
     }
-
-    fn note_missing(&mut self, what: &str, why: &ControlError) {
-        self.is_partial = true;
-        self.notes.insert(format!("{what}: {why}"));
-    }
-}
-
-/// The failure if no rank was seen.
-fn failure(notes: &BTreeSet<String>, why: &ControlError) -> Failure {
-    let exit = match why {
-        ControlError::Denied { .. } => Exit::Denied,
-        ControlError::Gone => Exit::NoTarget,
-        _ => Exit::Failed,
-    };
-    let more = match notes.len() {
-        0 | 1 => String::new(),
-        n => format!(" (and {} more)", n - 1),
-    };
-    let message = format!("{}{more}", notes.first().cloned().unwrap_or_else(|| why.to_string()));
-    Failure { message, exit }
 }
 
 /// The frames of a thread, outermost first.

@@ -1,10 +1,13 @@
-//! The extension `job_`: the parallel jobs of a node, and the process table of one.
+//! The extension `job_`: the parallel jobs of a node, the process table of one, and ranks that are
+//! stopped, continued or signalled (`act`).
 //!
 //! In: the processes of the node, as the caller may see them. Out: jobs as `monitor_jobs` finds
 //! them. Ranks are known by their environment, which only their user may read: the ranks of other
 //! users are not in any result without `observe-all`.
 
-use super::{
+pub mod act;
+
+use crate::{
     CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec,
     spec::{error, param},
 };
@@ -96,19 +99,10 @@ fn job_list(ctx: &mut CallContext<'_>, _: &[Value]) -> Result<Outcome, Refusal> 
 }
 
 fn job_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
-    let written = args.first().and_then(Value::text).map(Text::to_str_lossy);
-    let written = written.unwrap_or_default().into_owned();
+    let written = job_text(args);
     let processes = visible_processes(ctx)?;
     let jobs = jobs(ctx, &processes);
-    let job = find(&jobs, &written).map_err(|why| {
-        let status = match why {
-            FindError::Unknown { .. } | FindError::NoSuchRank { .. } => Status::NO_SUCH_OBJECT,
-            FindError::Ambiguous { .. }
-            | FindError::OfSeveralUsers { .. }
-            | FindError::Ranks(_) => Status::RANGE,
-        };
-        Refusal::new(status, why.to_string())
-    })?;
+    let job = find(&jobs, &written).map_err(|why| refusal(&why))?;
     let own = ctx.members.iter().find(|member| member.node == ctx.node);
     let host: Arc<str> = own.map_or("", |member| &member.name).into();
     let table = rank_table(job, (&host, &processes), &|process| readable_file(ctx, process));
@@ -120,6 +114,22 @@ fn job_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusa
         Value::List(rank_values(job, &table, &processes)),
     ])
     .into())
+}
+
+/// The first parameter: the text that names a job.
+fn job_text(args: &[Value]) -> String {
+    let written = args.first().and_then(Value::text).map(Text::to_str_lossy);
+    written.unwrap_or_default().into_owned()
+}
+
+fn refusal(why: &FindError) -> Refusal {
+    let status = match why {
+        FindError::Unknown { .. } | FindError::NoSuchRank { .. } => Status::NO_SUCH_OBJECT,
+        FindError::Ambiguous { .. } | FindError::OfSeveralUsers { .. } | FindError::Ranks(_) => {
+            Status::RANGE
+        }
+    };
+    Refusal::new(status, why.to_string())
 }
 
 /// The processes of the node, with what the caller may see of each.
