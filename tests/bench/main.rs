@@ -6,6 +6,7 @@
 
 mod activity;
 mod flood;
+mod jobs;
 mod kernel_memory;
 mod language;
 mod load;
@@ -47,10 +48,15 @@ const BENCHES: &[(&str, fn())] = &[
     ("scrape", web::run),
     ("truth", truth::run),
     ("requests", requests::run),
+    ("jobs", jobs::run),
 ];
 
 fn main() {
-    if rules::serve_as_target() || requests::serve_as_target() || record::work() {
+    if jobs::serve_as_rank()
+        || rules::serve_as_target()
+        || requests::serve_as_target()
+        || record::work()
+    {
         return;
     }
     // `cargo bench` passes its own flags; a name without dashes picks benches.

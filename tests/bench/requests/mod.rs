@@ -7,6 +7,7 @@ mod levels;
 mod session;
 mod target;
 
+pub use session::Session;
 pub use target::serve_as_target;
 
 /// Runs all; needs root.

@@ -113,6 +113,11 @@ impl StopAll {
         Ok(())
     }
 
+    /// When the first signal was sent.
+    pub const fn first(&self) -> Option<Instant> {
+        self.first
+    }
+
     /// The time from the first signal until all threads were seen stopped, at the last stop.
     pub const fn took(&self) -> Duration {
         self.took

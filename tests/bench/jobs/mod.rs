@@ -1,0 +1,20 @@
+//! Parallel jobs: ranks that are held at one moment, merged call stacks against gdb and eu-stack,
+//! and the process table against a bare read of the environments of the ranks.
+
+mod hold;
+mod rank;
+mod stacks;
+mod table;
+
+pub use rank::serve_as_rank;
+
+/// Runs all.
+pub fn run() {
+    if !rank::is_possible() {
+        println!("  needs mpiexec.mpich (apt install mpich)");
+        return;
+    }
+    hold::run();
+    stacks::run();
+    table::run();
+}
