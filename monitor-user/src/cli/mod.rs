@@ -49,6 +49,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let ended = match Cli::try_parse_from(args) {
         Ok(Cli { command: Some(Command::Run(args)) }) => run::run(&args),
         Ok(Cli { command: Some(Command::When(args)) }) => when::when(&args),
+        Ok(Cli { command: Some(Command::Job(args)) }) => job::job(&args),
         Ok(cli) => dispatch(cli.command).map(|exit| exit as u8),
         Err(error) => usage_error::help_or_failure(&error).map(|exit| exit as u8),
     };
@@ -79,7 +80,6 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Services(args)) => services::services(&args),
         Some(Command::Conformance(args)) => conformance::conformance(&args),
         Some(Command::ConformanceTarget) => conformance::target::main(),
-        Some(Command::Job(args)) => job::job(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Status(args)) => status::status(&args),
         Some(Command::Config(args)) => config::config(&args),
@@ -91,7 +91,7 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         None if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() => {
             top::top(&top::args::TopArgs::parse_from(["monitor top"]))
         }
-        None | Some(Command::Run(_) | Command::When(_)) => {
+        None | Some(Command::Run(_) | Command::When(_) | Command::Job(_)) => {
             output::print(Cli::command().render_help().to_string().as_bytes())
         }
     }

@@ -38,7 +38,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     let start = Instant::now();
     let child = match command(args).spawn() {
         Ok(child) => Pid(child.id()),
-        Err(error) => return not_started(&args.command[0], &error),
+        Err(error) => return Ok(not_started(&args.command[0], &error)),
     };
     spawn::wait_for_exec(child.0);
     // Until exec the child was a copy of this process: a peak below ours may not be its own.
@@ -79,9 +79,9 @@ fn command(args: &RunArgs) -> Command {
 }
 
 /// Exit code of a command that did not start: 127 if it does not exist, else 126, as in a shell.
-fn not_started(name: &std::ffi::OsStr, error: &std::io::Error) -> Result<u8, Failure> {
+pub fn not_started(name: &std::ffi::OsStr, error: &std::io::Error) -> u8 {
     output::notice(&format!("cannot run {}: {error}", name.display()));
-    Ok(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
+    if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }
 }
 
 fn open(child: Pid) -> Result<OwnedFd, Failure> {

@@ -66,7 +66,8 @@ impl Job {
         let mut command = Command::new(STARTER);
         command.args(["-n", &n.to_string()]).arg(std::env::current_exe().unwrap());
         command.env(VARIABLE, work.word()).env(CLOCKS, &clocks);
-        let launcher = command.stdin(Stdio::null()).spawn().unwrap();
+        // Hydra explains its end on standard output.
+        let launcher = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let job = Self { launcher, clocks, file, n };
         let start = Instant::now();
         while job.clocks().contains(&0) {

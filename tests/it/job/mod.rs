@@ -3,6 +3,7 @@
 mod act;
 mod end;
 mod env;
+mod launch;
 mod list;
 mod service;
 mod show;

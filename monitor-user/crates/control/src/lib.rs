@@ -25,6 +25,7 @@ pub mod call_stacks;
 mod checkpoint;
 mod executor;
 mod file_query;
+pub mod held_launch;
 mod loaded_elf;
 mod loader;
 mod machine;

@@ -76,7 +76,7 @@ fn start_error(spec: &LaunchSpec, error: &std::io::Error) -> ControlError {
 }
 
 /// Waits for the trap after exec, then replaces it by a `SIGSTOP` and detaches.
-fn stop_at_exec(pid: i32, deadline: &mut DeadlineWait<'_>) -> Result<(), ControlError> {
+pub fn stop_at_exec(pid: i32, deadline: &mut DeadlineWait<'_>) -> Result<(), ControlError> {
     loop {
         match ptrace::wait_status(pid) {
             Ok(Some(status)) if status & 0xff == 0x7f => break,

@@ -4,7 +4,8 @@
 //! most of these, but its `Signal` ends at 31: its `waitpid` fails for a thread that stopped with a
 //! real-time signal, and the thread could not be resumed with that signal.
 
-use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, waitid, waitpid};
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, wait, waitid, waitpid};
 use std::io;
 
 /// Options set when a thread is seized (`PTRACE_O_…`).
@@ -24,6 +25,9 @@ const MASK_BYTES: usize = 8;
 
 /// `PTRACE_EVENT_STOP` of include/uapi/linux/ptrace.h, above the signal in a wait status.
 pub const EVENT_STOP: i32 = 128;
+
+/// `PTRACE_EVENT_EXEC`, in the same place.
+pub const EVENT_EXEC: i32 = 4;
 
 /// Bytes of `siginfo_t` (asm-generic/siginfo.h).
 pub const SIGNAL_INFO_BYTES: usize = 128;
@@ -146,6 +150,18 @@ pub fn wait_status(tid: i32) -> io::Result<Option<i32>> {
     // `__WALL`: includes threads, which are not ordinary children.
     let options = WaitOptions::NOHANG | WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
     Ok(waitpid(Some(pid), options)?.map(|(_, status)| status.as_raw()))
+}
+
+/// Waits for a wait status of any thread that the caller traces, or of a child of it.
+pub fn wait_any() -> io::Result<(i32, i32)> {
+    let bits = (libc::__WALL | libc::__WNOTHREAD).cast_unsigned();
+    loop {
+        match wait(WaitOptions::from_bits_retain(bits)) {
+            Ok(Some((pid, status))) => return Ok((pid.as_raw_nonzero().get(), status.as_raw())),
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// What `peek` looks for.

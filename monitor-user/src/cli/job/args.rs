@@ -4,6 +4,7 @@ use crate::cli::args::{formats, interval, names, signal};
 use crate::cli::exit;
 use clap::{Args, Subcommand};
 use monitor_backend::BackendChoice;
+use std::ffi::OsString;
 use std::time::Duration;
 
 /// Arguments of `job`.
@@ -23,6 +24,8 @@ pub enum JobCommand {
     Show(JobShowArgs),
     /// Show where the ranks of a job are: their call stacks, merged into one tree
     Stacks(JobStacksArgs),
+    /// Run a launcher, and hold the ranks that it starts before their first instruction
+    Launch(JobLaunchArgs),
     /// Stop all processes of ranks at one moment
     Hold(JobHoldArgs),
     /// Continue ranks that are stopped
@@ -95,6 +98,25 @@ pub struct JobStacksArgs {
     pub format: String,
 }
 
+/// Arguments of `job launch`.
+#[derive(Debug, Args)]
+#[command(after_help = LAUNCH_EXITS)]
+pub struct JobLaunchArgs {
+    /// Where to hold the ranks; exec: before the first instruction of their program
+    #[arg(long, value_name = "WHERE", value_parser = formats(&["exec"]))]
+    pub stop: Option<String>,
+    /// Hold a rank where it executes this program, not the first one: its name, or its whole path
+    #[arg(long, value_name = "PROGRAM", requires = "stop")]
+    pub stop_at: Option<OsString>,
+    /// Change the environment of the launcher, in the order given; `job env --help` lists the
+    /// directives
+    #[arg(long, value_name = "DIRECTIVE")]
+    pub env: Vec<String>,
+    /// Launcher, such as mpirun, with its arguments
+    #[arg(last = true, required = true, value_name = "LAUNCHER")]
+    pub command: Vec<OsString>,
+}
+
 /// Arguments of `job hold` and `job release`.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
@@ -164,6 +186,12 @@ pub struct JobSourceArgs {
         value_parser = names::<BackendChoice>(&BackendChoice::NAMES))]
     pub backend: BackendChoice,
 }
+
+const LAUNCH_EXITS: &str = "\
+Exit codes:
+  The code of the launcher, or 128 plus the signal that ended it; 127 if it does
+  not exist, 126 if it cannot be executed, 2 if an argument is not valid, and 1
+  if it cannot be traced.";
 
 const DIRECTIVES: &str = "\
 Directives:

@@ -30,12 +30,17 @@ pub fn explain(args: &JobEnvArgs) -> Result<Exit, Failure> {
     output::report(&explained.to_json(), args.format == "json", |_| explained.to_text())
 }
 
-fn parsed(written: &[String]) -> Result<Vec<Directive>, Failure> {
+/// The directives of texts.
+///
+/// # Errors
+/// If one is not valid.
+pub fn parsed(written: &[String]) -> Result<Vec<Directive>, Failure> {
     let all = written.iter().map(|it| Directive::parse(it));
     all.collect::<Result<_, _>>().map_err(Failure::usage)
 }
 
-fn own_environment() -> Environment {
+/// The environment of this program.
+pub fn own_environment() -> Environment {
     let variables = std::env::vars_os();
     let entries = variables.map(|(name, value)| [name.as_bytes(), value.as_bytes()].join(&b'='));
     Environment::from_proc_environ(&entries.collect::<Vec<_>>().join(&0))

@@ -9,6 +9,7 @@ pub mod args;
 mod end;
 mod env;
 mod hold;
+mod launch;
 mod list;
 mod measure;
 mod merged_stacks;
@@ -23,12 +24,13 @@ mod stacks_export;
 mod stacks_text;
 mod target;
 
-use super::exit::{Exit, Failure};
+use super::exit::Failure;
 use args::{JobArgs, JobCommand};
 
-/// Runs a command of the group.
-pub fn job(args: &JobArgs) -> Result<Exit, Failure> {
-    match &args.command {
+/// Runs a command of the group. Returns the exit code; of `launch`, that of the launcher.
+pub fn job(args: &JobArgs) -> Result<u8, Failure> {
+    let exit = match &args.command {
+        JobCommand::Launch(args) => return launch::launch(args),
         JobCommand::List(args) => list::list(args),
         JobCommand::Show(args) => show::show(args),
         JobCommand::Stacks(args) => stacks::stacks(args),
@@ -37,5 +39,6 @@ pub fn job(args: &JobArgs) -> Result<Exit, Failure> {
         JobCommand::Signal(args) => signal::signal(args),
         JobCommand::End(args) => end::end(args),
         JobCommand::Env(args) => env::explain(args),
-    }
+    };
+    exit.map(|exit| exit as u8)
 }

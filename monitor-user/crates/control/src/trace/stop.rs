@@ -18,7 +18,7 @@ use std::time::Instant;
 const FORK: i32 = 1;
 const VFORK: i32 = 2;
 const CLONE: i32 = 3;
-const EXEC: i32 = 4;
+const EXEC: i32 = ptrace::EVENT_EXEC;
 // `si_code` of SIGTRAP: asm-generic/siginfo.h.
 const SI_USER: i32 = 0;
 const SI_KERNEL: i32 = 0x80;

@@ -264,8 +264,7 @@ fn job(
     let by_environ = Runtime::of_environ(variables, &id);
     // `mpirun` may be of any runtime: the environment names it.
     let runtime = launchers.runtime.filter(|it| *it != Runtime::Unknown).unwrap_or(by_environ);
-    let [size, local_size] = [&SIZES[..], &LOCAL_SIZES[..]]
-        .map(|names| names.iter().find_map(|name| variables.get(name)?.parse::<u32>().ok()));
+    let (size, local_size) = (number_of(variables, &SIZES), local_size(variables));
     let is_orphaned = runtime != Runtime::Unknown
         && launchers.launcher.or(launchers.daemon).is_none()
         && !launchers.is_cut;
@@ -281,6 +280,15 @@ const SIZES: [&str; 4] =
     ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"];
 /// The same of the ranks on this node.
 const LOCAL_SIZES: [&str; 2] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"];
+
+/// The number of ranks that the runtime starts on this node, as the environment of one names it.
+pub fn local_size(variables: &Environ) -> Option<u32> {
+    number_of(variables, &LOCAL_SIZES)
+}
+
+fn number_of(variables: &Environ, names: &[&str]) -> Option<u32> {
+    names.iter().find_map(|name| variables.get(name)?.parse::<u32>().ok())
+}
 
 fn state(ranks: &[&Process], is_orphaned: bool, local_size: Option<u32>) -> JobState {
     let letter =

@@ -78,6 +78,11 @@ fn rank(environ: &Environ) -> Option<Rank> {
     })
 }
 
+/// The number of the rank that an environment makes of a process, if it makes one.
+pub fn rank_number(environ: &Environ) -> Option<u32> {
+    rank(environ).map(|it| it.rank).or_else(|| unnamed_rank(environ))
+}
+
 /// The rank of a process whose runtime names no job: PMI-1, as of Hydra (MPICH and its like).
 pub fn unnamed_rank(environ: &Environ) -> Option<u32> {
     let is_unnamed = RANKS.iter().all(|(namespace, _)| environ.get(namespace).is_none());

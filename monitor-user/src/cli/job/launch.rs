@@ -1,0 +1,209 @@
+//! `monitor job launch`: a launcher whose ranks are held before their first instruction.
+//!
+//! In: the command line of a launcher. Out: its ranks, stopped until `job release`; the exit code
+//! of the launcher. It inherits the standard streams. A thread traces the launcher and its
+//! descendants until the ranks are held, and no longer; this process then waits for the launcher.
+
+use super::args::JobLaunchArgs;
+use super::env;
+use super::target::JobTarget;
+use crate::cli::client::runtime;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output;
+use crate::cli::run::not_started;
+use crate::cli::run_report::exit_code;
+use monitor_control::ControlError;
+use monitor_control::held_launch::{BegunRank, Executed, LaunchEnd, LaunchError, launch_held};
+use monitor_control::stop_all::StopAll;
+use monitor_format::human;
+use monitor_jobs::discovery::local_size;
+use monitor_model::{Environ, Identity, Pid};
+use monitor_sampling::job::rank_number;
+use monitor_sys::{fd_limit, pidfd::PidFd};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+const TERMINATE: u32 = 15;
+const HANG_UP: u32 = 1;
+/// How long ranks that were sent SIGSTOP may take until they are seen stopped.
+const STOPS_WITHIN: Duration = Duration::from_secs(5);
+
+/// Runs the launcher. Returns its exit code.
+///
+/// # Errors
+/// If a directive is not valid, if this process is itself a rank, or if the launcher cannot be
+/// traced.
+pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
+    let directives = env::parsed(&args.env)?;
+    let mut environment = env::own_environment();
+    let own: Vec<u8> = joined(environment.variables());
+    if args.stop.is_some() && rank_number(&Environ::parse(&own)).is_some() {
+        let why = "this command is itself a rank of a job: all that it starts would be held";
+        return Err(Failure::usage(why));
+    }
+    let _steps = environment.execute(&directives, &[]);
+    let mut command = Command::new(&args.command[0]);
+    let variable =
+        |(name, value): (&[u8], &[u8])| [name, value].map(|it| OsStr::from_bytes(it).to_owned());
+    let variables: Vec<[OsString; 2]> = environment.variables().map(variable).collect();
+    command.args(&args.command[1..]).env_clear();
+    command.envs(variables.into_iter().map(|[name, value]| (name, value)));
+    fd_limit::restore_in(&mut command);
+    let is_held = args.stop.is_some();
+    let launched = runtime()?.block_on(run(command, is_held, args.stop_at.clone()));
+    match launched {
+        Ok(status) => Ok(exit_code(status)),
+        Err(LaunchError::NotStarted(error)) => Ok(not_started(&args.command[0], &error)),
+        Err(LaunchError::Control(error)) => Err(Failure::failed(format!("job launch: {error}"))),
+    }
+}
+
+fn joined<'v>(variables: impl Iterator<Item = (&'v [u8], &'v [u8])>) -> Vec<u8> {
+    let entries = variables.map(|(name, value)| [name, value].join(&b'='));
+    entries.collect::<Vec<_>>().join(&0)
+}
+
+/// Runs the launcher until it ends. SIGTERM and SIGHUP go to it.
+async fn run(
+    command: Command,
+    is_held: bool,
+    stop_at: Option<OsString>,
+) -> Result<ExitStatus, LaunchError> {
+    let mut signals = Signals::install().map_err(LaunchError::NotStarted)?;
+    let (started, launcher) = oneshot::channel();
+    let (ended, mut end) = oneshot::channel();
+    let _waiter = std::thread::spawn(move || {
+        let launched = match is_held {
+            true => hold_and_wait(command, stop_at, started),
+            false => start_and_wait(command, started),
+        };
+        // The receiver waits for it.
+        let _sent = ended.send(launched);
+    });
+    let launcher = launcher.await.ok().and_then(|pid: Pid| PidFd::open(pid).ok());
+    loop {
+        let number = tokio::select! {
+            launched = &mut end => {
+                return launched.unwrap_or_else(|_| Err(ControlError::Gone.into()));
+            }
+            number = signals.next() => number,
+        };
+        if let (Some(number), Some(launcher)) = (number, &launcher) {
+            // It has ended if this fails.
+            let _ended = launcher.signal(number);
+        }
+    }
+}
+
+/// The signals that this process passes on, and those that the terminal sends to the launcher too.
+struct Signals {
+    terminate: Signal,
+    hang_up: Signal,
+    interrupt: Signal,
+    quit: Signal,
+}
+
+impl Signals {
+    fn install() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
+        })
+    }
+
+    /// The next signal to pass on; `None` for one that the launcher has, too.
+    async fn next(&mut self) -> Option<u32> {
+        tokio::select! {
+            _ = self.terminate.recv() => Some(TERMINATE),
+            _ = self.hang_up.recv() => Some(HANG_UP),
+            _ = self.interrupt.recv() => None,
+            _ = self.quit.recv() => None,
+        }
+    }
+}
+
+fn start_and_wait(
+    mut command: Command,
+    started: oneshot::Sender<Pid>,
+) -> Result<ExitStatus, LaunchError> {
+    let mut child = command.spawn().map_err(LaunchError::NotStarted)?;
+    let _waits = started.send(Pid(child.id()));
+    wait(&mut child)
+}
+
+fn wait(child: &mut Child) -> Result<ExitStatus, LaunchError> {
+    let waited = child.wait();
+    waited.map_err(|error| ControlError::from_io("waiting for the launcher", &error).into())
+}
+
+fn hold_and_wait(
+    mut command: Command,
+    stop_at: Option<OsString>,
+    started: oneshot::Sender<Pid>,
+) -> Result<ExitStatus, LaunchError> {
+    let mut started = Some(started);
+    // What it traces belongs to this thread, and ends with it.
+    let launched = std::thread::spawn(move || {
+        let is_rank = |it: &Executed| begun_rank(it, stop_at.as_deref());
+        launch_held(&mut command, &is_rank, &mut |pid| {
+            let _waits = started.take().map(|started| started.send(pid));
+        })
+    });
+    let gone = |_| Err(ControlError::Gone.into());
+    let (mut child, end) = launched.join().unwrap_or_else(gone)?;
+    match end {
+        LaunchEnd::Held(ranks) => {
+            report(&ranks);
+            wait(&mut child)
+        }
+        LaunchEnd::Ended(status) => {
+            output::notice("the launcher ended before all ranks of this node were held");
+            Ok(status)
+        }
+    }
+}
+
+/// The rank that a process begins at an exec, if it executes the program where ranks are held.
+fn begun_rank(it: &Executed, stop_at: Option<&OsStr>) -> Option<BegunRank> {
+    if let Some(wanted) = stop_at {
+        let program = it.program.as_ref()?;
+        if program.as_os_str() != wanted && program.file_name() != Some(wanted) {
+            return None;
+        }
+    }
+    let environ = Environ::parse(&it.environment);
+    let local_size = local_size(&environ).and_then(|it| usize::try_from(it).ok());
+    Some(BegunRank { rank: rank_number(&environ)?, local_size })
+}
+
+/// Waits until the ranks are seen stopped, and says how they go on.
+fn report(ranks: &BTreeMap<u32, Identity>) {
+    let ids: Vec<Identity> = ranks.values().copied().collect();
+    let mut all = StopAll::new(STOPS_WITHIN);
+    let _stopped = all.stop(&ids, &|| false);
+    all.keep();
+    let Some(first) = ids.first() else {
+        return output::notice("all ranks of this node ended before they were held");
+    };
+    // The launcher may be a script around that of the job.
+    match JobTarget::find(&first.pid.0.to_string()) {
+        Ok(target) => {
+            let numbers: BTreeSet<u32> = ranks.keys().copied().collect();
+            let line = target.line(&numbers, "held", ids.len());
+            let id = human::escaped_text(&target.job.id);
+            output::notice(&format!("{}; to continue: monitor job release {id}", line.trim_end()));
+        }
+        Err(Failure { message, exit: Exit::NoTarget }) => {
+            output::notice(&format!("the ranks were held, and have ended: {message}"));
+        }
+        Err(why) => output::notice(&why.message),
+    }
+}
