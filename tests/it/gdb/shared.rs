@@ -13,9 +13,9 @@ const SQUARES: usize = 3;
 const SEED: u64 = 15;
 
 /// A script that stops at a function this often, and then at the end of the program.
-fn script(function: &str, stops: usize) -> String {
+fn script(function: &str, debugger: usize, stops: usize) -> String {
     let resumed = "continue\n".repeat(stops + 1);
-    format!("break {function}\nset var debuggers = debuggers + 1\n{resumed}print $_exitcode\n")
+    format!("break {function}\nset var debuggers[{debugger}] = 1\n{resumed}print $_exitcode\n")
 }
 
 /// Two debuggers stop a program that works `rounds` times and ends with `status`, and a rule counts
@@ -36,8 +36,8 @@ fn share(service: &Served, rounds: usize, status: i32) {
         assert_eq!(counting.request(&request), reply);
     }
     let (squares, works) = std::thread::scope(|scope| {
-        let other = scope.spawn(|| through(service, &program, &script("work", rounds)));
-        let own = through(service, &program, &script("square", rounds * SQUARES));
+        let other = scope.spawn(|| through(service, &program, &script("work", 1, rounds)));
+        let own = through(service, &program, &script("square", 0, rounds * SQUARES));
         (own, other.join().unwrap())
     });
     let end = format!("exited with code 0{status:o}]");

@@ -67,6 +67,8 @@ pub struct Debuggee {
     signals: BTreeMap<u32, i32>,
     pending: VecDeque<Stop>,
     due: Option<StopReason>,
+    /// Threads whose step another tool, or a stop, has prevented.
+    prevented: BTreeSet<u32>,
     retry_at: Option<Instant>,
     has_avx: bool,
     catch: u64,
@@ -140,6 +142,7 @@ impl Debuggee {
             signals: BTreeMap::new(),
             pending: VecDeque::new(),
             due: None,
+            prevented: BTreeSet::new(),
             retry_at: None,
             catch: 0,
             caught: None,

@@ -65,8 +65,9 @@ impl Debuggee {
         !wanted.is_locked || is_named()
     }
 
-    /// Lets `retry` be due after a while.
-    pub(super) fn retry_later(&mut self) {
+    /// Lets `retry` be due after a while, for the step of this thread.
+    pub(super) fn retry_later(&mut self, tid: u32) {
+        let _again = self.prevented.insert(tid);
         self.retry_at = Some(Instant::now() + RETRY_INTERVAL);
     }
 
@@ -75,8 +76,14 @@ impl Debuggee {
     /// # Errors
     /// If the connection is lost.
     pub fn retry(&mut self) -> Result<(), CallError> {
+        let prevented: Vec<u32> = self.forget_prevented().into_iter().collect();
+        if self.is_running { self.start_steps(&prevented) } else { Ok(()) }
+    }
+
+    /// The threads whose steps were prevented; none of them is started again by itself.
+    fn forget_prevented(&mut self) -> BTreeSet<u32> {
         self.retry_at = None;
-        if self.is_running { self.start_steps() } else { Ok(()) }
+        std::mem::take(&mut self.prevented)
     }
 
     /// Stops all threads for gdb's interrupt.
@@ -123,11 +130,13 @@ impl Debuggee {
                 Err(lost) => return Err(lost),
             }
         }
-        self.start_steps()
+        // What was prevented before is started here: once more would be a step too far.
+        let _prevented = self.forget_prevented();
+        self.start_steps(&stepped)
     }
 
-    fn start_steps(&mut self) -> Result<(), CallError> {
-        for (tid, _) in self.resumption.stepped.clone() {
+    fn start_steps(&mut self, tids: &[u32]) -> Result<(), CallError> {
+        for &tid in tids {
             let started = match self.steps.get(&tid) {
                 Some(request) => self.session.enable_again(*request),
                 None => {
@@ -138,7 +147,7 @@ impl Debuggee {
             };
             match started {
                 Err(why) if matches!(why.status(), Some(Status::LOCKED | Status::WRONG_STATE)) => {
-                    self.retry_later();
+                    self.retry_later(tid);
                 }
                 // It has ended; the notice of its process's end may be on its way.
                 Ok(()) | Err(CallError::Refused { .. }) => {}

@@ -177,15 +177,15 @@ impl Debuggee {
         (status, text): (Status, String),
     ) -> Result<(), CallError> {
         let _taken = self.session.take_failure(request);
-        let is_step = self.steps.values().any(|it| *it == request);
+        let stepped = self.steps.iter().find(|it| *it.1 == request).map(|it| *it.0);
         match status {
             Status::INTERRUPTED if request == self.catch => Err(CallError::Lost(format!(
                 "the user worker that held process {} has ended, and the process runs on without \
                  breakpoints; attach again",
                 self.session.pid()
             ))),
-            Status::LOCKED | Status::WRONG_STATE if is_step && self.is_running => {
-                self.retry_later();
+            Status::LOCKED | Status::WRONG_STATE if self.is_running => {
+                stepped.into_iter().for_each(|tid| self.retry_later(tid));
                 Ok(())
             }
             Status::BUSY | Status::PERMISSION if request == self.catch => {
