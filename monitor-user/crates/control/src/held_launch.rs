@@ -67,18 +67,26 @@ pub fn launch_held(
     started: &mut dyn FnMut(Pid),
 ) -> Result<(Child, LaunchEnd), LaunchError> {
     spawn::trace_me(command);
-    let child = command.spawn().map_err(LaunchError::NotStarted)?;
-    let pid = raw_pid(Pid(child.id()));
-    started(Pid(child.id()));
-    // It is not seized from the beginning: the kernel reports events of seized threads only.
-    stop_at_exec(pid, &mut DeadlineWait::new(START, None))?;
-    let traced = ptrace::seize(pid);
-    traced.map_err(|error| ControlError::from_io("PTRACE_SEIZE", &error))?;
-    let process = ProcessRef::open_current(Pid(child.id()))?;
-    process.continue_stopped()?;
-    let mut launch = Launch { launcher: pid, held: BTreeMap::new(), expected: None, is_rank };
-    let end = launch.run()?;
+    let mut child = command.spawn().map_err(LaunchError::NotStarted)?;
+    let pid = Pid(child.id());
+    started(pid);
+    if let Err(why) = begin(pid) {
+        // It has executed nothing, and would stay stopped.
+        let _ended = child.kill().and_then(|()| child.wait());
+        return Err(why.into());
+    }
+    let launcher = raw_pid(pid);
+    let end = Launch { launcher, held: BTreeMap::new(), expected: None, is_rank }.run()?;
     Ok((child, end))
+}
+
+/// Replaces the trace that began before the exec: the kernel reports the children of a thread to
+/// one that has seized it.
+fn begin(launcher: Pid) -> Result<(), ControlError> {
+    stop_at_exec(raw_pid(launcher), &mut DeadlineWait::new(START, None))?;
+    let traced = ptrace::seize(raw_pid(launcher));
+    traced.map_err(|error| ControlError::from_io("PTRACE_SEIZE", &error))?;
+    ProcessRef::open_current(launcher)?.continue_stopped()
 }
 
 /// Why there is no launch.
@@ -145,6 +153,7 @@ impl Launch<'_> {
             return false;
         }
         self.held.insert(begun.rank, pid);
+        // A runtime that does not name it: this rank is held, and those that follow are not.
         self.expected = begun.local_size.or(self.expected).or(Some(1));
         true
     }
