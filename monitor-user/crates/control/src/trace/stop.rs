@@ -46,6 +46,9 @@ impl TracedProcess {
         (thread.state, thread.interrupted) = (RunState::Stopped, false);
         let signal = status >> 8 & 0xff;
         thread.at_signal_stop = status >> 16 == 0 && signal != SYSTEM_CALL;
+        if status >> 16 == ptrace::EVENT_STOP && signal == TRAP && self.has_passed_probe(tid) {
+            return self.resume_to_signal(tid);
+        }
         match status >> 16 {
             0 if signal == SYSTEM_CALL => self.handle_system_call(tid),
             0 => self.handle_signal(tid, signal),
@@ -68,6 +71,32 @@ impl TracedProcess {
         if let Some(plan) = thread.plan {
             let requester = Some((plan.tool, plan.tag));
             self.report(tid, requester, WorkerEventKind::Failed(ControlError::Gone));
+        }
+    }
+
+    /// Whether a thread that our interrupt has stopped has executed an instruction with a probe,
+    /// whose signal it has not taken yet: the kernel stops it for the interrupt first. Its
+    /// registers are those behind the instruction, and set back when it takes the signal.
+    fn has_passed_probe(&self, tid: i32) -> bool {
+        if !self.is_watched() || self.is_in_call(tid) {
+            return false;
+        }
+        let status =
+            self.process.procfs().ok().and_then(|it| it.task_from_tid(tid).ok()?.status().ok());
+        status.is_some_and(|status| {
+            let has = |set: u64, signal: i32| set >> (signal - 1) & 1 == 1;
+            has(status.sigpnd, SIGURG) && !has(status.sigblk, SIGURG)
+                || has(status.sigpnd, SIGSTOP) && is_rule_signal(tid, SIGSTOP)
+        })
+    }
+
+    /// Has a thread take its pending signal, for which it stops before it executes anything.
+    fn resume_to_signal(&mut self, tid: i32) {
+        if let Some(thread) = self.threads.get_mut(&tid)
+            && ptrace::resume(tid, ptrace::ResumeMode::Continue, 0).is_ok()
+        {
+            // Another interrupt would stop it before the signal again.
+            (thread.state, thread.interrupted) = (RunState::Running, true);
         }
     }
 
