@@ -24,6 +24,8 @@ pub const MAX_STACK: u64 = 1 << 20;
 const RED_ZONE: u64 = 128;
 /// How long a thread may take to stop: one in the kernel stops when it leaves it.
 const MAX_STOP_WAIT: Duration = Duration::from_millis(50);
+/// The same of a thread that is ready to run: it waits for a CPU, as it would without the stop.
+const MAX_CPU_WAIT: Duration = Duration::from_secs(5);
 /// How long to wait for the stop without a pause: a running thread stops within that.
 const SPIN: Duration = Duration::from_micros(50);
 
@@ -56,7 +58,7 @@ pub fn capture(
     }
     let begun = Instant::now();
     ptrace::interrupt(tid).map_err(|error| ControlError::from_io("PTRACE_INTERRUPT", &error))?;
-    let signal = wait_for_stop(tid, begun)?;
+    let signal = wait_for_stop(process, tid, begun)?;
     let copied = copy(process, tid, maps);
     let detached = ptrace::detach(tid, signal);
     let stopped = begun.elapsed();
@@ -77,7 +79,7 @@ fn tracer_as_process(error: ControlError) -> ControlError {
 }
 
 /// Waits until a thread is stopped; returns the signal to be delivered, or 0.
-fn wait_for_stop(tid: i32, begun: Instant) -> Result<i32, ControlError> {
+fn wait_for_stop(process: &ProcessRef, tid: i32, begun: Instant) -> Result<i32, ControlError> {
     let mut deadline = DeadlineWait::new(MAX_STOP_WAIT, None);
     loop {
         let status = ptrace::wait_status(tid);
@@ -87,10 +89,23 @@ fn wait_for_stop(tid: i32, begun: Instant) -> Result<i32, ControlError> {
                 return Ok(if event == ptrace::EVENT_STOP { 0 } else { signal });
             }
             Some(_) => return Err(ControlError::Gone),
-            None if begun.elapsed() > SPIN => deadline.wait("it does not leave the kernel")?,
+            None if begun.elapsed() > SPIN => {
+                if let Err(late) = deadline.wait("it does not leave the kernel") {
+                    if begun.elapsed() > MAX_CPU_WAIT || !is_ready(process, tid) {
+                        return Err(late);
+                    }
+                    deadline = DeadlineWait::new(MAX_STOP_WAIT, None);
+                }
+            }
             None => std::hint::spin_loop(),
         }
     }
+}
+
+/// Whether a thread runs, or waits for a CPU.
+fn is_ready(process: &ProcessRef, tid: i32) -> bool {
+    let stat = process.procfs().ok().and_then(|it| it.task_from_tid(tid).ok()?.stat().ok());
+    stat.is_some_and(|it| it.state == 'R')
 }
 
 type Copied = (Registers, u64, Vec<u8>);
