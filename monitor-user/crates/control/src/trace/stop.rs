@@ -95,6 +95,8 @@ impl TracedProcess {
         if let Some(thread) = self.threads.get_mut(&tid)
             && ptrace::resume(tid, ptrace::ResumeMode::Continue, 0).is_ok()
         {
+            // A group stop is over.
+            (thread.in_group_stop, thread.at_group_stop) = (false, false);
             // Another interrupt would stop it before the signal again.
             (thread.state, thread.interrupted) = (RunState::Running, true);
         }
