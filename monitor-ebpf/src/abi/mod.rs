@@ -4,6 +4,7 @@
 //! (zerocopy's derives refuse it), and documents what writes it and what a lost update means.
 
 pub mod block;
+pub mod call_profile;
 pub mod exact_cpu;
 pub mod histogram;
 pub mod lifecycle;

@@ -21,6 +21,7 @@ pub mod storage;
 pub mod stream;
 pub mod table;
 pub mod task;
+pub mod x86_registers;
 
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use core::mem::MaybeUninit;

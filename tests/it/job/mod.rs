@@ -1,6 +1,7 @@
 //! `monitor job` and the services `job_`, on jobs of real launchers.
 
 mod act;
+mod calls;
 mod end;
 mod env;
 mod launch;

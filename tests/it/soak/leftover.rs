@@ -67,6 +67,20 @@ pub fn described(pids: &BTreeSet<u32>) -> BTreeSet<String> {
     pids.iter().map(|pid| describe(*pid)).collect()
 }
 
+/// The threads of a process: state, tracer, signals, and where each is in the kernel.
+pub fn threads(pid: u32) -> BTreeSet<String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let describe = |task: fs::DirEntry| {
+        let read = |name| fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        let wanted = ["State", "TracerPid", "SigPnd", "ShdPnd", "SigBlk"];
+        let status = read("status").replace('\t', "");
+        let lines = status.lines().filter(|line| wanted.iter().any(|it| line.starts_with(it)));
+        let tid = task.file_name();
+        format!("{tid:?} {} {}", lines.collect::<Vec<_>>().join(" "), read("wchan"))
+    };
+    tasks.map(describe).collect()
+}
+
 /// The files below a folder.
 pub fn files(folder: &Path) -> BTreeSet<String> {
     let mut all = BTreeSet::new();

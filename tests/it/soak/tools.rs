@@ -2,6 +2,7 @@
 
 use super::random::Random;
 use super::workload::{Watched, Workload};
+use crate::control::target;
 use crate::root::privilege::{USER, as_user};
 use crate::served::Served;
 use crate::socket_session::SocketSession;
@@ -40,6 +41,9 @@ const REQUESTS: &[&[&str]] = &[
     ],
 ];
 
+/// An action of a command that leaves its process stopped, until the process is continued.
+const STOPS: &str = "print,stop";
+
 /// What commands do.
 const COMMANDS: &[&str] = &[
     "watch --every 100ms --format json",
@@ -63,7 +67,11 @@ pub enum Tool {
     Session {
         _connected: SocketSession,
     },
-    Command(Child),
+    Command {
+        child: Child,
+        /// The process that it may leave stopped, as it was asked to.
+        stops: Option<u32>,
+    },
     Screen(Terminal),
 }
 
@@ -90,8 +98,9 @@ impl Tool {
                 command.uid(uid).gid(uid).stdout(Stdio::null()).stderr(Stdio::null());
                 // A shell may have started the tests with SIGINT ignored.
                 default_signals(&mut command);
+                let stops = words.contains(STOPS).then_some(watched.pid);
                 let said = format!("{words} by {uid}");
-                (Self::Command(command.spawn().unwrap()), said)
+                (Self::Command { child: command.spawn().unwrap(), stops }, said)
             }
             _ => session(random, service, (watched, workload)),
         }
@@ -101,7 +110,7 @@ impl Tool {
     pub fn pid(&self) -> Option<u32> {
         match self {
             Self::Session { .. } => None,
-            Self::Command(child) => Some(child.id()),
+            Self::Command { child, .. } => Some(child.id()),
             Self::Screen(terminal) => Some(terminal.pid()),
         }
     }
@@ -115,7 +124,7 @@ impl Tool {
                 "loses its terminal"
             }
             Self::Screen(_) => "is killed",
-            Self::Command(mut child) => {
+            Self::Command { mut child, stops } => {
                 let (name, signal) = random.pick(&[
                     ("is interrupted", Signal::INT),
                     ("is terminated", Signal::TERM),
@@ -124,6 +133,7 @@ impl Tool {
                 // It may have ended by itself.
                 let _ended = kill_process(Pid::from_child(&child), signal);
                 let _status = crate::deadline::until(|| child.try_wait().unwrap());
+                stops.iter().for_each(|pid| target::signal(*pid, "CONT"));
                 name
             }
         }

@@ -1,6 +1,6 @@
 //! The programs that tools act on, and what must hold for them after each round.
 
-use super::leftover::{SLOW, until_none};
+use super::leftover::{SLOW, threads, until_none};
 use crate::control::group::Group;
 use crate::control::target::{Target, program};
 use crate::deadline::until;
@@ -159,7 +159,10 @@ impl Workload {
         let (caller, calls) = self.caller.as_ref().unwrap();
         let number = |index| caller.target.number(caller.target.at("counters") + 8 * index);
         for thread in 0..CALLERS {
-            until(|| (number(thread) == *calls).then_some(()));
+            until_none("threads that have not made their calls", || {
+                let threads = (number(thread) != *calls).then(|| threads(caller.pid));
+                threads.unwrap_or_default()
+            });
             assert_eq!(number(SUMS + thread), calls * (calls - 1), "the sum of its results");
         }
         CALLERS * calls

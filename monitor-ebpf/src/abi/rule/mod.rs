@@ -263,6 +263,11 @@ offsets! {
     }
 }
 
+/// `pt_regs.di` on 64-bit x86, in bytes.
+pub const X86_DI: u32 = 112;
+/// `pt_regs.sp` likewise.
+pub const X86_SP: u32 = 152;
+
 offsets! {
     /// Where a probed call finds its registers: by name on x86, by number on other architectures.
     CallOffsets in "CALL_REGISTERS" {

@@ -29,7 +29,7 @@ pub mod held_launch;
 mod loaded_elf;
 mod loader;
 mod machine;
-mod memory;
+pub mod memory;
 pub mod message_queue;
 mod signal;
 mod start;

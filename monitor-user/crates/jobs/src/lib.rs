@@ -1,20 +1,24 @@
-//! Parallel jobs as data: discovery, the process table, and directives on environments.
+//! Parallel jobs as data: discovery, the process table, profiles, and directives on environments.
 //!
 //! ```text
 //!  processes with their ranks (sampling) -> discovery: jobs, their launchers and ranks
 //!  a job and rates -> rank_table: a row for each rank; straggler: distance from the median
 //!  text of a user -> find: the job that an id, a prefix or a pid names; rank_set: some ranks
 //!  call stacks of ranks -> stack_tree: one tree; stack_class: ranks that are at one place
+//!  sums of calls of MPI -> call_profile: rows by rank, function and place; mpi_name: its names
 //!  directives (directive) and an environment -> envar: steps, and what the environment becomes
 //! ```
 //!
 //! Pure: reads no file, has no clock, and prints nothing. The readers of samples and environments
 //! are in `backends` and `sampling`.
 
+pub mod call_profile;
 pub mod directive;
 pub mod discovery;
 pub mod envar;
 pub mod find;
+pub mod mpi_datatype;
+pub mod mpi_name;
 pub mod rank_set;
 pub mod rank_table;
 pub mod runtime;

@@ -127,6 +127,12 @@ impl Facts {
         self.record::<task::TaskOffsets>().is_none_or(|offsets| offsets.mm_rss_plain == ABSENT)
     }
 
+    /// Whether probed instructions have the registers of 64-bit x86, where its programs read them.
+    pub fn has_x86_registers(&self) -> bool {
+        let offsets = self.record::<rule::CallOffsets>();
+        offsets.is_some_and(|it| (it.di, it.sp) == (rule::X86_DI, rule::X86_SP))
+    }
+
     /// Whether a bio has its device, not just its disk: since 5.12.
     pub fn bios_have_devices(&self) -> bool {
         self.record::<block::RequestOffsets>().is_some_and(|offsets| offsets.bio_bdev != ABSENT)

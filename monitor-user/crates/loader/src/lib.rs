@@ -8,6 +8,7 @@ mod attach_types;
 mod block;
 mod btf_blob;
 mod btf_offsets;
+pub mod call_profile;
 mod counter_floors;
 mod cpu_times;
 mod decode;
@@ -35,6 +36,8 @@ mod socket_rescan;
 mod tcp;
 mod tcp_dump;
 mod unreported_exits;
+mod uprobe_link;
+mod uprobe_links;
 mod zombie_peaks;
 
 pub use ebpf::Ebpf;

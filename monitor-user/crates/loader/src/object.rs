@@ -63,20 +63,24 @@ impl Object {
         constants: &[Constant],
         sizes: &[MapSize],
     ) -> Result<Self, Error> {
-        let bytes = OBJECTS.iter().find(|(other, _)| *other == name).map(|(_, bytes)| *bytes);
-        let bytes = bytes.ok_or_else(|| {
-            Error::unsupported(
-                format!("the {name} program"),
-                "this build has no such object",
-                "run `cargo xtask build-ebpf` and build again",
-            )
-        })?;
-        let loaded = kernel.load(bytes, constants, sizes);
+        let loaded = kernel.load(Self::bytes(name)?, constants, sizes);
         let mut ebpf = loaded.map_err(|error| refused_object(name, error))?;
         // An object without diagnostics has no such ring.
         let diagnostics =
             (kernel.log_level > 0).then(|| EbpfLogger::init(&mut ebpf).ok()).flatten().into();
         Ok(Self { name, ebpf, hooks: Vec::new(), ring_bytes: 0, fallback: None, diagnostics })
+    }
+
+    /// The bytes of an object.
+    pub fn bytes(name: &'static str) -> Result<&'static [u8], Error> {
+        let bytes = OBJECTS.iter().find(|(other, _)| *other == name).map(|(_, bytes)| *bytes);
+        bytes.ok_or_else(|| {
+            Error::unsupported(
+                format!("the {name} program"),
+                "this build has no such object",
+                "run `cargo xtask build-ebpf` and build again",
+            )
+        })
     }
 
     /// Writes the programs' diagnostics to the log.
@@ -312,7 +316,8 @@ pub fn refused_program(hook: &str, error: ProgramError) -> Error {
     }
 }
 
-fn refused(what: &str, io_error: &std::io::Error, detail: &str) -> Error {
+/// The error for a call that the kernel refused.
+pub fn refused(what: &str, io_error: &std::io::Error, detail: &str) -> Error {
     match Errno::from_io_error(io_error) {
         Some(Errno::PERM | Errno::ACCESS) => {
             Error::Denied { what: what.into(), need: "CAP_BPF and CAP_PERFMON".into() }
@@ -338,7 +343,7 @@ fn refused_otherwise(what: &str, why: &str) -> Error {
 }
 
 /// The last meaningful line of a verifier log.
-fn last_line(log: &str) -> String {
+pub fn last_line(log: &str) -> String {
     /// Prefixes of the statistics that end every log.
     const STATISTICS: [&str; 3] = ["processed ", "stack depth ", "verification time "];
     let is_message = |line: &&str| {

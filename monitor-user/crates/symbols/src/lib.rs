@@ -26,6 +26,7 @@ pub mod calls;
 pub mod diag_probes;
 mod errno;
 pub mod function_spec;
+pub mod library_calls;
 pub mod resolve;
 // Signatures of library functions.
 pub mod signatures;

@@ -1,20 +1,28 @@
 //! The `bpf(2)` commands that aya lacks: an iterator restricted to one map or one process, task
-//! storage of a task given by its pidfd, and a perf event with a cookie.
+//! storage of a task given by its pidfd, a perf event with a cookie, and programs at many
+//! instructions of a process by one link.
 //!
-//! In: loaded programs and maps. Out: a file to read the iterator from, or a link. Records are
-//! opaque here.
+//! In: programs and maps. Out: a file to read the iterator from, or a link. Records are opaque
+//! here.
 
 use monitor_model::id::Pid;
+use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::{fs::File, io};
 
 // `enum bpf_cmd` and `enum bpf_attach_type` of include/uapi/linux/bpf.h.
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
+const BPF_PROG_LOAD: libc::c_long = 5;
 const BPF_NOEXIST: u64 = 1;
 const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_ITER_CREATE: libc::c_long = 33;
 const BPF_TRACE_ITER: u32 = 28;
 const BPF_PERF_EVENT: u32 = 41;
+const BPF_TRACE_UPROBE_MULTI: u32 = 48;
+/// `enum bpf_prog_type` of the same.
+const BPF_PROG_TYPE_KPROBE: u32 = 2;
+/// Bytes of an instruction.
+const INSN_BYTES: usize = 8;
 
 /// `link_create` of `union bpf_attr`.
 #[repr(C)]
@@ -37,6 +45,40 @@ struct PerfLinkCreate {
     attach_type: u32,
     flags: u32,
     cookie: u64,
+}
+
+/// `link_create` of the same for uprobes, since 6.6.
+#[repr(C)]
+struct UprobeLinkCreate {
+    program: i32,
+    target: u32,
+    attach_type: u32,
+    flags: u32,
+    path: u64,
+    offsets: u64,
+    reference_counters: u64,
+    cookies: u64,
+    count: u32,
+    probe_flags: u32,
+    process: u32,
+    zero: u32,
+}
+
+/// The part of `union bpf_attr` that loads a program.
+#[repr(C)]
+struct ProgramLoad {
+    kind: u32,
+    count: u32,
+    insns: u64,
+    license: u64,
+    log_level: u32,
+    log_bytes: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; 16],
+    interface: u32,
+    attach_type: u32,
 }
 
 /// `iter_create` of `union bpf_attr`.
@@ -101,6 +143,65 @@ pub fn link_perf_event(
     let (program, event) = (program.as_raw_fd(), event.as_raw_fd());
     let attach_type = BPF_PERF_EVENT;
     call(BPF_LINK_CREATE, &PerfLinkCreate { program, event, attach_type, flags: 0, cookie })
+}
+
+/// Loads a program for [`link_uprobes`]. The verifier writes into the log if it has any bytes.
+///
+/// # Errors
+/// `EINVAL` before Linux 6.6, `EACCES` if the verifier refuses the program, `ENOSPC` if the log is
+/// too short.
+pub fn load_uprobe_program(insns: &[u8], license: &CStr, log: &mut [u8]) -> io::Result<OwnedFd> {
+    let count = u32::try_from(insns.len() / INSN_BYTES).unwrap_or(u32::MAX);
+    call(
+        BPF_PROG_LOAD,
+        &ProgramLoad {
+            kind: BPF_PROG_TYPE_KPROBE,
+            count,
+            insns: insns.as_ptr() as u64,
+            license: license.as_ptr() as u64,
+            log_level: u32::from(!log.is_empty()),
+            log_bytes: u32::try_from(log.len()).unwrap_or(u32::MAX),
+            log: if log.is_empty() { 0 } else { log.as_mut_ptr() as u64 },
+            kernel_version: 0,
+            flags: 0,
+            name: [0; 16],
+            interface: 0,
+            attach_type: BPF_TRACE_UPROBE_MULTI,
+        },
+    )
+}
+
+/// Has a process run a program before the instructions at offsets of a file, each with a cookie,
+/// until the link is closed. No other process has the breakpoints, but a child that it forks has
+/// copies, at which the program does not run.
+///
+/// # Errors
+/// `ESRCH` if the process has ended, `EINVAL` for an instruction that cannot be probed and before
+/// Linux 6.6.
+pub fn link_uprobes(
+    program: BorrowedFd<'_>,
+    process: Pid,
+    file: &CStr,
+    sites: &[(u64, u64)],
+) -> io::Result<OwnedFd> {
+    let (offsets, cookies): (Vec<u64>, Vec<u64>) = sites.iter().copied().unzip();
+    call(
+        BPF_LINK_CREATE,
+        &UprobeLinkCreate {
+            program: program.as_raw_fd(),
+            target: 0,
+            attach_type: BPF_TRACE_UPROBE_MULTI,
+            flags: 0,
+            path: file.as_ptr() as u64,
+            offsets: offsets.as_ptr() as u64,
+            reference_counters: 0,
+            cookies: cookies.as_ptr() as u64,
+            count: u32::try_from(sites.len()).unwrap_or(u32::MAX),
+            probe_flags: 0,
+            process: process.0,
+            zero: 0,
+        },
+    )
 }
 
 fn open<T>(program: BorrowedFd<'_>, info: &T, info_bytes: u32) -> io::Result<File> {

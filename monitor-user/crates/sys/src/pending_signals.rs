@@ -1,7 +1,7 @@
 //! Signals that end this program, kept pending while it must not end in between.
 //!
 //! In: the time between creation and drop, on a thread that is the only one. Out: whether one of
-//! the signals is pending. At drop the kernel delivers it, as if it came then.
+//! the signals is pending. At drop the kernel delivers it, as if it came then, unless it was taken.
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -16,7 +16,7 @@ const END_SIGNALS: [Signal; 4] = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTE
 pub struct PendingSignals {
     /// What was blocked before.
     before: SigSet,
-    /// Readable while one is pending; nothing reads it.
+    /// Readable while one is pending.
     pending: SignalFd,
 }
 
@@ -35,6 +35,11 @@ impl PendingSignals {
     pub fn has_come(&self) -> bool {
         let mut fds = [PollFd::new(&self.pending, PollFlags::IN)];
         matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
+    }
+
+    /// Takes one of them, which then ends nothing; whether one had come.
+    pub fn take(&self) -> bool {
+        matches!(self.pending.read_signal(), Ok(Some(_)))
     }
 }
 
@@ -62,9 +67,9 @@ mod tests {
             tgkill(process, thread, Signal::SIGQUIT as i32).unwrap();
             let waited = kept.has_come();
             // It would end the tests.
-            let _taken = kept.pending.read_signal().unwrap();
-            (before, waited, kept.has_come())
+            let taken = kept.take();
+            (before, waited, taken, kept.has_come())
         });
-        assert_eq!(waited.join().unwrap(), (false, true, false));
+        assert_eq!(waited.join().unwrap(), (false, true, true, false));
     }
 }

@@ -1,7 +1,9 @@
-//! Breakpoints of the processor as perf events (perf_event_open(2), `PERF_TYPE_BREAKPOINT`).
+//! Breakpoints as perf events (perf_event_open(2)): of the processor (`PERF_TYPE_BREAKPOINT`), and
+//! in the code of a file (uprobes).
 //!
-//! In: a thread and an address. Out: a descriptor; the breakpoint is there as long as that, or a
-//! link of it, is open. x86 has four for each thread, which debuggers share with it.
+//! In: a thread and an address, or a place in a file. Out: a descriptor; the breakpoint is there as
+//! long as that, or a link of it, is open. Of the processor there are four for each thread on x86,
+//! which debuggers share with it.
 
 use monitor_model::id::Pid;
 use perf_event_open_sys::bindings::{
@@ -9,8 +11,13 @@ use perf_event_open_sys::bindings::{
     PERF_TYPE_BREAKPOINT, perf_event_attr,
 };
 use perf_event_open_sys::perf_event_open;
-use std::io;
+use std::ffi::CStr;
 use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::{fs, io};
+
+/// The type of events that are uprobes; the lowest bit of `config` makes one of a return, in
+/// `format/retprobe` beside it.
+const UPROBE_TYPE: &str = "/sys/bus/event_source/devices/uprobe/type";
 
 /// What a thread does at the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +72,31 @@ pub fn open_trap(thread: Pid, address: u64) -> io::Result<OwnedFd> {
     let mut attr = breakpoint(address, HW_BREAKPOINT_X, HW_BREAKPOINT_LEN_8.into());
     attr.set_remove_on_exec(1);
     attr.set_sigtrap(1);
+    open(&attr, thread)
+}
+
+/// Opens an event before the instruction at an offset of a file, or where the function that begins
+/// there returns, in the process of a thread alone: until the thread or the descriptor ends. A
+/// child that the process forks has a copy, which is removed when it is hit.
+///
+/// # Errors
+/// `ESRCH` if the thread has ended, `EINVAL` for an instruction that cannot be probed.
+pub fn open_uprobe(
+    thread: Pid,
+    (file, offset): (&CStr, u64),
+    is_return: bool,
+) -> io::Result<OwnedFd> {
+    let mut attr = perf_event_attr {
+        type_: fs::read_to_string(UPROBE_TYPE)?
+            .trim()
+            .parse()
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?,
+        size: u32::try_from(size_of::<perf_event_attr>()).unwrap_or(0),
+        config: u64::from(is_return),
+        ..perf_event_attr::default()
+    };
+    attr.__bindgen_anon_3.uprobe_path = file.as_ptr() as u64;
+    attr.__bindgen_anon_4.probe_offset = offset;
     open(&attr, thread)
 }
 

@@ -26,3 +26,23 @@ pub extern "C" fn call() {
         "ret",
     )
 }
+
+/// A function that begins with a five-byte NOP.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+pub extern "C" fn patched_start() {
+    std::arch::naked_asm!(".byte 0x0f, 0x1f, 0x44, 0x00, 0x00", "ret")
+}
+
+/// Offset of its return instruction.
+pub const PATCHED_RETURN: u64 = 5;
+
+/// A function that begins with an instruction that the kernel single-steps.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+pub extern "C" fn stepped_start() {
+    std::arch::naked_asm!("mov eax, eax", "ret")
+}
+
+/// Offset of its return instruction.
+pub const STEPPED_RETURN: u64 = 2;

@@ -24,6 +24,8 @@ pub enum JobCommand {
     Show(JobShowArgs),
     /// Show where the ranks of a job are: their call stacks, merged into one tree
     Stacks(JobStacksArgs),
+    /// Show how long the ranks of a job are in MPI, in which functions, and called from where
+    Calls(JobCallsArgs),
     /// Run a launcher, and hold the ranks that it starts before their first instruction
     Launch(JobLaunchArgs),
     /// Stop all processes of ranks at one moment
@@ -96,6 +98,54 @@ pub struct JobStacksArgs {
     #[arg(long, default_value = "table",
         value_parser = formats(&["table", "json", "dot", "folded"]))]
     pub format: String,
+}
+
+/// Arguments of `job calls`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct JobCallsArgs {
+    /// Id of the job, the beginning of it, or the pid of its launcher or of a rank; some of its
+    /// ranks after a colon, such as 77:0-3,7
+    #[arg(value_name = "JOB[:RANKS]")]
+    pub job: String,
+    /// Measure over this time
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = interval)]
+    pub span: Duration,
+    /// Count the calls and do not time them, which costs less
+    #[arg(long)]
+    pub counts: bool,
+    /// Most that the probes may slow down a rank: first the hottest functions are no longer timed,
+    /// then no longer counted. `none` keeps all
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = overhead)]
+    pub max_overhead: Overhead,
+    /// Show at most this number of functions, and of places of calls
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+    /// Show the line of each call, where the file has debugging information
+    #[arg(long)]
+    pub lines: bool,
+    /// Output format
+    #[arg(long, default_value = "table", value_parser = formats(&["table", "json"]))]
+    pub format: String,
+}
+
+/// Most that probes may slow down a rank.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Overhead {
+    /// At most this share of its time, percent.
+    AtMost(f64),
+    /// Any.
+    Any,
+}
+
+/// Parses a share such as `5%`, or `none`.
+fn overhead(text: &str) -> Result<Overhead, String> {
+    if text == "none" {
+        return Ok(Overhead::Any);
+    }
+    let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    let share = number.filter(|it: &f64| (0.1..=100.0).contains(it)).map(Overhead::AtMost);
+    share.ok_or_else(|| format!("{text:?} is no share: write 0.1% to 100%, or none"))
 }
 
 /// Arguments of `job launch`.

@@ -5,18 +5,19 @@
 //! copied. The rights are those of the user: the kernel decides.
 
 use super::args::JobStacksArgs;
+use super::place_name::place_name;
 use super::rank_errors::RankErrors;
+use super::rank_program::program_process;
 use super::reader::{JobReader, jobs_of, named_ranks};
 use crate::cli::exit::Failure;
 use monitor_backend::BackendChoice;
 use monitor_control::call_stacks::{
-    CallFrame, CallStackReader, CodePlace, ProcessStacks, ThreadStack, Threads,
+    CallFrame, CallStackReader, ProcessStacks, ThreadStack, Threads,
 };
+use monitor_jobs::ParallelJob;
 use monitor_jobs::stack_class::{StackClass, classes};
 use monitor_jobs::stack_tree::{RankFrame, RankThread, StackTree};
-use monitor_jobs::{ParallelJob, RankProcesses};
 use monitor_model::Identity;
-use procfs::process::{MMapPath, Process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::sleep;
@@ -27,8 +28,6 @@ const CUT_OFF: &str = "(not unwound further)";
 /// The note about lines that were wanted.
 const NO_LINES: &str = "--lines is ignored: the files of another user may name any file as their \
                         debugging information; run the command as that user";
-/// File names of the libraries of an MPI program begin so.
-const MPI_LIBRARIES: [&str; 2] = ["libmpi", "libpmix"];
 
 /// The call stacks of a job.
 pub struct MergedStacks {
@@ -81,26 +80,6 @@ pub fn read(args: &JobStacksArgs) -> Result<MergedStacks, Failure> {
         total_stopped: seen.total_stopped,
         notes: seen.notes.into_iter().chain(seen.errors.notes).collect(),
         is_partial,
-    })
-}
-
-/// The process of a rank that has the program: the first with a library of MPI, because a rank is
-/// often a shell script around it.
-fn program_process(rank: &RankProcesses) -> Identity {
-    if rank.all.len() == 1 {
-        return rank.process;
-    }
-    rank.all.iter().copied().find(|it| has_mpi(*it)).unwrap_or(rank.process)
-}
-
-fn has_mpi(process: Identity) -> bool {
-    let Ok(pid) = i32::try_from(process.pid.0) else { return false };
-    // One that has ended, or is hidden, has none.
-    let Ok(maps) = Process::new(pid).and_then(|it| it.maps()) else { return false };
-    maps.iter().any(|map| {
-        let MMapPath::Path(path) = &map.pathname else { return false };
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        MPI_LIBRARIES.iter().any(|it| name.starts_with(it))
     })
 }
 
@@ -173,38 +152,10 @@ impl SeenThreads {
 /// The frames of a thread, outermost first.
 fn frames(thread: &ThreadStack) -> Vec<RankFrame> {
     let cut = (!thread.is_whole).then(|| RankFrame { name: CUT_OFF.into(), cfa: 0, pc: 0 });
-    let frame =
-        |it: &CallFrame| RankFrame { name: name(&it.place), cfa: it.cfa, pc: it.place.address };
+    let frame = |it: &CallFrame| RankFrame {
+        name: place_name(&it.place),
+        cfa: it.cfa,
+        pc: it.place.address,
+    };
     cut.into_iter().chain(thread.frames.iter().rev().map(frame)).collect()
-}
-
-/// The name by which frames are merged: the function, and its line if it was looked up; a place in
-/// a file without symbols is that of the call.
-fn name(place: &CodePlace) -> Arc<str> {
-    let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-    match (&place.function, &place.file, &place.line) {
-        (Some(function), _, Some(line)) => format!("{function} at {}", last(line)).into(),
-        (Some(function), _, None) => (&**function).into(),
-        (None, Some(file), _) => format!("{}+{:#x}", last(file), place.address).into(),
-        (None, None, _) => format!("{:#x}", place.address).into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(function: Option<&str>, file: Option<&str>, line: Option<&str>, want: &str) {
-        let [function, file, line] = [function, file, line].map(|it| it.map(Into::into));
-        assert_eq!(&*name(&CodePlace { function, file, address: 0x1f, line }), want);
-    }
-
-    #[test]
-    fn a_place_has_the_best_name_that_is_known() {
-        check(Some("f"), Some("/lib/a.so"), Some("/src/a.c:7"), "f at a.c:7");
-        check(Some("f"), Some("/lib/a.so"), None, "f");
-        check(None, Some("/lib/a.so"), None, "a.so+0x1f");
-        check(None, None, None, "0x1f");
-    }
 }

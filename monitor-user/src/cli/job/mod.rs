@@ -1,19 +1,27 @@
 //! `monitor job`: the parallel jobs of this node.
 //!
 //! In: processes with their ranks, read here with the rights of the user; an environment. Out: the
-//! list of jobs, the process table of one, its merged call stacks, ranks that are stopped,
-//! continued or signalled, and what directives make of an environment. Opens no connection to a
-//! runtime.
+//! list of jobs, the process table of one, its merged call stacks and calls of MPI, ranks that are
+//! stopped, continued or signalled, and what directives make of an environment. Opens no connection
+//! to a runtime.
 
 pub mod args;
+mod call_overhead;
+mod calls;
+mod calls_json;
+mod calls_text;
 mod end;
 mod env;
 mod hold;
 mod launch;
 mod list;
 mod measure;
+mod measured_calls;
 mod merged_stacks;
+mod place_name;
+mod profiled_functions;
 mod rank_errors;
+mod rank_program;
 mod reader;
 mod release;
 mod show;
@@ -34,6 +42,7 @@ pub fn job(args: &JobArgs) -> Result<u8, Failure> {
         JobCommand::List(args) => list::list(args),
         JobCommand::Show(args) => show::show(args),
         JobCommand::Stacks(args) => stacks::stacks(args),
+        JobCommand::Calls(args) => calls::calls(args),
         JobCommand::Hold(args) => hold::hold(&args.job),
         JobCommand::Release(args) => release::release(&args.job),
         JobCommand::Signal(args) => signal::signal(args),

@@ -1,8 +1,6 @@
 //! Registers of a probed call: where the arguments, the result and the stack pointer are.
 //!
-//! On x86 the offsets have never changed, so each is one load with a constant offset, as the
-//! verifier requires. The loader checks the offsets; on other architectures the registers are
-//! copied.
+//! On x86 each is one load ([`x86_registers`]); on other architectures the registers are copied.
 
 use super::frame::{ARGUMENTS, Frame};
 use aya_ebpf::helpers::bpf_probe_read_user;
@@ -10,17 +8,12 @@ use core::ffi::c_void;
 use monitor_ebpf::abi::offset::ABSENT;
 use monitor_ebpf::abi::rule::CallOffsets;
 use monitor_ebpf::kernel::task::Task;
-use monitor_ebpf::kernel::{constant, load, probe};
+use monitor_ebpf::kernel::{constant, load, probe, x86_registers};
 
 /// Set by the loader.
 #[unsafe(no_mangle)]
 static CALL_REGISTERS: CallOffsets = CallOffsets::ABSENT;
 
-/// `struct pt_regs` of arch/x86/include/asm/ptrace.h: di, si, dx, cx, r8, r9.
-const X86_ARGUMENTS: [u32; ARGUMENTS] = [112, 104, 96, 88, 72, 64];
-const X86_RESULT: u32 = 80;
-const X86_IP: u32 = 128;
-const X86_SP: u32 = 152;
 /// Of `struct user_pt_regs` on arm64, by number: x0 and up, then the stack pointer and the counter.
 const ARM_SP: u32 = 31;
 const ARM_PC: u32 = 32;
@@ -28,7 +21,8 @@ const ARM_PC: u32 = 32;
 /// Whether the registers are those of x86.
 #[inline(always)]
 pub fn is_x86() -> bool {
-    constant!(CALL_REGISTERS.di) == X86_ARGUMENTS[0] && constant!(CALL_REGISTERS.sp) == X86_SP
+    constant!(CALL_REGISTERS.di) == x86_registers::ARGUMENTS[0]
+        && constant!(CALL_REGISTERS.sp) == x86_registers::SP
 }
 
 #[inline(always)]
@@ -71,7 +65,7 @@ pub fn word(registers: *mut c_void, index: u32) -> u64 {
 /// Frame of a call at its entry, or of another instruction.
 #[inline(always)]
 pub fn entry(registers: *const u8) -> Frame {
-    let [a, b, c, d, e, f] = X86_ARGUMENTS;
+    let [a, b, c, d, e, f] = x86_registers::ARGUMENTS;
     if is_x86() {
         let at = |offset| load(registers, offset);
         let mut frame = frame(registers, [0; ARGUMENTS], x86_position(registers));
@@ -90,7 +84,7 @@ pub fn entry(registers: *const u8) -> Frame {
 #[inline(always)]
 pub fn exit(registers: *const u8) -> Frame {
     if is_x86() {
-        let result = load(registers, X86_RESULT);
+        let result = load(registers, x86_registers::RESULT);
         frame(registers, [result, 0, 0, 0, 0, 0], x86_position(registers))
     } else {
         frame(registers, [other(registers, 0), 0, 0, 0, 0, 0], arm_position(registers))
@@ -101,16 +95,16 @@ pub fn exit(registers: *const u8) -> Frame {
 /// the first argument, the position is that after the return.
 #[inline(always)]
 pub fn before_return(registers: *const u8) -> Frame {
-    let sp: u64 = load(registers, X86_SP);
+    let sp: u64 = load(registers, x86_registers::SP);
     // SAFETY: the helper checks the address.
     let caller = unsafe { bpf_probe_read_user(sp as *const u64) }.unwrap_or(0);
-    frame(registers, [load(registers, X86_RESULT), 0, 0, 0, 0, 0], (caller, sp + 8))
+    frame(registers, [load(registers, x86_registers::RESULT), 0, 0, 0, 0, 0], (caller, sp + 8))
 }
 
 /// Instruction and stack pointer.
 #[inline(always)]
 fn x86_position(registers: *const u8) -> (u64, u64) {
-    (load(registers, X86_IP), load(registers, X86_SP))
+    (load(registers, x86_registers::IP), load(registers, x86_registers::SP))
 }
 
 #[inline(always)]

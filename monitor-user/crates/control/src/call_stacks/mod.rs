@@ -114,6 +114,22 @@ impl CallStackReader {
             .collect()
     }
 
+    /// The places of calls, by where they return to in a process.
+    ///
+    /// # Errors
+    /// If the process has ended, or its memory map may not be read.
+    pub fn places_of_calls(
+        &mut self,
+        process: Identity,
+        return_addresses: &[u64],
+    ) -> Result<Vec<Arc<CodePlace>>, ControlError> {
+        let process = ProcessRef::open(process)?;
+        let images = loaded_elfs_in(&process, &process.maps()?);
+        let lines = self.names.finds_lines(&process);
+        let calls: Vec<u64> = return_addresses.iter().map(|it| it.saturating_sub(1)).collect();
+        Ok(self.names.places((&process, &images), &calls, lines))
+    }
+
     /// The frames of what was captured.
     fn stacks(
         &mut self,

@@ -38,7 +38,7 @@ pub fn measure(rules: &mut dyn Rules) -> Result<CallPrices, Error> {
 }
 
 /// Site of a function in the file of this program, by its address.
-pub(super) fn site(address: usize) -> Result<Site, Error> {
+pub fn site(address: usize) -> Result<Site, Error> {
     let address = address as u64;
     let failed = |source| Error::kernel("read", "/proc/self/maps", source);
     let mapped = maps::mappings(Path::new("/proc"), Pid(std::process::id())).map_err(failed)?;

@@ -8,7 +8,7 @@ mod hardware_breakpoints;
 mod hooks;
 mod id_pool;
 mod map;
-mod measured_prices;
+pub mod measured_prices;
 mod mmapped_arrays;
 mod per_cpu;
 mod probe_closer;

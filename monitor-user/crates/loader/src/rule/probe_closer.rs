@@ -6,7 +6,7 @@
 //! kernel/trace/trace_event_perf.c); requests do not wait for that.
 
 use super::probed_thread::ProbedThread;
-use aya::programs::uprobe::UProbeLink;
+use crate::uprobe_link::UprobeLink;
 use monitor_backend::rule::ProgramId;
 use monitor_model::Pid;
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ pub struct ProbeCloser(Arc<(Mutex<Queue>, Condvar)>);
 
 #[derive(Default)]
 struct Queue {
-    probes: VecDeque<(Owner, UProbeLink)>,
+    probes: VecDeque<(Owner, UprobeLink)>,
     /// That of the probe that is being removed; present while the closer runs.
     current: Option<Owner>,
 }
@@ -30,7 +30,7 @@ struct Owner(ProgramId, Arc<ProbedThread>);
 
 impl ProbeCloser {
     /// Removes probes.
-    pub fn close(&self, id: ProgramId, thread: &Arc<ProbedThread>, links: Vec<UProbeLink>) {
+    pub fn close(&self, id: ProgramId, thread: &Arc<ProbedThread>, links: Vec<UprobeLink>) {
         if links.is_empty() {
             return;
         }
@@ -65,7 +65,7 @@ impl ProbeCloser {
 
     /// Takes back the probes of a thread that gets them again: both would run the program. They
     /// are not all, if one is already removed. Those of a thread that has ended run nothing.
-    pub fn take_back(&self, id: ProgramId, tid: Pid) -> Vec<UProbeLink> {
+    pub fn take_back(&self, id: ProgramId, tid: Pid) -> Vec<UprobeLink> {
         let is_own =
             |Owner(other, thread): &Owner| *other == id && thread.tid == tid && thread.is_alive();
         let mut queue = self.queue();

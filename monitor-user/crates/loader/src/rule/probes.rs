@@ -9,18 +9,19 @@
 use super::{
     encode::unsupported, probe_closer::ProbeCloser, probed_thread::ProbedThread, process_sets,
 };
-use crate::object::{Object, refused_program};
-use aya::programs::uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeScope};
-use aya::programs::{ProgramError, UProbe};
+use crate::object::{Object, refused, refused_program};
+use crate::uprobe_link::UprobeLink;
+use aya::programs::{ProbeKind, UProbe};
 use monitor_backend::rule::{ProgramId, Site};
 use monitor_backend::{Error, rule::insn::ProcessSetId};
 use monitor_backends::procfs;
 use monitor_model::{Ns, Pid, user_budget::UserBudget};
-use monitor_sys::clock;
+use monitor_sys::{bpf, clock, perf_event};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
-use std::os::unix::fs::MetadataExt as _;
+use std::ffi::CString;
+use std::os::fd::AsFd as _;
+use std::os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _};
 use std::sync::Arc;
 
 /// Most probes, each with two descriptors. To set one takes the kernel about 12 ms
@@ -67,7 +68,7 @@ pub struct Probes {
 /// A process with probes.
 struct ProbedProcess {
     thread: Arc<ProbedThread>,
-    links: BTreeMap<ProgramId, Vec<UProbeLink>>,
+    links: BTreeMap<ProgramId, Vec<UprobeLink>>,
 }
 
 impl Default for Probes {
@@ -193,7 +194,7 @@ impl Probes {
     fn close(
         &mut self,
         thread: &Arc<ProbedThread>,
-        links: impl IntoIterator<Item = (ProgramId, Vec<UProbeLink>)>,
+        links: impl IntoIterator<Item = (ProgramId, Vec<UprobeLink>)>,
     ) {
         for (id, links) in links {
             self.n_set -= links.len();
@@ -250,31 +251,36 @@ impl Probes {
     }
 }
 
-/// Whether the kernel did not find the process (`ESRCH` of perf_event_open(2)).
-fn has_ended(error: &ProgramError) -> bool {
-    matches!(error, ProgramError::SyscallError(call)
-        if Errno::from_io_error(&call.io_error) == Some(Errno::SRCH))
-}
-
 /// Sets one probe; none in a process that has ended.
 fn attach_at(
     object: &mut Object,
     bpf: &'static str,
     site: &Site,
     (id, tid): (ProgramId, Pid),
-) -> Result<Option<UProbeLink>, Error> {
-    let Some(thread) = NonZeroU32::new(tid.0) else { return Ok(None) };
+) -> Result<Option<UprobeLink>, Error> {
     let what = format!("a probe on {} at {:#x}", site.path.display(), site.offset);
-    let refused = |error: ProgramError| refused_program(&what, error);
     let program: &mut UProbe = object.program(bpf)?;
     if program.fd().is_err() {
-        program.load().map_err(refused)?;
+        program.load().map_err(|error| refused_program(&what, error))?;
     }
-    let location = UProbeAttachLocation::AbsoluteOffset(site.offset);
-    let point = UProbeAttachPoint { location, cookie: Some(id.0.into()) };
-    match program.attach(point, &site.path, UProbeScope::OneProcess(thread)) {
-        Ok(link) => Ok(Some(program.take_link(link).map_err(refused)?)),
-        Err(error) if has_ended(&error) => Ok(None),
-        Err(error) => Err(refused(error)),
+    let is_return = matches!(program.kind(), ProbeKind::Return);
+    let path = CString::new(site.path.as_os_str().as_bytes());
+    let path = path.map_err(|_| Error::malformed(what.clone(), "a path without NUL"))?;
+    let event = match perf_event::open_uprobe(tid, (&path, site.offset), is_return) {
+        Ok(event) => event,
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => return Ok(None),
+        Err(error) => return Err(refused(&what, &error, "perf_event_open")),
+    };
+    let linked = program.fd().map_err(|error| refused_program(&what, error)).and_then(|program| {
+        let link = bpf::link_perf_event(program.as_fd(), event.as_fd(), id.0.into());
+        link.map_err(|error| refused(&what, &error, "bpf_link_create"))
+    });
+    // The link has the event; without a link, this is the last descriptor of a probe.
+    match linked {
+        Ok(link) => Ok(Some(UprobeLink::new(link))),
+        Err(error) => {
+            drop(UprobeLink::new(event));
+            Err(error)
+        }
     }
 }

@@ -116,6 +116,26 @@ impl ElfImage {
         Ok(found)
     }
 
+    /// The names of the functions that the file takes from others and that are accepted, sorted.
+    pub fn imports(&self, accept: impl Fn(&str) -> bool) -> Result<Vec<String>, SymbolError> {
+        let Some(section) = self.section(SHT_DYNSYM) else { return Ok(Vec::new()) };
+        let (mut found, mut found_bytes) = (Vec::new(), 0);
+        let visited = self.visit_table(section, false, &mut |symbol| {
+            if accept(symbol.name) {
+                found_bytes += size_of::<String>() + symbol.name.len();
+                if found_bytes > MOST_FOUND_BYTES {
+                    return Err(self.file.malformed("fewer or shorter names of symbols"));
+                }
+                found.push(symbol.name.to_owned());
+            }
+            Ok(ControlFlow::Continue(()))
+        });
+        let _all = visited?;
+        found.sort();
+        found.dedup();
+        Ok(found)
+    }
+
     /// Whether the debug symbol table was removed and no other has functions; not, if they cannot
     /// be read.
     pub fn is_stripped(&self) -> bool {
@@ -138,16 +158,18 @@ impl ElfImage {
     ) -> Result<(), SymbolError> {
         for kind in [SHT_DYNSYM, SHT_SYMTAB] {
             let Some(section) = self.section(kind) else { continue };
-            if self.visit_table(section, &mut visit)?.is_break() {
+            if self.visit_table(section, true, &mut visit)?.is_break() {
                 break;
             }
         }
         Ok(())
     }
 
+    /// Visits the symbols of a table that are defined, or those that are not.
     fn visit_table(
         &self,
         section: &SectionHeader64<Little>,
+        defined: bool,
         visit: &mut impl FnMut(&TableSymbol<'_>) -> Result<ControlFlow<()>, SymbolError>,
     ) -> Result<ControlFlow<()>, SymbolError> {
         const ROW: usize = size_of::<Sym64<Little>>();
@@ -167,7 +189,7 @@ impl ElfImage {
                 let this = index;
                 index += 1;
                 let is_defined = row.st_shndx.get(Little) != SHN_UNDEF;
-                let Some(kind) = kind(row).filter(|_| is_defined) else { continue };
+                let Some(kind) = kind(row).filter(|_| is_defined == defined) else { continue };
                 let whole = entry(&strings, row.st_name.get(Little), LONGEST_NAME);
                 let read_bytes = whole.map_or(LONGEST_NAME, CStr::count_bytes);
                 name_bytes = name_bytes
