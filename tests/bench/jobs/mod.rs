@@ -1,6 +1,8 @@
 //! Parallel jobs: ranks that are held at one moment, merged call stacks against gdb and eu-stack,
-//! and the process table against a bare read of the environments of the ranks.
+//! the process table against a bare read of the environments of the ranks, and the profile of MPI
+//! calls against ranks without it and a profiler in their program.
 
+mod calls;
 mod hold;
 mod rank;
 mod stacks;
@@ -17,4 +19,5 @@ pub fn run() {
     hold::run();
     stacks::run();
     table::run();
+    calls::run();
 }

@@ -1,0 +1,138 @@
+//! The profile of MPI calls: what its probes cost ranks that exchange small messages, and how far
+//! its times are from those of a profiler that is linked into the program.
+
+use crate::measure::median;
+use crate::verdict::{Bar, line};
+use crate::watch::MONITOR;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+const COMPILER: &str = "/usr/bin/mpicc.openmpi";
+const STARTER: &str = "/usr/bin/mpirun.openmpi";
+const RANKS: u64 = 8;
+/// Messages in each direction in a round, and pairs of rounds.
+const MESSAGES: u64 = 2000;
+const PAIRS: usize = 20;
+
+/// Ranks in pairs that exchange messages; ended on drop.
+struct PingPong {
+    launcher: Child,
+    output: BufReader<ChildStdout>,
+    program: PathBuf,
+}
+
+/// What a round took.
+struct Round {
+    seconds: f64,
+    /// Time of all ranks in these functions, by the profiler in the program.
+    in_mpi_ns: u64,
+}
+
+/// Prints the costs, and the difference.
+pub fn run() {
+    if [COMPILER, STARTER].iter().any(|it| !Path::new(it).exists()) {
+        println!("  calls: needs Open MPI (apt install openmpi-bin libopenmpi-dev)");
+        return;
+    }
+    let mut ranks = PingPong::start();
+    let _first = ranks.round();
+    for (words, bar) in [(&["--counts"][..], Bar::AtMost(1.05)), (&[], Bar::None)] {
+        let mut ratios = Vec::new();
+        for _ in 0..PAIRS {
+            let without = ranks.round();
+            let (with, profile) = ranks.profiled_round(words);
+            for name in ["MPI_Send", "MPI_Recv"] {
+                assert_eq!(function(&profile, name)["calls"], RANKS * MESSAGES, "{profile:#}");
+            }
+            ratios.push(with.seconds / without.seconds);
+        }
+        let what = if words.is_empty() { "counts and times" } else { "counts" };
+        line(&format!("calls: {RANKS} ranks of ping-pong, {what}"), median(ratios), "x", bar);
+    }
+    difference(&mut ranks);
+}
+
+/// How far the times are from those of the profiler in the program.
+fn difference(ranks: &mut PingPong) {
+    let (mut percents, mut each_ns, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..PAIRS {
+        let (round, profile) = ranks.profiled_round(&[]);
+        let times = ["MPI_Send", "MPI_Recv"].map(|it| function(&profile, it)["time_ns"].as_f64());
+        let ours: f64 = times.iter().map(|it| it.unwrap()).sum();
+        let theirs = round.in_mpi_ns as f64;
+        percents.push((theirs - ours) / theirs * 100.0);
+        each_ns.push((theirs - ours) / (2 * RANKS * MESSAGES) as f64);
+        errors.push(profile["error_per_call_ns"].as_f64().unwrap());
+    }
+    let text = "  times below those of a profiler in the program";
+    line(text, median(percents), "%", Bar::None);
+    line("  the same for each call", median(each_ns), "ns", Bar::None);
+    line("  error of a call, as stated", median(errors), "ns", Bar::None);
+}
+
+fn function<'p>(profile: &'p Value, name: &str) -> &'p Value {
+    let all = profile["functions"].as_array().unwrap();
+    all.iter().find(|it| it["function"] == name).unwrap()
+}
+
+impl PingPong {
+    fn start() -> Self {
+        let program = std::env::temp_dir().join(format!("ping-pong-{}", std::process::id()));
+        let source = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let source = source.join("../tests/fixture/code/ping_pong.c");
+        let mut compiler = Command::new(COMPILER);
+        let built = compiler.arg("-O2").arg("-o").arg(&program).arg(source).status().unwrap();
+        assert!(built.success());
+        let mut command = Command::new(STARTER);
+        command.args(["--allow-run-as-root", "--oversubscribe", "-n", &RANKS.to_string()]);
+        command.args(["--mca", "mpi_yield_when_idle", "1"]).arg(&program);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut launcher = command.spawn().unwrap();
+        let output = BufReader::new(launcher.stdout.take().unwrap());
+        let mut ranks = Self { launcher, output, program };
+        assert_eq!(ranks.line(), "ready");
+        ranks
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        let _bytes = self.output.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    fn round(&mut self) -> Round {
+        writeln!(self.launcher.stdin.as_mut().unwrap(), "{MESSAGES}").unwrap();
+        let line = self.line();
+        let (seconds, in_mpi_ns) = line.split_once(' ').unwrap();
+        Round { seconds: seconds.parse().unwrap(), in_mpi_ns: in_mpi_ns.parse().unwrap() }
+    }
+
+    /// A round with the profile of it.
+    fn profiled_round(&mut self, words: &[&str]) -> (Round, Value) {
+        let mut command = Command::new(MONITOR);
+        command.args(["job", "calls", &self.launcher.id().to_string(), "--for", "1h"]);
+        command.args(["--format", "json", "--max-overhead", "none"]).args(words);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut notice = String::new();
+        let _bytes = BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut notice).unwrap();
+        assert!(notice.contains("measuring"), "{notice}");
+        let round = self.round();
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        let mut text = String::new();
+        let _bytes = child.stdout.as_mut().unwrap().read_to_string(&mut text).unwrap();
+        let _status = child.wait().unwrap();
+        (round, serde_json::from_str(&text).unwrap())
+    }
+}
+
+impl Drop for PingPong {
+    fn drop(&mut self) {
+        drop(self.launcher.stdin.take());
+        let _ended = self.launcher.wait();
+        let _removed = std::fs::remove_file(&self.program);
+    }
+}
