@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 /// The profile.
 pub fn json(measured: &MeasuredCalls) -> Json {
-    let MeasuredCalls { job, profile, prices, .. } = measured;
+    let MeasuredCalls { job, profile, .. } = measured;
     json!({
         "schema_version": 1,
         "node": &*measured.node,
@@ -16,7 +16,8 @@ pub fn json(measured: &MeasuredCalls) -> Json {
         "size": job.size,
         "measured_ns": u64::try_from(measured.span.as_nanos()).unwrap_or(u64::MAX),
         "timed": measured.is_timed,
-        "error_per_call_ns": prices.error_ns,
+        "error_per_call_ns": measured.error_ns,
+        "price_per_call_ns": measured.price_ns,
         "overhead_percent": human::rounded(measured.overhead),
         "ranks": profile.ranks.iter().map(|it| rank(measured, it)).collect::<Vec<_>>(),
         "functions": profile.functions.iter().map(row).collect::<Vec<_>>(),

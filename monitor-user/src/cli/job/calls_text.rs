@@ -28,7 +28,7 @@ pub fn text(measured: &MeasuredCalls, top: usize) -> String {
 }
 
 fn head(measured: &MeasuredCalls, out: &mut String) {
-    let MeasuredCalls { job, node, profile, prices, overhead, .. } = measured;
+    let MeasuredCalls { job, node, profile, error_ns, overhead, .. } = measured;
     let (id, node) = (human::escaped_text(&job.id), human::escaped_text(node));
     let all = job.size.map(|size| format!(" of {size}")).unwrap_or_default();
     let (ranks, runtime) = (profile.ranks.len(), job.runtime.title());
@@ -37,7 +37,7 @@ fn head(measured: &MeasuredCalls, out: &mut String) {
         writeln!(out, "job {id}: {runtime}, {ranks}{all} ranks on {node}, measured over {span}");
     let _ = write!(out, "the probes cost a rank at most {overhead:.1} % of its time");
     if measured.is_timed {
-        let error = human::duration_text(prices.error_ns as f64);
+        let error = human::duration_text(*error_ns as f64);
         let _ = write!(out, "; a time of a call is exact to {error}");
     }
     out.push('\n');

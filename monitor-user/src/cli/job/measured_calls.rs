@@ -49,8 +49,10 @@ pub struct MeasuredCalls {
     pub processes: BTreeMap<u32, Identity>,
     /// Whether calls were timed.
     pub is_timed: bool,
-    /// What the probes cost.
-    pub prices: CallPrices,
+    /// By how much the probes make a call longer, at most, ns.
+    pub price_ns: u64,
+    /// The error of the time of a call, ns.
+    pub error_ns: u64,
     /// The largest share of the time of a rank that the probes cost, percent.
     pub overhead: f64,
     /// What is missing or inexact.
@@ -210,13 +212,18 @@ impl CallSession {
         Some(OpenCall { site, stack, since_ns: rank.since_ns })
     }
 
-    /// What is watched, and what that costs a call.
-    fn announcement(&self, span: Duration) -> String {
+    /// By how much a call takes longer, ns; that of the function with the dearest start.
+    fn price_ns(&self) -> u64 {
         let price = |it: &ListedFunction| {
             let end_ns = if it.profiled.is_timed == 0 { 0 } else { self.prices.end_ns };
             self.prices.start(it.kind) + end_ns
         };
-        let most_ns = self.functions.all.iter().map(price).max().unwrap_or(0);
+        self.functions.all.iter().map(price).max().unwrap_or(0)
+    }
+
+    /// What is watched, and what that costs a call.
+    fn announcement(&self, span: Duration) -> String {
+        let most_ns = self.price_ns();
         let [most, span] = [most_ns as f64, span.as_nanos() as f64].map(human::duration_text);
         let (functions, ranks) = (self.functions.all.len(), self.ranks.len());
         format!(
@@ -311,7 +318,8 @@ impl CallSession {
             profile,
             processes,
             is_timed: self.functions.is_timed,
-            prices: self.prices,
+            price_ns: self.price_ns(),
+            error_ns: self.prices.error_ns,
             overhead: self.overhead.largest,
             notes: self.notes,
             is_partial: self.is_partial,
