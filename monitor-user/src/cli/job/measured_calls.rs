@@ -212,7 +212,7 @@ impl CallSession {
         Some(OpenCall { site, stack, since_ns: rank.since_ns })
     }
 
-    /// By how much a call takes longer, ns; that of the function with the dearest start.
+    /// By how much a call takes longer, ns; that of the function with the most expensive start.
     fn price_ns(&self) -> u64 {
         let price = |it: &ListedFunction| {
             let end_ns = if it.profiled.is_timed == 0 { 0 } else { self.prices.end_ns };
