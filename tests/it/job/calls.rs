@@ -79,6 +79,12 @@ fn check_exact(test: &str, library: &Library) {
     // The compiler may have put `go` into `main`.
     let place = row(&profile, "places", "MPI_Send");
     assert!(place["place"] == "go" || place["place"] == "main", "{place}");
+    // Also of calls that had begun before.
+    let places = profile["places"].as_array().unwrap();
+    assert!(
+        places.iter().all(|it| !it["place"].as_str().unwrap().starts_with("0x")),
+        "{profile:#}"
+    );
     for it in [send, receive] {
         let [time, mean, max] = ["time_ns", "mean_ns", "max_ns"].map(|name| it[name].as_u64());
         assert!(time >= max && max >= mean && it["left"] == 0, "{it}");

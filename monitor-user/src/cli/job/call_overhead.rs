@@ -35,6 +35,11 @@ impl CallOverhead {
         Self { prices, since: Instant::now(), before: BTreeMap::new(), largest: 0.0 }
     }
 
+    /// Whether a window is over.
+    pub fn is_due(&self) -> bool {
+        self.since.elapsed() >= WINDOW
+    }
+
     /// The function that costs most, and the largest share of the time of a rank, percent, once in
     /// a window; `kind` is that of the start of a function.
     pub fn judge(
@@ -42,10 +47,10 @@ impl CallOverhead {
         sums: &[(CallSite, CallSums)],
         kind: impl Fn(u32) -> StartKind,
     ) -> Option<(u32, f64)> {
-        let elapsed = self.since.elapsed();
-        if elapsed < WINDOW {
+        if !self.is_due() {
             return None;
         }
+        let elapsed = self.since.elapsed();
         let mut now: BTreeMap<CallKey, Counts> = BTreeMap::new();
         for (site, sums) in sums {
             let counts = now.entry((site.process, site.function)).or_default();

@@ -6,7 +6,9 @@
 //! to a runtime.
 
 pub mod args;
+mod call_notes;
 mod call_overhead;
+mod call_session;
 mod calls;
 mod calls_json;
 mod calls_text;
