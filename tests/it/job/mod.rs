@@ -2,6 +2,7 @@
 
 mod act;
 mod calls;
+mod doctor;
 mod end;
 mod env;
 mod launch;

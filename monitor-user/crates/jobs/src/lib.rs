@@ -6,6 +6,7 @@
 //!  text of a user -> find: the job that an id, a prefix or a pid names; rank_set: some ranks
 //!  call stacks of ranks -> stack_tree: one tree; stack_class: ranks that are at one place
 //!  sums of calls of MPI -> call_profile: rows by rank, function and place; mpi_name: its names
+//!  hold_table: where the ranks of a runtime can be held
 //!  directives (directive) and an environment -> envar: steps, and what the environment becomes
 //! ```
 //!
@@ -17,6 +18,7 @@ pub mod directive;
 pub mod discovery;
 pub mod envar;
 pub mod find;
+pub mod hold_table;
 pub mod mpi_datatype;
 pub mod mpi_name;
 pub mod rank_set;

@@ -36,6 +36,8 @@ pub enum JobCommand {
     Signal(JobSignalArgs),
     /// End a job: its launcher gets SIGTERM
     End(JobEndArgs),
+    /// Report which runtimes are here, where their ranks can be held, and what is missing
+    Doctor(JobDoctorArgs),
     /// Explain what environment directives make of an environment
     Env(JobEnvArgs),
 }
@@ -206,6 +208,15 @@ pub struct JobEndArgs {
     /// Send SIGKILL to what has not ended by then
     #[arg(long)]
     pub kill: bool,
+}
+
+/// Arguments of `job doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct JobDoctorArgs {
+    /// Output format
+    #[arg(long, default_value = "table", value_parser = formats(&["table", "json"]))]
+    pub format: String,
 }
 
 /// Arguments of `job env`.

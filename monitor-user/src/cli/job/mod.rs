@@ -12,6 +12,7 @@ mod call_session;
 mod calls;
 mod calls_json;
 mod calls_text;
+mod doctor;
 mod end;
 mod env;
 mod hold;
@@ -49,6 +50,7 @@ pub fn job(args: &JobArgs) -> Result<u8, Failure> {
         JobCommand::Release(args) => release::release(&args.job),
         JobCommand::Signal(args) => signal::signal(args),
         JobCommand::End(args) => end::end(args),
+        JobCommand::Doctor(args) => doctor::doctor(args),
         JobCommand::Env(args) => env::explain(args),
     };
     exit.map(|exit| exit as u8)

@@ -1,0 +1,69 @@
+//! Where the ranks of a job can be held, by runtime: the table of `job doctor` and docs/JOBS.md.
+//!
+//! In: a runtime and a place. Out: how ranks are held there, or why they are not.
+
+use crate::runtime::Runtime;
+
+/// A place at which a rank can be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldPoint {
+    /// At launch, before the first instruction of its program.
+    Exec,
+    /// At launch, in `MPI_Init`.
+    Init,
+    /// At launch, where the application asks for it.
+    App,
+    /// Wherever it is, in a job that runs.
+    Running,
+}
+
+monitor_model::names! { HoldPoint {
+    Exec "exec", Init "init", App "app", Running "running",
+} }
+
+/// The runtimes that the table has.
+pub const RUNTIMES: [Runtime; 4] =
+    [Runtime::OpenMpi4, Runtime::Prrte, Runtime::Hydra, Runtime::Slurm];
+
+const BY_TRACING: &str = "job launch --stop exec: the launcher is traced until its ranks execute";
+const BY_SIGNAL: &str = "job hold: SIGSTOP to all processes of the ranks";
+const BY_STEPD: &str = "ranks are children of slurmstepd, which srun has not started";
+const NO_PMIX: &str = "needs PMIx, which Hydra does not have";
+const NOT_YET: &str = "not there yet";
+
+/// How ranks of a runtime are held at a place.
+///
+/// # Errors
+/// Why they are not.
+pub const fn held_by(runtime: Runtime, point: HoldPoint) -> Result<&'static str, &'static str> {
+    match (runtime, point) {
+        (_, HoldPoint::Running) => Ok(BY_SIGNAL),
+        (Runtime::Slurm, HoldPoint::Exec) => Err(BY_STEPD),
+        (Runtime::OpenMpi4 | Runtime::Prrte | Runtime::Hydra, HoldPoint::Exec) => Ok(BY_TRACING),
+        (Runtime::Hydra, HoldPoint::App) => Err(NO_PMIX),
+        _ => Err(NOT_YET),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_has_the_same_table() {
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/JOBS.md");
+        let docs = std::fs::read_to_string(docs).expect("the file is there");
+        for runtime in RUNTIMES {
+            let row = docs.lines().find(|it| it.starts_with(&format!("| `{}` |", runtime.name())));
+            let row = row.unwrap_or_else(|| panic!("no row of {}", runtime.name()));
+            let cells: Vec<&str> = row.split('|').map(str::trim).skip(2).collect();
+            for (cell, point) in cells.into_iter().zip(HoldPoint::ALL) {
+                let want = match held_by(runtime, *point) {
+                    Ok(_) => "works".to_owned(),
+                    Err(why) => format!("no: {why}"),
+                };
+                assert!(cell.starts_with(&want), "{} {}: {cell}", runtime.name(), point.name());
+            }
+        }
+    }
+}
