@@ -75,9 +75,10 @@ fn root_a_held_thread_runs_on_when_the_worker_is_killed_and_the_next_is_held_aga
         .filter_map(|it| std::fs::read_to_string(it.path().join("children")).ok())
         .flat_map(|it| it.split_whitespace().map(|it| it.parse().unwrap()).collect::<Vec<_>>())
         .filter(|pid| {
-            // Another one reads files, and holds nothing.
-            let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
-            !words.contains("--reader")
+            // Another one reads files, and holds nothing; a child that closes a probe is no worker,
+            // and may have ended.
+            let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.contains("user-worker") && !words.contains("--reader")
         })
         .collect();
     assert_eq!(workers.len(), 1, "{workers:?}");
