@@ -2,6 +2,7 @@
 //! continue.
 
 use super::{Debugger, Slow, give_caller, is_free, tool, waits};
+use crate::control::killed::workers;
 use crate::control::target::signal;
 use crate::deadline;
 use crate::root::privilege::granted;
@@ -68,19 +69,12 @@ fn root_a_held_thread_runs_on_when_the_worker_is_killed_and_the_next_is_held_aga
     waits(&mut session, (10, &event), &actions, "\"held\",\"after\"");
     target.signal("USR2");
     let first = slow.called();
-    let children = format!("/proc/{0}/task", served.pid());
-    let workers: Vec<u32> = std::fs::read_dir(children)
-        .unwrap()
-        .flatten()
-        .filter_map(|it| std::fs::read_to_string(it.path().join("children")).ok())
-        .flat_map(|it| it.split_whitespace().map(|it| it.parse().unwrap()).collect::<Vec<_>>())
-        .filter(|pid| {
-            // Another one reads files, and holds nothing; a child that closes a probe is no worker,
-            // and may have ended.
-            let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            words.contains("user-worker") && !words.contains("--reader")
-        })
-        .collect();
+    let mut workers = workers(served.pid());
+    workers.retain(|pid| {
+        // Another one reads files, and holds nothing.
+        let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
+        !words.contains("--reader")
+    });
     assert_eq!(workers.len(), 1, "{workers:?}");
     signal(workers[0], "KILL");
     // The second call comes, so the first was released; and it is held, by whichever worker.
