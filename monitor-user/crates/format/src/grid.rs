@@ -72,6 +72,16 @@ impl Grid {
         self.line(cells.iter().map(|cell| &self.text[cell.clone()]), room, out);
     }
 
+    /// Appends the headings and all rows, a line each.
+    pub fn lines(&self, room: usize, out: &mut String) {
+        self.titles(room, out);
+        out.push('\n');
+        for row in 0..self.rows() {
+            self.row(row, room, out);
+            out.push('\n');
+        }
+    }
+
     /// Pads each cell, except a left-aligned last one, which gets the rest of the width.
     fn line<'t>(&self, texts: impl Iterator<Item = &'t str>, room: usize, out: &mut String) {
         let (mut used, last) = (0, self.columns.len().saturating_sub(1));

@@ -57,7 +57,7 @@ fn ranks(measured: &MeasuredCalls, out: &mut String) {
         grid.cell(|out| duration(measured.is_timed.then_some(sums.time_ns), out));
         grid.cell(|out| bytes((sums.sized > 0).then_some(sums.bytes), out));
     }
-    print(&grid, grid.rows(), out);
+    grid.lines(COLUMNS, out);
 }
 
 /// Functions, or places with the title of their column.
@@ -87,7 +87,7 @@ fn table(
         grid.cell(|out| bytes((sums.sized > 0).then_some(sums.bytes), out));
         grid.cell(|out| bytes(sums.mean_bytes(), out));
     }
-    print(&grid, grid.rows(), out);
+    grid.lines(COLUMNS, out);
     match rows.len().saturating_sub(top) {
         0 => {}
         more => _ = writeln!(out, "and {more} more (--top)"),
@@ -106,15 +106,6 @@ const fn right(title: &'static str) -> Column {
 
 const fn left(title: &'static str) -> Column {
     Column { title, min_width: 0, side: Side::Left }
-}
-
-fn print(grid: &Grid, rows: usize, out: &mut String) {
-    grid.titles(COLUMNS, out);
-    out.push('\n');
-    for row in 0..rows {
-        grid.row(row, COLUMNS, out);
-        out.push('\n');
-    }
 }
 
 fn optional(text: Option<String>, out: &mut String) {

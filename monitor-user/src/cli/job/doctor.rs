@@ -128,7 +128,7 @@ fn text(launchers: &[FoundLauncher], needs: &[Need]) -> String {
         grid.cell(|out| human::escaped(&it.path.to_string_lossy(), out));
         grid.cell(|out| human::escaped(&it.program.to_string_lossy(), out));
     }
-    print(&grid, &mut out);
+    grid.lines(COLUMNS, &mut out);
     if launchers.is_empty() {
         let _ =
             writeln!(out, "no launcher is in the search path: install openmpi-bin, mpich or slurm");
@@ -153,15 +153,6 @@ fn text(launchers: &[FoundLauncher], needs: &[Need]) -> String {
         wrap(&human::escaped_text(&format!("{what}: {state}")), INDENT, COLUMNS, &mut out);
     }
     out
-}
-
-fn print(grid: &Grid, out: &mut String) {
-    grid.titles(COLUMNS, out);
-    out.push('\n');
-    for row in 0..grid.rows() {
-        grid.row(row, COLUMNS, out);
-        out.push('\n');
-    }
 }
 
 fn json(launchers: &[FoundLauncher], needs: &[Need]) -> Json {

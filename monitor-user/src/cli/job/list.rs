@@ -63,12 +63,7 @@ fn table(jobs: &[ParallelJob], at: Instant) -> String {
         cells.iter().for_each(|text| grid.cell(|out| human::escaped(text, out)));
     }
     let mut out = String::new();
-    grid.titles(wrap::COLUMNS, &mut out);
-    out.push('\n');
-    for row in 0..grid.rows() {
-        grid.row(row, wrap::COLUMNS, &mut out);
-        out.push('\n');
-    }
+    grid.lines(wrap::COLUMNS, &mut out);
     out
 }
 

@@ -76,12 +76,7 @@ fn ranks(rows: &[RankRow], out: &mut String) {
         let file = row.executable.rsplit('/').next().unwrap_or_default();
         grid.cell(|out| human::escaped(file, out));
     }
-    grid.titles(COLUMNS, out);
-    out.push('\n');
-    for row in 0..grid.rows() {
-        grid.row(row, COLUMNS, out);
-        out.push('\n');
-    }
+    grid.lines(COLUMNS, out);
 }
 
 /// The quantity in which a rank is farthest from the others, and by how much.

@@ -26,12 +26,7 @@ pub fn text(input: &ReportInput<'_>, width: usize) -> String {
     for (_, entry) in entries.iter().take(input.top) {
         row(entry, input, &mut grid);
     }
-    grid.titles(width, &mut out);
-    out.push('\n');
-    for row in 0..grid.rows() {
-        grid.row(row, width, &mut out);
-        out.push('\n');
-    }
+    grid.lines(width, &mut out);
     let more = entries.len().saturating_sub(input.top) as u64 + ledger.unlisted();
     if more > 0 {
         let _ = writeln!(out, "and {more} more with lower usage");
