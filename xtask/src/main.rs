@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command prints its results")]
 
 mod arguments;
+mod autogroup;
 mod bench;
 mod build_ebpf;
 mod ci;

@@ -7,6 +7,7 @@
 //! `tests/it/soak`, which prints the seed, and on failure what the round did. Needs root.
 
 use crate::arguments::{Arguments, Takes};
+use crate::autogroup;
 use crate::step;
 use crate::verdict::Outcome;
 use crate::workspace::PACKAGE;
@@ -37,6 +38,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     command.args(["test", "--locked", "--all-features", "--package", PACKAGE, "--test=it"]);
     command.args(["--", "--exact", test, "--nocapture"]).env("MONITOR_REQUIRE_ROOT", "1");
     command.env(variable, length.to_string());
+    let _off = autogroup::Off::begin();
     step::run(command.env("MONITOR_SOAK_SEED", seed.to_string()))
 }
 

@@ -6,7 +6,7 @@
 
 use crate::arguments::Arguments;
 use crate::verdict::{Outcome, Verdict};
-use crate::{harness, step, workspace};
+use crate::{autogroup, harness, step, workspace};
 use std::process::Command;
 
 /// The beginning of the name of every test that needs the real kernel.
@@ -19,6 +19,7 @@ pub fn run(_arguments: &Arguments) -> Outcome {
 
 /// Runs all tests.
 pub fn verdict() -> Verdict {
+    let _off = autogroup::Off::begin();
     let mut verdict = harness::verdict(cargo_test().args(["--", "--skip", ROOT]));
     let mut root = cargo_test();
     // Not the examples in the documentation, which run above.

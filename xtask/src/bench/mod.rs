@@ -10,6 +10,7 @@ mod against;
 mod rows;
 
 use crate::arguments::{Arguments, Takes};
+use crate::autogroup;
 use crate::step;
 use crate::verdict::Outcome;
 use crate::workspace::{PROFILE, cannot, root};
@@ -39,6 +40,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if let Some(name) = names.iter().find(|name| !NAMES.contains(&name.as_str())) {
         return Err(format!("there is no bench `{name}`, only {}", NAMES.join(", ")));
     }
+    let _off = autogroup::Off::begin();
     let profile = arguments.value("--profile").unwrap_or(PROFILE);
     let ours = command(&root(), profile, names)?;
     let Some(folder) = arguments.value("--against") else { return step::run(&mut { ours }) };
