@@ -11,13 +11,15 @@ use rustix::process::{Signal, kill_process};
 use std::path::Path;
 use std::process::Command;
 
-fn launch(options: &[&str], launcher: &[&str]) -> Command {
+/// `job launch` of a launcher.
+pub fn launch(options: &[&str], launcher: &[&str]) -> Command {
     let mut command = monitor();
     command.args(["job", "launch"]).args(options).arg("--").args(launcher);
     command
 }
 
-fn status(pid: Pid) -> procfs::process::Status {
+/// The status of a process.
+pub fn status(pid: Pid) -> procfs::process::Status {
     Process::new(pid.0.cast_signed()).unwrap().status().unwrap()
 }
 
@@ -52,11 +54,11 @@ fn check_exec(test: &str, launcher: &Launcher) {
     assert_eq!(launched.0.wait().unwrap().code(), Some(3));
 }
 
-/// Whether the launcher of a job is a child of this process.
-fn is_below(job: &serde_json::Value, parent: &Guarded) -> bool {
+/// Whether the launcher of a job is below this process: the tracer is between them.
+fn is_below(job: &serde_json::Value, command: &Guarded) -> bool {
+    let parent = |pid: i32| Some(Process::new(pid).ok()?.stat().ok()?.ppid);
     let pid = job["launcher_pid"].as_u64().and_then(|it| i32::try_from(it).ok());
-    let process = pid.and_then(|pid| Process::new(pid).ok()?.stat().ok());
-    process.is_some_and(|it| it.ppid.cast_unsigned() == parent.pid().0)
+    pid.and_then(parent).and_then(parent) == Some(command.pid().0.cast_signed())
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod doctor;
 mod end;
 mod env;
 mod launch;
+mod launch_init;
 mod list;
 mod service;
 mod show;

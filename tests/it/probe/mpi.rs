@@ -4,7 +4,7 @@ use super::fixture::folder;
 use crate::root::privilege::skip;
 use crate::root::workload::Guarded;
 use monitor_model::id::Pid;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 /// An MPI library, with the programs that Debian has for it.
@@ -39,6 +39,36 @@ pub const MPICH: Library = Library {
     packages: "MPICH (apt install mpich libmpich-dev)",
 };
 
+impl Library {
+    /// Compiles a fixture. Without the library the test is skipped, or fails if skips are not
+    /// allowed.
+    pub fn build(&self, test: &str, source: &str) -> Option<PathBuf> {
+        if [self.compiler, self.starter].iter().any(|it| !Path::new(it).exists()) {
+            skip(test, &format!("needs {}", self.packages));
+            return None;
+        }
+        Some(compile(self.compiler, test, source, &[]))
+    }
+
+    /// The command line that starts `n` ranks of a program.
+    pub fn command_line(&self, n: usize, program: &[&str]) -> Vec<String> {
+        let number = n.to_string();
+        let words = [&[self.starter], self.words, &["-np", &number], program].concat();
+        words.into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// Compiles a fixture with a compiler.
+pub fn compile(compiler: &str, test: &str, source: &str, options: &[&str]) -> PathBuf {
+    let program = folder(test).join("ranks");
+    let code = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixture/code").join(source);
+    let mut command = Command::new(compiler);
+    command.arg("-O1").args(options).arg("-o").arg(&program).arg(code);
+    let built = command.output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    program
+}
+
 /// Running ranks, with the process that started them.
 pub struct Ranks {
     starter: Guarded,
@@ -55,18 +85,10 @@ impl Ranks {
 
     /// Starts `n` ranks.
     pub fn start_many(test: &str, library: &Library, n: usize) -> Option<Self> {
-        if [library.compiler, library.starter].iter().any(|it| !Path::new(it).exists()) {
-            skip(test, &format!("needs {}", library.packages));
-            return None;
-        }
-        let program = folder(test).join("ranks");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixture/code/mpi.c");
-        let built =
-            Command::new(library.compiler).arg("-O1").arg("-o").arg(&program).arg(source).output();
-        let built = built.unwrap();
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        let mut command = Command::new(library.starter);
-        command.args(library.words).args(["-np", &n.to_string()]).arg(program);
+        let program = library.build(test, "mpi.c")?;
+        let line = library.command_line(n, &[program.to_str().unwrap()]);
+        let mut command = Command::new(&line[0]);
+        command.args(&line[1..]);
         let mut starter = Guarded::run(&mut command);
         let mut pids = vec![Pid(0); n];
         for _ in 0..n {

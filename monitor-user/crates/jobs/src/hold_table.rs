@@ -9,7 +9,7 @@ use crate::runtime::Runtime;
 pub enum HoldPoint {
     /// At launch, before the first instruction of its program.
     Exec,
-    /// At launch, in `MPI_Init`.
+    /// At launch, where it calls `MPI_Init`.
     Init,
     /// At launch, where the application asks for it.
     App,
@@ -26,6 +26,8 @@ pub const RUNTIMES: [Runtime; 4] =
     [Runtime::OpenMpi4, Runtime::Prrte, Runtime::Hydra, Runtime::Slurm];
 
 const BY_TRACING: &str = "job launch --stop exec: the launcher is traced until its ranks execute";
+const BY_BREAKPOINT: &str =
+    "job launch --stop init: breakpoints of the processor at MPI_Init, in all ranks";
 const BY_SIGNAL: &str = "job hold: SIGSTOP to all processes of the ranks";
 const BY_STEPD: &str = "ranks are children of slurmstepd, which srun has not started";
 const NO_PMIX: &str = "needs PMIx, which Hydra does not have";
@@ -38,8 +40,9 @@ const NOT_YET: &str = "not there yet";
 pub const fn held_by(runtime: Runtime, point: HoldPoint) -> Result<&'static str, &'static str> {
     match (runtime, point) {
         (_, HoldPoint::Running) => Ok(BY_SIGNAL),
-        (Runtime::Slurm, HoldPoint::Exec) => Err(BY_STEPD),
+        (Runtime::Slurm, HoldPoint::Exec | HoldPoint::Init) => Err(BY_STEPD),
         (Runtime::OpenMpi4 | Runtime::Prrte | Runtime::Hydra, HoldPoint::Exec) => Ok(BY_TRACING),
+        (Runtime::OpenMpi4 | Runtime::Prrte | Runtime::Hydra, HoldPoint::Init) => Ok(BY_BREAKPOINT),
         (Runtime::Hydra, HoldPoint::App) => Err(NO_PMIX),
         _ => Err(NOT_YET),
     }

@@ -9,6 +9,10 @@ const F08: [&str; 2] = ["_f08", "_f08ts"];
 /// Functions that every library of MPI defines.
 const MARKS: [&str; 2] = ["MPI_Init", "MPI_Finalize"];
 
+/// The functions that initialise MPI, by the names that tools cannot define: the other names are
+/// aliases of these in the library, or call them.
+pub const INIT: [&str; 3] = ["PMPI_Init", "PMPI_Init_thread", "PMPI_Session_init"];
+
 /// The name in C of the function with this symbol: of `PMPI_Send`, `mpi_send_` and `MPI_SEND` it is
 /// `MPI_Send`.
 pub fn unified(symbol: &str) -> Option<String> {

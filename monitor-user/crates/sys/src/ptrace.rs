@@ -4,7 +4,6 @@
 //! most of these, but its `Signal` ends at 31: its `waitpid` fails for a thread that stopped with a
 //! real-time signal, and the thread could not be resumed with that signal.
 
-use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, wait, waitid, waitpid};
 use std::io;
 
@@ -152,16 +151,11 @@ pub fn wait_status(tid: i32) -> io::Result<Option<i32>> {
     Ok(waitpid(Some(pid), options)?.map(|(_, status)| status.as_raw()))
 }
 
-/// Waits for a wait status of any thread that the caller traces, or of a child of it.
-pub fn wait_any() -> io::Result<(i32, i32)> {
+/// A wait status of any thread that the caller traces, or of a child of it, if there is one.
+pub fn poll_any() -> io::Result<Option<(i32, i32)>> {
     let bits = (libc::__WALL | libc::__WNOTHREAD).cast_unsigned();
-    loop {
-        match wait(WaitOptions::from_bits_retain(bits)) {
-            Ok(Some((pid, status))) => return Ok((pid.as_raw_nonzero().get(), status.as_raw())),
-            Ok(None) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+    let waited = wait(WaitOptions::NOHANG | WaitOptions::from_bits_retain(bits))?;
+    Ok(waited.map(|(pid, status)| (pid.as_raw_nonzero().get(), status.as_raw())))
 }
 
 /// What `peek` looks for.

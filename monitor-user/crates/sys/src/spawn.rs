@@ -3,6 +3,7 @@
 //! In: a `Command`. Out: the same, with one more step in the child before exec.
 
 use super::ptrace;
+use nix::sys::signal::SigSet;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::{io, os::unix::process::CommandExt as _, process::Command};
 
@@ -13,11 +14,17 @@ pub fn default_signals(command: &mut Command) {
             // SAFETY: no handler is set. SIGKILL, SIGSTOP and those of libc are refused.
             let _refused = unsafe { libc::signal(number, libc::SIG_DFL) };
         }
-        Ok(nix::sys::signal::SigSet::empty().thread_set_mask()?)
+        Ok(SigSet::empty().thread_set_mask()?)
     };
     // SAFETY: between fork and exec the closure makes system calls only and uses no lock and no
     // heap.
     let _command = unsafe { command.pre_exec(set) };
+}
+
+/// Starts the program with these signals blocked, and no others.
+pub fn with_signal_mask(command: &mut Command, mask: SigSet) {
+    // SAFETY: as above, one system call.
+    let _command = unsafe { command.pre_exec(move || Ok(mask.thread_set_mask()?)) };
 }
 
 /// Makes the starting thread the tracer, so that the program stops before its first instruction.

@@ -154,16 +154,25 @@ fn overhead(text: &str) -> Result<Overhead, String> {
 #[derive(Debug, Args)]
 #[command(after_help = LAUNCH_EXITS)]
 pub struct JobLaunchArgs {
-    /// Where to hold the ranks; exec: before the first instruction of their program
-    #[arg(long, value_name = "WHERE", value_parser = formats(&["exec"]))]
+    /// Where to hold the ranks; exec: before the first instruction of their program, init: where
+    /// they call MPI_Init
+    #[arg(long, value_name = "WHERE", value_parser = formats(&["exec", "init"]))]
     pub stop: Option<String>,
     /// Hold a rank where it executes this program, not the first one: its name, or its whole path
     #[arg(long, value_name = "PROGRAM", requires = "stop")]
     pub stop_at: Option<OsString>,
+    /// How long after the first rank has begun all of them may take until they call MPI_Init;
+    /// then they run on
+    #[arg(long, value_name = "TIME", default_value = "1m", requires = "stop",
+        value_parser = interval)]
+    pub within: Duration,
     /// Change the environment of the launcher, in the order given; `job env --help` lists the
     /// directives
     #[arg(long, value_name = "DIRECTIVE")]
     pub env: Vec<String>,
+    /// Trace the launcher for this process, which is the command of the user
+    #[arg(long, hide = true, value_name = "PID")]
+    pub tracer_of: Option<u32>,
     /// Launcher, such as mpirun, with its arguments
     #[arg(last = true, required = true, value_name = "LAUNCHER")]
     pub command: Vec<OsString>,

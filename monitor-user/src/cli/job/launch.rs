@@ -13,10 +13,14 @@ use crate::cli::output;
 use crate::cli::run::not_started;
 use crate::cli::run_report::exit_code;
 use monitor_control::ControlError;
-use monitor_control::held_launch::{BegunRank, Executed, LaunchEnd, LaunchError, launch_held};
+use monitor_control::held_launch::{
+    BegunRank, Executed, HoldAt, LaunchEnd, LaunchError, StopEvents, launch_held,
+};
 use monitor_control::stop_all::StopAll;
+use monitor_control::user_worker::SELF_EXE;
 use monitor_format::human;
 use monitor_jobs::discovery::local_size;
+use monitor_jobs::mpi_name;
 use monitor_model::{Environ, Identity, Pid};
 use monitor_sampling::job::rank_number;
 use monitor_sys::{fd_limit, pidfd::PidFd};
@@ -24,6 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -55,13 +60,62 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
     command.args(&args.command[1..]).env_clear();
     command.envs(variables.into_iter().map(|[name, value]| (name, value)));
     fd_limit::restore_in(&mut command);
-    let is_held = args.stop.is_some();
-    let launched = runtime()?.block_on(run(command, is_held, args.stop_at.clone()));
+    let hold = match args.tracer_of.map(Pid) {
+        Some(parent) => Some(Hold::new(args, parent)?),
+        None if args.stop.is_some() => {
+            command = tracer(args);
+            None
+        }
+        None => None,
+    };
+    let launched = runtime()?.block_on(run(command, hold));
     match launched {
         Ok(status) => Ok(exit_code(status)),
         Err(LaunchError::NotStarted(error)) => Ok(not_started(&args.command[0], &error)),
         Err(LaunchError::Control(error)) => Err(Failure::failed(format!("job launch: {error}"))),
     }
+}
+
+/// How ranks are held.
+struct Hold {
+    at: HoldAt,
+    /// The program that they execute, if not any.
+    program: Option<OsString>,
+    events: StopEvents,
+}
+
+impl Hold {
+    /// Call it before there is another thread.
+    fn new(args: &JobLaunchArgs, parent: Pid) -> Result<Self, Failure> {
+        let at = match args.stop.as_deref() {
+            Some("init") => HoldAt::Call { functions: &mpi_name::INIT, within: args.within },
+            _ => HoldAt::Exec,
+        };
+        let failed = |error| Failure::failed(format!("job launch: cannot trace: {error}"));
+        let events = StopEvents::watch(parent).map_err(failed)?;
+        Ok(Self { at, program: args.stop_at.clone(), events })
+    }
+}
+
+/// This program, as the tracer of the launcher: what a tracer leaves when it is killed may stay
+/// stopped, or end from the signal of a breakpoint; and what a user kills is the command.
+fn tracer(args: &JobLaunchArgs) -> Command {
+    let mut command = Command::new(SELF_EXE);
+    command.arg0("monitor");
+    command.args(["job", "launch", "--tracer-of", &std::process::id().to_string()]);
+    command.args(["--within", &format!("{}ns", args.within.as_nanos())]);
+    if let Some(place) = &args.stop {
+        command.args(["--stop", place]);
+    }
+    if let Some(program) = &args.stop_at {
+        command.arg("--stop-at").arg(program);
+    }
+    for directive in &args.env {
+        command.args(["--env", directive]);
+    }
+    command.arg("--").args(&args.command);
+    fd_limit::restore_in(&mut command);
+    command
 }
 
 fn joined<'v>(variables: impl Iterator<Item = (&'v [u8], &'v [u8])>) -> Vec<u8> {
@@ -70,18 +124,14 @@ fn joined<'v>(variables: impl Iterator<Item = (&'v [u8], &'v [u8])>) -> Vec<u8> 
 }
 
 /// Runs the launcher until it ends. SIGTERM and SIGHUP go to it.
-async fn run(
-    command: Command,
-    is_held: bool,
-    stop_at: Option<OsString>,
-) -> Result<ExitStatus, LaunchError> {
+async fn run(command: Command, hold: Option<Hold>) -> Result<ExitStatus, LaunchError> {
     let mut signals = Signals::install().map_err(LaunchError::NotStarted)?;
     let (started, launcher) = oneshot::channel();
     let (ended, mut end) = oneshot::channel();
     let _waiter = std::thread::spawn(move || {
-        let launched = match is_held {
-            true => hold_and_wait(command, stop_at, started),
-            false => start_and_wait(command, started),
+        let launched = match hold {
+            Some(hold) => hold_and_wait(command, hold, started),
+            None => start_and_wait(command, started),
         };
         // The receiver waits for it.
         let _sent = ended.send(launched);
@@ -146,14 +196,14 @@ fn wait(child: &mut Child) -> Result<ExitStatus, LaunchError> {
 
 fn hold_and_wait(
     mut command: Command,
-    stop_at: Option<OsString>,
+    hold: Hold,
     started: oneshot::Sender<Pid>,
 ) -> Result<ExitStatus, LaunchError> {
     let mut started = Some(started);
     // What it traces belongs to this thread, and ends with it.
     let launched = std::thread::spawn(move || {
-        let is_rank = |it: &Executed| begun_rank(it, stop_at.as_deref());
-        launch_held(&mut command, &is_rank, &mut |pid| {
+        let is_rank = |it: &Executed| begun_rank(it, hold.program.as_deref());
+        launch_held(&mut command, hold.at, &hold.events, &is_rank, &mut |pid| {
             let _waits = started.take().map(|started| started.send(pid));
         })
     });
@@ -167,6 +217,22 @@ fn hold_and_wait(
         LaunchEnd::Ended(status) => {
             output::notice("the launcher ended before all ranks of this node were held");
             Ok(status)
+        }
+        LaunchEnd::NotCalled { called, others } => {
+            output::notice(&format!(
+                "{called} ranks called MPI_Init in time and {others} processes of ranks did not; \
+                 all run on, and none is held (--within sets the time)"
+            ));
+            wait(&mut child)
+        }
+        // The command that would return it has ended.
+        LaunchEnd::Orphaned => Ok(ExitStatus::default()),
+        LaunchEnd::Refused(why) => {
+            output::notice(&format!(
+                "no rank is held: perf_event_open refuses a breakpoint of the processor: {why}; it \
+                 needs Linux 5.13 and kernel.perf_event_paranoid of at most 2"
+            ));
+            wait(&mut child)
         }
     }
 }
