@@ -1,9 +1,11 @@
 //! Parallel jobs: ranks that are held at one moment, merged call stacks against gdb and eu-stack,
-//! the process table against a bare read of the environments of the ranks, and the profile of MPI
-//! calls against ranks without it and a profiler in their program.
+//! the process table against a bare read of the environments of the ranks, launches that are held
+//! in `MPI_Init`, and the profile of MPI calls against ranks without it and a profiler in their
+//! program.
 
 mod calls;
 mod hold;
+mod launch;
 mod rank;
 mod stacks;
 mod table;
@@ -19,5 +21,6 @@ pub fn run() {
     hold::run();
     stacks::run();
     table::run();
+    launch::run();
     calls::run();
 }

@@ -1,6 +1,7 @@
 //! `monitor job` and the services `job_`, on jobs of real launchers.
 
 mod act;
+mod attach;
 mod calls;
 mod doctor;
 mod end;

@@ -7,6 +7,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// The signals: keys of the terminal, kill(1), the end of the terminal.
 const END_SIGNALS: [Signal; 4] = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
@@ -40,6 +41,13 @@ impl PendingSignals {
     /// Takes one of them, which then ends nothing; whether one had come.
     pub fn take(&self) -> bool {
         matches!(self.pending.read_signal(), Ok(Some(_)))
+    }
+}
+
+/// Readable while one is pending.
+impl AsFd for PendingSignals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pending.as_fd()
     }
 }
 

@@ -86,6 +86,13 @@ impl PidFd {
     }
 }
 
+/// Readable when the process has exited.
+impl AsFd for PidFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 /// The exit code of a status as in wait(2), as a shell reports it: 128 plus the number for a
 /// signal.
 pub const fn exit_code(status: u32) -> u64 {

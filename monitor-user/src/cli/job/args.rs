@@ -28,6 +28,8 @@ pub enum JobCommand {
     Calls(JobCallsArgs),
     /// Run a launcher, and hold the ranks that it starts before their first instruction
     Launch(JobLaunchArgs),
+    /// Run a tool beside the ranks of a running job, or hold them, until it ends
+    Attach(JobAttachArgs),
     /// Stop all processes of ranks at one moment
     Hold(JobHoldArgs),
     /// Continue ranks that are stopped
@@ -178,6 +180,29 @@ pub struct JobLaunchArgs {
     pub command: Vec<OsString>,
 }
 
+/// Arguments of `job attach`.
+#[derive(Debug, Args)]
+#[command(after_help = DAEMON_VARIABLES)]
+pub struct JobAttachArgs {
+    /// Id of the job, the beginning of it, or the pid of its launcher or of a rank; some of its
+    /// ranks after a colon, such as 77:0-3,7
+    #[arg(value_name = "JOB[:RANKS]")]
+    pub job: String,
+    /// Stop the ranks at one moment, and continue them at the end
+    #[arg(long)]
+    pub hold: bool,
+    /// Run this command of the shell
+    #[arg(long, value_name = "COMMAND")]
+    pub daemon: Option<OsString>,
+    /// Run it once, or once for each rank
+    #[arg(long, value_name = "NODE|PROCESS", default_value = "process",
+        value_parser = formats(&["node", "process"]))]
+    pub per: String,
+    /// Do it for this process, which is the command of the user
+    #[arg(long, hide = true, value_name = "PID")]
+    pub child_of: Option<u32>,
+}
+
 /// Arguments of `job hold` and `job release`.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
@@ -262,6 +287,22 @@ Exit codes:
   The code of the launcher, or 128 plus the signal that ended it; 127 if it does
   not exist, 126 if it cannot be executed, 2 if an argument is not valid, and 1
   if it cannot be traced.";
+
+const DAEMON_VARIABLES: &str = "\
+Variables of the daemon:
+  MONITOR_JOB_ID          id of the job; its namespace, where the runtime has PMIx
+  MONITOR_JOB_RUNTIME     openmpi4, prrte, hydra or slurm
+  MONITOR_JOB_RANKS       ranks on this node, such as 0-3,7
+  MONITOR_JOB_PIDS        their processes, in the order of the ranks
+  MONITOR_JOB_RANK        --per process: its rank
+  MONITOR_JOB_PID         --per process: the process of that rank
+  MONITOR_JOB_LOCAL_RANK  --per process: 0 for the first of these ranks
+
+Exit codes:
+  0 if all daemons ended with 0, otherwise the code of the first that did not,
+  or 128 plus the signal that ended it; without daemons, 0 when the job has
+  ended; 130 if interrupted, 143 if terminated; 4 if not all ranks could be held;
+  those of `job hold` if there is no such job, or none of it could be held.";
 
 const DIRECTIVES: &str = "\
 Directives:

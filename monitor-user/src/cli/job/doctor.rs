@@ -14,6 +14,8 @@ use monitor_jobs::Runtime;
 use monitor_jobs::hold_table::{HoldPoint, RUNTIMES, held_by};
 use monitor_jobs::runtime::LauncherRole;
 use monitor_loader::call_profile::CallProfiler;
+use monitor_model::Pid;
+use monitor_sys::perf_event;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -92,7 +94,7 @@ fn runtime(program: &Path, path: &Path) -> Option<Runtime> {
     (role == LauncherRole::Launcher).then_some(runtime)
 }
 
-fn needs() -> [Need; 3] {
+fn needs() -> [Need; 4] {
     let is_root = rustix::process::geteuid().is_root();
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     let is_restricted = !is_root && !matches!(scope.trim(), "" | "0");
@@ -110,11 +112,26 @@ fn needs() -> [Need; 3] {
         },
         Need { commands: "stacks", what: "tracing", missing: is_restricted.then(restricted) },
         Need {
+            commands: "launch --stop init",
+            what: "breakpoints of the processor",
+            missing: breakpoint_error(),
+        },
+        Need {
             commands: "calls",
             what: "links of many uprobes",
             missing: CallProfiler::load().err().map(|why| why.to_string()),
         },
     ]
+}
+
+/// Why this process cannot have a breakpoint of the processor; none if it can.
+fn breakpoint_error() -> Option<String> {
+    // No thread executes it: it is not mapped.
+    const ADDRESS: u64 = 0x1000;
+    let why = perf_event::open_trap(Pid(std::process::id()), ADDRESS).err()?;
+    Some(format!(
+        "perf_event_open: {why}; it needs Linux 5.13 and kernel.perf_event_paranoid of at most 2"
+    ))
 }
 
 /// Writing to a `String` cannot fail.

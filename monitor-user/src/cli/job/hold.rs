@@ -15,15 +15,18 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How long threads may take to leave the kernel.
-const LIMIT: Duration = Duration::from_secs(5);
+pub const LIMIT: Duration = Duration::from_secs(5);
 
 /// What became of the processes.
 #[derive(Default)]
-struct Held {
-    ranks: BTreeSet<u32>,
-    processes: usize,
+pub struct Held {
+    /// Ranks with a process that is stopped.
+    pub ranks: BTreeSet<u32>,
+    /// Processes that are stopped.
+    pub processes: usize,
     were_stopped: usize,
-    errors: RankErrors,
+    /// Processes that could not be stopped.
+    pub errors: RankErrors,
 }
 
 /// Stops all processes of the ranks.
@@ -46,7 +49,10 @@ pub fn hold(written: &str) -> Result<Exit, Failure> {
 }
 
 /// Stops the processes of the ranks, and those that they have started meanwhile.
-fn hold_all(
+///
+/// # Errors
+/// If interrupted, or if the processes cannot be read.
+pub fn hold_all(
     target: &mut JobTarget,
     all: &mut StopAll,
     is_interrupted: &dyn Fn() -> bool,

@@ -6,8 +6,8 @@
 
 use super::args::JobLaunchArgs;
 use super::env;
+use super::passed_signals::{run_passing_signals, start_and_wait, wait};
 use super::target::JobTarget;
-use crate::cli::client::runtime;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
 use crate::cli::run::not_started;
@@ -23,19 +23,15 @@ use monitor_jobs::discovery::local_size;
 use monitor_jobs::mpi_name;
 use monitor_model::{Environ, Identity, Pid};
 use monitor_sampling::job::rank_number;
-use monitor_sys::{fd_limit, pidfd::PidFd};
+use monitor_sys::fd_limit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-const TERMINATE: u32 = 15;
-const HANG_UP: u32 = 1;
 /// How long ranks that were sent SIGSTOP may take until they are seen stopped.
 const STOPS_WITHIN: Duration = Duration::from_secs(5);
 
@@ -68,7 +64,10 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
         }
         None => None,
     };
-    let launched = runtime()?.block_on(run(command, hold));
+    let launched = run_passing_signals(move |started| match hold {
+        Some(hold) => hold_and_wait(command, hold, started),
+        None => start_and_wait(command, started),
+    })?;
     match launched {
         Ok(status) => Ok(exit_code(status)),
         Err(LaunchError::NotStarted(error)) => Ok(not_started(&args.command[0], &error)),
@@ -121,77 +120,6 @@ fn tracer(args: &JobLaunchArgs) -> Command {
 fn joined<'v>(variables: impl Iterator<Item = (&'v [u8], &'v [u8])>) -> Vec<u8> {
     let entries = variables.map(|(name, value)| [name, value].join(&b'='));
     entries.collect::<Vec<_>>().join(&0)
-}
-
-/// Runs the launcher until it ends. SIGTERM and SIGHUP go to it.
-async fn run(command: Command, hold: Option<Hold>) -> Result<ExitStatus, LaunchError> {
-    let mut signals = Signals::install().map_err(LaunchError::NotStarted)?;
-    let (started, launcher) = oneshot::channel();
-    let (ended, mut end) = oneshot::channel();
-    let _waiter = std::thread::spawn(move || {
-        let launched = match hold {
-            Some(hold) => hold_and_wait(command, hold, started),
-            None => start_and_wait(command, started),
-        };
-        // The receiver waits for it.
-        let _sent = ended.send(launched);
-    });
-    let launcher = launcher.await.ok().and_then(|pid: Pid| PidFd::open(pid).ok());
-    loop {
-        let number = tokio::select! {
-            launched = &mut end => {
-                return launched.unwrap_or_else(|_| Err(ControlError::Gone.into()));
-            }
-            number = signals.next() => number,
-        };
-        if let (Some(number), Some(launcher)) = (number, &launcher) {
-            // It has ended if this fails.
-            let _ended = launcher.signal(number);
-        }
-    }
-}
-
-/// The signals that this process passes on, and those that the terminal sends to the launcher too.
-struct Signals {
-    terminate: Signal,
-    hang_up: Signal,
-    interrupt: Signal,
-    quit: Signal,
-}
-
-impl Signals {
-    fn install() -> io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            quit: signal(SignalKind::quit())?,
-        })
-    }
-
-    /// The next signal to pass on; `None` for one that the launcher has, too.
-    async fn next(&mut self) -> Option<u32> {
-        tokio::select! {
-            _ = self.terminate.recv() => Some(TERMINATE),
-            _ = self.hang_up.recv() => Some(HANG_UP),
-            _ = self.interrupt.recv() => None,
-            _ = self.quit.recv() => None,
-        }
-    }
-}
-
-fn start_and_wait(
-    mut command: Command,
-    started: oneshot::Sender<Pid>,
-) -> Result<ExitStatus, LaunchError> {
-    let mut child = command.spawn().map_err(LaunchError::NotStarted)?;
-    let _waits = started.send(Pid(child.id()));
-    wait(&mut child)
-}
-
-fn wait(child: &mut Child) -> Result<ExitStatus, LaunchError> {
-    let waited = child.wait();
-    waited.map_err(|error| ControlError::from_io("waiting for the launcher", &error).into())
 }
 
 fn hold_and_wait(

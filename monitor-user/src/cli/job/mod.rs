@@ -6,6 +6,7 @@
 //! to a runtime.
 
 pub mod args;
+mod attach;
 mod call_notes;
 mod call_overhead;
 mod call_session;
@@ -21,6 +22,7 @@ mod list;
 mod measure;
 mod measured_calls;
 mod merged_stacks;
+mod passed_signals;
 mod place_name;
 mod profiled_functions;
 mod rank_errors;
@@ -34,14 +36,17 @@ mod stacks;
 mod stacks_export;
 mod stacks_text;
 mod target;
+mod tool_daemon;
 
 use super::exit::Failure;
 use args::{JobArgs, JobCommand};
 
-/// Runs a command of the group. Returns the exit code; of `launch`, that of the launcher.
+/// Runs a command of the group. Returns the exit code; of `launch`, that of the launcher, of
+/// `attach`, that of its daemons.
 pub fn job(args: &JobArgs) -> Result<u8, Failure> {
     let exit = match &args.command {
         JobCommand::Launch(args) => return launch::launch(args),
+        JobCommand::Attach(args) => return attach::attach(args),
         JobCommand::List(args) => list::list(args),
         JobCommand::Show(args) => show::show(args),
         JobCommand::Stacks(args) => stacks::stacks(args),
