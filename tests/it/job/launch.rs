@@ -137,6 +137,8 @@ fn directives_change_the_environment_of_the_launcher() {
     assert_eq!(String::from_utf8(got.stdout).unwrap(), "2:1\n");
     let (code, message) = failed(&mut launch(&["--env", "set:=1"], &["true"]));
     assert_eq!(code, Some(2), "{message}");
+    let (code, message) = failed(&mut launch(&["--stop", "exec", "--within", "1s"], &["true"]));
+    assert_eq!((code, message.as_str()), (Some(2), "monitor: --within is for --stop init\n"));
 }
 
 #[test]

@@ -163,11 +163,10 @@ pub struct JobLaunchArgs {
     /// Hold a rank where it executes this program, not the first one: its name, or its whole path
     #[arg(long, value_name = "PROGRAM", requires = "stop")]
     pub stop_at: Option<OsString>,
-    /// How long after the first rank has begun all of them may take until they call MPI_Init;
-    /// then they run on
-    #[arg(long, value_name = "TIME", default_value = "1m", requires = "stop",
-        value_parser = interval)]
-    pub within: Duration,
+    /// With --stop init: how long after the first rank has begun all of them may take until they
+    /// call MPI_Init; then they run on [default: 1m]
+    #[arg(long, value_name = "TIME", requires = "stop", value_parser = interval)]
+    pub within: Option<Duration>,
     /// Change the environment of the launcher, in the order given; `job env --help` lists the
     /// directives
     #[arg(long, value_name = "DIRECTIVE")]

@@ -1,8 +1,10 @@
-//! `monitor job launch`: a launcher whose ranks are held before their first instruction.
+//! `monitor job launch`: a launcher whose ranks are held before their first instruction, or where
+//! they call `MPI_Init`.
 //!
 //! In: the command line of a launcher. Out: its ranks, stopped until `job release`; the exit code
-//! of the launcher. It inherits the standard streams. A thread traces the launcher and its
-//! descendants until the ranks are held, and no longer; this process then waits for the launcher.
+//! of the launcher. It inherits the standard streams. Where ranks are held, a child of the command,
+//! the same program, starts the launcher; a thread of it traces the launcher and its descendants
+//! until the ranks are held, and no longer.
 
 use super::args::JobLaunchArgs;
 use super::env;
@@ -35,12 +37,20 @@ use tokio::sync::oneshot;
 /// How long ranks that were sent SIGSTOP may take until they are seen stopped.
 const STOPS_WITHIN: Duration = Duration::from_secs(5);
 
+/// How long ranks may take until they call `MPI_Init`, unless the user sets it.
+const CALLS_WITHIN: Duration = Duration::from_secs(60);
+/// The value of `--stop` for `MPI_Init`.
+const INIT: &str = "init";
+
 /// Runs the launcher. Returns its exit code.
 ///
 /// # Errors
 /// If a directive is not valid, if this process is itself a rank, or if the launcher cannot be
 /// traced.
 pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
+    if args.within.is_some() && args.stop.as_deref() != Some(INIT) {
+        return Err(Failure::usage("--within is for --stop init"));
+    }
     let directives = env::parsed(&args.env)?;
     let mut environment = env::own_environment();
     let own: Vec<u8> = joined(environment.variables());
@@ -87,7 +97,10 @@ impl Hold {
     /// Call it before there is another thread.
     fn new(args: &JobLaunchArgs, parent: Pid) -> Result<Self, Failure> {
         let at = match args.stop.as_deref() {
-            Some("init") => HoldAt::Call { functions: &mpi_name::INIT, within: args.within },
+            Some(INIT) => {
+                let within = args.within.unwrap_or(CALLS_WITHIN);
+                HoldAt::Call { functions: &mpi_name::INIT, within }
+            }
             _ => HoldAt::Exec,
         };
         let failed = |error| Failure::failed(format!("job launch: cannot trace: {error}"));
@@ -102,7 +115,9 @@ fn tracer(args: &JobLaunchArgs) -> Command {
     let mut command = Command::new(SELF_EXE);
     command.arg0("monitor");
     command.args(["job", "launch", "--tracer-of", &std::process::id().to_string()]);
-    command.args(["--within", &format!("{}ns", args.within.as_nanos())]);
+    if let Some(within) = args.within {
+        command.args(["--within", &format!("{}ns", within.as_nanos())]);
+    }
     if let Some(place) = &args.stop {
         command.args(["--stop", place]);
     }
