@@ -7,7 +7,8 @@ use crate::served::monitor;
 use monitor_model::id::Pid;
 use procfs::process::Process;
 use rustix::process::{Signal, kill_process};
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 
 /// Ranks that do nothing until they are ended.
 const IDLE: &str = "exec sleep 1000";
@@ -115,8 +116,12 @@ fn ranks_run_on_and_daemons_end_when_the_command_ends() {
         assert_eq!(command.0.wait().unwrap().code(), code);
     }
     // Without a daemon, it lasts as long as the job.
-    let mut command = Guarded::run(&mut attach(&job, &["--hold"]));
-    deadline::until(|| (states(&ranks) == "TT").then_some(()));
+    let mut command = Guarded::run(attach(&job, &["--hold"]).stderr(Stdio::piped()));
+    let mut notice = String::new();
+    let notices = command.0.stderr.take().unwrap();
+    let _bytes = BufReader::new(notices).read_line(&mut notice).unwrap();
+    assert!(notice.contains(": held ranks 0-1 on "), "{notice}");
+    assert_eq!(states(&ranks), "TT");
     kill_process(
         rustix::process::Pid::from_raw(job.launcher.pid().0.cast_signed()).unwrap(),
         Signal::KILL,

@@ -142,3 +142,25 @@ fn ranks_that_never_call_mpi_init_run_on() {
     assert_eq!(launched.lines(2), ["rank 0", "rank 1"]);
     launched.ends();
 }
+
+#[test]
+fn ranks_run_on_when_the_daemons_beside_them_have_ended() {
+    const TEST: &str = "ranks_run_on_when_the_daemons_beside_them_have_ended";
+    for library in [&OPEN_MPI, &MPICH] {
+        let Some(program) = library.build(TEST, "init.c") else { return };
+        let line = library.command_line(2, &[program.to_str().unwrap(), "main"]);
+        let daemon = "grep State /proc/$MONITOR_JOB_PID/status; test $MONITOR_JOB_RANK = 0";
+        let mut launched = Launched::new(&["--daemon", daemon], &line);
+        assert_eq!(launched.lines(2), ["begins"; 2]);
+        let notice = launched.notice();
+        assert!(
+            notice.contains("; until the daemons end; to continue before: monitor job "),
+            "{notice}"
+        );
+        let want = ["[0] State:\tT (stopped)", "[1] State:\tT (stopped)"];
+        assert_eq!(launched.lines(2), want);
+        assert_eq!(launched.notice(), "monitor: the daemon of rank 1 ended with exit status: 1\n");
+        assert_eq!(launched.lines(2), ["rank 0", "rank 1"]);
+        launched.ends();
+    }
+}

@@ -167,6 +167,14 @@ pub struct JobLaunchArgs {
     /// call MPI_Init; then they run on [default: 1m]
     #[arg(long, value_name = "TIME", requires = "stop", value_parser = interval)]
     pub within: Option<Duration>,
+    /// Run this command of the shell beside the ranks that are held, which run on when it has
+    /// ended; `job attach --help` lists its variables
+    #[arg(long, value_name = "COMMAND", requires = "stop")]
+    pub daemon: Option<OsString>,
+    /// Run it once, or once for each rank
+    #[arg(long, value_name = "NODE|PROCESS", default_value = "process", requires = "daemon",
+        value_parser = formats(&["node", "process"]))]
+    pub per: String,
     /// Change the environment of the launcher, in the order given; `job env --help` lists the
     /// directives
     #[arg(long, value_name = "DIRECTIVE")]

@@ -8,21 +8,19 @@
 use super::args::JobAttachArgs;
 use super::hold::{self, Held, hold_all};
 use super::passed_signals::{run_passing_signals, start_and_wait};
-use super::rank_program::program_process;
 use super::target::JobTarget;
-use super::tool_daemon::{AttachedRank, ToolDaemon, end_all};
+use super::tool_daemon::{ToolDaemons, ended_text, is_readable_before};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
 use crate::cli::run_report::exit_code;
 use monitor_control::stop_all::StopAll;
 use monitor_control::user_worker::SELF_EXE;
-use monitor_model::Pid;
+use monitor_model::{Identity, Pid};
 use monitor_sys::pending_signals::PendingSignals;
 use monitor_sys::pidfd::PidFd;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 
 /// Attaches until the tool, the job or this command ends. Returns the exit code.
 ///
@@ -43,7 +41,8 @@ pub fn attach(args: &JobAttachArgs) -> Result<u8, Failure> {
     let mut stopped = StopAll::new(hold::LIMIT);
     let mut target = JobTarget::find(&args.job)?;
     let held = args.hold.then(|| attachment.hold(&mut target, &mut stopped)).transpose()?;
-    let daemons = args.daemon.as_ref().map(|command| start(command, args, &target)).transpose()?;
+    let start = |command| ToolDaemons::start(command, &args.per, &target);
+    let daemons = args.daemon.as_deref().map(start).transpose()?;
     let code = match daemons {
         Some(daemons) => attachment.run(daemons)?,
         None => attachment.wait(&target)? as u8,
@@ -64,23 +63,6 @@ fn child(args: &JobAttachArgs) -> Command {
         command.arg("--daemon").arg(daemon);
     }
     command
-}
-
-fn start(
-    command: &std::ffi::OsStr,
-    args: &JobAttachArgs,
-    target: &JobTarget,
-) -> Result<Vec<ToolDaemon>, Failure> {
-    let ranks = target.job.ranks.iter().filter(|it| target.ranks.contains(it.rank));
-    let attached = ranks.map(|it| AttachedRank { rank: it.rank, process: program_process(it) });
-    let attached: Vec<AttachedRank> = attached.collect();
-    let indexes: Vec<Option<usize>> = match args.per.as_str() {
-        "node" => vec![None],
-        _ => (0..attached.len()).map(Some).collect(),
-    };
-    let start = |index| ToolDaemon::start(command, &target.job, &attached, index);
-    let started: Result<Vec<_>, _> = indexes.into_iter().map(start).collect();
-    started.map_err(|error| Failure::failed(format!("job attach: cannot run /bin/sh: {error}")))
 }
 
 /// What ends it from outside.
@@ -114,27 +96,10 @@ impl Attachment {
     }
 
     /// Waits until all daemons have ended; the code of the first that failed.
-    fn run(&self, mut daemons: Vec<ToolDaemon>) -> Result<u8, Failure> {
-        let opened: Vec<PidFd> = daemons
-            .iter()
-            .map(|it| PidFd::open(Pid(it.pid())))
-            .collect::<Result<_, _>>()
-            .map_err(Failure::failed)?;
-        let is_interrupted = loop {
-            let running: Vec<&PidFd> = daemons
-                .iter_mut()
-                .zip(&opened)
-                .filter_map(|(it, fd)| it.status().is_none().then_some(fd))
-                .collect();
-            if running.is_empty() {
-                break false;
-            }
-            if self.ends_before_one_of(&running)? {
-                break true;
-            }
-        };
+    fn run(&self, mut daemons: ToolDaemons) -> Result<u8, Failure> {
+        let is_interrupted = daemons.wait(&self.ends())?;
         let mut code = 0;
-        for (rank, status) in end_all(daemons) {
+        for (rank, status) in daemons.end() {
             let ended = status.map_or(Exit::Failed as u8, exit_code);
             if ended != 0 && !is_interrupted {
                 output::notice(&ended_text(rank, status));
@@ -146,38 +111,23 @@ impl Attachment {
 
     /// Waits until the ranks have ended.
     fn wait(&self, target: &JobTarget) -> Result<Exit, Failure> {
-        let open = |(_, id): (u32, monitor_model::Identity)| PidFd::open(id.pid).ok();
+        let open = |(_, id): (u32, Identity)| PidFd::open(id.pid).ok();
         let processes: Vec<PidFd> = target.processes().into_iter().filter_map(open).collect();
         loop {
-            let running: Vec<&PidFd> = processes.iter().filter(|it| !it.has_ended()).collect();
+            let running = processes.iter().filter(|it| !it.has_ended()).map(|it| it.as_fd());
+            let running: Vec<BorrowedFd<'_>> = running.collect();
             if running.is_empty() {
                 output::notice(&target.has_ended().message);
                 return Ok(Exit::Ok);
             }
-            if self.ends_before_one_of(&running)? {
+            if is_readable_before(&self.ends(), &running)? {
                 return Ok(Exit::Interrupted);
             }
         }
     }
 
-    /// Waits for the first end of one of these processes; whether a signal or the end of the
-    /// command comes before.
-    fn ends_before_one_of(&self, processes: &[&PidFd]) -> Result<bool, Failure> {
-        let mut fds = vec![
-            PollFd::new(&self.signals, PollFlags::IN),
-            PollFd::new(&self.parent, PollFlags::IN),
-        ];
-        fds.extend(processes.iter().map(|it| PollFd::new(*it, PollFlags::IN)));
-        match poll(&mut fds, None) {
-            Ok(_) => Ok(fds[..2].iter().any(|it| !it.revents().is_empty())),
-            Err(Errno::INTR) => Ok(false),
-            Err(error) => Err(Failure::failed(format!("poll: {error}"))),
-        }
+    /// Readable when it ends.
+    fn ends(&self) -> [BorrowedFd<'_>; 2] {
+        [self.signals.as_fd(), self.parent.as_fd()]
     }
-}
-
-fn ended_text(rank: Option<u32>, status: Option<ExitStatus>) -> String {
-    let which = rank.map(|rank| format!(" of rank {rank}")).unwrap_or_default();
-    let how = status.map_or_else(|| "in an unknown way".to_owned(), |it| format!("with {it}"));
-    format!("the daemon{which} ended {how}")
 }

@@ -10,6 +10,7 @@ use super::args::JobLaunchArgs;
 use super::env;
 use super::passed_signals::{run_passing_signals, start_and_wait, wait};
 use super::target::JobTarget;
+use super::tool_daemon::{ToolDaemons, ended_text};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
 use crate::cli::run::not_started;
@@ -18,19 +19,20 @@ use monitor_control::ControlError;
 use monitor_control::held_launch::{
     BegunRank, Executed, HoldAt, LaunchEnd, LaunchError, StopEvents, launch_held,
 };
-use monitor_control::stop_all::StopAll;
+use monitor_control::stop_all::{StopAll, continue_all};
 use monitor_control::user_worker::SELF_EXE;
 use monitor_format::human;
 use monitor_jobs::discovery::local_size;
 use monitor_jobs::mpi_name;
 use monitor_model::{Environ, Identity, Pid};
 use monitor_sampling::job::rank_number;
-use monitor_sys::fd_limit;
+use monitor_sys::{fd_limit, pidfd::PidFd};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -90,6 +92,8 @@ struct Hold {
     at: HoldAt,
     /// The program that they execute, if not any.
     program: Option<OsString>,
+    /// A command that runs beside them, once per node or process.
+    daemon: Option<(OsString, String)>,
     events: StopEvents,
 }
 
@@ -105,7 +109,8 @@ impl Hold {
         };
         let failed = |error| Failure::failed(format!("job launch: cannot trace: {error}"));
         let events = StopEvents::watch(parent).map_err(failed)?;
-        Ok(Self { at, program: args.stop_at.clone(), events })
+        let daemon = args.daemon.clone().map(|command| (command, args.per.clone()));
+        Ok(Self { at, program: args.stop_at.clone(), daemon, events })
     }
 }
 
@@ -123,6 +128,9 @@ fn tracer(args: &JobLaunchArgs) -> Command {
     }
     if let Some(program) = &args.stop_at {
         command.arg("--stop-at").arg(program);
+    }
+    if let Some(daemon) = &args.daemon {
+        command.args(["--per", &args.per, "--daemon"]).arg(daemon);
     }
     for directive in &args.env {
         command.args(["--env", directive]);
@@ -142,11 +150,12 @@ fn hold_and_wait(
     hold: Hold,
     started: oneshot::Sender<Pid>,
 ) -> Result<ExitStatus, LaunchError> {
+    let Hold { at, program, daemon, events } = hold;
     let mut started = Some(started);
     // What it traces belongs to this thread, and ends with it.
     let launched = std::thread::spawn(move || {
-        let is_rank = |it: &Executed| begun_rank(it, hold.program.as_deref());
-        launch_held(&mut command, hold.at, &hold.events, &is_rank, &mut |pid| {
+        let is_rank = |it: &Executed| begun_rank(it, program.as_deref());
+        launch_held(&mut command, at, &events, &is_rank, &mut |pid| {
             let _waits = started.take().map(|started| started.send(pid));
         })
     });
@@ -154,7 +163,10 @@ fn hold_and_wait(
     let (mut child, end) = launched.join().unwrap_or_else(gone)?;
     match end {
         LaunchEnd::Held(ranks) => {
-            report(&ranks);
+            let target = report(&ranks, daemon.is_some());
+            if let (Some((command, per)), Some(target)) = (daemon, target) {
+                run_daemons((&command, &per), &target, &child);
+            }
             wait(&mut child)
         }
         LaunchEnd::Ended(status) => {
@@ -193,14 +205,15 @@ fn begun_rank(it: &Executed, stop_at: Option<&OsStr>) -> Option<BegunRank> {
     Some(BegunRank { rank: rank_number(&environ)?, local_size })
 }
 
-/// Waits until the ranks are seen stopped, and says how they go on.
-fn report(ranks: &BTreeMap<u32, Identity>) {
+/// Waits until the ranks are seen stopped, and says how they go on; their job.
+fn report(ranks: &BTreeMap<u32, Identity>, has_daemon: bool) -> Option<JobTarget> {
     let ids: Vec<Identity> = ranks.values().copied().collect();
     let mut all = StopAll::new(STOPS_WITHIN);
     let _stopped = all.stop(&ids, &|| false);
     all.keep();
     let Some(first) = ids.first() else {
-        return output::notice("all ranks of this node ended before they were held");
+        output::notice("all ranks of this node ended before they were held");
+        return None;
     };
     // The launcher may be a script around that of the job.
     match JobTarget::find(&first.pid.0.to_string()) {
@@ -208,11 +221,42 @@ fn report(ranks: &BTreeMap<u32, Identity>) {
             let numbers: BTreeSet<u32> = ranks.keys().copied().collect();
             let line = target.line(&numbers, "held", ids.len());
             let id = human::escaped_text(&target.job.id);
-            output::notice(&format!("{}; to continue: monitor job release {id}", line.trim_end()));
+            let how = if has_daemon {
+                "until the daemons end; to continue before"
+            } else {
+                "to continue"
+            };
+            let line = line.trim_end();
+            output::notice(&format!("{line}; {how}: monitor job release {id}"));
+            Some(target)
         }
         Err(Failure { message, exit: Exit::NoTarget }) => {
             output::notice(&format!("the ranks were held, and have ended: {message}"));
+            None
         }
-        Err(why) => output::notice(&why.message),
+        Err(why) => {
+            output::notice(&why.message);
+            None
+        }
     }
+}
+
+/// Runs daemons beside the ranks until they have ended, or the launcher has; then the ranks run on.
+fn run_daemons((command, per): (&OsStr, &str), target: &JobTarget, launcher: &Child) {
+    let run = || {
+        let launcher = PidFd::open(Pid(launcher.id())).map_err(Failure::failed)?;
+        let mut daemons = ToolDaemons::start(command, per, target)?;
+        let _has_ended = daemons.wait(&[launcher.as_fd()])?;
+        Ok(daemons.end())
+    };
+    match run() {
+        Ok(ends) => {
+            let failed = ends.iter().filter(|(_, status)| !status.is_some_and(|it| it.success()));
+            failed.for_each(|(rank, status)| output::notice(&ended_text(*rank, *status)));
+        }
+        Err(Failure { message, .. }) => output::notice(&message),
+    }
+    let ids: Vec<Identity> = target.processes().into_iter().map(|(_, id)| id).collect();
+    // Those that have ended, or run already, need nothing.
+    let _continued = continue_all(&ids);
 }

@@ -2,20 +2,29 @@
 //!
 //! In: a command of the shell, and the ranks. Out: one process for all ranks, or one for each, with
 //! the ranks in its environment; what it writes, line by line, with the rank before it. Each is in
-//! a process group of its own, and is killed when this process ends.
+//! a process group of its own, and is killed when the thread ends that started it.
 
+use super::rank_program::program_process;
+use super::target::JobTarget;
+use crate::cli::exit::Failure;
 use monitor_jobs::{ParallelJob, RankSet};
-use monitor_model::Identity;
+use monitor_model::{Identity, Pid};
+use monitor_sys::pidfd::PidFd;
 use monitor_sys::spawn;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid as RawPid, Signal, kill_process_group};
 use std::ffi::OsStr;
 use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 const SHELL: &str = "/bin/sh";
+/// One process for all ranks.
+pub const PER_NODE: &str = "node";
 /// How long a daemon may take to end after SIGTERM, and its descendants to close its output.
 const END: Duration = Duration::from_secs(5);
 /// Longest part of a line that is kept until it is written.
@@ -23,18 +32,17 @@ const LONGEST_LINE: u64 = 64 << 10;
 
 /// A rank that a daemon is beside.
 #[derive(Clone, Copy, Debug)]
-pub struct AttachedRank {
-    /// Its number.
-    pub rank: u32,
+struct AttachedRank {
+    rank: u32,
     /// The process that has its program.
-    pub process: Identity,
+    process: Identity,
 }
 
 /// A process of the tool.
 #[derive(Debug)]
-pub struct ToolDaemon {
+struct ToolDaemon {
     /// The rank that it is beside, if it is not beside all.
-    pub rank: Option<u32>,
+    rank: Option<u32>,
     child: Child,
     status: Option<ExitStatus>,
     /// Closed when all of its output is written.
@@ -43,10 +51,7 @@ pub struct ToolDaemon {
 
 impl ToolDaemon {
     /// Starts one beside all ranks, or beside the one of this index.
-    ///
-    /// # Errors
-    /// If the shell cannot be executed.
-    pub fn start(
+    fn start(
         command: &OsStr,
         job: &ParallelJob,
         ranks: &[AttachedRank],
@@ -74,21 +79,16 @@ impl ToolDaemon {
         Ok(Self { rank, child, status: None, written })
     }
 
-    /// Its process.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// How it has ended, if it has.
-    pub fn status(&mut self) -> Option<ExitStatus> {
+    fn status(&mut self) -> Option<ExitStatus> {
         // It is a child that nothing else waits for.
         self.status = self.status.or_else(|| self.child.try_wait().ok().flatten());
         self.status
     }
 
     /// Sends a signal to it and its descendants.
-    pub fn signal(&self, signal: Signal) {
-        let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+    fn signal(&self, signal: Signal) {
+        let group = i32::try_from(self.child.id()).ok().and_then(RawPid::from_raw);
         // All of them have ended, if this fails.
         let _sent = group.map(|group| kill_process_group(group, signal));
     }
@@ -101,26 +101,98 @@ impl ToolDaemon {
     }
 }
 
-/// Ends those that run, SIGKILL after SIGTERM, and writes what all have written; how each ended.
-pub fn end_all(mut daemons: Vec<ToolDaemon>) -> Vec<(Option<u32>, Option<ExitStatus>)> {
-    let until = Instant::now() + END;
-    for daemon in &mut daemons {
-        if daemon.status().is_none() {
-            daemon.signal(Signal::TERM);
+/// The processes of the tool beside the ranks of a job.
+#[derive(Debug)]
+pub struct ToolDaemons {
+    all: Vec<ToolDaemon>,
+    opened: Vec<PidFd>,
+}
+
+impl ToolDaemons {
+    /// Starts one beside all ranks that the user names, or one beside each.
+    ///
+    /// # Errors
+    /// If the shell cannot be executed, or no descriptor is free.
+    pub fn start(command: &OsStr, per: &str, target: &JobTarget) -> Result<Self, Failure> {
+        let ranks = target.job.ranks.iter().filter(|it| target.ranks.contains(it.rank));
+        let attached = ranks.map(|it| AttachedRank { rank: it.rank, process: program_process(it) });
+        let attached: Vec<AttachedRank> = attached.collect();
+        let indexes: Vec<Option<usize>> = match per {
+            PER_NODE => vec![None],
+            _ => (0..attached.len()).map(Some).collect(),
+        };
+        let start = |index| ToolDaemon::start(command, &target.job, &attached, index);
+        let failed = |error| Failure::failed(format!("cannot run {SHELL}: {error}"));
+        let all: Vec<ToolDaemon> =
+            indexes.into_iter().map(start).collect::<Result<_, _>>().map_err(failed)?;
+        let opened = all.iter().map(|it| PidFd::open(Pid(it.child.id())));
+        let opened = opened.collect::<Result<_, _>>().map_err(Failure::failed)?;
+        Ok(Self { all, opened })
+    }
+
+    /// Waits until all have ended; whether one of these is readable before.
+    ///
+    /// # Errors
+    /// If the kernel refuses to wait.
+    pub fn wait(&mut self, others: &[BorrowedFd<'_>]) -> Result<bool, Failure> {
+        loop {
+            let both = self.all.iter_mut().zip(&self.opened);
+            let running: Vec<BorrowedFd<'_>> =
+                both.filter_map(|(it, fd)| it.status().is_none().then_some(fd.as_fd())).collect();
+            if running.is_empty() {
+                return Ok(false);
+            }
+            if is_readable_before(others, &running)? {
+                return Ok(true);
+            }
         }
     }
-    for daemon in &mut daemons {
-        if daemon.status().is_none() {
-            // Its output is closed at its end, unless a descendant has it.
+
+    /// Ends those that run, SIGKILL after SIGTERM, and writes what all have written; how each ended.
+    pub fn end(mut self) -> Vec<(Option<u32>, Option<ExitStatus>)> {
+        let until = Instant::now() + END;
+        for daemon in &mut self.all {
+            if daemon.status().is_none() {
+                daemon.signal(Signal::TERM);
+            }
+        }
+        for daemon in &mut self.all {
+            if daemon.status().is_none() {
+                // Its output is closed at its end, unless a descendant has it.
+                daemon.finish(until);
+            }
+            if daemon.status().is_none() {
+                daemon.signal(Signal::KILL);
+                daemon.status = daemon.child.wait().ok();
+            }
             daemon.finish(until);
         }
-        if daemon.status().is_none() {
-            daemon.signal(Signal::KILL);
-            daemon.status = daemon.child.wait().ok();
-        }
-        daemon.finish(until);
+        self.all.into_iter().map(|it| (it.rank, it.status)).collect()
     }
-    daemons.into_iter().map(|it| (it.rank, it.status)).collect()
+}
+
+/// Waits until one of two lists has a readable descriptor; whether the first has.
+///
+/// # Errors
+/// If the kernel refuses to wait.
+pub fn is_readable_before(
+    first: &[BorrowedFd<'_>],
+    second: &[BorrowedFd<'_>],
+) -> Result<bool, Failure> {
+    let mut fds: Vec<PollFd<'_>> =
+        first.iter().chain(second).map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+    match poll(&mut fds, None) {
+        Ok(_) => Ok(fds[..first.len()].iter().any(|it| !it.revents().is_empty())),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(Failure::failed(format!("poll: {error}"))),
+    }
+}
+
+/// How a daemon ended, for a notice.
+pub fn ended_text(rank: Option<u32>, status: Option<ExitStatus>) -> String {
+    let which = rank.map(|rank| format!(" of rank {rank}")).unwrap_or_default();
+    let how = status.map_or_else(|| "in an unknown way".to_owned(), |it| format!("with {it}"));
+    format!("the daemon{which} ended {how}")
 }
 
 /// Writes lines as they come, with the rank before each, on a thread.
