@@ -148,7 +148,8 @@ impl ToolDaemons {
         }
     }
 
-    /// Ends those that run, SIGKILL after SIGTERM, and writes what all have written; how each ended.
+    /// Ends those that run, SIGKILL after SIGTERM, and writes what all have written; how each
+    /// ended.
     pub fn end(mut self) -> Vec<(Option<u32>, Option<ExitStatus>)> {
         let until = Instant::now() + END;
         for daemon in &mut self.all {
