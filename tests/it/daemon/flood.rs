@@ -142,6 +142,7 @@ fn flood_of(
     let _report = served.connect().result("probes", "{}");
     until(|| served.status()["budget"]["used"].as_f64());
     let (usual, idle) = round_trips(&served, || {});
+    let allocated = served.allocated_bytes();
     let status = served.status();
     let address = status["http"]["address"].as_str().unwrap().trim_start_matches("http://");
     let connect = || match to {
@@ -160,7 +161,7 @@ fn flood_of(
     assert!(during <= usual * 10, "{during:?}, {usual:?} without the flood");
     answers += &senders[0].read();
     drop(senders);
-    until(|| (served.resident_bytes() < idle + 4 * MIB).then_some(()));
+    until(|| (served.allocated_bytes() < allocated + 4 * MIB).then_some(()));
     (answers, served.status()["refused"].take())
 }
 
