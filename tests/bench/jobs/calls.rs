@@ -1,6 +1,7 @@
 //! The profile of MPI calls: what its probes cost ranks that exchange small messages, and how far
 //! its times are from those of a profiler that is linked into the program.
 
+use super::fixture::build;
 use crate::measure::median;
 use crate::verdict::{Bar, line};
 use crate::watch::MONITOR;
@@ -81,12 +82,7 @@ fn function<'p>(profile: &'p Value, name: &str) -> &'p Value {
 
 impl PingPong {
     fn start() -> Self {
-        let program = std::env::temp_dir().join(format!("ping-pong-{}", std::process::id()));
-        let source = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let source = source.join("../tests/fixture/code/ping_pong.c");
-        let mut compiler = Command::new(COMPILER);
-        let built = compiler.arg("-O2").arg("-o").arg(&program).arg(source).status().unwrap();
-        assert!(built.success());
+        let program = build(COMPILER, "ping_pong.c");
         let mut command = Command::new(STARTER);
         command.args(["--allow-run-as-root", "--oversubscribe", "-n", &RANKS.to_string()]);
         command.args(["--mca", "mpi_yield_when_idle", "1"]).arg(&program);

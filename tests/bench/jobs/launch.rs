@@ -1,12 +1,13 @@
 //! A launch whose ranks are held in `MPI_Init`, against one without: the time until the last rank
 //! is about to call it.
 
+use super::fixture::build;
 use super::rank::monotonic_ns;
 use crate::measure::median;
 use crate::verdict::{Bar, line};
 use crate::watch::MONITOR;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 const RANKS: usize = 8;
@@ -40,7 +41,7 @@ pub fn run() {
             println!("  launch: needs {} of {name}", library.compiler);
             continue;
         }
-        let program = build(library);
+        let program = build(library.compiler, "init.c");
         let (mut without, mut with) = (Vec::new(), Vec::new());
         for _ in 0..PAIRS {
             without.push(launch(library, &program, false));
@@ -52,15 +53,6 @@ pub fn run() {
         line("  with --stop init", with, "ms", Bar::None);
         line("  by that without", with / without, "x", Bar::AtMost(1.25));
     }
-}
-
-fn build(library: &Library) -> PathBuf {
-    let program = std::env::temp_dir().join(format!("init-{}", std::process::id()));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixture/code/init.c");
-    let mut compiler = Command::new(library.compiler);
-    let built = compiler.arg("-O2").arg("-o").arg(&program).arg(source).status().unwrap();
-    assert!(built.success());
-    program
 }
 
 /// The time until the last rank was about to call `MPI_Init`, ms.

@@ -4,6 +4,7 @@
 //! program.
 
 mod calls;
+mod fixture;
 mod hold;
 mod launch;
 mod rank;

@@ -1,14 +1,13 @@
 //! `job attach`: daemons beside ranks, ranks that are held meanwhile, and what is killed.
 
-use super::{HYDRA, Launcher, OPEN_MPI, RunningJob, failed, state};
+use super::{HYDRA, Launcher, Noticed, OPEN_MPI, RunningJob, failed, state};
 use crate::deadline;
 use crate::root::workload::Guarded;
 use crate::served::monitor;
 use monitor_model::id::Pid;
 use procfs::process::Process;
 use rustix::process::{Signal, kill_process};
-use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Ranks that do nothing until they are ended.
 const IDLE: &str = "exec sleep 1000";
@@ -116,10 +115,8 @@ fn ranks_run_on_and_daemons_end_when_the_command_ends() {
         assert_eq!(command.0.wait().unwrap().code(), code);
     }
     // Without a daemon, it lasts as long as the job.
-    let mut command = Guarded::run(attach(&job, &["--hold"]).stderr(Stdio::piped()));
-    let mut notice = String::new();
-    let notices = command.0.stderr.take().unwrap();
-    let _bytes = BufReader::new(notices).read_line(&mut notice).unwrap();
+    let mut command = Noticed::run(&mut attach(&job, &["--hold"]));
+    let notice = command.notice();
     assert!(notice.contains(": held ranks 0-1 on "), "{notice}");
     assert_eq!(states(&ranks), "TT");
     kill_process(
@@ -128,7 +125,7 @@ fn ranks_run_on_and_daemons_end_when_the_command_ends() {
     )
     .unwrap();
     ranks.iter().copied().for_each(super::kill);
-    assert_eq!(command.0.wait().unwrap().code(), Some(0));
+    assert_eq!(command.end().1, Some(0));
 }
 
 #[test]

@@ -1,52 +1,43 @@
 //! `job calls`: counts, times and bytes of a program with known calls, and what is left of the
 //! probes.
 
-use super::{OPEN_MPI, failed};
+use super::{Noticed, OPEN_MPI, failed};
 use crate::deadline;
 use crate::probe::mpi::{self, Library, Ranks};
 use crate::root::harmless::changed_code;
 use crate::root::privilege::granted;
-use crate::root::workload::Guarded;
 use crate::served::monitor;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{ChildStderr, Stdio};
+use std::io::Read as _;
 
 /// Messages in each direction.
 const MESSAGES: u64 = 200;
 
 /// A measurement that has begun.
-struct Measurement {
-    command: Guarded,
-    notices: BufReader<ChildStderr>,
-}
+struct Measurement(Noticed);
 
 impl Measurement {
     /// Begins to measure the ranks, until [`Measurement::end`].
     fn begin(ranks: &Ranks, words: &[&str]) -> Self {
         let mut command = monitor();
         command.args(["job", "calls", &ranks.starter_pid().0.to_string(), "--for", "1h"]);
-        command.args(["--format", "json"]).args(words).stderr(Stdio::piped());
-        let mut command = Guarded::run(&mut command);
-        let mut notices = BufReader::new(command.0.stderr.take().unwrap());
-        let mut line = String::new();
-        let _bytes = notices.read_line(&mut line).unwrap();
+        command.args(["--format", "json"]).args(words);
+        let mut command = Noticed::run(&mut command);
+        let line = command.notice();
         assert!(line.starts_with("monitor: measuring "), "{line}");
-        Self { command, notices }
+        Self(command)
     }
 
     /// Ends it; the profile, and the exit code.
     fn end(mut self) -> (Value, Option<i32>) {
-        let pid = Pid::from_raw(self.command.pid().0.cast_signed()).unwrap();
-        kill_process(pid, Signal::INT).unwrap();
+        let child = &mut self.0.command.0;
+        kill_process(Pid::from_child(child), Signal::INT).unwrap();
         let mut text = String::new();
-        let _bytes = self.command.0.stdout.as_mut().unwrap().read_to_string(&mut text).unwrap();
-        let status = self.command.0.wait().unwrap();
-        let mut notices = String::new();
-        let _bytes = self.notices.read_to_string(&mut notices).unwrap();
+        let _bytes = child.stdout.as_mut().unwrap().read_to_string(&mut text).unwrap();
+        let (notices, code) = self.0.end();
         assert_eq!(notices, "");
-        (serde_json::from_str(&text).unwrap(), status.code())
+        (serde_json::from_str(&text).unwrap(), code)
     }
 }
 
@@ -143,8 +134,8 @@ fn root_a_measurement_that_is_killed_leaves_no_probe() {
     let mut measurement = Measurement::begin(&ranks, &["--counts"]);
     ranks.begin(&format!("go {MESSAGES}"));
     assert_ne!(changed(&ranks), before);
-    measurement.command.0.kill().unwrap();
-    let _killed = measurement.command.0.wait().unwrap();
+    measurement.0.command.0.kill().unwrap();
+    let _killed = measurement.0.command.0.wait().unwrap();
     deadline::until(|| (changed(&ranks) == before).then_some(()));
     // The line of the command before, too.
     ranks.run("go 3");

@@ -2,51 +2,34 @@
 //! that run on when the command is killed, or when some of them never call it.
 
 use super::launch::{launch, status};
-use super::{listed, printed, ranks_of, state};
+use super::{Noticed, listed, printed, ranks_of, state};
 use crate::deadline;
 use crate::probe::fixture::folder;
 use crate::probe::mpi::{Library, MPICH, OPEN_MPI, compile};
-use crate::root::workload::Guarded;
 use monitor_model::id::Pid;
 use serde_json::Value;
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{ChildStderr, Stdio};
+use std::path::PathBuf;
 
-struct Launched {
-    command: Guarded,
-    notices: BufReader<ChildStderr>,
-}
+struct Launched(Noticed);
 
 impl Launched {
     fn new(options: &[&str], line: &[String]) -> Self {
         let words: Vec<&str> = line.iter().map(String::as_str).collect();
         let options = [&["--stop", "init"], options].concat();
-        let mut command = launch(&options, &words);
-        let mut command = Guarded::run(command.stderr(Stdio::piped()));
-        let notices = BufReader::new(command.0.stderr.take().unwrap());
-        Self { command, notices }
-    }
-
-    fn notice(&mut self) -> String {
-        let mut line = String::new();
-        let _bytes = self.notices.read_line(&mut line).unwrap();
-        line
+        Self(Noticed::run(&mut launch(&options, &words)))
     }
 
     /// The lines that the ranks print next, in order.
     fn lines(&mut self, n: usize) -> Vec<String> {
-        let mut lines: Vec<String> = (0..n).map(|_| self.command.line()).collect();
+        let mut lines: Vec<String> = (0..n).map(|_| self.0.command.line()).collect();
         lines.sort();
         lines
     }
 
     /// Ends with the ranks.
     #[track_caller]
-    fn ends(mut self) {
-        let code = self.command.0.wait().unwrap().code();
-        let mut rest = String::new();
-        let _bytes = self.notices.read_to_string(&mut rest).unwrap();
-        assert_eq!((code, rest.as_str()), (Some(0), ""));
+    fn ends(self) {
+        assert_eq!(self.0.end(), (String::new(), Some(0)));
     }
 }
 
@@ -62,7 +45,7 @@ fn check_held(line: &[String], function: &str) {
     let is_shell = line.iter().any(|it| it == "sh");
     let mut launched = Launched::new(&[], line);
     assert_eq!(launched.lines(3), ["begins"; 3]);
-    let notice = launched.notice();
+    let notice = launched.0.notice();
     assert!(notice.contains(": held ranks 0-2 on "), "{notice}");
     let id = notice["monitor: job ".len()..].split(':').next().unwrap();
     let job: Value = listed(|it| it["id"] == id).unwrap();
@@ -102,21 +85,28 @@ fn ranks_are_held_where_they_call_mpi_init() {
     check_library(TEST, &MPICH, "libmpich.so.12");
 }
 
+/// A file, and two ranks of which the second calls when there is such a file.
+fn gated(test: &str, library: &Library) -> Option<(PathBuf, Vec<String>)> {
+    let program = library.build(test, "init.c")?;
+    let gate = folder(test).join("gate");
+    let _before = std::fs::remove_file(&gate);
+    let words = [program.to_str()?, "after", gate.to_str()?];
+    let line = library.command_line(2, &words);
+    Some((gate, line))
+}
+
 #[test]
 fn a_job_runs_if_the_command_is_killed_while_a_rank_waits_in_mpi_init() {
     const TEST: &str = "a_job_runs_if_the_command_is_killed_while_a_rank_waits_in_mpi_init";
     for library in [&OPEN_MPI, &MPICH] {
-        let Some(program) = library.build(TEST, "init.c") else { return };
-        let gate = folder(TEST).join("gate");
-        let _before = std::fs::remove_file(&gate);
-        let words = [program.to_str().unwrap(), "after", gate.to_str().unwrap()];
-        let mut launched = Launched::new(&[], &library.command_line(2, &words));
+        let Some((gate, line)) = gated(TEST, library) else { return };
+        let mut launched = Launched::new(&[], &line);
         assert_eq!(launched.lines(2), ["begins"; 2]);
         let tracer = deadline::until(|| {
             let job = listed(|it| it["local_ranks"] == 2)?;
             ranks_of(job["id"].as_str()?).into_iter().find(|it| state(*it) == 't').map(status)
         });
-        launched.command.0.kill().unwrap();
+        launched.0.command.0.kill().unwrap();
         deadline::until(|| {
             let left = procfs::process::Process::new(tracer.tracerpid);
             left.and_then(|it| it.stat()).is_err().then_some(())
@@ -129,15 +119,12 @@ fn a_job_runs_if_the_command_is_killed_while_a_rank_waits_in_mpi_init() {
 #[test]
 fn ranks_that_never_call_mpi_init_run_on() {
     const TEST: &str = "ranks_that_never_call_mpi_init_run_on";
-    let Some(program) = OPEN_MPI.build(TEST, "init.c") else { return };
-    let gate = folder(TEST).join("gate");
-    let _before = std::fs::remove_file(&gate);
-    let words = [program.to_str().unwrap(), "after", gate.to_str().unwrap()];
-    let mut launched = Launched::new(&["--within", "200ms"], &OPEN_MPI.command_line(2, &words));
+    let Some((gate, line)) = gated(TEST, &OPEN_MPI) else { return };
+    let mut launched = Launched::new(&["--within", "200ms"], &line);
     assert_eq!(launched.lines(2), ["begins"; 2]);
     let want = "monitor: 1 ranks called MPI_Init in time and 1 processes of ranks did not; all run \
                 on, and none is held (--within sets the time)\n";
-    assert_eq!(launched.notice(), want);
+    assert_eq!(launched.0.notice(), want);
     std::fs::write(&gate, "").unwrap();
     assert_eq!(launched.lines(2), ["rank 0", "rank 1"]);
     launched.ends();
@@ -152,14 +139,17 @@ fn ranks_run_on_when_the_daemons_beside_them_have_ended() {
         let daemon = "grep State /proc/$MONITOR_JOB_PID/status; test $MONITOR_JOB_RANK = 0";
         let mut launched = Launched::new(&["--daemon", daemon], &line);
         assert_eq!(launched.lines(2), ["begins"; 2]);
-        let notice = launched.notice();
+        let notice = launched.0.notice();
         assert!(
             notice.contains("; until the daemons end; to continue before: monitor job "),
             "{notice}"
         );
         let want = ["[0] State:\tT (stopped)", "[1] State:\tT (stopped)"];
         assert_eq!(launched.lines(2), want);
-        assert_eq!(launched.notice(), "monitor: the daemon of rank 1 ended with exit status: 1\n");
+        assert_eq!(
+            launched.0.notice(),
+            "monitor: the daemon of rank 1 ended with exit status: 1\n"
+        );
         assert_eq!(launched.lines(2), ["rank 0", "rank 1"]);
         launched.ends();
     }

@@ -20,8 +20,9 @@ use crate::served::monitor;
 use monitor_model::id::Pid;
 use rustix::process::{Signal, kill_process, kill_process_group};
 use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
-use std::process::Command;
+use std::process::{ChildStderr, Command, Stdio};
 
 /// How a launcher starts programs that are no MPI programs.
 pub struct Launcher {
@@ -168,4 +169,33 @@ pub fn failed(command: &mut Command) -> (Option<i32>, String) {
     let got = command.output().unwrap();
     assert!(got.stdout.is_empty(), "standard output is empty");
     (got.status.code(), String::from_utf8(got.stderr).unwrap())
+}
+
+/// A running command whose notices are read.
+pub struct Noticed {
+    pub command: Guarded,
+    notices: BufReader<ChildStderr>,
+}
+
+impl Noticed {
+    pub fn run(command: &mut Command) -> Self {
+        let mut command = Guarded::run(command.stderr(Stdio::piped()));
+        let notices = BufReader::new(command.0.stderr.take().unwrap());
+        Self { command, notices }
+    }
+
+    /// The next line.
+    pub fn notice(&mut self) -> String {
+        let mut line = String::new();
+        let _bytes = self.notices.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// What follows until its end, and its exit code.
+    pub fn end(mut self) -> (String, Option<i32>) {
+        let code = self.command.0.wait().unwrap().code();
+        let mut rest = String::new();
+        let _bytes = self.notices.read_to_string(&mut rest).unwrap();
+        (rest, code)
+    }
 }

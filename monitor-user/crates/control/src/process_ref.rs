@@ -177,8 +177,12 @@ fn is_signal_stop(status: &Status) -> bool {
 /// The process of a thread that traces: `TracerPid` of `/proc` is the thread, and a user knows the
 /// process.
 pub fn tracing_process(thread: u32) -> u32 {
-    let status = Process::new(raw_pid(Pid(thread))).and_then(|it| it.status());
-    status.ok().and_then(|it| u32::try_from(it.tgid).ok()).unwrap_or(thread)
+    process_of(raw_pid(Pid(thread))).and_then(|pid| u32::try_from(pid).ok()).unwrap_or(thread)
+}
+
+/// The process of a thread; none if it has ended.
+pub fn process_of(thread: i32) -> Option<i32> {
+    Some(Process::new(thread).ok()?.status().ok()?.tgid)
 }
 
 /// What the kernel wants of a tracer (ptrace(2), Documentation/admin-guide/LSM/Yama.rst).

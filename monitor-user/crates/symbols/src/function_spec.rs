@@ -31,6 +31,11 @@ pub enum CodePlace {
     Offset(u64),
 }
 
+/// The function that the dynamic linker calls after it has loaded libraries (`r_brk` of
+/// `struct r_debug`, link.h): of glibc and musl, and of Android. Both in one name that no client
+/// writes, so that it is never a tap of a client.
+pub const LINKER_HOOK: &str = "_dl_debug_state|rtld_db_dlactivity";
+
 const WANT: &str = "write [FILE:]FUNCTION[|FUNCTION][@VERSION][+DISTANCE] or [FILE:]0xOFFSET";
 
 impl FunctionSpec {

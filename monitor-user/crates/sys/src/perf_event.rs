@@ -62,6 +62,9 @@ pub fn open_breakpoint(
     }
 }
 
+/// What [`open_trap`] needs of the system.
+pub const TRAP_NEEDS: &str = "Linux 5.13 and kernel.perf_event_paranoid of at most 2";
+
 /// Opens a breakpoint that sends the thread a `SIGTRAP`, with the code `TRAP_PERF`, before it
 /// executes the instruction at the address. It is in no other thread, and ends with the descriptor.
 ///

@@ -7,7 +7,7 @@
 use monitor_model::id::Pid;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::{
-    Pid as RawPid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, setpriority_process,
+    Pid as RawPid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal, setpriority_process,
 };
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::{io, num::NonZeroI32};
@@ -40,6 +40,15 @@ impl PidFd {
     /// Opens the process that has this id now.
     pub fn open(pid: Pid) -> io::Result<Self> {
         Ok(Self(pidfd_open(raw_pid(pid)?, PidfdFlags::empty())?))
+    }
+
+    /// Opens the parent of this process, if it has this id: another process may have it by now.
+    ///
+    /// # Errors
+    /// If no process has the id, or no descriptor is free.
+    pub fn open_parent(pid: Pid) -> io::Result<Option<Self>> {
+        let opened = Self::open(pid)?;
+        Ok((getppid() == Some(raw_pid(pid)?)).then_some(opened))
     }
 
     /// Opens a thread; kernels before 6.9 return `EINVAL`.

@@ -28,6 +28,9 @@ pub const EVENT_STOP: i32 = 128;
 /// `PTRACE_EVENT_EXEC`, in the same place.
 pub const EVENT_EXEC: i32 = 4;
 
+/// `si_code` of the `SIGTRAP` of a perf breakpoint (asm-generic/siginfo.h).
+pub const TRAP_PERF: i32 = 6;
+
 /// Bytes of `siginfo_t` (asm-generic/siginfo.h).
 pub const SIGNAL_INFO_BYTES: usize = 128;
 

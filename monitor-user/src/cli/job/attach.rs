@@ -13,6 +13,7 @@ use super::tool_daemon::{ToolDaemons, ended_text, is_readable_before};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
 use crate::cli::run_report::exit_code;
+use monitor_control::process_ref::ProcessRef;
 use monitor_control::stop_all::StopAll;
 use monitor_control::user_worker::SELF_EXE;
 use monitor_model::{Identity, Pid};
@@ -75,11 +76,8 @@ impl Attachment {
     /// Keeps signals pending; none if the command has ended.
     fn begin(parent: Pid) -> Result<Option<Self>, Failure> {
         let signals = PendingSignals::keep().map_err(Failure::failed)?;
-        let opened = PidFd::open(parent).map_err(Failure::failed)?;
-        // Another process may have its pid.
-        let has_parent =
-            rustix::process::getppid().is_some_and(|it| it.as_raw_pid() == parent.0.cast_signed());
-        Ok(has_parent.then_some(Self { signals, parent: opened }))
+        let parent = PidFd::open_parent(parent).map_err(Failure::failed)?;
+        Ok(parent.map(|parent| Self { signals, parent }))
     }
 
     /// Holds the ranks, and says so.
@@ -111,7 +109,7 @@ impl Attachment {
 
     /// Waits until the ranks have ended.
     fn wait(&self, target: &JobTarget) -> Result<Exit, Failure> {
-        let open = |(_, id): (u32, Identity)| PidFd::open(id.pid).ok();
+        let open = |(_, id): (u32, Identity)| Some(ProcessRef::open(id).ok()?.pidfd);
         let processes: Vec<PidFd> = target.processes().into_iter().filter_map(open).collect();
         loop {
             let running = processes.iter().filter(|it| !it.has_ended()).map(|it| it.as_fd());

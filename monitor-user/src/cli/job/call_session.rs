@@ -7,7 +7,6 @@ use super::args::{JobCallsArgs, Overhead};
 use super::call_overhead::CallOverhead;
 use super::place_name::place_name;
 use super::profiled_functions::{ListedFunction, ProfiledFunctions, RankProbes};
-use super::rank_program::program_process;
 use super::target::JobTarget;
 use crate::cli::exit::{Exit, Failure};
 use monitor_control::call_stacks::{CallStackReader, ThreadStack, Threads};
@@ -92,8 +91,8 @@ impl CallSession {
             notes: Vec::new(),
             is_partial: false,
         };
-        for it in target.job.ranks.iter().filter(|it| target.ranks.contains(it.rank)) {
-            session.add_rank(it.rank, program_process(it));
+        for (rank, process) in target.programs() {
+            session.add_rank(rank, process);
         }
         if session.ranks.is_empty() {
             let why = session.notes.first().map(|note| format!(": {note}")).unwrap_or_default();

@@ -129,9 +129,7 @@ fn breakpoint_error() -> Option<String> {
     // No thread executes it: it is not mapped.
     const ADDRESS: u64 = 0x1000;
     let why = perf_event::open_trap(Pid(std::process::id()), ADDRESS).err()?;
-    Some(format!(
-        "perf_event_open: {why}; it needs Linux 5.13 and kernel.perf_event_paranoid of at most 2"
-    ))
+    Some(format!("perf_event_open: {why}; it needs {}", perf_event::TRAP_NEEDS))
 }
 
 /// Writing to a `String` cannot fail.

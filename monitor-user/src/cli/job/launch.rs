@@ -8,6 +8,7 @@
 
 use super::args::JobLaunchArgs;
 use super::env;
+use super::hold;
 use super::passed_signals::{run_passing_signals, start_and_wait, wait};
 use super::target::JobTarget;
 use super::tool_daemon::{ToolDaemons, ended_text};
@@ -22,11 +23,15 @@ use monitor_control::held_launch::{
 use monitor_control::stop_all::{StopAll, continue_all};
 use monitor_control::user_worker::SELF_EXE;
 use monitor_format::human;
+use monitor_jobs::directive::Directive;
 use monitor_jobs::discovery::local_size;
+use monitor_jobs::envar::Environment;
 use monitor_jobs::mpi_name;
 use monitor_model::{Environ, Identity, Pid};
 use monitor_sampling::job::rank_number;
-use monitor_sys::{fd_limit, pidfd::PidFd};
+use monitor_sys::fd_limit;
+use monitor_sys::perf_event::TRAP_NEEDS;
+use monitor_sys::pidfd::PidFd;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd as _;
@@ -35,9 +40,6 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 use tokio::sync::oneshot;
-
-/// How long ranks that were sent SIGSTOP may take until they are seen stopped.
-const STOPS_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long ranks may take until they call `MPI_Init`, unless the user sets it.
 const CALLS_WITHIN: Duration = Duration::from_secs(60);
@@ -54,27 +56,16 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
         return Err(Failure::usage("--within is for --stop init"));
     }
     let directives = env::parsed(&args.env)?;
-    let mut environment = env::own_environment();
+    let environment = env::own_environment();
     let own: Vec<u8> = joined(environment.variables());
     if args.stop.is_some() && rank_number(&Environ::parse(&own)).is_some() {
         let why = "this command is itself a rank of a job: all that it starts would be held";
         return Err(Failure::usage(why));
     }
-    let _steps = environment.execute(&directives, &[]);
-    let mut command = Command::new(&args.command[0]);
-    let variable =
-        |(name, value): (&[u8], &[u8])| [name, value].map(|it| OsStr::from_bytes(it).to_owned());
-    let variables: Vec<[OsString; 2]> = environment.variables().map(variable).collect();
-    command.args(&args.command[1..]).env_clear();
-    command.envs(variables.into_iter().map(|[name, value]| (name, value)));
-    fd_limit::restore_in(&mut command);
-    let hold = match args.tracer_of.map(Pid) {
-        Some(parent) => Some(Hold::new(args, parent)?),
-        None if args.stop.is_some() => {
-            command = tracer(args);
-            None
-        }
-        None => None,
+    let (command, hold) = match args.tracer_of.map(Pid) {
+        None if args.stop.is_some() => (tracer(args), None),
+        None => (launcher(args, environment, &directives), None),
+        Some(parent) => (launcher(args, environment, &directives), Some(Hold::new(args, parent)?)),
     };
     let launched = run_passing_signals(move |started| match hold {
         Some(hold) => hold_and_wait(command, hold, started),
@@ -85,6 +76,23 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
         Err(LaunchError::NotStarted(error)) => Ok(not_started(&args.command[0], &error)),
         Err(LaunchError::Control(error)) => Err(Failure::failed(format!("job launch: {error}"))),
     }
+}
+
+/// The launcher, in the environment that directives make of this one.
+fn launcher(
+    args: &JobLaunchArgs,
+    mut environment: Environment,
+    directives: &[Directive],
+) -> Command {
+    let _steps = environment.execute(directives, &[]);
+    let mut command = Command::new(&args.command[0]);
+    let variable =
+        |(name, value): (&[u8], &[u8])| [name, value].map(|it| OsStr::from_bytes(it).to_owned());
+    let variables: Vec<[OsString; 2]> = environment.variables().map(variable).collect();
+    command.args(&args.command[1..]).env_clear();
+    command.envs(variables.into_iter().map(|[name, value]| (name, value)));
+    fd_limit::restore_in(&mut command);
+    command
 }
 
 /// How ranks are held.
@@ -185,7 +193,7 @@ fn hold_and_wait(
         LaunchEnd::Refused(why) => {
             output::notice(&format!(
                 "no rank is held: perf_event_open refuses a breakpoint of the processor: {why}; it \
-                 needs Linux 5.13 and kernel.perf_event_paranoid of at most 2"
+                 needs {TRAP_NEEDS}"
             ));
             wait(&mut child)
         }
@@ -208,7 +216,7 @@ fn begun_rank(it: &Executed, stop_at: Option<&OsStr>) -> Option<BegunRank> {
 /// Waits until the ranks are seen stopped, and says how they go on; their job.
 fn report(ranks: &BTreeMap<u32, Identity>, has_daemon: bool) -> Option<JobTarget> {
     let ids: Vec<Identity> = ranks.values().copied().collect();
-    let mut all = StopAll::new(STOPS_WITHIN);
+    let mut all = StopAll::new(hold::LIMIT);
     let _stopped = all.stop(&ids, &|| false);
     all.keep();
     let Some(first) = ids.first() else {

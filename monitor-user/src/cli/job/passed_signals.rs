@@ -101,5 +101,5 @@ pub fn start_and_wait(
 /// If the kernel refuses it.
 pub fn wait(child: &mut Child) -> Result<ExitStatus, LaunchError> {
     let waited = child.wait();
-    waited.map_err(|error| ControlError::from_io("waiting for the launcher", &error).into())
+    waited.map_err(|error| ControlError::from_io("waiting for the program", &error).into())
 }

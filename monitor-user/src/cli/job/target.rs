@@ -4,6 +4,7 @@
 //! have started meanwhile. A job that this command is itself a process of is refused: it would act
 //! on itself.
 
+use super::rank_program::program_process;
 use super::reader::{JobReader, jobs_of, named_ranks};
 use crate::cli::exit::{Exit, Failure};
 use monitor_backend::BackendChoice;
@@ -73,13 +74,21 @@ impl JobTarget {
         jobs_of(sample).into_iter().find(is_it)
     }
 
+    /// The process of each rank that has its program.
+    pub fn programs(&self) -> Vec<(u32, Identity)> {
+        self.ranks_of(&self.job).map(|it| (it.rank, program_process(it))).collect()
+    }
+
+    fn ranks_of<'j>(&self, job: &'j ParallelJob) -> impl Iterator<Item = &'j RankProcesses> {
+        job.ranks.iter().filter(|it| self.ranks.contains(it.rank))
+    }
+
     fn processes_of(&self, job: &ParallelJob) -> Vec<(u32, Identity)> {
-        let ranks = job.ranks.iter().filter(|it| self.ranks.contains(it.rank));
         let all = |it: &RankProcesses| {
             let rank = it.rank;
             it.all.iter().map(move |id| (rank, *id)).collect::<Vec<_>>()
         };
-        ranks.flat_map(all).collect()
+        self.ranks_of(job).flat_map(all).collect()
     }
 
     /// A line such as `job 77: held ranks 0-3 on vm (4 processes)`.

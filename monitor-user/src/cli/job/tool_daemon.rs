@@ -4,7 +4,6 @@
 //! the ranks in its environment; what it writes, line by line, with the rank before it. Each is in
 //! a process group of its own, and is killed when the thread ends that started it.
 
-use super::rank_program::program_process;
 use super::target::JobTarget;
 use crate::cli::exit::Failure;
 use monitor_jobs::{ParallelJob, RankSet};
@@ -24,19 +23,11 @@ use std::time::{Duration, Instant};
 
 const SHELL: &str = "/bin/sh";
 /// One process for all ranks.
-pub const PER_NODE: &str = "node";
+const PER_NODE: &str = "node";
 /// How long a daemon may take to end after SIGTERM, and its descendants to close its output.
 const END: Duration = Duration::from_secs(5);
 /// Longest part of a line that is kept until it is written.
 const LONGEST_LINE: u64 = 64 << 10;
-
-/// A rank that a daemon is beside.
-#[derive(Clone, Copy, Debug)]
-struct AttachedRank {
-    rank: u32,
-    /// The process that has its program.
-    process: Identity,
-}
 
 /// A process of the tool.
 #[derive(Debug)]
@@ -44,39 +35,43 @@ struct ToolDaemon {
     /// The rank that it is beside, if it is not beside all.
     rank: Option<u32>,
     child: Child,
+    /// Readable at its end.
+    pidfd: PidFd,
     status: Option<ExitStatus>,
     /// Closed when all of its output is written.
     written: Receiver<()>,
 }
 
 impl ToolDaemon {
-    /// Starts one beside all ranks, or beside the one of this index.
+    /// Starts one beside all ranks, whose processes have their programs, or beside the one of this
+    /// index.
     fn start(
         command: &OsStr,
         job: &ParallelJob,
-        ranks: &[AttachedRank],
+        ranks: &[(u32, Identity)],
         index: Option<usize>,
     ) -> io::Result<Self> {
-        let set: RankSet = ranks.iter().map(|it| it.rank).collect();
-        let pids: Vec<String> = ranks.iter().map(|it| it.process.pid.0.to_string()).collect();
+        let set: RankSet = ranks.iter().map(|(rank, _)| *rank).collect();
+        let pids: Vec<String> = ranks.iter().map(|(_, id)| id.pid.0.to_string()).collect();
         let mut shell = Command::new(SHELL);
         shell.arg("-c").arg(command).process_group(0).stdin(Stdio::null());
         shell.env("MONITOR_JOB_ID", &*job.id).env("MONITOR_JOB_RUNTIME", job.runtime.name());
         shell.env("MONITOR_JOB_RANKS", set.to_string()).env("MONITOR_JOB_PIDS", pids.join(" "));
         let beside = index.and_then(|index| Some((index, ranks.get(index)?)));
-        if let Some((index, it)) = beside {
-            shell.env("MONITOR_JOB_RANK", it.rank.to_string());
-            shell.env("MONITOR_JOB_PID", it.process.pid.0.to_string());
+        if let Some((index, (rank, id))) = beside {
+            shell.env("MONITOR_JOB_RANK", rank.to_string());
+            shell.env("MONITOR_JOB_PID", id.pid.0.to_string());
             shell.env("MONITOR_JOB_LOCAL_RANK", index.to_string());
         }
         spawn::default_signals(&mut shell);
         spawn::end_with_parent(&mut shell);
         let mut child = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let rank = beside.map(|(_, it)| it.rank);
+        let pidfd = PidFd::open(Pid(child.id()))?;
+        let rank = beside.map(|(_, (rank, _))| *rank);
         let (writing, written) = channel();
         forward(child.stdout.take(), rank, io::stdout, writing.clone());
         forward(child.stderr.take(), rank, io::stderr, writing);
-        Ok(Self { rank, child, status: None, written })
+        Ok(Self { rank, child, pidfd, status: None, written })
     }
 
     /// How it has ended, if it has.
@@ -84,6 +79,11 @@ impl ToolDaemon {
         // It is a child that nothing else waits for.
         self.status = self.status.or_else(|| self.child.try_wait().ok().flatten());
         self.status
+    }
+
+    /// Readable at its end; none if it has ended.
+    fn running(&mut self) -> Option<BorrowedFd<'_>> {
+        self.status().is_none().then(|| self.pidfd.as_fd())
     }
 
     /// Sends a signal to it and its descendants.
@@ -103,10 +103,7 @@ impl ToolDaemon {
 
 /// The processes of the tool beside the ranks of a job.
 #[derive(Debug)]
-pub struct ToolDaemons {
-    all: Vec<ToolDaemon>,
-    opened: Vec<PidFd>,
-}
+pub struct ToolDaemons(Vec<ToolDaemon>);
 
 impl ToolDaemons {
     /// Starts one beside all ranks that the user names, or one beside each.
@@ -114,20 +111,15 @@ impl ToolDaemons {
     /// # Errors
     /// If the shell cannot be executed, or no descriptor is free.
     pub fn start(command: &OsStr, per: &str, target: &JobTarget) -> Result<Self, Failure> {
-        let ranks = target.job.ranks.iter().filter(|it| target.ranks.contains(it.rank));
-        let attached = ranks.map(|it| AttachedRank { rank: it.rank, process: program_process(it) });
-        let attached: Vec<AttachedRank> = attached.collect();
+        let ranks = target.programs();
         let indexes: Vec<Option<usize>> = match per {
             PER_NODE => vec![None],
-            _ => (0..attached.len()).map(Some).collect(),
+            _ => (0..ranks.len()).map(Some).collect(),
         };
-        let start = |index| ToolDaemon::start(command, &target.job, &attached, index);
+        let start = |index| ToolDaemon::start(command, &target.job, &ranks, index);
+        let all = indexes.into_iter().map(start).collect::<Result<_, _>>();
         let failed = |error| Failure::failed(format!("cannot run {SHELL}: {error}"));
-        let all: Vec<ToolDaemon> =
-            indexes.into_iter().map(start).collect::<Result<_, _>>().map_err(failed)?;
-        let opened = all.iter().map(|it| PidFd::open(Pid(it.child.id())));
-        let opened = opened.collect::<Result<_, _>>().map_err(Failure::failed)?;
-        Ok(Self { all, opened })
+        Ok(Self(all.map_err(failed)?))
     }
 
     /// Waits until all have ended; whether one of these is readable before.
@@ -136,9 +128,8 @@ impl ToolDaemons {
     /// If the kernel refuses to wait.
     pub fn wait(&mut self, others: &[BorrowedFd<'_>]) -> Result<bool, Failure> {
         loop {
-            let both = self.all.iter_mut().zip(&self.opened);
-            let running: Vec<BorrowedFd<'_>> =
-                both.filter_map(|(it, fd)| it.status().is_none().then_some(fd.as_fd())).collect();
+            let running = self.0.iter_mut().filter_map(ToolDaemon::running);
+            let running: Vec<BorrowedFd<'_>> = running.collect();
             if running.is_empty() {
                 return Ok(false);
             }
@@ -152,12 +143,12 @@ impl ToolDaemons {
     /// ended.
     pub fn end(mut self) -> Vec<(Option<u32>, Option<ExitStatus>)> {
         let until = Instant::now() + END;
-        for daemon in &mut self.all {
+        for daemon in &mut self.0 {
             if daemon.status().is_none() {
                 daemon.signal(Signal::TERM);
             }
         }
-        for daemon in &mut self.all {
+        for daemon in &mut self.0 {
             if daemon.status().is_none() {
                 // Its output is closed at its end, unless a descendant has it.
                 daemon.finish(until);
@@ -168,7 +159,7 @@ impl ToolDaemons {
             }
             daemon.finish(until);
         }
-        self.all.into_iter().map(|it| (it.rank, it.status)).collect()
+        self.0.into_iter().map(|it| (it.rank, it.status)).collect()
     }
 }
 

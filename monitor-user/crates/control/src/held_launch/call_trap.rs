@@ -11,22 +11,19 @@
 //! it has the functions at its exec. A thread has four breakpoints.
 
 use super::begun_rank::BegunRank;
+use crate::process_ref::process_of;
 use monitor_model::Pid;
+use monitor_symbols::function_spec::LINKER_HOOK;
 use monitor_symbols::mapped_files::{self, MappedFile};
 use monitor_sys::{perf_event, ptrace};
-use procfs::process::Process;
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// The function that the dynamic linker calls for debuggers (`r_brk` of `struct r_debug`, link.h).
-const LINKER_HOOK: &str = "_dl_debug_state";
 /// Breakpoints of a thread on x86 and on arm64 at least.
 const MOST_TRAPS: usize = 4;
-/// `TRAP_PERF` of include/uapi/asm-generic/siginfo.h.
-const TRAP_PERF: i32 = 6;
 
 /// The processes that have not called a function yet.
 pub struct CallTraps {
@@ -154,10 +151,10 @@ impl CallTraps {
 fn places_in(file: &MappedFile, functions: &[&str]) -> Places {
     let mut places = Places::default();
     // A file whose symbols cannot be read has none.
-    let wanted = |name: &str| name == LINKER_HOOK || functions.contains(&name);
+    let is_hook = |name: &str| LINKER_HOOK.split('|').any(|hook| hook == name);
+    let wanted = |name: &str| is_hook(name) || functions.contains(&name);
     for symbol in file.image.symbols(wanted).unwrap_or_default() {
-        let is_hook = symbol.name == LINKER_HOOK;
-        let list = if is_hook { &mut places.hook } else { &mut places.calls };
+        let list = if is_hook(&symbol.name) { &mut places.hook } else { &mut places.calls };
         list.push(symbol.address);
     }
     places
@@ -178,10 +175,6 @@ impl Awaited {
 
 /// Whether a thread that stopped with this status is at a breakpoint of the processor.
 pub fn is_trap(tid: i32, status: i32) -> bool {
-    status >> 8 == Signal::TRAP.as_raw() && ptrace::signal_code(tid).is_ok_and(|it| it == TRAP_PERF)
-}
-
-/// The process of a thread.
-pub fn process_of(tid: i32) -> Option<i32> {
-    Process::new(tid).ok()?.status().ok().map(|it| it.tgid)
+    let is_perf = |code| code == ptrace::TRAP_PERF;
+    status >> 8 == Signal::TRAP.as_raw() && ptrace::signal_code(tid).is_ok_and(is_perf)
 }

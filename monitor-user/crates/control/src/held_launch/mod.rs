@@ -21,7 +21,7 @@ pub use stop_events::{StopEvent, StopEvents};
 
 use crate::ControlError;
 use crate::deadline::DeadlineWait;
-use crate::process_ref::{ProcessRef, raw_pid};
+use crate::process_ref::{ProcessRef, process_of, raw_pid};
 use crate::start::stop_at_exec;
 use call_trap::{CallTraps, is_trap};
 use monitor_model::{Identity, Pid};
@@ -299,7 +299,7 @@ impl<'r> Launch<'r> {
     fn stop_held(&mut self) -> BTreeMap<u32, Identity> {
         let mut ranks = BTreeMap::new();
         for (rank, tid) in std::mem::take(&mut self.held) {
-            let pid = call_trap::process_of(tid).unwrap_or(tid);
+            let pid = process_of(tid).unwrap_or(tid);
             let id = u32::try_from(pid).ok().map(|pid| ProcessRef::open_current(Pid(pid)));
             // It is pending when the thread is detached, and stops it before its program runs.
             let sent = pidfd::tgkill(pid, tid, Signal::STOP.as_raw());

@@ -4,14 +4,12 @@
 //! `SIGCHLD`, which is blocked and read from a descriptor, beside that of the parent.
 
 use monitor_model::Pid;
-use monitor_sys::{ptrace, spawn};
+use monitor_sys::{pidfd::PidFd, ptrace, spawn};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid as RawPid, PidfdFlags, getppid, pidfd_open};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::process::Command;
 use std::time::Instant;
 
@@ -30,8 +28,8 @@ pub enum StopEvent {
 #[derive(Debug)]
 pub struct StopEvents {
     signals: SignalFd,
-    parent: OwnedFd,
-    has_parent: bool,
+    /// None if it had ended before.
+    parent: Option<PidFd>,
     /// The signals that were blocked before.
     mask: SigSet,
 }
@@ -46,10 +44,7 @@ impl StopEvents {
         let child: SigSet = [Signal::SIGCHLD].into_iter().collect();
         let mask = child.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
         let signals = SignalFd::with_flags(&child, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        let parent = RawPid::from_raw(parent.0.cast_signed()).ok_or(Errno::INVAL)?;
-        let fd = pidfd_open(parent, PidfdFlags::empty())?;
-        // Another process may have had its pid already.
-        Ok(Self { signals, parent: fd, has_parent: getppid() == Some(parent), mask })
+        Ok(Self { signals, parent: PidFd::open_parent(parent)?, mask })
     }
 
     /// Has a program start with the signals blocked that were before.
@@ -66,20 +61,14 @@ impl StopEvents {
             if let Some((tid, status)) = ptrace::poll_any()? {
                 return Ok(StopEvent::Status(tid, status));
             }
-            if !self.has_parent {
-                return Ok(StopEvent::Orphaned);
-            }
+            let Some(parent) = &self.parent else { return Ok(StopEvent::Orphaned) };
             let left = until.map(|it| it.saturating_duration_since(Instant::now()));
             let limit = left.and_then(|it| Timespec::try_from(it).ok());
-            let mut fds = [
-                PollFd::new(&self.signals, PollFlags::IN),
-                PollFd::new(&self.parent, PollFlags::IN),
-            ];
+            let mut fds =
+                [PollFd::new(&self.signals, PollFlags::IN), PollFd::new(parent, PollFlags::IN)];
             match poll(&mut fds, limit.as_ref()) {
                 Ok(0) => return Ok(StopEvent::TimedOut),
-                Ok(_) if !fds[1].revents().is_empty() => {
-                    return Ok(StopEvent::Orphaned);
-                }
+                Ok(_) if !fds[1].revents().is_empty() => return Ok(StopEvent::Orphaned),
                 Ok(_) => while self.signals.read_signal()?.is_some() {},
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),

@@ -25,7 +25,7 @@ const SI_KERNEL: i32 = 0x80;
 const TRAP_BRANCH: i32 = 1;
 const TRAP_TRACE: i32 = 2;
 const TRAP_HWBKPT: i32 = 4;
-const TRAP_PERF: i32 = 6;
+const TRAP_PERF: i32 = ptrace::TRAP_PERF;
 
 const TRAP: i32 = Signal::TRAP.as_raw();
 /// What `PTRACE_O_TRACESYSGOOD` reports at the entry and the end of a system call.

@@ -5,7 +5,6 @@
 //! that was read.
 
 use super::ends::EndSites;
-use super::library_loads::LINKER_HOOK;
 use super::plan::{CallPlan, ReturnInputs, TapOptions};
 use super::tap_program::{AttachedSite, FileOffset, TapProcesses, TapProgram};
 use super::{TapError, Taps};
@@ -15,6 +14,7 @@ use monitor_backend::rule::{self, Children, HookPoint, ProgramId, RuleProgram, R
 use monitor_event::tap::{Edge, Tap};
 use monitor_model::{Credentials, Pid};
 use monitor_symbols::calls::CallSite;
+use monitor_symbols::function_spec::LINKER_HOOK;
 use monitor_symbols::signatures::call::{Signature, ValueType};
 use std::collections::BTreeSet;
 use std::{sync::Arc, task::Poll};

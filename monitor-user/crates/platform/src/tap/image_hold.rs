@@ -11,7 +11,7 @@
 //! them from the kernel as it is mapped.
 
 use super::Taps;
-use super::library_loads::{LINKER_HOOK, LoadStop, Loading};
+use super::library_loads::{LoadStop, Loading};
 use super::unseen_calls::{ProbeGap, UnseenCalls};
 use monitor_backend as backend;
 use monitor_backend::rule::insn::{Insn, RecordOptions};
@@ -19,6 +19,7 @@ use monitor_backend::rule::rule_record::{RuleRecord as Record, StopScope};
 use monitor_backends::procfs;
 use monitor_event::tap::Tap;
 use monitor_model::{Identity, Ns, Pid};
+use monitor_symbols::function_spec::LINKER_HOOK;
 use monitor_sys::clock;
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -5,13 +5,13 @@
 //! after they load something (`r_brk` of `struct r_debug`, link.h). Out: the taps are set in what
 //! is new. Calls until then are missed unless the process is held: see `exec_hold`, `image_hold`.
 
-use super::library_loads::LINKER_HOOK;
 use super::unseen_calls::{ProbeGap, UnseenCalls};
 use super::{Edge, Taps, fork_watch::ForkWatch};
 use monitor_backend::rule::insn::{Insn, RecordOptions};
 use monitor_backend::{rule::HookPoint, rule::rule_record::RuleRecord as Record};
 use monitor_event::tap::Tap;
 use monitor_model::{Identity, Pid};
+use monitor_symbols::function_spec::LINKER_HOOK;
 use monitor_sys::{clock, pidfd::PidFd};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

@@ -7,10 +7,6 @@ use monitor_event::tap::Tap;
 use monitor_model::{Identity, Ns, Pid};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The name of the hook in the linkers of glibc and musl, and of Android. Both in one name that no
-/// client writes, so that it is never a tap of a client.
-pub(super) const LINKER_HOOK: &str = "_dl_debug_state|rtld_db_dlactivity";
-
 /// A thread that the kernel has stopped at the hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadStop {

@@ -1,0 +1,14 @@
+//! MPI programs of the tests, compiled for a bench.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Compiles a fixture, for the caller to remove.
+pub fn build(compiler: &str, source: &str) -> PathBuf {
+    let program = std::env::temp_dir().join(format!("{source}-{}", std::process::id()));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixture/code").join(source);
+    let mut command = Command::new(compiler);
+    let built = command.arg("-O2").arg("-o").arg(&program).arg(source).status().unwrap();
+    assert!(built.success());
+    program
+}
