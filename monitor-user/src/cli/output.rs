@@ -243,7 +243,9 @@ pub fn print_to_stderr(text: &str) {
 /// Prints a message line to standard error, with the control characters of names escaped.
 /// A closed standard error is ignored.
 pub fn notice(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "monitor: {}", human::escaped_text(line));
+    // In one write: others write to the same place.
+    let line = format!("monitor: {}\n", human::escaped_text(line));
+    let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }
 
 #[cfg(test)]

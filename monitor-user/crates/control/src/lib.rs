@@ -39,6 +39,8 @@ pub mod stopped_batch;
 mod trace;
 mod unwind;
 mod uprobe_patches;
+// Output of processes that are started.
+pub mod forwarded_output;
 // Processes that carry them out.
 pub mod user_worker;
 

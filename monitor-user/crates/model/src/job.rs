@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// The variables kept from an environment, in lookup order. What sets each of them is documented
 /// where they are used, in `monitor_sampling::job::environ` and `monitor_jobs::discovery`.
-pub const VARIABLES: [&str; 29] = [
+pub const VARIABLES: [&str; 31] = [
     "SLURM_JOB_ID",
     "SLURM_JOBID",
     "SLURM_STEP_ID",
@@ -35,6 +35,8 @@ pub const VARIABLES: [&str; 29] = [
     "PMI_RANK",
     "PMI_SIZE",
     "MPI_LOCALNRANKS",
+    "MONITOR_JOB_SIZE",
+    "MONITOR_JOB_LOCAL_SIZE",
     "APPTAINER_CONTAINER",
     "SINGULARITY_CONTAINER",
 ];

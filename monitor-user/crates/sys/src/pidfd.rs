@@ -102,6 +102,12 @@ impl AsFd for PidFd {
     }
 }
 
+impl From<PidFd> for OwnedFd {
+    fn from(pidfd: PidFd) -> Self {
+        pidfd.0
+    }
+}
+
 /// The exit code of a status as in wait(2), as a shell reports it: 128 plus the number for a
 /// signal.
 pub const fn exit_code(status: u32) -> u64 {

@@ -26,8 +26,11 @@ pub enum JobCommand {
     Stacks(JobStacksArgs),
     /// Show how long the ranks of a job are in MPI, in which functions, and called from where
     Calls(JobCallsArgs),
-    /// Run a launcher, and hold the ranks that it starts before their first instruction
+    /// Run ranks of a program, or a launcher, and hold the ranks if asked
     Launch(JobLaunchArgs),
+    /// Host the ranks of `launch -n`
+    #[command(hide = true)]
+    Host(JobHostArgs),
     /// Run a tool beside the ranks of a running job, or hold them, until it ends
     Attach(JobAttachArgs),
     /// Stop all processes of ranks at one moment
@@ -156,6 +159,14 @@ fn overhead(text: &str) -> Result<Overhead, String> {
 #[derive(Debug, Args)]
 #[command(after_help = LAUNCH_EXITS)]
 pub struct JobLaunchArgs {
+    /// Start this number of ranks of the program itself, without a launcher; they take their rank
+    /// from PMIx
+    #[arg(short = 'n', long = "ranks", value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub ranks: Option<u32>,
+    /// With -n: write the rank before each line of the ranks
+    #[arg(long, requires = "ranks")]
+    pub tag: bool,
     /// Where to hold the ranks; exec: before the first instruction of their program, init: where
     /// they call MPI_Init
     #[arg(long, value_name = "WHERE", value_parser = formats(&["exec", "init"]))]
@@ -182,8 +193,25 @@ pub struct JobLaunchArgs {
     /// Trace the launcher for this process, which is the command of the user
     #[arg(long, hide = true, value_name = "PID")]
     pub tracer_of: Option<u32>,
-    /// Launcher, such as mpirun, with its arguments
-    #[arg(last = true, required = true, value_name = "LAUNCHER")]
+    /// Launcher, such as mpirun, with its arguments; with -n, the program of the ranks
+    #[arg(last = true, required = true, value_name = "LAUNCHER|PROGRAM")]
+    pub command: Vec<OsString>,
+}
+
+/// Arguments of `job host`, which `job launch -n` starts.
+#[derive(Debug, Args)]
+pub struct JobHostArgs {
+    /// Number of ranks
+    #[arg(short = 'n', long = "ranks")]
+    pub ranks: u32,
+    /// Write the rank before each line of the ranks
+    #[arg(long)]
+    pub tag: bool,
+    /// Namespace of the job
+    #[arg(long)]
+    pub id: String,
+    /// The program of the ranks, with its arguments
+    #[arg(last = true, required = true)]
     pub command: Vec<OsString>,
 }
 

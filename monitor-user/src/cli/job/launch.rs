@@ -9,6 +9,7 @@
 use super::args::JobLaunchArgs;
 use super::env;
 use super::hold;
+use super::host_command::host_command;
 use super::passed_signals::{run_passing_signals, start_and_wait, wait};
 use super::target::JobTarget;
 use super::tool_daemon::{ToolDaemons, ended_text};
@@ -36,7 +37,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -64,15 +65,20 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
     }
     let (command, hold) = match args.tracer_of.map(Pid) {
         None if args.stop.is_some() => (tracer(args), None),
-        None => (launcher(args, environment, &directives), None),
-        Some(parent) => (launcher(args, environment, &directives), Some(Hold::new(args, parent)?)),
+        None => (launcher(args, environment, &directives)?, None),
+        Some(parent) => (launcher(args, environment, &directives)?, Some(Hold::new(args, parent)?)),
     };
     let launched = run_passing_signals(move |started| match hold {
         Some(hold) => hold_and_wait(command, hold, started),
         None => start_and_wait(command, started),
     })?;
     match launched {
-        Ok(status) => Ok(exit_code(status)),
+        Ok(status) => {
+            if let (Some(_), Some(signal)) = (args.ranks, status.signal()) {
+                output::notice(&format!("the host of the job was lost (signal {signal})"));
+            }
+            Ok(exit_code(status))
+        }
         Err(LaunchError::NotStarted(error)) => Ok(not_started(&args.command[0], &error)),
         Err(LaunchError::Control(error)) => Err(Failure::failed(format!("job launch: {error}"))),
     }
@@ -83,16 +89,23 @@ fn launcher(
     args: &JobLaunchArgs,
     mut environment: Environment,
     directives: &[Directive],
-) -> Command {
+) -> Result<Command, Failure> {
     let _steps = environment.execute(directives, &[]);
-    let mut command = Command::new(&args.command[0]);
+    let mut command = match args.ranks {
+        Some(ranks) => host_command(args, ranks)?,
+        None => {
+            let mut command = Command::new(&args.command[0]);
+            command.args(&args.command[1..]);
+            command
+        }
+    };
     let variable =
         |(name, value): (&[u8], &[u8])| [name, value].map(|it| OsStr::from_bytes(it).to_owned());
     let variables: Vec<[OsString; 2]> = environment.variables().map(variable).collect();
-    command.args(&args.command[1..]).env_clear();
+    command.env_clear();
     command.envs(variables.into_iter().map(|[name, value]| (name, value)));
     fd_limit::restore_in(&mut command);
-    command
+    Ok(command)
 }
 
 /// How ranks are held.
@@ -128,6 +141,12 @@ fn tracer(args: &JobLaunchArgs) -> Command {
     let mut command = Command::new(SELF_EXE);
     command.arg0("monitor");
     command.args(["job", "launch", "--tracer-of", &std::process::id().to_string()]);
+    if let Some(ranks) = args.ranks {
+        command.args(["-n", &ranks.to_string()]);
+    }
+    if args.tag {
+        command.arg("--tag");
+    }
     if let Some(within) = args.within {
         command.args(["--within", &format!("{}ns", within.as_nanos())]);
     }

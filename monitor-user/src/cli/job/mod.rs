@@ -17,6 +17,8 @@ mod doctor;
 mod end;
 mod env;
 mod hold;
+mod host;
+mod host_command;
 mod launch;
 mod list;
 mod measure;
@@ -46,6 +48,7 @@ use args::{JobArgs, JobCommand};
 pub fn job(args: &JobArgs) -> Result<u8, Failure> {
     let exit = match &args.command {
         JobCommand::Launch(args) => return launch::launch(args),
+        JobCommand::Host(args) => return host::host(args),
         JobCommand::Attach(args) => return attach::attach(args),
         JobCommand::List(args) => list::list(args),
         JobCommand::Show(args) => show::show(args),

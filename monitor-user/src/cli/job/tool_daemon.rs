@@ -6,6 +6,7 @@
 
 use super::target::JobTarget;
 use crate::cli::exit::Failure;
+use monitor_control::forwarded_output::forward;
 use monitor_jobs::{ParallelJob, RankSet};
 use monitor_model::{Identity, Pid};
 use monitor_sys::pidfd::PidFd;
@@ -14,11 +15,11 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid as RawPid, Signal, kill_process_group};
 use std::ffi::OsStr;
-use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 const SHELL: &str = "/bin/sh";
@@ -26,8 +27,6 @@ const SHELL: &str = "/bin/sh";
 const PER_NODE: &str = "node";
 /// How long a daemon may take to end after SIGTERM, and its descendants to close its output.
 const END: Duration = Duration::from_secs(5);
-/// Longest part of a line that is kept until it is written.
-const LONGEST_LINE: u64 = 64 << 10;
 
 /// A process of the tool.
 #[derive(Debug)]
@@ -69,8 +68,9 @@ impl ToolDaemon {
         let pidfd = PidFd::open(Pid(child.id()))?;
         let rank = beside.map(|(_, (rank, _))| *rank);
         let (writing, written) = channel();
-        forward(child.stdout.take(), rank, io::stdout, writing.clone());
-        forward(child.stderr.take(), rank, io::stderr, writing);
+        let prefix = rank.map(|rank| format!("[{rank}] "));
+        forward(child.stdout.take(), prefix.as_deref(), io::stdout, writing.clone());
+        forward(child.stderr.take(), prefix.as_deref(), io::stderr, writing);
         Ok(Self { rank, child, pidfd, status: None, written })
     }
 
@@ -185,35 +185,4 @@ pub fn ended_text(rank: Option<u32>, status: Option<ExitStatus>) -> String {
     let which = rank.map(|rank| format!(" of rank {rank}")).unwrap_or_default();
     let how = status.map_or_else(|| "in an unknown way".to_owned(), |it| format!("with {it}"));
     format!("the daemon{which} ended {how}")
-}
-
-/// Writes lines as they come, with the rank before each, on a thread.
-fn forward<W: Write + 'static>(
-    from: Option<impl Read + Send + 'static>,
-    rank: Option<u32>,
-    to: fn() -> W,
-    writing: Sender<()>,
-) {
-    let Some(from) = from else { return };
-    let _detached = std::thread::spawn(move || {
-        let prefix = rank.map(|rank| format!("[{rank}] ")).unwrap_or_default();
-        let mut from = BufReader::new(from);
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            line.extend_from_slice(prefix.as_bytes());
-            match from.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
-                Ok(0) | Err(_) => break,
-                Ok(_) => {}
-            }
-            if line.last() != Some(&b'\n') {
-                line.push(b'\n');
-            }
-            // A reader that has gone: the daemon gets SIGPIPE at its next line.
-            if to().write_all(&line).and_then(|()| to().flush()).is_err() {
-                break;
-            }
-        }
-        drop(writing);
-    });
 }

@@ -275,11 +275,17 @@ fn job(
 }
 
 /// The variables with the number of all ranks, in lookup order: Open MPI's mpirun(1), PMI-1 and
-/// Hydra, Slurm's srun(1): the tasks of the step, then of the job.
-const SIZES: [&str; 4] =
-    ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"];
+/// Hydra, the PMIx host of this program, Slurm's srun(1): the tasks of the step, then of the job.
+const SIZES: [&str; 5] = [
+    "OMPI_COMM_WORLD_SIZE",
+    "PMI_SIZE",
+    "MONITOR_JOB_SIZE",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_NTASKS",
+];
 /// The same of the ranks on this node.
-const LOCAL_SIZES: [&str; 2] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"];
+const LOCAL_SIZES: [&str; 3] =
+    ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MONITOR_JOB_LOCAL_SIZE"];
 
 /// The number of ranks that the runtime starts on this node, as the environment of one names it.
 pub fn local_size(variables: &Environ) -> Option<u32> {

@@ -1,0 +1,124 @@
+//! A job of the host: its ranks, and how far each is.
+
+use crate::attribute::{ProcName, TableLine};
+use crate::host::rank_process::{RankProcess, exit_code, output_closes};
+use monitor_model::Pid;
+use rustix::process::Signal;
+use std::ffi::CString;
+use std::process::ExitStatus;
+
+/// `PMIX_PROC_STATE_RUNNING`.
+const RUNNING: u8 = 4;
+/// `PMIX_PROC_STATE_TERMINATED`.
+const TERMINATED: u8 = 20;
+
+/// The process of a rank has ended.
+#[derive(Debug)]
+pub struct RankEnd {
+    /// The rank.
+    pub name: ProcName,
+}
+
+/// A rank.
+#[derive(Debug)]
+pub struct HostedRank {
+    /// Its process.
+    pub process: RankProcess,
+    /// Its program.
+    pub program: String,
+    /// Whether it is a client of the library now: between `PMIx_Init` and `PMIx_Finalize`.
+    is_client: bool,
+}
+
+impl HostedRank {
+    /// A rank that has just been started.
+    pub const fn new(process: RankProcess, program: String) -> Self {
+        Self { process, program, is_client: false }
+    }
+}
+
+/// A job.
+#[derive(Debug)]
+pub struct HostedJob {
+    /// Its namespace.
+    pub nspace: String,
+    /// Its ranks, by number.
+    pub ranks: Vec<HostedRank>,
+    /// Whether another job has started it.
+    pub is_spawned: bool,
+}
+
+impl HostedJob {
+    /// Whether one of its ranks has not ended.
+    pub fn runs(&self) -> bool {
+        self.ranks.iter().any(|it| it.process.runs())
+    }
+
+    /// A rank of it.
+    pub fn rank(&self, rank: u32) -> Option<&HostedRank> {
+        self.ranks.get(usize::try_from(rank).ok()?)
+    }
+
+    fn rank_mut(&mut self, rank: u32) -> Option<&mut HostedRank> {
+        self.ranks.get_mut(usize::try_from(rank).ok()?)
+    }
+
+    /// A rank has called `PMIx_Init`.
+    pub fn connected(&mut self, rank: u32) {
+        if let Some(rank) = self.rank_mut(rank) {
+            rank.is_client = true;
+        }
+    }
+
+    /// A rank has called `PMIx_Finalize`.
+    pub fn finalized(&mut self, rank: u32) {
+        if let Some(rank) = self.rank_mut(rank) {
+            rank.is_client = false;
+        }
+    }
+
+    /// A process has ended: its pid, how, and whether it had left PMIx, or never began it. `None`
+    /// if that was seen before.
+    pub fn ended(&mut self, rank: u32) -> Option<(Pid, ExitStatus, bool)> {
+        let rank = self.rank_mut(rank)?;
+        let status = rank.process.take_end()?;
+        Some((rank.process.pid(), status, !rank.is_client))
+    }
+
+    /// Sends a signal to all ranks that run.
+    pub fn signal(&self, signal: Signal) {
+        self.ranks.iter().for_each(|it| it.process.signal(signal));
+    }
+
+    /// Waits until what its ranks have written is written.
+    pub fn finish_output(&mut self) {
+        let until = output_closes();
+        self.ranks.iter().for_each(|it| it.process.finish_output(until));
+    }
+
+    /// Its process table, on a node of this name.
+    pub fn table(&self, host: &str) -> Vec<TableLine> {
+        let text = |text: &str| CString::new(text).unwrap_or_default();
+        let line = |(rank, it): (u32, &HostedRank)| {
+            let status = it.process.status();
+            TableLine {
+                name: ProcName { nspace: self.nspace.clone(), rank },
+                host: text(host),
+                executable: text(&it.program),
+                pid: i32::try_from(it.process.pid().0).unwrap_or(0),
+                exit_code: status.map_or(0, |it| exit_code(it).into()),
+                state: if status.is_some() { TERMINATED } else { RUNNING },
+            }
+        };
+        (0..).zip(&self.ranks).map(line).collect()
+    }
+
+    /// A rank, for a notice.
+    pub fn title(&self, rank: u32) -> String {
+        if self.is_spawned {
+            format!("rank {rank} of {}", self.nspace)
+        } else {
+            format!("rank {rank}")
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What processes log (`PMIx_Log`): on the standard output or error of the host.
+
+use crate::attribute::{Attribute, Datum, ProcName};
+use crate::status;
+use std::ffi::c_int;
+use std::io::{self, Write as _};
+
+/// Writes texts where their keys say; the status. Other channels, such as the system log and mail,
+/// are not served.
+pub fn write(name: &ProcName, attributes: &[Attribute]) -> c_int {
+    let mut written = 0;
+    let texts: Vec<_> = attributes.iter().filter(|it| it.key.starts_with("pmix.log.")).collect();
+    for attribute in &texts {
+        let Some(text) = attribute.value.as_text() else { continue };
+        let mut line = text.to_bytes().to_vec();
+        if line.last() != Some(&b'\n') {
+            line.push(b'\n');
+        }
+        let done = match attribute.key.as_str() {
+            "pmix.log.stdout" => io::stdout().write_all(&line),
+            "pmix.log.stderr" => io::stderr().write_all(&line),
+            _ => continue,
+        };
+        written += usize::from(done.is_ok());
+    }
+    tracing::debug!(nspace = name.nspace, rank = name.rank, written, "log");
+    match written {
+        0 if texts.iter().any(|it| matches!(it.value, Datum::Text(_))) => status::NOT_SUPPORTED,
+        0 => status::BAD_PARAM,
+        written if written < texts.len() => status::PARTIAL_SUCCESS,
+        _ => status::SUCCESS,
+    }
+}

@@ -1,0 +1,277 @@
+//! The host: ranks of one job, and of those that it starts, on this node.
+//!
+//! In: a plan, upcalls of the library, ends of processes, signals. Out: how the job ended. When one
+//! rank fails, the others get SIGTERM, and SIGKILL later. Ranks are killed when this process ends,
+//! however it ends.
+
+mod hosted_job;
+mod job_control;
+mod job_data;
+mod logged;
+mod published;
+mod query;
+mod rank_process;
+mod session_folder;
+mod spawned;
+mod usage;
+
+pub use usage::UsageSource;
+
+use crate::attribute::ProcName;
+use crate::library::{PmixError, Server};
+use crate::status;
+use crate::upcall::{Upcall, set_queue};
+use hosted_job::{HostedJob, RankEnd};
+use monitor_model::Pid;
+use published::Published;
+use rustix::process::Signal;
+use session_folder::SessionFolder;
+use std::ffi::{CString, OsString, c_int};
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use thiserror::Error;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use usage::Monitors;
+
+/// Time between SIGTERM and SIGKILL.
+const KILL_AFTER: Duration = Duration::from_secs(5);
+/// Exit code of a job that ended because a rank ended without `PMIx_Finalize`.
+const NOT_FINALIZED: u8 = 1;
+
+/// What a job is.
+#[derive(Clone, Debug)]
+pub struct HostPlan {
+    /// Its namespace, which is its id.
+    pub nspace: String,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// The environment of the ranks, without what the host adds.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Whether the rank is before each line that it writes.
+    pub tags: bool,
+    /// The library, if not the one that the linker finds.
+    pub library: Option<OsString>,
+    /// The folder for sockets and files, which has a folder of its own in it.
+    pub folder: PathBuf,
+    /// Name of this node.
+    pub host: String,
+    /// Shows a line to the user.
+    pub notice: fn(&str),
+}
+
+/// Why a job has not begun.
+#[derive(Debug, Error)]
+pub enum HostError {
+    /// The program cannot be executed.
+    #[error("cannot execute {program}: {error}")]
+    NotStarted {
+        /// The program.
+        program: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// A folder, a pipe or an event loop cannot be had.
+    #[error("{what}: {error}")]
+    Failed {
+        /// What.
+        what: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// The library refuses it.
+    #[error(transparent)]
+    Pmix(#[from] PmixError),
+}
+
+/// A host.
+struct Host {
+    plan: HostPlan,
+    server: Server,
+    folder: SessionFolder,
+    jobs: Vec<HostedJob>,
+    published: Published,
+    monitors: Monitors,
+    ended: UnboundedSender<RankEnd>,
+    /// The code of the first failure.
+    code: Option<u8>,
+    /// When what still runs is killed.
+    kill_at: Option<Instant>,
+}
+
+/// Starts a job, serves it until all of its processes have ended, and returns its exit code: that
+/// of the first rank that failed, or 128 plus the signal that ended it. Call it before there is
+/// another thread.
+///
+/// # Errors
+/// If the job cannot begin.
+pub fn run(plan: HostPlan, usage: Box<dyn UsageSource>) -> Result<u8, HostError> {
+    let folder = SessionFolder::create(&plan.folder, &plan.nspace)
+        .map_err(|error| HostError::Failed { what: "the folder of the job".into(), error })?;
+    let (queue, upcalls) = unbounded_channel();
+    set_queue(queue);
+    let server = Server::start(plan.library.as_deref(), &job_data::server(folder.path()))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| HostError::Failed { what: "the event loop".into(), error })?;
+    let (ended, ends) = unbounded_channel();
+    let (published, monitors) = (Published::default(), Monitors::new(usage));
+    let jobs = Vec::new();
+    let mut host =
+        Host { plan, server, folder, jobs, published, monitors, ended, code: None, kill_at: None };
+    runtime.block_on(host.serve(upcalls, ends))
+}
+
+impl Host {
+    async fn serve(
+        &mut self,
+        mut upcalls: UnboundedReceiver<Upcall>,
+        mut ends: UnboundedReceiver<RankEnd>,
+    ) -> Result<u8, HostError> {
+        let failed = |error| HostError::Failed { what: "signals".to_owned(), error };
+        let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        let mut hang_up = signal(SignalKind::hangup()).map_err(failed)?;
+        self.start_first()?;
+        while self.jobs.iter().any(HostedJob::runs) {
+            let next = self.kill_at.into_iter().chain(self.monitors.next_due()).min();
+            tokio::select! {
+                Some(upcall) = upcalls.recv() => self.upcall(upcall),
+                Some(end) = ends.recv() => self.rank_ended(&end),
+                _ = terminate.recv() => self.end(code_of(SignalKind::terminate())),
+                _ = interrupt.recv() => self.end(code_of(SignalKind::interrupt())),
+                _ = hang_up.recv() => self.end(code_of(SignalKind::hangup())),
+                () = sleep_until(next) => self.tick(),
+            }
+        }
+        self.jobs.iter_mut().for_each(HostedJob::finish_output);
+        Ok(self.code.unwrap_or(0))
+    }
+
+    /// Does what is due.
+    fn tick(&mut self) {
+        let now = Instant::now();
+        if self.kill_at.is_some_and(|at| at <= now) {
+            self.kill_at = None;
+            self.jobs.iter().for_each(|job| job.signal(Signal::KILL));
+        }
+        self.monitors.run_due(now, &self.server, &self.jobs);
+    }
+
+    /// Ends all jobs; the first failure decides the code.
+    fn end(&mut self, code: u8) {
+        self.code.get_or_insert(code);
+        if self.kill_at.is_none() {
+            self.kill_at = Some(Instant::now() + KILL_AFTER);
+            self.jobs.iter().for_each(|job| job.signal(Signal::TERM));
+            // A stopped process gets SIGTERM when it runs.
+            self.jobs.iter().for_each(|job| job.signal(Signal::CONT));
+        }
+    }
+
+    fn rank_ended(&mut self, end: &RankEnd) {
+        let Some(job) = self.jobs.iter_mut().find(|job| job.nspace == end.name.nspace) else {
+            return;
+        };
+        let Some((Pid(pid), status, has_left)) = job.ended(end.name.rank) else { return };
+        self.monitors.rank_ended(&end.name);
+        self.published.process_ended(&end.name);
+        if self.kill_at.is_none() {
+            let which = job.title(end.name.rank);
+            if !status.success() {
+                (self.plan.notice)(&format!("{which}, process {pid}, ended with {status}"));
+                self.end(rank_process::exit_code(status));
+            } else if !has_left {
+                (self.plan.notice)(&format!(
+                    "{which}, process {pid}, ended without MPI_Finalize; the job ends"
+                ));
+                self.end(NOT_FINALIZED);
+            }
+        }
+        if let Some(job) = self.jobs.iter().find(|job| job.nspace == end.name.nspace)
+            && !job.runs()
+        {
+            self.server.deregister_nspace(&job.nspace);
+        }
+    }
+
+    fn upcall(&mut self, upcall: Upcall) {
+        match upcall {
+            Upcall::Connected(name, reply) => {
+                self.with_job(&name, |job| job.connected(name.rank));
+                reply.status(status::SUCCESS);
+            }
+            Upcall::Finalized(name, reply) => {
+                self.with_job(&name, |job| job.finalized(name.rank));
+                reply.status(status::SUCCESS);
+            }
+            Upcall::Abort(name, code, message, reply) => {
+                self.aborted(&name, code, message);
+                reply.status(status::SUCCESS);
+            }
+            // All of its processes are here: what they contributed is all there is.
+            Upcall::Fence(blob, reply) => reply.modex(blob),
+            Upcall::Publish(name, attributes, reply) => {
+                reply.status(self.published.publish(&name, attributes));
+            }
+            Upcall::Lookup(keys, attributes, reply) => {
+                self.published.look_up(keys, &attributes, reply);
+            }
+            Upcall::Unpublish(name, keys, reply) => {
+                reply.status(self.published.remove(&name, keys.as_deref()));
+            }
+            Upcall::Spawn(parent, attributes, apps, reply) => {
+                self.spawn(&parent, &attributes, &apps, reply);
+            }
+            // Raised for the host, such as that ranks are ready for a debugger.
+            Upcall::Event(code, name, reply) => {
+                tracing::debug!(code, nspace = name.nspace, rank = name.rank, "event");
+                reply.status(status::SUCCESS);
+            }
+            Upcall::Query(queries, reply) => {
+                query::answer((&self.jobs, &self.plan.host), &queries, reply);
+            }
+            Upcall::Log(name, attributes, reply) => {
+                reply.status(logged::write(&name, &attributes));
+            }
+            Upcall::JobControl(name, targets, attributes, reply) => {
+                reply.status(job_control::act(&self.jobs, &name, &targets, &attributes));
+            }
+            Upcall::Monitor(name, what, code, attributes, reply) => {
+                self.monitors.request(&self.jobs, (&name, &what, code), &attributes, reply);
+            }
+        }
+    }
+
+    fn with_job(&mut self, name: &ProcName, act: impl FnOnce(&mut HostedJob)) {
+        if let Some(job) = self.jobs.iter_mut().find(|job| job.nspace == name.nspace) {
+            act(job);
+        }
+    }
+
+    fn aborted(&mut self, name: &ProcName, code: c_int, message: Option<CString>) {
+        let which = self.jobs.iter().find(|job| job.nspace == name.nspace);
+        let which = which.map_or_else(|| name.nspace.clone(), |job| job.title(name.rank));
+        let text = message.filter(|it| !it.is_empty());
+        let text = text.map(|it| format!(": {}", it.to_string_lossy())).unwrap_or_default();
+        (self.plan.notice)(&format!("{which} ended the job with status {code}{text}"));
+        // The status of an abort that is 0 is a failure, too.
+        let code = u8::try_from(code & 0xff).unwrap_or(1).max(1);
+        self.end(code);
+    }
+}
+
+/// The exit code after a signal.
+fn code_of(kind: SignalKind) -> u8 {
+    128 + u8::try_from(kind.as_raw_value()).unwrap_or(0)
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,100 @@
+//! The folder of a job: sockets and shared memory of the library.
+//!
+//! In: a folder for temporary files. Out: a folder in it that only this user may enter, which is
+//! removed at the end. Those of hosts that were killed are removed by the next host of the user:
+//! the lock of a living host is held.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+/// What names of such folders begin with.
+const PREFIX: &str = "monitor-pmix.";
+/// Held by the host.
+const LOCK: &str = "lock";
+
+/// The folder of a job.
+#[derive(Debug)]
+pub struct SessionFolder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl SessionFolder {
+    /// Creates it.
+    ///
+    /// # Errors
+    /// If the parent is not writable.
+    pub fn create(parent: &Path, nspace: &str) -> io::Result<Self> {
+        remove_left(parent);
+        let path = parent.join(format!("{PREFIX}{nspace}"));
+        // It has its name only when it is locked.
+        let new = parent.join(format!(".{PREFIX}{nspace}"));
+        DirBuilder::new().mode(0o700).create(&new)?;
+        let lock = File::create(new.join(LOCK))?;
+        lock.lock()?;
+        fs::rename(&new, &path)?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for SessionFolder {
+    fn drop(&mut self) {
+        // The next host of this user tries again.
+        let _left = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes the folders of hosts of this user that were killed.
+fn remove_left(parent: &Path) {
+    let uid = rustix::process::geteuid().as_raw();
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    for entry in entries.filter(|it| it.file_name().to_string_lossy().starts_with(PREFIX)) {
+        let path = entry.path();
+        let is_own = fs::symlink_metadata(&path).is_ok_and(|it| it.is_dir() && it.uid() == uid);
+        if !is_own {
+            continue;
+        }
+        let lock = File::open(path.join(LOCK)).map(|lock| (lock.try_lock(), lock));
+        match lock {
+            Ok((Ok(()), _)) => {
+                // It is not locked, so its host has ended.
+                let _left = fs::remove_dir_all(&path);
+            }
+            // Its host runs.
+            Ok((Err(TryLockError::WouldBlock | TryLockError::Error(_)), _)) | Err(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_a_host_that_ended_is_removed_and_that_of_a_living_one_is_not() {
+        let parent = std::env::temp_dir().join(format!("session-folder.{}", std::process::id()));
+        fs::create_dir(&parent).unwrap();
+        let living = SessionFolder::create(&parent, "a").unwrap();
+        fs::create_dir(parent.join("monitor-pmix.dead")).unwrap();
+        File::create(parent.join("monitor-pmix.dead/lock")).unwrap();
+        fs::create_dir(parent.join("other")).unwrap();
+        let second = SessionFolder::create(&parent, "b").unwrap();
+        let names = || {
+            let entries = fs::read_dir(&parent).unwrap().map(|it| it.unwrap().file_name());
+            let mut names: Vec<_> = entries.map(|it| it.into_string().unwrap()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(), ["monitor-pmix.a", "monitor-pmix.b", "other"]);
+        drop((living, second));
+        assert_eq!(names(), ["other"]);
+        fs::remove_dir_all(&parent).unwrap();
+    }
+}

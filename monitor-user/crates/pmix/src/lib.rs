@@ -1,0 +1,18 @@
+//! The PMIx host of one job: starts its ranks on this node, and serves them.
+//!
+//! In: a program, a number of ranks, an environment. Out: the ranks, what they write, and how the
+//! job ended. `libpmix` is opened at run time and serves the clients of its protocol; what it
+//! cannot answer itself comes as upcalls. A fault of the library ends this process and the job, so
+//! each job has a process of its own, with the rights of its user. No tool can connect to it.
+
+#![allow(unsafe_code, reason = "a C library is called, and calls back")]
+
+mod abi;
+pub mod attribute;
+pub mod host;
+mod library;
+mod reply;
+mod status;
+mod upcall;
+
+pub use library::PmixError;

@@ -1,0 +1,308 @@
+//! `libpmix`, opened at run time.
+//!
+//! In: namespaces, clients, events. Out: calls of the library, which is initialized once in a
+//! process. Documented in `pmix_server.h` and the PMIx standard, chapter "Server-specific
+//! interfaces".
+
+use crate::abi::{Info, OpCallback, Proc, ServerModule};
+use crate::attribute::{Attribute, InfoArray, ProcName, chars};
+use crate::status;
+use crate::upcall;
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW, Symbol};
+use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::mpsc;
+use thiserror::Error;
+
+/// The library that is opened unless the user names one.
+const LIBRARY: &str = "libpmix.so.2";
+/// Why a host has no library.
+#[derive(Debug, Error)]
+pub enum PmixError {
+    /// It cannot be opened.
+    #[error("cannot open {path}: {why}; install PMIx (Debian: apt install libpmix2)")]
+    NotOpened {
+        /// Its path.
+        path: String,
+        /// Why.
+        why: String,
+    },
+    /// It refuses a call.
+    #[error("{call} of PMIx: {why}")]
+    Refused {
+        /// The function.
+        call: &'static str,
+        /// Its status, as the library says it.
+        why: String,
+    },
+}
+
+type RegisterNspace =
+    unsafe extern "C" fn(*const c_char, c_int, *mut Info, usize, OpCallback, *mut c_void) -> c_int;
+type RegisterClient =
+    unsafe extern "C" fn(*const Proc, u32, u32, *mut c_void, OpCallback, *mut c_void) -> c_int;
+type NotifyEvent = unsafe extern "C" fn(
+    c_int,
+    *const Proc,
+    u8,
+    *const Info,
+    usize,
+    OpCallback,
+    *mut c_void,
+) -> c_int;
+type Generate = unsafe extern "C" fn(*const c_char, *mut *mut c_char) -> c_int;
+
+/// The library, initialized as a server.
+pub struct Server {
+    finalize: Symbol<unsafe extern "C" fn() -> c_int>,
+    register_nspace: Symbol<RegisterNspace>,
+    register_client: Symbol<RegisterClient>,
+    deregister_nspace: Symbol<unsafe extern "C" fn(*const c_char, OpCallback, *mut c_void)>,
+    setup_fork: Symbol<unsafe extern "C" fn(*const Proc, *mut *mut *mut c_char) -> c_int>,
+    notify_event: Symbol<NotifyEvent>,
+    generate_regex: Symbol<Generate>,
+    generate_ppn: Symbol<Generate>,
+    error_string: Symbol<unsafe extern "C" fn(c_int) -> *const c_char>,
+    /// What it calls; it keeps the pointer.
+    _module: Box<ServerModule>,
+    _library: Library,
+}
+
+/// Looks a function up.
+///
+/// # Safety
+/// The function has this type.
+unsafe fn function<T>(
+    library: &Library,
+    path: &OsStr,
+    name: &CStr,
+) -> Result<Symbol<T>, PmixError> {
+    // SAFETY: of the caller.
+    let found = unsafe { library.get::<T>(name.to_bytes_with_nul()) };
+    found.map_err(|error| not_opened(path, &error))
+}
+
+fn not_opened(path: &OsStr, why: &dyn std::fmt::Display) -> PmixError {
+    PmixError::NotOpened { path: path.to_string_lossy().into_owned(), why: why.to_string() }
+}
+
+impl Server {
+    /// Opens and initializes it; upcalls go to the queue that [`upcall::set_queue`] sets. The
+    /// library reads the environment: call it before there is another thread.
+    ///
+    /// # Errors
+    /// If it is not installed, is none of PMIx, or cannot make its sockets and files.
+    pub fn start(path: Option<&OsStr>, attributes: &[Attribute]) -> Result<Self, PmixError> {
+        let path = path.map_or_else(|| OsString::from(LIBRARY), OsStr::to_owned);
+        // The library answers all requests of usage itself, with nothing, unless these parts of it
+        // are off.
+        // SAFETY: there is no other thread, as the caller is to see to.
+        unsafe { std::env::set_var("PMIX_MCA_psensor", "^heartbeat,file") };
+        // SAFETY: the initializers of the library are those of a system library.
+        let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };
+        let library = library.map_err(|error| not_opened(&path, &error))?;
+        // SAFETY: the types are those of pmix_server.h.
+        let init = unsafe {
+            function::<unsafe extern "C" fn(*mut ServerModule, *mut Info, usize) -> c_int>(
+                &library,
+                &path,
+                c"PMIx_server_init",
+            )
+        }?;
+        macro_rules! server {
+            ($($field:ident = $name:literal,)*) => {
+                Self {
+                    // SAFETY: the types are those of pmix_server.h and pmix.h.
+                    $($field: unsafe { function(&library, &path, $name) }?,)*
+                    _module: Box::new(upcall::module()),
+                    _library: library,
+                }
+            };
+        }
+        let mut server = server! {
+            finalize = c"PMIx_server_finalize",
+            register_nspace = c"PMIx_server_register_nspace",
+            register_client = c"PMIx_server_register_client",
+            deregister_nspace = c"PMIx_server_deregister_nspace",
+            setup_fork = c"PMIx_server_setup_fork",
+            notify_event = c"PMIx_Notify_event",
+            generate_regex = c"PMIx_generate_regex",
+            generate_ppn = c"PMIx_generate_ppn",
+            error_string = c"PMIx_Error_string",
+        };
+        let mut infos = InfoArray::new(attributes);
+        let module = &raw mut *server._module;
+        // SAFETY: the module and the attributes live as long as the library uses them.
+        let status = unsafe { init(module, infos.pointer(), infos.count()) };
+        match status {
+            status::SUCCESS => Ok(server),
+            status => {
+                let error = server.refused("PMIx_server_init", status);
+                // Nothing is there to finalize.
+                std::mem::forget(server);
+                Err(error)
+            }
+        }
+    }
+
+    /// A status in words.
+    pub fn error_text(&self, status: c_int) -> String {
+        // SAFETY: a number.
+        let text = unsafe { (self.error_string)(status) };
+        if text.is_null() {
+            return format!("status {status}");
+        }
+        // SAFETY: the library returns a constant.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
+
+    fn refused(&self, call: &'static str, status: c_int) -> PmixError {
+        PmixError::Refused { call, why: self.error_text(status) }
+    }
+
+    /// Makes a namespace known, with the attributes of its job and so many ranks on this node.
+    ///
+    /// # Errors
+    /// If the library refuses it.
+    pub fn register_nspace(
+        &self,
+        nspace: &str,
+        ranks: u32,
+        attributes: &[Attribute],
+    ) -> Result<(), PmixError> {
+        let mut infos = InfoArray::new(attributes);
+        let nspace: [c_char; crate::abi::NAMESPACE] = chars(nspace);
+        let ranks = c_int::try_from(ranks).unwrap_or(c_int::MAX);
+        self.wait("PMIx_server_register_nspace", |done, data| {
+            let (pointer, count) = (infos.pointer(), infos.count());
+            // SAFETY: all of it lives until the operation is complete.
+            unsafe { (self.register_nspace)(nspace.as_ptr(), ranks, pointer, count, done, data) }
+        })
+    }
+
+    /// Makes a rank known before it is started, and returns the variables that it needs.
+    ///
+    /// # Errors
+    /// If the library refuses it.
+    pub fn register_client(&self, name: &ProcName) -> Result<Vec<CString>, PmixError> {
+        let proc = Proc::from(name);
+        let [uid, gid] = [rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()];
+        self.wait("PMIx_server_register_client", |done, data| {
+            // SAFETY: all of it lives until the operation is complete; the object is not used.
+            unsafe { (self.register_client)(&raw const proc, uid, gid, null_mut(), done, data) }
+        })?;
+        let mut environment: *mut *mut c_char = null_mut();
+        // SAFETY: the library allocates the array.
+        let status = unsafe { (self.setup_fork)(&raw const proc, &raw mut environment) };
+        if status != status::SUCCESS {
+            return Err(self.refused("PMIx_server_setup_fork", status));
+        }
+        // SAFETY: the library ends the array with NULL. It is left to the library's heap: a few
+        // hundred bytes for each rank.
+        Ok(unsafe { crate::attribute::read_texts(environment) })
+    }
+
+    /// Forgets a namespace whose processes have ended.
+    pub fn deregister_nspace(&self, nspace: &str) {
+        let nspace: [c_char; crate::abi::NAMESPACE] = chars(nspace);
+        let _refused = self.wait("PMIx_server_deregister_nspace", |done, data| {
+            // SAFETY: it lives until the operation is complete.
+            unsafe { (self.deregister_nspace)(nspace.as_ptr(), done, data) }
+            status::SUCCESS
+        });
+    }
+
+    /// Raises an event for processes.
+    ///
+    /// # Errors
+    /// If the library refuses it.
+    pub fn notify(
+        &self,
+        code: c_int,
+        source: &ProcName,
+        range: u8,
+        attributes: &[Attribute],
+    ) -> Result<(), PmixError> {
+        let mut infos = InfoArray::new(attributes);
+        let source = Proc::from(source);
+        self.wait("PMIx_Notify_event", |done, data| {
+            let (pointer, count) = (infos.pointer(), infos.count());
+            // SAFETY: all of it lives until the operation is complete.
+            unsafe {
+                (self.notify_event)(code, &raw const source, range, pointer, count, done, data)
+            }
+        })
+    }
+
+    /// The names of nodes, as the library packs them.
+    ///
+    /// # Errors
+    /// If the library refuses it.
+    pub fn packed_nodes(&self, nodes: &str) -> Result<CString, PmixError> {
+        self.packed("PMIx_generate_regex", &self.generate_regex, nodes)
+    }
+
+    /// The ranks of each node, as the library packs them.
+    ///
+    /// # Errors
+    /// If the library refuses it.
+    pub fn packed_ranks(&self, ranks: &str) -> Result<CString, PmixError> {
+        self.packed("PMIx_generate_ppn", &self.generate_ppn, ranks)
+    }
+
+    fn packed(
+        &self,
+        call: &'static str,
+        generate: &Symbol<Generate>,
+        text: &str,
+    ) -> Result<CString, PmixError> {
+        let text = CString::new(text).unwrap_or_default();
+        let mut packed = null_mut();
+        // SAFETY: the library allocates the text.
+        let status = unsafe { generate(text.as_ptr(), &raw mut packed) };
+        if status != status::SUCCESS || packed.is_null() {
+            return Err(self.refused(call, status));
+        }
+        // SAFETY: a text that a NUL byte ends, which is ours.
+        let copy = unsafe { CStr::from_ptr(packed) }.to_owned();
+        // SAFETY: the library allocated it with `malloc`.
+        unsafe { libc::free(packed.cast()) };
+        Ok(copy)
+    }
+
+    /// Begins an operation, and waits until the library has completed it.
+    fn wait(
+        &self,
+        call: &'static str,
+        begin: impl FnOnce(OpCallback, *mut c_void) -> c_int,
+    ) -> Result<(), PmixError> {
+        let (sender, receiver) = mpsc::channel::<c_int>();
+        let data = Box::into_raw(Box::new(sender));
+        let status = match begin(Some(completed), data.cast()) {
+            // The library owns the sender until it has answered, and needs no process for that.
+            status::SUCCESS => receiver.recv().unwrap_or(status::ERROR),
+            status => {
+                // SAFETY: the callback is not called if the operation has not begun.
+                drop(unsafe { Box::from_raw(data) });
+                if status == status::OPERATION_SUCCEEDED { status::SUCCESS } else { status }
+            }
+        };
+        if status == status::SUCCESS { Ok(()) } else { Err(self.refused(call, status)) }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // SAFETY: it was initialized.
+        let _status = unsafe { (self.finalize)() };
+    }
+}
+
+/// # Safety
+/// The library passes back what [`Server::wait`] gave it, once.
+unsafe extern "C" fn completed(status: c_int, sender: *mut c_void) {
+    // SAFETY: of the caller.
+    let sender = unsafe { Box::from_raw(sender.cast::<mpsc::Sender<c_int>>()) };
+    // The operation waits for it.
+    let _sent = sender.send(status);
+}

@@ -1,0 +1,29 @@
+//! Statuses of PMIx (`pmix_status_t`): those that this host returns or raises.
+
+use std::ffi::c_int;
+
+/// It was done.
+pub const SUCCESS: c_int = 0;
+/// It failed.
+pub const ERROR: c_int = -1;
+/// No such data, process or namespace.
+pub const NOT_FOUND: c_int = -46;
+/// This host does not do it.
+pub const NOT_SUPPORTED: c_int = -47;
+/// An argument is not valid.
+pub const BAD_PARAM: c_int = -27;
+/// The id is in use.
+pub const EXISTS: c_int = -11;
+/// The key was published already.
+pub const DUPLICATE_KEY: c_int = -53;
+/// Some of it was done.
+pub const PARTIAL_SUCCESS: c_int = -52;
+/// It was done before the call returned: the callback is not called.
+pub const OPERATION_SUCCEEDED: c_int = -157;
+/// The program could not be executed.
+pub const FAILED_TO_LAUNCH: c_int = -181;
+/// A new sample of resource usage.
+pub const RESOURCE_USAGE_UPDATE: c_int = -114;
+
+/// To one process (`pmix_data_range_t`).
+pub const RANGE_CUSTOM: u8 = 6;

@@ -1,0 +1,52 @@
+//! The command of the PMIx host of a job, which is this program as a process of its own.
+//!
+//! In: the arguments of `job launch -n`. Out: a command; or why ranks cannot be started here.
+
+use super::args::JobLaunchArgs;
+use crate::cli::exit::Failure;
+use monitor_control::user_worker::SELF_EXE;
+use monitor_jobs::Runtime;
+use std::ffi::CStr;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+
+/// The command name of the host.
+pub const PROGRAM: &CStr = c"monitor-pmix";
+/// The daemon of Slurm on a compute node.
+const SLURM_DAEMON: &str = "slurmd";
+/// Set in an allocation of Slurm.
+const ALLOCATION: &str = "SLURM_JOB_ID";
+
+/// The command that starts so many ranks of the program.
+///
+/// # Errors
+/// If the program is a launcher itself; on a node of Slurm, outside an allocation.
+pub fn host_command(args: &JobLaunchArgs, ranks: u32) -> Result<Command, Failure> {
+    let program = &args.command[0];
+    let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
+    if Runtime::of_program(&name).is_some() {
+        let why = format!("{name} is a launcher: leave out -n, or name the program of the ranks");
+        return Err(Failure::usage(why));
+    }
+    if std::env::var_os(ALLOCATION).is_none() && runs_slurm() {
+        let why = "this node belongs to Slurm: start ranks in an allocation (salloc, sbatch)";
+        return Err(Failure::usage(why));
+    }
+    let mut command = Command::new(SELF_EXE);
+    command.arg0("monitor").args(["job", "host", "-n", &ranks.to_string()]);
+    command.args(["--id", &format!("monitor-{}", std::process::id())]);
+    if args.tag {
+        command.arg("--tag");
+    }
+    command.arg("--").args(&args.command);
+    Ok(command)
+}
+
+/// Whether the daemon of Slurm runs here, as root.
+fn runs_slurm() -> bool {
+    let processes = procfs::process::all_processes().into_iter().flatten().flatten();
+    processes
+        .filter_map(|it| Some((it.uid().ok()?, it.stat().ok()?.comm)))
+        .any(|(uid, comm)| uid == 0 && comm == SLURM_DAEMON)
+}
