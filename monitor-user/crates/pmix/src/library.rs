@@ -212,7 +212,8 @@ impl Server {
         });
     }
 
-    /// Raises an event for processes.
+    /// Raises an event for processes, and does not wait until it is delivered: the library asks
+    /// its host first.
     ///
     /// # Errors
     /// If the library refuses it.
@@ -223,15 +224,24 @@ impl Server {
         range: u8,
         attributes: &[Attribute],
     ) -> Result<(), PmixError> {
-        let mut infos = InfoArray::new(attributes);
+        let mut infos = Box::new(InfoArray::new(attributes));
         let source = Proc::from(source);
-        self.wait("PMIx_Notify_event", |done, data| {
-            let (pointer, count) = (infos.pointer(), infos.count());
-            // SAFETY: all of it lives until the operation is complete.
-            unsafe {
-                (self.notify_event)(code, &raw const source, range, pointer, count, done, data)
-            }
-        })
+        let (pointer, count) = (infos.pointer(), infos.count());
+        let data = Box::into_raw(infos);
+        let done: OpCallback = Some(notified);
+        // SAFETY: the attributes live until the event is delivered; the library copies the source.
+        let status = unsafe {
+            (self.notify_event)(code, &raw const source, range, pointer, count, done, data.cast())
+        };
+        if status == status::SUCCESS {
+            return Ok(());
+        }
+        // SAFETY: the callback is not called then.
+        drop(unsafe { Box::from_raw(data) });
+        match status {
+            status::OPERATION_SUCCEEDED => Ok(()),
+            status => Err(self.refused("PMIx_Notify_event", status)),
+        }
     }
 
     /// The names of nodes, as the library packs them.
@@ -305,4 +315,11 @@ unsafe extern "C" fn completed(status: c_int, sender: *mut c_void) {
     let sender = unsafe { Box::from_raw(sender.cast::<mpsc::Sender<c_int>>()) };
     // The operation waits for it.
     let _sent = sender.send(status);
+}
+
+/// # Safety
+/// The library passes back what [`Server::notify`] gave it, once.
+unsafe extern "C" fn notified(_status: c_int, infos: *mut c_void) {
+    // SAFETY: of the caller.
+    drop(unsafe { Box::from_raw(infos.cast::<InfoArray>()) });
 }
