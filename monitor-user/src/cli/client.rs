@@ -110,6 +110,7 @@ impl From<Error> for Failure {
                 format!("{error}; start it with monitor serve, or name its socket with --socket")
             }
             Error::InvalidRequest { .. } => return Self::usage(error.to_string()),
+            Error::NotDone { .. } => return Self::failed(error),
             Error::Lost | Error::Protocol { .. } => error.to_string(),
         };
         Self { message, exit: Exit::NoDaemon }

@@ -6,5 +6,5 @@ mod library;
 mod manual;
 mod options;
 mod pmix;
-mod tool;
+pub mod tool;
 mod tour;

@@ -16,6 +16,29 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// The folder of the examples.
+pub fn examples() -> PathBuf {
+    root().join("docs/examples")
+}
+
+/// Compiles an example in C, and returns the program. It finds the library, which cargo builds
+/// beside this program, in this folder.
+pub fn c_example(folder: &Folder, name: &str) -> PathBuf {
+    let library = std::env::current_exe().expect("a program").with_file_name("libomis.so");
+    for name in ["libomis.so", "libomis.so.1"] {
+        std::os::unix::fs::symlink(&library, folder.join(name)).expect("a link");
+    }
+    let program = folder.join(name);
+    let mut compile = Command::new("cc");
+    compile.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).arg(&program);
+    compile.arg(examples().join(format!("{name}.c")));
+    compile.arg("-I").arg(root().join("monitor-user/crates/client/capi/include"));
+    compile.arg("-L").arg(folder.path()).arg("-lomis");
+    compile.arg(format!("-Wl,-rpath,{}", folder.path().display()));
+    assert!(compile.status().expect("cc is there").success());
+    program
+}
+
 #[test]
 fn the_example_in_rust_gets_every_event() {
     let service = Served::start("test");
@@ -31,7 +54,7 @@ fn the_example_in_rust_gets_every_event() {
 fn the_example_in_python_prints_replies_and_events() {
     let service = Served::start("test");
     let mut command = Command::new("python3");
-    command.arg(root().join("docs/examples/omis.py")).arg(service.socket()).args([
+    command.arg(examples().join("omis.py")).arg(service.socket()).args([
         "1 [] define_user_event(7)",
         "2 [0] user_event(7): 3 [0] print($1)",
         "4 [0] enable(2)",
@@ -51,18 +74,9 @@ fn the_example_in_python_prints_replies_and_events() {
 fn the_example_in_c_waits_and_gets_callbacks() {
     let service = Served::start("test");
     let folder = Folder::new();
-    let library = library(&folder);
-    let program = folder.join("omis");
-    let mut compile = Command::new("cc");
-    compile.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).arg(&program);
-    compile
-        .arg(root().join("docs/examples/omis.c"))
-        .arg("-I")
-        .arg(root().join("monitor-user/crates/client/capi/include"));
-    compile.arg("-L").arg(&library).arg("-lomis");
-    assert!(compile.status().expect("cc is there").success());
+    let program = c_example(&folder, "omis");
     let mut run = Command::new(&program);
-    run.arg("2").env("LD_LIBRARY_PATH", &library).env("MONITOR_SOCKET", service.socket());
+    run.arg("2").env("MONITOR_SOCKET", service.socket());
     let out = run.output().expect("it runs");
     assert!(out.status.success(), "{out:?}");
     let said = String::from_utf8(out.stdout).expect("text");
@@ -80,13 +94,4 @@ fn the_example_in_c_waits_and_gets_callbacks() {
     assert_eq!(out.status.code(), Some(1));
     let said = String::from_utf8(out.stdout).expect("text");
     assert!(said.starts_with("0 [] error(201,0,\"no daemon answers at /nowhere"), "{said}");
-}
-
-/// A folder with `libomis.so` under both of its names. Cargo builds it beside this program.
-fn library(folder: &Folder) -> PathBuf {
-    let target = std::env::current_exe().expect("a program").with_file_name("libomis.so");
-    for name in ["libomis.so", "libomis.so.1"] {
-        std::os::unix::fs::symlink(&target, folder.join(name)).expect("a link");
-    }
-    folder.join("")
 }

@@ -5,6 +5,7 @@ use crate::deadline;
 use crate::root::privilege::granted;
 use crate::served::Served;
 use crate::socket_session::SocketSession;
+use monitor_omis::{Value, parse};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
@@ -138,6 +139,11 @@ fn root_the_stack_and_the_loaded_objects_are_returned() {
     let named = reply_to(&mut session, &format!("stack_names({pid})"));
     assert_eq!(named.matches("\"deep\"").count(), 6, "{named}");
     assert!(named.contains("\"main\""), "{named}");
+    // Each frame has a name, empty where there is none.
+    let reply = parse::reply(format!("1 [0] {named}").as_bytes()).unwrap();
+    let values = reply.0[0].results[0].list().unwrap();
+    let is_name = |(at, value): (usize, &Value)| value.text().is_some() == (at % 3 == 2);
+    assert!(values.iter().enumerate().all(is_name), "{named}");
     let frames = numbers(&reply_to(&mut session, &format!("stack_backtrace({pid})")));
     let deep = target.at("deep");
     let within = frames.chunks(2).filter(|it| (deep..deep + 32).contains(&it[0])).count();

@@ -9,6 +9,7 @@ mod env;
 mod launch;
 mod launch_init;
 mod list;
+mod rank_tool;
 mod service;
 mod show;
 mod stacks;
@@ -21,6 +22,7 @@ use monitor_model::id::Pid;
 use rustix::process::{Signal, kill_process, kill_process_group};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{ChildStderr, Command, Stdio};
 
@@ -69,16 +71,32 @@ impl Launcher {
         }
         // Without privilege no test loads BPF programs, which would see the processes of this one.
         let _turn = rustix::process::geteuid().is_root() && granted(test);
+        Some(RunningJob::listed_of(&mut self.command(n, script), n))
+    }
+
+    /// The same as this user, by a test that has its turn.
+    pub fn start_as(&self, user: u32, n: usize, script: &str) -> RunningJob {
+        let mut command = self.command(n, script);
+        command.uid(user).gid(user).current_dir("/").env("HOME", "/tmp");
+        RunningJob::listed_of(&mut command, n)
+    }
+
+    fn command(&self, n: usize, script: &str) -> Command {
         let mut command = Command::new(self.starter);
         let script = script.replace("$RANK", &format!("${}", self.rank));
         command.args(self.words).args(["-n", &n.to_string(), "sh", "-c", &script]);
-        let job = RunningJob { launcher: Guarded::run(&mut command), n };
-        let _listed = deadline::until(|| job.listed().filter(|it| it["local_ranks"] == n));
-        Some(job)
+        command
     }
 }
 
 impl RunningJob {
+    /// Runs a launcher, and waits until its ranks are listed.
+    fn listed_of(launcher: &mut Command, n: usize) -> Self {
+        let job = Self { launcher: Guarded::run(launcher), n };
+        let _listed = deadline::until(|| job.listed().filter(|it| it["local_ranks"] == n));
+        job
+    }
+
     /// The pid of the launcher, as text.
     pub fn pid(&self) -> String {
         self.launcher.pid().0.to_string()

@@ -26,6 +26,12 @@ pub enum Error {
         /// The reason.
         why: &'static str,
     },
+    /// The request of a session was not carried out.
+    #[error("{reply}")]
+    NotDone {
+        /// Its reply, with the status and the reason.
+        reply: String,
+    },
     /// The reply is malformed.
     #[error("malformed reply: {why}; the daemon may have another version")]
     Protocol {
@@ -44,7 +50,7 @@ impl Error {
         match self {
             Self::Unreachable { .. } | Self::Lost => true,
             Self::Refused(refusal) => refusal.status == Status::NotAvailable,
-            Self::InvalidRequest { .. } | Self::Protocol { .. } => false,
+            Self::InvalidRequest { .. } | Self::NotDone { .. } | Self::Protocol { .. } => false,
         }
     }
 

@@ -12,6 +12,7 @@
 use super::reply_router::{ReplyHandler, ReplyRouter};
 use super::{Error, lock::lock, socket_path};
 use monitor_omis::{Dialect, RequestId, parse};
+pub use monitor_omis::{Text, Value};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -79,6 +80,21 @@ impl Tool {
             let _ = sender.try_send(reply.to_owned());
         })?;
         receiver.recv().map_err(|_| Error::Lost)
+    }
+
+    /// Requests one service of this node, such as `job_list()`, and returns its results without the
+    /// status.
+    ///
+    /// # Errors
+    ///
+    /// Fails as `request_block` does, and if the reply has a status of failure.
+    pub fn results(&self, service: &str) -> Result<Vec<Value>, Error> {
+        let line = self.request_block(&format!("1 [0] {service}"))?;
+        let reply = parse::reply(line.as_bytes()).map_err(Error::protocol)?;
+        if !reply.status().is_success() {
+            return Err(Error::NotDone { reply: line });
+        }
+        Ok(reply.0.into_iter().flat_map(|answer| answer.results).collect())
     }
 
     /// Sends a request; the callback gets each of its replies: `OMIS_request`. It is called on the
@@ -222,6 +238,24 @@ mod tests {
             tool.request_block("1 [] a()\n2 [] b()"),
             Err(Error::InvalidRequest { .. })
         ));
+    }
+
+    #[test]
+    fn a_status_of_failure_is_an_error_with_the_reply() {
+        let (tool, mut theirs) = pair();
+        let daemon = std::thread::spawn(move || {
+            let mut lines = Vec::new();
+            for reply in ["1 [0] job_list(0,[\"77\"])\n", "1 [0] job_list(400,1,\"no\")\n"] {
+                lines.push(receive(&mut theirs));
+                send(&mut theirs, reply);
+            }
+            lines
+        });
+        let jobs = tool.results("job_list()").unwrap();
+        assert_eq!(jobs, [Value::List(vec![Value::from("77")])]);
+        let error = tool.results("job_list()").unwrap_err();
+        assert_eq!(error.to_string(), "1 [0] job_list(400,1,\"no\")");
+        assert_eq!(daemon.join().unwrap(), ["1 [0] job_list()\n"; 2]);
     }
 
     #[test]

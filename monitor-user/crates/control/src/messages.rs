@@ -338,7 +338,7 @@ pub struct StackFrame {
     pub pc: u64,
     /// Canonical frame address: the stack pointer before the call that created the frame.
     pub cfa: u64,
-    /// Name of the procedure, if requested and known.
+    /// Name of the procedure, if requested; empty if it is unknown.
     pub name: Option<String>,
 }
 

@@ -72,7 +72,8 @@ pub fn add_names(process: &ProcessRef, frames: &mut [StackFrame]) {
     }
 }
 
-/// The frames, with names if requested.
+/// The frames, with names if requested: empty ones where the file has none, because a reply has the
+/// same values for each frame.
 pub fn with_names(
     process: &ProcessRef,
     mut frames: Vec<StackFrame>,
@@ -80,6 +81,9 @@ pub fn with_names(
 ) -> Vec<StackFrame> {
     if names == FrameNames::With {
         add_names(process, &mut frames);
+        for frame in &mut frames {
+            let _name = frame.name.get_or_insert_default();
+        }
     }
     frames
 }

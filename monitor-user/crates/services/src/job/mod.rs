@@ -12,7 +12,9 @@ use crate::{
     spec::{error, param},
 };
 use monitor_event::{CallResult, Refusal};
-use monitor_jobs::{FindError, ParallelJob, RankTable, discover, find, rank_table};
+use monitor_jobs::{
+    FindError, ParallelJob, RankProcesses, RankTable, discover, find_ranks, rank_table,
+};
 use monitor_model::{Identity, Ns, Process, field::ProcessField as F};
 use monitor_omis::{Status, Text, Value, param_type::ParamType};
 use std::sync::Arc;
@@ -60,27 +62,36 @@ pub const SERVICES: &[ServiceSpec] = &[
         ],
         help: "Returns the process table of a parallel job on the node. `job` is its id, the \
                beginning of its id if no other one begins so, or the process id of its launcher \
-               or of one of its ranks as text. Of each rank: its number, the name of the node, \
+               or of one of its ranks as text, followed by a colon and ranks for some of them: \
+               `77:0-3,7`. Of each rank: its number, the name of the node, \
                the process that the runtime started, the file that it executes (the command name \
                in brackets where the path cannot be read), its state as ps(1) prints it, the \
                seconds on a CPU and those ready to run and waiting for one, and the resident \
                memory in bytes; the last three of the process and its descendants together. -1 \
                stands for an unknown number.",
-        examples: &["process 6 comm=mpirun.openmpi\n\
+        examples: &[
+            "process 6 comm=mpirun.openmpi\n\
                      process 7 ppid=6 comm=a state=R cpu_ns=1500ms rss_bytes=1M \
                      $PMIX_NAMESPACE=77 $PMIX_RANK=0 $OMPI_COMM_WORLD_SIZE=1\n\
                      > 10 [0] job_info(\"6\")\n\
                      < 10 [0] job_info(0,\"77\",\"openmpi4\",\"running\",6,\
-                     [0,\"node0\",7,\"[a]\",\"R\",1.5,-1.0,1048576])"],
+                     [0,\"node0\",7,\"[a]\",\"R\",1.5,-1.0,1048576])",
+            "process 7 comm=a state=S $PMIX_NAMESPACE=77 $PMIX_RANK=0\n\
+                     process 8 comm=a state=S $PMIX_NAMESPACE=77 $PMIX_RANK=1\n\
+                     > 10 [0] job_info(\"77:1\")\n\
+                     < 10 [0] job_info(0,\"77\",\"unknown\",\"running\",-1,\
+                     [1,\"node0\",8,\"[a]\",\"S\",0.0,-1.0,-1])",
+        ],
         errors: &[
             error(
                 Status::NO_SUCH_OBJECT,
-                "a job that does not exist, or that the caller may not see",
+                "a job or a rank that does not exist, or that the caller may not see",
                 "> 10 [0] job_info(\"77\")",
             ),
             error(
                 Status::RANGE,
-                "the beginning of several ids, or the id of jobs of several users",
+                "the beginning of several ids, the id of jobs of several users, or what is no \
+                 set of ranks",
                 "process 7 $PMIX_NAMESPACE=ab $PMIX_RANK=0\n\
                  process 8 $PMIX_NAMESPACE=ac $PMIX_RANK=0\n> 10 [0] job_info(\"a\")",
             ),
@@ -102,7 +113,7 @@ fn job_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusa
     let written = job_text(args);
     let processes = visible_processes(ctx)?;
     let jobs = jobs(ctx, &processes);
-    let job = find(&jobs, &written).map_err(|why| refusal(&why))?;
+    let (job, ranks) = find_ranks(&jobs, &written).map_err(|why| refusal(&why))?;
     let own = ctx.members.iter().find(|member| member.node == ctx.node);
     let host: Arc<str> = own.map_or("", |member| &member.name).into();
     let table = rank_table(job, (&host, &processes), &|process| readable_file(ctx, process));
@@ -111,7 +122,7 @@ fn job_info(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusa
         Value::from(job.runtime.name()),
         Value::from(job.state.name()),
         pid_value(job.launcher),
-        Value::List(rank_values(job, &table, &processes)),
+        Value::List(rank_values(&ranks, &table, &processes)),
     ])
     .into())
 }
@@ -167,10 +178,11 @@ fn job_values(job: &ParallelJob, now: Ns) -> [Value; 8] {
     ]
 }
 
-fn rank_values(job: &ParallelJob, table: &RankTable, processes: &[Process]) -> Vec<Value> {
+/// The values of these ranks of a table.
+fn rank_values(ranks: &[&RankProcesses], table: &RankTable, processes: &[Process]) -> Vec<Value> {
     let mut out = Vec::new();
     for row in &table.rows {
-        let Some(rank) = job.ranks.iter().find(|it| it.rank == row.rank) else { continue };
+        let Some(rank) = ranks.iter().find(|it| it.rank == row.rank) else { continue };
         let sum = |field| rank.sum(processes, field);
         let seconds = |field| sum(field).map_or(-1.0, |ns| ns / 1e9);
         // A sum of whole bytes far below 2^53, so nothing is rounded.
