@@ -11,6 +11,8 @@ mod launch_init;
 mod list;
 mod service;
 mod show;
+mod slurm;
+mod slurm_node;
 mod stacks;
 
 use crate::deadline;

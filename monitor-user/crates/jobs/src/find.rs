@@ -1,4 +1,5 @@
-//! Finds the job that a user names: by its id, the beginning of it, or a pid.
+//! Finds the job that a user names: by its id, the beginning of it, or a pid; a step of Slurm also
+//! by `JOB.STEP` where its MPI has given it a namespace.
 //!
 //! In: the jobs and a text. Out: the job, or why there is none or more than one. The whole id comes
 //! first, then a pid of a launcher, of a daemon of the runtime, or of a process of a rank, then the
@@ -7,6 +8,7 @@
 
 use crate::discovery::{ParallelJob, RankProcesses};
 use crate::rank_set::{RankSet, RankSetError};
+use crate::runtime::slurm_step;
 use monitor_model::{Identity, Pid, name};
 
 /// Maximum number of jobs that a message names.
@@ -59,7 +61,8 @@ pub enum FindError {
 /// # Errors
 /// If it names none, or more than one.
 pub fn find<'j>(jobs: &'j [ParallelJob], written: &str) -> Result<&'j ParallelJob, FindError> {
-    let same: Vec<&ParallelJob> = jobs.iter().filter(|it| &*it.id == written).collect();
+    let is_named = |it: &&ParallelJob| &*it.id == written || slurm_step(&it.id) == Some(written);
+    let same: Vec<&ParallelJob> = jobs.iter().filter(is_named).collect();
     match same[..] {
         [] => {}
         [job] => return Ok(job),

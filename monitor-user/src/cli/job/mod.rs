@@ -35,6 +35,7 @@ mod signal;
 mod stacks;
 mod stacks_export;
 mod stacks_text;
+mod step_cgroup;
 mod target;
 mod tool_daemon;
 
