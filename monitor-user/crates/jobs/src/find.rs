@@ -160,7 +160,12 @@ mod tests {
     #[track_caller]
     fn check(written: &str, want: Result<&str, &str>) {
         let jobs = [job("1200", 10, 11), job("1480", 12, 13), job("hydra-7", 8, 1480)];
-        let got = find(&jobs, written).map(|it| &*it.id).map_err(|why| why.to_string());
+        check_among(&jobs, written, want);
+    }
+
+    #[track_caller]
+    fn check_among(jobs: &[ParallelJob], written: &str, want: Result<&str, &str>) {
+        let got = find(jobs, written).map(|it| &*it.id).map_err(|why| why.to_string());
         assert_eq!(got, want.map_err(str::to_owned));
     }
 
@@ -171,6 +176,13 @@ mod tests {
         check("13", Ok("1480"));
         check("148", Ok("1480"));
         check("hyd", Ok("hydra-7"));
+    }
+
+    #[test]
+    fn a_step_of_slurm_with_a_namespace_of_its_mpi_is_named_as_slurm_names_it() {
+        let jobs = [job("slurm.pmix.7.1", 10, 11), job("7.10", 12, 13)];
+        check_among(&jobs, "7.1", Ok("slurm.pmix.7.1"));
+        check_among(&jobs, "7.10", Ok("7.10"));
     }
 
     #[test]
