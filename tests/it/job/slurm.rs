@@ -4,6 +4,7 @@ use super::slurm_node::SlurmNode;
 use super::{Noticed, listed, mpir, printed, shown, state};
 use crate::deadline;
 use crate::golden::as_other_user;
+use crate::probe::mpi::{MPICH, OPEN_MPI};
 use crate::root::privilege::skip;
 use crate::root::workload::Guarded;
 use crate::served::monitor;
@@ -15,6 +16,9 @@ use std::fs;
 
 /// Ranks that print their numbers and pids, and do nothing until they are ended.
 const IDLE: &str = "echo $SLURM_PROCID $$; exec sleep 1000";
+
+/// The same of two ranks of MPI.
+const IDLE_MPI: &str = "mpi_idle.c";
 
 /// The pids that `n` ranks print, by rank.
 fn pids(step: &mut Guarded, n: usize) -> Vec<u32> {
@@ -124,8 +128,10 @@ fn root_steps_of_one_allocation_and_of_an_array_are_jobs_of_their_own() {
 fn root_a_step_with_a_namespace_of_its_mpi_is_named_as_slurm_names_it() {
     const TEST: &str = "root_a_step_with_a_namespace_of_its_mpi_is_named_as_slurm_names_it";
     let Some(node) = SlurmNode::start(TEST) else { return };
-    for (mpi, namespace) in [("--mpi=pmi2", ""), ("--mpi=pmix", "slurm.pmix.")] {
-        let mut step = node.step(2, &[mpi], IDLE);
+    let of_mpi = [(&MPICH, "--mpi=pmi2", ""), (&OPEN_MPI, "--mpi=pmix", "slurm.pmix.")];
+    for (library, mpi, namespace) in of_mpi {
+        let Some(program) = library.build(TEST, IDLE_MPI) else { return };
+        let mut step = node.step(2, &[mpi], &format!("exec {}", program.display()));
         let pids = pids(&mut step, 2);
         let name = node.printed("squeue", &["-s", "-h", "-o", "%i"]);
         assert_eq!(id(&job(2)), format!("{namespace}{name}"));
