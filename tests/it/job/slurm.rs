@@ -31,7 +31,7 @@ fn pids(step: &mut Guarded, n: usize) -> Vec<u32> {
     all.into_values().collect()
 }
 
-/// The only job of Slurm that is listed, with so many ranks.
+/// The only job of Slurm that is listed, with this number of ranks.
 fn job(n: usize) -> Value {
     deadline::until(|| listed(|it| it["runtime"] == "slurm" && it["local_ranks"] == n))
 }

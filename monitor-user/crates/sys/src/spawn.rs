@@ -60,8 +60,8 @@ pub fn end_with_parent(command: &mut Command) {
     let _command = unsafe { command.pre_exec(set) };
 }
 
-/// Puts the program into cgroups before it is executed: each file is the open `cgroup.procs` of one.
-/// What the kernel refuses has no effect; `/proc/<pid>/cgroup` shows where the program is.
+/// Puts the program into cgroups before it is executed: each file is the open `cgroup.procs` of
+/// one. What the kernel refuses has no effect; `/proc/<pid>/cgroup` shows where the program is.
 pub fn in_cgroups(command: &mut Command, files: Vec<File>) {
     let enter = move || {
         for mut file in &files {

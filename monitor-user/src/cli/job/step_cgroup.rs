@@ -3,7 +3,7 @@
 //! In: a rank. Out: the `cgroup.procs` of each of its cgroups that the step has made, open, to be
 //! entered by the daemon; why it is not in one. Slurm kills what is in the cgroup of a step when
 //! the step ends, and counts it to the step. With version 1 there is one in each hierarchy that
-//! Slurm uses. Only who may write `cgroup.procs` may enter, which Slurm leaves to root by default.
+//! Slurm uses. To enter needs the right to write `cgroup.procs`, which is root's with version 1.
 
 use monitor_jobs::{ParallelJob, Runtime};
 use monitor_model::{Identity, Pid};
