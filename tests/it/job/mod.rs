@@ -12,6 +12,8 @@ mod list;
 mod rank_tool;
 mod service;
 mod show;
+mod slurm;
+mod slurm_node;
 mod stacks;
 
 use crate::deadline;

@@ -1,4 +1,5 @@
-//! Finds the job that a user names: by its id, the beginning of it, or a pid.
+//! Finds the job that a user names: by its id, the beginning of it, or a pid; a step of Slurm also
+//! by `JOB.STEP` where its MPI has given it a namespace.
 //!
 //! In: the jobs and a text. Out: the job, or why there is none or more than one. The whole id comes
 //! first, then a pid of a launcher, of a daemon of the runtime, or of a process of a rank, then the
@@ -7,6 +8,7 @@
 
 use crate::discovery::{ParallelJob, RankProcesses};
 use crate::rank_set::{RankSet, RankSetError};
+use crate::runtime::slurm_step;
 use monitor_model::{Identity, Pid, name};
 
 /// Maximum number of jobs that a message names.
@@ -59,7 +61,8 @@ pub enum FindError {
 /// # Errors
 /// If it names none, or more than one.
 pub fn find<'j>(jobs: &'j [ParallelJob], written: &str) -> Result<&'j ParallelJob, FindError> {
-    let same: Vec<&ParallelJob> = jobs.iter().filter(|it| &*it.id == written).collect();
+    let is_named = |it: &&ParallelJob| &*it.id == written || slurm_step(&it.id) == Some(written);
+    let same: Vec<&ParallelJob> = jobs.iter().filter(is_named).collect();
     match same[..] {
         [] => {}
         [job] => return Ok(job),
@@ -157,7 +160,12 @@ mod tests {
     #[track_caller]
     fn check(written: &str, want: Result<&str, &str>) {
         let jobs = [job("1200", 10, 11), job("1480", 12, 13), job("hydra-7", 8, 1480)];
-        let got = find(&jobs, written).map(|it| &*it.id).map_err(|why| why.to_string());
+        check_among(&jobs, written, want);
+    }
+
+    #[track_caller]
+    fn check_among(jobs: &[ParallelJob], written: &str, want: Result<&str, &str>) {
+        let got = find(jobs, written).map(|it| &*it.id).map_err(|why| why.to_string());
         assert_eq!(got, want.map_err(str::to_owned));
     }
 
@@ -168,6 +176,13 @@ mod tests {
         check("13", Ok("1480"));
         check("148", Ok("1480"));
         check("hyd", Ok("hydra-7"));
+    }
+
+    #[test]
+    fn a_step_of_slurm_with_a_namespace_of_its_mpi_is_named_as_slurm_names_it() {
+        let jobs = [job("slurm.pmix.7.1", 10, 11), job("7.10", 12, 13)];
+        check_among(&jobs, "7.1", Ok("slurm.pmix.7.1"));
+        check_among(&jobs, "7.10", Ok("7.10"));
     }
 
     #[test]

@@ -93,6 +93,8 @@ pub struct RankRow {
     pub state: char,
     /// Number of its processes.
     pub processes: usize,
+    /// Time on a CPU of its processes since each began, in nanoseconds; absent if not read.
+    pub cpu_ns: Option<f64>,
     /// Its quantities, in the order of [`Quantity::ALL`]; absent if not read.
     pub values: [Option<f64>; QUANTITIES],
     /// Their distances from the median of the ranks.
@@ -165,6 +167,7 @@ fn row(
         executable: executable(process).unwrap_or_else(|| format!("[{}]", process.comm()).into()),
         state: letter.map_or('?', char::from),
         processes: rank.all.iter().filter(is_there).count(),
+        cpu_ns: rank.sum(processes, ProcessField::CpuTime),
         values,
         deviations: [None; QUANTITIES],
     })

@@ -36,6 +36,14 @@ pub enum LauncherRole {
     Daemon,
 }
 
+/// How the namespace begins that Slurm's PMIx plugin gives a step; `JOB.STEP` follows.
+const SLURM_PMIX: &str = "slurm.pmix.";
+
+/// The step `JOB.STEP` of a namespace that Slurm's PMIx plugin has given.
+pub fn slurm_step(namespace: &str) -> Option<&str> {
+    namespace.strip_prefix(SLURM_PMIX)
+}
+
 impl Runtime {
     /// Its name in a sentence.
     pub const fn title(self) -> &'static str {
@@ -75,7 +83,7 @@ impl Runtime {
     pub fn of_environ(environ: &Environ, namespace: &str) -> Self {
         let is_set = |name| environ.get(name).is_some();
         // Open MPI 4 as a step of Slurm has the namespace that Slurm's PMIx plugin gives it.
-        if namespace.starts_with("slurm.pmix.") {
+        if slurm_step(namespace).is_some() {
             return Self::Slurm;
         }
         if namespace.starts_with("prterun-") || namespace.starts_with("prte-") {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// The variables kept from an environment, in lookup order. What sets each of them is documented
 /// where they are used, in `monitor_sampling::job::environ` and `monitor_jobs::discovery`.
-pub const VARIABLES: [&str; 31] = [
+pub const VARIABLES: [&str; 33] = [
     "SLURM_JOB_ID",
     "SLURM_JOBID",
     "SLURM_STEP_ID",
@@ -16,6 +16,8 @@ pub const VARIABLES: [&str; 31] = [
     "SLURM_LOCALID",
     "SLURM_STEP_NUM_TASKS",
     "SLURM_NTASKS",
+    "SLURM_NODEID",
+    "SLURM_STEP_TASKS_PER_NODE",
     "PBS_JOBID",
     "LSB_JOBID",
     "LSB_JOBINDEX",

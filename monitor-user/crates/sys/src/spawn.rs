@@ -4,6 +4,8 @@
 
 use super::ptrace;
 use nix::sys::signal::SigSet;
+use std::fs::File;
+use std::io::Write as _;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::{io, os::unix::process::CommandExt as _, process::Command};
 
@@ -56,6 +58,21 @@ pub fn end_with_parent(command: &mut Command) {
     // SAFETY: between fork and exec the closure makes system calls only and uses no lock and no
     // heap.
     let _command = unsafe { command.pre_exec(set) };
+}
+
+/// Puts the program into cgroups before it is executed: each file is the open `cgroup.procs` of
+/// one. What the kernel refuses has no effect; `/proc/<pid>/cgroup` shows where the program is.
+pub fn in_cgroups(command: &mut Command, files: Vec<File>) {
+    let enter = move || {
+        for mut file in &files {
+            // 0 is the writing process (cgroups(7)).
+            let _refused = file.write(b"0");
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes system calls only and uses no lock and no
+    // heap.
+    let _command = unsafe { command.pre_exec(enter) };
 }
 
 /// Waits until a started program has its own name. `Command::spawn` returns when the execution has

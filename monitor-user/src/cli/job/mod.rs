@@ -37,6 +37,7 @@ mod signal;
 mod stacks;
 mod stacks_export;
 mod stacks_text;
+mod step_cgroup;
 mod target;
 mod tool_daemon;
 

@@ -46,6 +46,8 @@ fn mpir(args: &JobShowArgs) -> Result<String, Failure> {
 fn to_json(measured: &MeasuredJob) -> Json {
     let MeasuredJob { job, table, at, interval, notes, .. } = measured;
     let mut of_job = job_json(job, *at);
+    let cpu: Option<f64> = table.rows.iter().map(|row| row.cpu_ns).sum();
+    of_job["cpu_ns"] = json!(cpu.map(|it| it as u64));
     of_job["ranks"] = table.rows.iter().map(rank_json).collect();
     let medians = by_quantity(|quantity| {
         let median = median(table.rows.iter().filter_map(|row| row.value(quantity)))?;
@@ -79,6 +81,7 @@ fn rank_json(row: &RankRow) -> Json {
         ("executable", json!(&*row.executable)),
         ("state", json!(row.state)),
         ("processes", json!(row.processes)),
+        ("cpu_ns", json!(row.cpu_ns.map(|it| it as u64))),
         ("from_median", Json::Object(deviations)),
         ("straggler", json!(straggler)),
     ];

@@ -2,10 +2,13 @@
 //!
 //! In: a command of the shell, and the ranks. Out: one process for all ranks, or one for each, with
 //! the ranks in its environment; what it writes, line by line, with the rank before it. Each is in
-//! a process group of its own, and is killed when the thread ends that started it.
+//! a process group of its own, and is killed when the thread ends that started it. Beside a step of
+//! Slurm it is in the cgroups of the step, with those of the first rank if it is beside all.
 
+use super::step_cgroup::StepCgroups;
 use super::target::JobTarget;
 use crate::cli::exit::Failure;
+use crate::cli::output;
 use monitor_control::forwarded_output::forward;
 use monitor_jobs::{ParallelJob, RankSet};
 use monitor_model::{Identity, Pid};
@@ -62,9 +65,14 @@ impl ToolDaemon {
             shell.env("MONITOR_JOB_PID", id.pid.0.to_string());
             shell.env("MONITOR_JOB_LOCAL_RANK", index.to_string());
         }
+        let mut cgroups = StepCgroups::beside(index.unwrap_or(0), job, ranks);
+        cgroups.enter(&mut shell);
         spawn::default_signals(&mut shell);
         spawn::end_with_parent(&mut shell);
         let mut child = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        if let Some(why) = cgroups.missed(Pid(child.id())) {
+            output::notice(&why);
+        }
         let pidfd = PidFd::open(Pid(child.id()))?;
         let rank = beside.map(|(_, (rank, _))| *rank);
         let (writing, written) = channel();

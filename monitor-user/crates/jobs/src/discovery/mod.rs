@@ -264,7 +264,7 @@ fn job(
     let by_environ = Runtime::of_environ(variables, &id);
     // `mpirun` may be of any runtime: the environment names it.
     let runtime = launchers.runtime.filter(|it| *it != Runtime::Unknown).unwrap_or(by_environ);
-    let (size, local_size) = (number_of(variables, &SIZES), local_size(variables));
+    let (size, local_size) = sizes(variables, runtime);
     let is_orphaned = runtime != Runtime::Unknown
         && launchers.launcher.or(launchers.daemon).is_none()
         && !launchers.is_cut;
@@ -275,14 +275,11 @@ fn job(
 }
 
 /// The variables with the number of all ranks, in lookup order: Open MPI's mpirun(1), PMI-1 and
-/// Hydra, the PMIx host of this program, Slurm's srun(1): the tasks of the step, then of the job.
-const SIZES: [&str; 5] = [
-    "OMPI_COMM_WORLD_SIZE",
-    "PMI_SIZE",
-    "MONITOR_JOB_SIZE",
-    "SLURM_STEP_NUM_TASKS",
-    "SLURM_NTASKS",
-];
+/// Hydra, the PMIx host of this program.
+const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MONITOR_JOB_SIZE"];
+/// The same of a step of Slurm (srun(1)): the tasks of the step, then of the job. Other launchers
+/// within an allocation inherit them, and start another number of ranks.
+const STEP_SIZES: [&str; 2] = ["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"];
 /// The same of the ranks on this node.
 const LOCAL_SIZES: [&str; 3] =
     ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MONITOR_JOB_LOCAL_SIZE"];
@@ -290,6 +287,31 @@ const LOCAL_SIZES: [&str; 3] =
 /// The number of ranks that the runtime starts on this node, as the environment of one names it.
 pub fn local_size(variables: &Environ) -> Option<u32> {
     number_of(variables, &LOCAL_SIZES)
+}
+
+/// The numbers of all ranks, and of those on this node.
+fn sizes(variables: &Environ, runtime: Runtime) -> (Option<u32>, Option<u32>) {
+    match runtime {
+        Runtime::Slurm => (number_of(variables, &STEP_SIZES), local_tasks(variables)),
+        _ => (number_of(variables, &SIZES), local_size(variables)),
+    }
+}
+
+/// The number of tasks that a step of Slurm has on this node: of a list such as `4(x2),3` for its
+/// nodes, the one at the number of this node.
+fn local_tasks(variables: &Environ) -> Option<u32> {
+    let mut node = number_of(variables, &["SLURM_NODEID"])?;
+    for part in variables.get("SLURM_STEP_TASKS_PER_NODE")?.split(',') {
+        let (tasks, nodes) = match part.split_once("(x") {
+            Some((tasks, nodes)) => (tasks, nodes.strip_suffix(')')?.parse().ok()?),
+            None => (part, 1_u32),
+        };
+        match node.checked_sub(nodes) {
+            Some(after) => node = after,
+            None => return tasks.parse().ok(),
+        }
+    }
+    None
 }
 
 fn number_of(variables: &Environ, names: &[&str]) -> Option<u32> {

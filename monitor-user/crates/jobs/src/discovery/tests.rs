@@ -107,6 +107,33 @@ fn tasks_of_slurm_without_an_mpi_are_ranks_of_their_step() {
 }
 
 #[test]
+fn a_step_of_slurm_has_as_many_ranks_here_as_its_list_says_for_this_node() {
+    #[track_caller]
+    fn check(list: &str, node: u32, want: Option<u32>) {
+        let environ = format!("SLURM_NODEID={node}\nSLURM_STEP_TASKS_PER_NODE={list}");
+        let environ = Environ::parse(environ.replace('\n', "\0").as_bytes());
+        assert_eq!(super::local_tasks(&environ), want);
+    }
+    check("4", 0, Some(4));
+    check("4", 1, None);
+    check("4(x2),3", 1, Some(4));
+    check("4(x2),3", 2, Some(3));
+    check("4(x", 0, None);
+    check("", 0, None);
+}
+
+#[test]
+fn another_launcher_within_an_allocation_of_slurm_has_a_size_of_its_own() {
+    let environ = "SLURM_NTASKS=8\nSLURM_STEP_NUM_TASKS=8\nSLURM_NODEID=0\n\
+                   SLURM_STEP_TASKS_PER_NODE=8";
+    let all = [
+        process(10, 1, "prterun"),
+        with_rank(process(11, 10, "app"), Some(("prterun-vm-10@1", 0)), environ),
+    ];
+    assert_eq!(found(&all), ["prterun-vm-10@1 prrte 10 - 0=11[11] of ? running"]);
+}
+
+#[test]
 fn a_job_within_a_rank_has_its_own_launcher() {
     let mut all = open_mpi();
     // The inner launcher has the environment of its rank.
