@@ -8,6 +8,7 @@ mod end;
 mod env;
 mod launch;
 mod launch_init;
+mod launch_native;
 mod list;
 mod rank_tool;
 mod service;

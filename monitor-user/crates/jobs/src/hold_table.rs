@@ -22,8 +22,8 @@ monitor_model::names! { HoldPoint {
 } }
 
 /// The runtimes that the table has.
-pub const RUNTIMES: [Runtime; 4] =
-    [Runtime::OpenMpi4, Runtime::Prrte, Runtime::Hydra, Runtime::Slurm];
+pub const RUNTIMES: [Runtime; 5] =
+    [Runtime::OpenMpi4, Runtime::Prrte, Runtime::Hydra, Runtime::Slurm, Runtime::Native];
 
 const BY_TRACING: &str = "job launch --stop exec: the launcher is traced until its ranks execute";
 const BY_BREAKPOINT: &str =
@@ -40,11 +40,11 @@ const NOT_YET: &str = "not there yet";
 pub const fn held_by(runtime: Runtime, point: HoldPoint) -> Result<&'static str, &'static str> {
     match (runtime, point) {
         (_, HoldPoint::Running) => Ok(BY_SIGNAL),
-        (Runtime::Slurm, HoldPoint::Exec | HoldPoint::Init) => Err(BY_STEPD),
-        (Runtime::OpenMpi4 | Runtime::Prrte | Runtime::Hydra, HoldPoint::Exec) => Ok(BY_TRACING),
-        (Runtime::OpenMpi4 | Runtime::Prrte | Runtime::Hydra, HoldPoint::Init) => Ok(BY_BREAKPOINT),
         (Runtime::Hydra, HoldPoint::App) => Err(NO_PMIX),
-        _ => Err(NOT_YET),
+        (Runtime::Slurm, HoldPoint::Exec | HoldPoint::Init) => Err(BY_STEPD),
+        (Runtime::Unknown, _) | (_, HoldPoint::App) => Err(NOT_YET),
+        (_, HoldPoint::Exec) => Ok(BY_TRACING),
+        (_, HoldPoint::Init) => Ok(BY_BREAKPOINT),
     }
 }
 

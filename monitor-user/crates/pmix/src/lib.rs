@@ -7,12 +7,11 @@
 
 #![allow(unsafe_code, reason = "a C library is called, and calls back")]
 
-mod abi;
 pub mod attribute;
 pub mod host;
-mod library;
-mod reply;
+mod kind;
+mod libpmix;
 mod status;
 mod upcall;
 
-pub use library::PmixError;
+pub use libpmix::{PmixError, check_installed};

@@ -94,7 +94,7 @@ fn runtime(program: &Path, path: &Path) -> Option<Runtime> {
     (role == LauncherRole::Launcher).then_some(runtime)
 }
 
-fn needs() -> [Need; 4] {
+fn needs() -> [Need; 5] {
     let is_root = rustix::process::geteuid().is_root();
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     let is_restricted = !is_root && !matches!(scope.trim(), "" | "0");
@@ -115,6 +115,11 @@ fn needs() -> [Need; 4] {
             commands: "launch --stop init",
             what: "breakpoints of the processor",
             missing: breakpoint_error(),
+        },
+        Need {
+            commands: "launch -n",
+            what: "PMIx",
+            missing: monitor_pmix::check_installed().err().map(|why| why.to_string()),
         },
         Need {
             commands: "calls",

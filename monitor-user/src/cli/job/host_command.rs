@@ -3,9 +3,15 @@
 //! In: the arguments of `job launch -n`. Out: a command; or why ranks cannot be started here.
 
 use super::args::JobLaunchArgs;
+use super::target::JobTarget;
 use crate::cli::exit::Failure;
+use crate::cli::output;
+use monitor_control::stop_all::{Outcomes, signal_all};
 use monitor_control::user_worker::SELF_EXE;
 use monitor_jobs::Runtime;
+use monitor_model::Identity;
+use monitor_pmix::host::remove_left;
+use rustix::process::Signal;
 use std::ffi::CStr;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -18,7 +24,7 @@ const SLURM_DAEMON: &str = "slurmd";
 /// Set in an allocation of Slurm.
 const ALLOCATION: &str = "SLURM_JOB_ID";
 
-/// The command that starts so many ranks of the program.
+/// The command that starts this number of ranks of the program.
 ///
 /// # Errors
 /// If the program is a launcher itself; on a node of Slurm, outside an allocation.
@@ -35,12 +41,29 @@ pub fn host_command(args: &JobLaunchArgs, ranks: u32) -> Result<Command, Failure
     }
     let mut command = Command::new(SELF_EXE);
     command.arg0("monitor").args(["job", "host", "-n", &ranks.to_string()]);
-    command.args(["--id", &format!("monitor-{}", std::process::id())]);
+    command.args(["--id", &id()]);
     if args.tag {
         command.arg("--tag");
     }
     command.arg("--").args(&args.command);
     Ok(command)
+}
+
+/// The id of the job that this process starts.
+fn id() -> String {
+    format!("monitor-{}", std::process::id())
+}
+
+/// Says that the host has ended by a signal, ends what is left of its job, and removes its folder.
+/// The kernel has killed the ranks, and not their descendants.
+pub fn host_lost(signal: i32) {
+    output::notice(&format!("host lost: the host of the job ended by signal {signal}"));
+    if let Ok(target) = JobTarget::find(&id()) {
+        let ids: Vec<Identity> = target.processes().into_iter().map(|(_, id)| id).collect();
+        // Those that have ended need nothing.
+        let _killed: Outcomes<()> = signal_all(&ids, Signal::KILL.as_raw().cast_unsigned());
+    }
+    remove_left(&std::env::temp_dir());
 }
 
 /// Whether the daemon of Slurm runs here, as root.

@@ -9,7 +9,7 @@
 use super::args::JobLaunchArgs;
 use super::env;
 use super::hold;
-use super::host_command::host_command;
+use super::host_command::{host_command, host_lost};
 use super::passed_signals::{run_passing_signals, start_and_wait, wait};
 use super::target::JobTarget;
 use super::tool_daemon::{ToolDaemons, ended_text};
@@ -74,8 +74,11 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
     })?;
     match launched {
         Ok(status) => {
-            if let (Some(_), Some(signal)) = (args.ranks, status.signal()) {
-                output::notice(&format!("the host of the job was lost (signal {signal})"));
+            // With --stop, the process that traces the host waits for it.
+            if let (Some(_), Some(signal), true) =
+                (args.ranks, status.signal(), args.stop.is_none() || args.tracer_of.is_some())
+            {
+                host_lost(signal);
             }
             Ok(exit_code(status))
         }

@@ -12,13 +12,6 @@ const RUNNING: u8 = 4;
 /// `PMIX_PROC_STATE_TERMINATED`.
 const TERMINATED: u8 = 20;
 
-/// The process of a rank has ended.
-#[derive(Debug)]
-pub struct RankEnd {
-    /// The rank.
-    pub name: ProcName,
-}
-
 /// A rank.
 #[derive(Debug)]
 pub struct HostedRank {

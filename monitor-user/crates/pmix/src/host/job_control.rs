@@ -1,8 +1,7 @@
 //! What a process does to processes of its host: `PMIx_Job_control`.
 
 use super::hosted_job::HostedJob;
-use crate::abi::WILDCARD;
-use crate::attribute::{Attribute, Datum, ProcName, find};
+use crate::attribute::{Attribute, Datum, ProcName, WILDCARD, find};
 use crate::status;
 use rustix::process::Signal;
 use std::ffi::c_int;

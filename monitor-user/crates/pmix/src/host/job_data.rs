@@ -1,8 +1,8 @@
 //! What clients get to know about their job (PMIx standard, "Job-level information").
 
-use crate::abi::kind;
 use crate::attribute::{Attribute, Datum, ProcName};
-use crate::library::{PmixError, Server};
+use crate::kind;
+use crate::libpmix::{PmixError, Server};
 use std::path::Path;
 
 /// Of what a job consists.

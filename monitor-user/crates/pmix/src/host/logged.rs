@@ -5,7 +5,7 @@ use crate::status;
 use std::ffi::c_int;
 use std::io::{self, Write as _};
 
-/// Writes texts where their keys say; the status. Other channels, such as the system log and mail,
+/// Writes texts where their keys say; the status. Other channels, such as the system log,
 /// are not served.
 pub fn write(name: &ProcName, attributes: &[Attribute]) -> c_int {
     let mut written = 0;

@@ -15,15 +15,17 @@ mod session_folder;
 mod spawned;
 mod usage;
 
+pub use session_folder::remove_left;
 pub use usage::UsageSource;
 
 use crate::attribute::ProcName;
-use crate::library::{PmixError, Server};
+use crate::libpmix::{PmixError, Server, set_queue};
 use crate::status;
-use crate::upcall::{Upcall, set_queue};
-use hosted_job::{HostedJob, RankEnd};
+use crate::upcall::Upcall;
+use hosted_job::HostedJob;
 use monitor_model::Pid;
 use published::Published;
+use rank_process::RankEnd;
 use rustix::process::Signal;
 use session_folder::SessionFolder;
 use std::ffi::{CString, OsString, c_int};

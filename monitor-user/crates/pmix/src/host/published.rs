@@ -4,7 +4,7 @@
 //! their process, unless they are to live as long as the job.
 
 use crate::attribute::{Attribute, Datum, ProcName, find};
-use crate::reply::Reply;
+use crate::libpmix::Reply;
 use crate::status;
 use std::collections::BTreeMap;
 use std::ffi::c_int;

@@ -1,9 +1,9 @@
 //! What the host answers to `PMIx_Query_info`.
 
 use super::hosted_job::HostedJob;
-use crate::abi::kind;
 use crate::attribute::{Attribute, Datum, find};
-use crate::reply::Reply;
+use crate::kind;
+use crate::libpmix::Reply;
 use crate::status;
 
 /// What this host can do for a tool that starts programs.

@@ -5,7 +5,6 @@
 //! rank has the standard input of the host, the others have none.
 
 use crate::attribute::ProcName;
-use crate::host::hosted_job::RankEnd;
 use monitor_control::forwarded_output::forward;
 use monitor_model::Pid;
 use monitor_sys::pidfd::{self, PidFd};
@@ -52,6 +51,13 @@ pub struct RankPlace {
     pub prefix: Option<String>,
     /// Whether it has the standard input of the host.
     pub has_input: bool,
+}
+
+/// The process of a rank has ended.
+#[derive(Debug)]
+pub struct RankEnd {
+    /// The rank.
+    pub name: ProcName,
 }
 
 /// A process.

@@ -52,7 +52,7 @@ impl Drop for SessionFolder {
 }
 
 /// Removes the folders of hosts of this user that were killed.
-fn remove_left(parent: &Path) {
+pub fn remove_left(parent: &Path) {
     let uid = rustix::process::geteuid().as_raw();
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     for entry in entries.filter(|it| it.file_name().to_string_lossy().starts_with(PREFIX)) {

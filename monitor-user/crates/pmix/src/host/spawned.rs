@@ -8,7 +8,7 @@ use super::job_data::{self, JobShape};
 use super::rank_process::{RankPlace, RankProcess, RankProgram};
 use super::{Host, HostError};
 use crate::attribute::{Attribute, Datum, ProcName, find};
-use crate::reply::Reply;
+use crate::libpmix::Reply;
 use crate::status;
 use crate::upcall::SpawnedApp;
 use monitor_jobs::directive::{Directive, DirectiveKind};
@@ -78,7 +78,7 @@ impl Host {
             (OsStr::from_bytes(name).to_owned(), OsStr::from_bytes(value).to_owned())
         };
         let folder = find(&app.attributes, "pmix.wdir").and_then(Datum::as_text);
-        let folder = folder.or(app.folder.as_ref().map(CString::as_c_str));
+        let folder = folder.or(app.folder.as_deref());
         let program = os_text(&app.command);
         let arguments = app.arguments.iter().skip(1).map(os_text);
         RankProgram {

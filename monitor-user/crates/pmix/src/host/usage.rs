@@ -7,10 +7,10 @@
 
 use super::hosted_job::HostedJob;
 use super::job_data::SERVER;
-use crate::abi::{WILDCARD, kind};
-use crate::attribute::{Attribute, Datum, ProcName, find};
-use crate::library::Server;
-use crate::reply::Reply;
+use crate::attribute::{Attribute, Datum, ProcName, WILDCARD, find};
+use crate::kind;
+use crate::libpmix::Reply;
+use crate::libpmix::Server;
 use crate::status;
 use monitor_model::{Pid, PmixEncoding, PmixName, PmixNamed as _, Process, ProcessField};
 use std::ffi::c_int;

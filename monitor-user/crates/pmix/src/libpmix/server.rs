@@ -4,10 +4,12 @@
 //! process. Documented in `pmix_server.h` and the PMIx standard, chapter "Server-specific
 //! interfaces".
 
-use crate::abi::{Info, OpCallback, Proc, ServerModule};
-use crate::attribute::{Attribute, InfoArray, ProcName, chars};
+use super::abi::{KeyedValue, NAMESPACE, OpCallback, Proc};
+use super::functions;
+use super::server_module::ServerModule;
+use super::values::{InfoArray, chars, read_texts};
+use crate::attribute::{Attribute, ProcName};
 use crate::status;
-use crate::upcall;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW, Symbol};
 use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -37,15 +39,21 @@ pub enum PmixError {
     },
 }
 
-type RegisterNspace =
-    unsafe extern "C" fn(*const c_char, c_int, *mut Info, usize, OpCallback, *mut c_void) -> c_int;
+type RegisterNspace = unsafe extern "C" fn(
+    *const c_char,
+    c_int,
+    *mut KeyedValue,
+    usize,
+    OpCallback,
+    *mut c_void,
+) -> c_int;
 type RegisterClient =
     unsafe extern "C" fn(*const Proc, u32, u32, *mut c_void, OpCallback, *mut c_void) -> c_int;
 type NotifyEvent = unsafe extern "C" fn(
     c_int,
     *const Proc,
     u8,
-    *const Info,
+    *const KeyedValue,
     usize,
     OpCallback,
     *mut c_void,
@@ -86,8 +94,19 @@ fn not_opened(path: &OsStr, why: &dyn std::fmt::Display) -> PmixError {
     PmixError::NotOpened { path: path.to_string_lossy().into_owned(), why: why.to_string() }
 }
 
+/// Whether the library can be opened.
+///
+/// # Errors
+/// Why not.
+pub fn check_installed() -> Result<(), PmixError> {
+    let path = OsStr::new(LIBRARY);
+    // SAFETY: the initializers of the library are those of a system library.
+    let library = unsafe { Library::open(Some(path), RTLD_NOW) };
+    library.map(drop).map_err(|error| not_opened(path, &error))
+}
+
 impl Server {
-    /// Opens and initializes it; upcalls go to the queue that [`upcall::set_queue`] sets. The
+    /// Opens and initializes it; upcalls go to the queue that [`functions::set_queue`] sets. The
     /// library reads the environment: call it before there is another thread.
     ///
     /// # Errors
@@ -103,7 +122,7 @@ impl Server {
         let library = library.map_err(|error| not_opened(&path, &error))?;
         // SAFETY: the types are those of pmix_server.h.
         let init = unsafe {
-            function::<unsafe extern "C" fn(*mut ServerModule, *mut Info, usize) -> c_int>(
+            function::<unsafe extern "C" fn(*mut ServerModule, *mut KeyedValue, usize) -> c_int>(
                 &library,
                 &path,
                 c"PMIx_server_init",
@@ -114,7 +133,7 @@ impl Server {
                 Self {
                     // SAFETY: the types are those of pmix_server.h and pmix.h.
                     $($field: unsafe { function(&library, &path, $name) }?,)*
-                    _module: Box::new(upcall::module()),
+                    _module: Box::new(functions::module()),
                     _library: library,
                 }
             };
@@ -160,7 +179,8 @@ impl Server {
         PmixError::Refused { call, why: self.error_text(status) }
     }
 
-    /// Makes a namespace known, with the attributes of its job and so many ranks on this node.
+    /// Makes a namespace known, with the attributes of its job and this number of ranks on this
+    /// node.
     ///
     /// # Errors
     /// If the library refuses it.
@@ -171,7 +191,7 @@ impl Server {
         attributes: &[Attribute],
     ) -> Result<(), PmixError> {
         let mut infos = InfoArray::new(attributes);
-        let nspace: [c_char; crate::abi::NAMESPACE] = chars(nspace);
+        let nspace: [c_char; NAMESPACE] = chars(nspace);
         let ranks = c_int::try_from(ranks).unwrap_or(c_int::MAX);
         self.wait("PMIx_server_register_nspace", |done, data| {
             let (pointer, count) = (infos.pointer(), infos.count());
@@ -199,12 +219,12 @@ impl Server {
         }
         // SAFETY: the library ends the array with NULL. It is left to the library's heap: a few
         // hundred bytes for each rank.
-        Ok(unsafe { crate::attribute::read_texts(environment) })
+        Ok(unsafe { read_texts(environment) })
     }
 
     /// Forgets a namespace whose processes have ended.
     pub fn deregister_nspace(&self, nspace: &str) {
-        let nspace: [c_char; crate::abi::NAMESPACE] = chars(nspace);
+        let nspace: [c_char; NAMESPACE] = chars(nspace);
         let _refused = self.wait("PMIx_server_deregister_nspace", |done, data| {
             // SAFETY: it lives until the operation is complete.
             unsafe { (self.deregister_nspace)(nspace.as_ptr(), done, data) }

@@ -2,10 +2,11 @@
 //!
 //! A reply that is dropped says `PMIX_ERROR`, so no client waits for ever.
 
-use crate::abi::{
+use super::abi::{
     InfoCallback, LookupCallback, ModexCallback, OpCallback, Published, SpawnCallback,
 };
-use crate::attribute::{Attribute, Datum, InfoArray, ProcName, chars, value};
+use super::values::{InfoArray, chars, value};
+use crate::attribute::{Attribute, Datum, ProcName};
 use crate::status;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
@@ -48,22 +49,27 @@ impl Reply {
 
     fn complete(&mut self, status: c_int) {
         let data = self.data;
-        // SAFETY: in each, the library's own function with its own data, once; without results,
-        // NULL is allowed for them and for the function that releases them.
         match self.completion.take() {
-            Some(Completion::Op(Some(function))) => unsafe { function(status, data) },
-            Some(Completion::Modex(Some(function))) => unsafe {
-                function(status, null(), 0, data, None, null_mut());
-            },
-            Some(Completion::Info(Some(function))) => unsafe {
-                function(status, null_mut(), 0, data, None, null_mut());
-            },
-            Some(Completion::Spawn(Some(function))) => unsafe {
-                function(status, null_mut(), data);
-            },
-            Some(Completion::Lookup(Some(function))) => unsafe {
-                function(status, null_mut(), 0, data);
-            },
+            Some(Completion::Op(Some(function))) => {
+                // SAFETY: the library's own function with its own data, once.
+                unsafe { function(status, data) }
+            }
+            Some(Completion::Modex(Some(function))) => {
+                // SAFETY: as above; without results, what would release them is absent.
+                unsafe { function(status, null(), 0, data, None, null_mut()) }
+            }
+            Some(Completion::Info(Some(function))) => {
+                // SAFETY: as above.
+                unsafe { function(status, null_mut(), 0, data, None, null_mut()) }
+            }
+            Some(Completion::Spawn(Some(function))) => {
+                // SAFETY: as above; there is no namespace.
+                unsafe { function(status, null_mut(), data) }
+            }
+            Some(Completion::Lookup(Some(function))) => {
+                // SAFETY: as above; there are no data.
+                unsafe { function(status, null_mut(), 0, data) }
+            }
             _ => {}
         }
     }
@@ -138,7 +144,7 @@ pub struct Blob {
 unsafe impl Send for Blob {}
 
 impl Blob {
-    /// Bytes that the library hands over.
+    /// Bytes that the library gives to its host.
     pub const fn new(bytes: *mut c_char, size: usize) -> Self {
         Self { bytes, size }
     }
