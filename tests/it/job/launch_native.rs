@@ -83,6 +83,36 @@ fn a_job_starts_another_one_and_exchanges_messages_with_it() {
 }
 
 #[test]
+fn a_job_runs_on_when_another_one_cannot_be_started() {
+    let test = "a_job_runs_on_when_another_one_cannot_be_started";
+    let Some(program) = built(test) else { return };
+    let (lines, stderr, code) = ran(&["-n", "1"], &[program.to_str().unwrap(), "spawn-none"]);
+    assert_eq!((lines, code), (vec!["rank 0 of 1 spawned 0".to_owned()], Some(0)), "{stderr}");
+    let want = "monitor: a job of rank 0: cannot execute ./none: No such file or directory";
+    assert!(stderr.contains(want), "{stderr}");
+}
+
+#[test]
+fn ranks_that_ignore_the_first_signal_end_at_the_second() {
+    if !able("ranks_that_ignore_the_first_signal_end_at_the_second") {
+        return;
+    }
+    let script = "trap 'echo ignored' TERM; echo began; while :; do sleep 0.01; done";
+    let (mut job, _folder, found, _ranks) = sleeping(&["sh", "-c", script]);
+    let host = Pid(u32::try_from(found["launcher_pid"].as_u64().unwrap()).unwrap());
+    assert_eq!([job.line(), job.line()], ["began"; 2]);
+    signal(host);
+    assert_eq!([job.line(), job.line()], ["ignored"; 2]);
+    signal(host);
+    assert_eq!(job.0.wait().unwrap().code(), Some(143));
+}
+
+fn signal(host: Pid) {
+    let host = rustix::process::Pid::from_raw(host.0.cast_signed()).unwrap();
+    rustix::process::kill_process(host, rustix::process::Signal::TERM).unwrap();
+}
+
+#[test]
 fn the_job_ends_when_one_rank_does_not_end_as_it_should() {
     let test = "the_job_ends_when_one_rank_does_not_end_as_it_should";
     let Some(program) = built(test) else { return };

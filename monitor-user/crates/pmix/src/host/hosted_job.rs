@@ -39,6 +39,9 @@ pub struct HostedJob {
     pub ranks: Vec<HostedRank>,
     /// Whether another job has started it.
     pub is_spawned: bool,
+    /// Whether one of its ranks could not be started: the others are killed, and no job ends for
+    /// that.
+    pub is_abandoned: bool,
 }
 
 impl HostedJob {

@@ -98,7 +98,7 @@ struct Host {
     published: Published,
     monitors: Monitors,
     ended: UnboundedSender<RankEnd>,
-    /// The code of the first failure.
+    /// The code of the first failure: all jobs are ending, if there is one.
     code: Option<u8>,
     /// When what still runs is killed.
     kill_at: Option<Instant>,
@@ -141,11 +141,13 @@ impl Host {
         while self.jobs.iter().any(HostedJob::runs) {
             let next = self.kill_at.into_iter().chain(self.monitors.next_due()).min();
             tokio::select! {
+                biased;
+                _ = terminate.recv() => self.signalled(SignalKind::terminate()),
+                _ = interrupt.recv() => self.signalled(SignalKind::interrupt()),
+                _ = hang_up.recv() => self.signalled(SignalKind::hangup()),
+                // What a process has called before it ended is known at its end.
                 Some(upcall) = upcalls.recv() => self.upcall(upcall),
                 Some(end) = ends.recv() => self.rank_ended(&end),
-                _ = terminate.recv() => self.end(code_of(SignalKind::terminate())),
-                _ = interrupt.recv() => self.end(code_of(SignalKind::interrupt())),
-                _ = hang_up.recv() => self.end(code_of(SignalKind::hangup())),
                 () = sleep_until(next) => self.tick(),
             }
         }
@@ -157,16 +159,29 @@ impl Host {
     fn tick(&mut self) {
         let now = Instant::now();
         if self.kill_at.is_some_and(|at| at <= now) {
-            self.kill_at = None;
-            self.jobs.iter().for_each(|job| job.signal(Signal::KILL));
+            self.kill();
         }
         self.monitors.run_due(now, &self.server, &self.jobs);
     }
 
+    /// A signal for the whole job; the second one does not wait any longer.
+    fn signalled(&mut self, kind: SignalKind) {
+        if self.code.is_some() {
+            self.kill();
+        } else {
+            self.end(128 + u8::try_from(kind.as_raw_value()).unwrap_or(0));
+        }
+    }
+
+    fn kill(&mut self) {
+        self.kill_at = None;
+        self.jobs.iter().for_each(|job| job.signal(Signal::KILL));
+    }
+
     /// Ends all jobs; the first failure decides the code.
     fn end(&mut self, code: u8) {
-        self.code.get_or_insert(code);
-        if self.kill_at.is_none() {
+        if self.code.is_none() {
+            self.code = Some(code);
             self.kill_at = Some(Instant::now() + KILL_AFTER);
             self.jobs.iter().for_each(|job| job.signal(Signal::TERM));
             // A stopped process gets SIGTERM when it runs.
@@ -181,7 +196,7 @@ impl Host {
         let Some((Pid(pid), status, has_left)) = job.ended(end.name.rank) else { return };
         self.monitors.rank_ended(&end.name);
         self.published.process_ended(&end.name);
-        if self.kill_at.is_none() {
+        if self.code.is_none() && !job.is_abandoned {
             let which = job.title(end.name.rank);
             if !status.success() {
                 (self.plan.notice)(&format!("{which}, process {pid}, ended with {status}"));
@@ -264,11 +279,6 @@ impl Host {
         let code = u8::try_from(code & 0xff).unwrap_or(1).max(1);
         self.end(code);
     }
-}
-
-/// The exit code after a signal.
-fn code_of(kind: SignalKind) -> u8 {
-    128 + u8::try_from(kind.as_raw_value()).unwrap_or(0)
 }
 
 async fn sleep_until(at: Option<Instant>) {

@@ -49,7 +49,7 @@ impl Host {
         if ranks == 0 || ranks > MOST_RANKS || apps.iter().any(|app| app.ranks == 0) {
             return reply.status(status::BAD_PARAM);
         }
-        if self.kill_at.is_some() {
+        if self.code.is_some() {
             return reply.status(status::ERROR);
         }
         let programs = apps.iter().map(|app| (self.program(attributes, app), app.ranks)).collect();
@@ -99,7 +99,12 @@ impl Host {
         let shape = JobShape { nspace: &nspace, applications: &applications, parent };
         let data = job_data::job(&self.server, &self.plan.host, self.folder.path(), &shape)?;
         self.server.register_nspace(&nspace, size, &data)?;
-        let mut job = HostedJob { nspace, ranks: Vec::new(), is_spawned: parent.is_some() };
+        let mut job = HostedJob {
+            nspace,
+            ranks: Vec::new(),
+            is_spawned: parent.is_some(),
+            is_abandoned: false,
+        };
         let all = programs.iter().flat_map(|(program, ranks)| (0..*ranks).map(move |_| program));
         for (rank, program) in (0..).zip(all) {
             match self.start_rank(&job, (rank, size), program) {
@@ -109,6 +114,10 @@ impl Host {
                 }
                 Err(error) => {
                     job.signal(Signal::KILL);
+                    job.is_abandoned = true;
+                    if job.ranks.is_empty() {
+                        self.server.deregister_nspace(&job.nspace);
+                    }
                     // Their ends are waited for, as are those of others.
                     self.jobs.push(job);
                     return Err(error);

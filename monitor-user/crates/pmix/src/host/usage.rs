@@ -100,7 +100,10 @@ impl Monitors {
         let targets = targets(jobs, requestor, directives)?;
         let period = match find(directives, "pmix.monitor.resrate") {
             None => Duration::ZERO,
-            Some(rate) => Duration::from_secs(rate.number().ok_or(status::BAD_PARAM)?),
+            Some(rate) => {
+                let seconds = rate.number().and_then(|it| u32::try_from(it).ok());
+                Duration::from_secs(seconds.ok_or(status::BAD_PARAM)?.into())
+            }
         };
         let id = match find(directives, "pmix.monitor.id") {
             None => None,
