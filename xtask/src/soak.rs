@@ -1,5 +1,6 @@
 //! `cargo xtask soak [--for TIME] [--seed N]`: random workloads, tools and kills, for a time.
 //! `cargo xtask soak requests [--rounds N] [--seed N]`: programs that end at events.
+//! `cargo xtask soak jobs [--rounds N] [--seed N]`: commands on jobs, some killed.
 //! `cargo xtask soak gdb`: all sessions of gdb, compared with gdb's own server.
 //! `cargo xtask soak shared [--for TIME] [--seed N]`: programs of two debuggers, a rule and `top`.
 //!
@@ -17,13 +18,14 @@ const KILLS: &str = "soak::root_whatever_is_killed_no_program_is_harmed_and_noth
 const REQUESTS: &str =
     "soak::requests::root_whichever_way_a_program_ends_at_an_event_its_parent_can_wait_for_it";
 
+const JOBS: &str = "soak::jobs::root_whichever_command_is_killed_a_job_ends_with_its_own_status";
 const SHARED: &str = "gdb::shared::root_two_debuggers_and_a_rule_share_programs_on_a_screen";
 const SESSIONS: &str = "gdb::sessions::root_all_sessions_are_those_of_gdbserver";
 
 /// A kind; a time for the kills, rounds for the requests.
 pub const TAKES: Takes = Takes {
     options: &[("--for", "TIME"), ("--rounds", "N"), ("--seed", "N")],
-    operands: "requests | gdb | shared",
+    operands: "requests | jobs | gdb | shared",
     ..Takes::NOTHING
 };
 
@@ -47,7 +49,7 @@ fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), St
     let words: Vec<&str> = arguments.operands.iter().map(String::as_str).collect();
     match words[..] {
         [] if arguments.value("--rounds").is_some() => {
-            Err("--rounds is for `soak requests`; without it, use --for TIME".to_owned())
+            Err("--rounds is for `soak requests` and `soak jobs`; else use --for TIME".to_owned())
         }
         [] => Ok((KILLS, "MONITOR_SOAK_SECONDS", seconds(arguments, "30m")?)),
         ["shared"] if arguments.value("--rounds").is_some() => {
@@ -58,8 +60,12 @@ fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), St
             Err("`soak gdb` runs each session once; it has no --for and no --rounds".to_owned())
         }
         ["gdb"] => Ok((SESSIONS, "MONITOR_GDB_ROUNDS", 1)),
-        ["requests"] if arguments.value("--for").is_some() => {
-            Err("--for is not for `soak requests`; use --rounds N".to_owned())
+        ["requests" | "jobs"] if arguments.value("--for").is_some() => {
+            Err("--for is not for this soak; use --rounds N".to_owned())
+        }
+        ["jobs"] => {
+            let rounds = number(arguments, "--rounds")?.unwrap_or(100);
+            Ok((JOBS, "MONITOR_SOAK_ROUNDS", rounds))
         }
         ["requests"] => {
             let rounds = number(arguments, "--rounds")?.unwrap_or(1000);
@@ -67,7 +73,9 @@ fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), St
         }
         _ => {
             let words = words.join(" ");
-            Err(format!("there is no soak `{words}`; there are `requests`, `gdb` and `shared`"))
+            Err(format!(
+                "there is no soak `{words}`; there are `requests`, `jobs`, `gdb` and `shared`"
+            ))
         }
     }
 }
@@ -112,6 +120,7 @@ mod tests {
         assert_eq!(of(&["--for", "90s"]), Ok((KILLS, "MONITOR_SOAK_SECONDS", 90)));
         assert_eq!(of(&["requests"]), Ok((REQUESTS, "MONITOR_SOAK_ROUNDS", 1000)));
         assert_eq!(of(&["requests", "--rounds=7"]), Ok((REQUESTS, "MONITOR_SOAK_ROUNDS", 7)));
+        assert_eq!(of(&["jobs"]), Ok((JOBS, "MONITOR_SOAK_ROUNDS", 100)));
         assert_eq!(of(&["gdb"]), Ok((SESSIONS, "MONITOR_GDB_ROUNDS", 1)));
         assert_eq!(of(&["shared"]), Ok((SHARED, "MONITOR_SOAK_SECONDS", 600)));
         for words in [

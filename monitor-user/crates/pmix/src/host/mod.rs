@@ -92,8 +92,6 @@ pub enum HostError {
 /// A host.
 struct Host {
     plan: HostPlan,
-    server: Server,
-    folder: SessionFolder,
     jobs: Vec<HostedJob>,
     published: Published,
     monitors: Monitors,
@@ -102,6 +100,10 @@ struct Host {
     code: Option<u8>,
     /// When what still runs is killed.
     kill_at: Option<Instant>,
+    /// After all that may reply to it.
+    server: Server,
+    /// After the server, whose files are in it.
+    folder: SessionFolder,
 }
 
 /// Starts a job, serves it until all of its processes have ended, and returns its exit code: that
