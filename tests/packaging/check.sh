@@ -77,4 +77,7 @@ left=$(find "$work/root/etc" "$work/root/usr" "$work/root/var/lib/systemd" -name
 # The single file: no library, no shell, no /proc.
 cp "$single" "$work/alone/monitor"
 chroot "$work/alone" /monitor --version | grep -q '^monitor ' || wrong "the static program needs more"
+# A library that it opens would bring a second C library.
+"$single" job launch -n 1 -- true 2>&1 | grep -q 'linked statically' ||
+    wrong "the static program opens libraries"
 echo "installed, upgraded, removed and purged; the static program runs alone"

@@ -29,6 +29,12 @@ pub enum PmixError {
         /// Why.
         why: String,
     },
+    /// This program has no dynamic linker: what it opens would have a second C library.
+    #[error(
+        "this program is linked statically and cannot open PMIx: use that of the package, or a \
+         build of the source"
+    )]
+    Static,
     /// It refuses a call.
     #[error("{call} of PMIx: {why}")]
     Refused {
@@ -99,10 +105,18 @@ fn not_opened(path: &OsStr, why: &dyn std::fmt::Display) -> PmixError {
 /// # Errors
 /// Why not.
 pub fn check_installed() -> Result<(), PmixError> {
-    let path = OsStr::new(LIBRARY);
+    open(OsStr::new(LIBRARY), RTLD_NOW).map(drop)
+}
+
+fn open(path: &OsStr, flags: c_int) -> Result<Library, PmixError> {
+    // SAFETY: a number.
+    let linker = unsafe { libc::getauxval(libc::AT_BASE) };
+    if linker == 0 {
+        return Err(PmixError::Static);
+    }
     // SAFETY: the initializers of the library are those of a system library.
-    let library = unsafe { Library::open(Some(path), RTLD_NOW) };
-    library.map(drop).map_err(|error| not_opened(path, &error))
+    let library = unsafe { Library::open(Some(path), flags) };
+    library.map_err(|error| not_opened(path, &error))
 }
 
 impl Server {
@@ -117,9 +131,7 @@ impl Server {
         // are off.
         // SAFETY: there is no other thread, as the caller is to see to.
         unsafe { std::env::set_var("PMIX_MCA_psensor", "^heartbeat,file") };
-        // SAFETY: the initializers of the library are those of a system library.
-        let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };
-        let library = library.map_err(|error| not_opened(&path, &error))?;
+        let library = open(&path, RTLD_NOW | RTLD_GLOBAL)?;
         // SAFETY: the types are those of pmix_server.h.
         let init = unsafe {
             function::<unsafe extern "C" fn(*mut ServerModule, *mut KeyedValue, usize) -> c_int>(
