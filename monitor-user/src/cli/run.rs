@@ -10,9 +10,10 @@ use super::exit::Failure;
 use super::log;
 use super::output::{self, Output};
 use super::recording::existing;
-use super::run_report::{RunOutcome, RunReport, exit_code};
+use super::run_report::{RunOutcome, RunReport};
 use super::usage_source::UsageSource;
 use monitor_model::id::Pid;
+use monitor_sys::pidfd::returned_code;
 use monitor_sys::{fd_limit, memory, readable, spawn, wait};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::os::fd::{AsFd, OwnedFd};
@@ -57,7 +58,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         // The command has exited: its code matters more than that of the report.
         output::notice(&failure.message);
     }
-    Ok(exit_code(status))
+    Ok(returned_code(status))
 }
 
 /// Prints text to standard error or JSON to standard output, or writes either to a file.

@@ -3,13 +3,12 @@
 //! In: the totals of the process tree, the exit status, the elapsed time. What was not measured is
 //! absent, and the notes say why.
 
-use super::exit::Exit;
 use monitor_format::{human, loss_text};
 use monitor_model::field::process::ProcessRow;
 use monitor_model::field::{Category, FieldValue, ProcessField as F, Role};
 use monitor_model::sample::BackendKind;
 use monitor_protocol::answer::{RunningProcess, UsageTotals};
-use monitor_sys::{pidfd, wait::Usage};
+use monitor_sys::{pidfd::returned_code, wait::Usage};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -233,12 +232,6 @@ impl<'a> RunReport<'a> {
     }
 }
 
-/// Exit code of the command, or 128 plus the number of the signal that ended it.
-pub fn exit_code(status: ExitStatus) -> u8 {
-    let code = pidfd::exit_code(status.into_raw().cast_unsigned());
-    u8::try_from(code).unwrap_or(Exit::Failed as u8)
-}
-
 /// Notes about descendants that still run, or vanished without a final record.
 fn remaining_notes(totals: &UsageTotals) -> Vec<String> {
     let (zombies, running): (Vec<_>, Vec<_>) = totals.left.iter().partition(|it| it.zombie);
@@ -277,7 +270,7 @@ impl Serialize for RunReport<'_> {
         let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
         map.serialize_entry("command", &words)?;
         map.serialize_entry("backend", &totals.backend)?;
-        map.serialize_entry("exit_code", &exit_code(*status))?;
+        map.serialize_entry("exit_code", &returned_code(*status))?;
         if let Some(signal) = status.signal() {
             map.serialize_entry("exit_signal", &signal)?;
         }

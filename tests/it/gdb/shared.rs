@@ -2,7 +2,7 @@
 
 use super::debuggee::{Debuggee, through};
 use crate::served::{Served, monitor};
-use crate::soak::random::Random;
+use crate::soak::random::{Random, given};
 use crate::top::terminal::Terminal;
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,6 @@ fn share(service: &Served, rounds: usize, status: i32) {
 
 #[test]
 fn root_two_debuggers_and_a_rule_share_programs_on_a_screen() {
-    let given = |name| std::env::var(name).ok().map(|it| it.parse::<u64>().unwrap());
     let seed = given("MONITOR_SOAK_SEED").unwrap_or(SEED);
     let time = Duration::from_secs(given("MONITOR_SOAK_SECONDS").unwrap_or(0));
     println!("seed {seed}");

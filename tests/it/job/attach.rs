@@ -1,11 +1,10 @@
 //! `job attach`: daemons beside ranks, ranks that are held meanwhile, and what is killed.
 
-use super::{HYDRA, Launcher, Noticed, OPEN_MPI, RunningJob, failed, state};
+use super::{HYDRA, Launcher, Noticed, OPEN_MPI, RunningJob, failed, has_ended, state};
 use crate::deadline;
 use crate::root::workload::Guarded;
 use crate::served::monitor;
 use monitor_model::id::Pid;
-use procfs::process::Process;
 use rustix::process::{Signal, kill_process};
 use std::process::Command;
 
@@ -92,12 +91,8 @@ fn ranks_are_held_while_daemons_run() {
 }
 
 /// The process of a daemon that its command has printed.
-fn daemon_of(command: &mut Guarded) -> i32 {
-    command.line().parse().unwrap()
-}
-
-fn has_ended(pid: i32) -> bool {
-    Process::new(pid).and_then(|it| it.stat()).map_or(true, |it| it.state == 'Z')
+fn daemon_of(command: &mut Guarded) -> Pid {
+    Pid(command.line().parse().unwrap())
 }
 
 #[test]

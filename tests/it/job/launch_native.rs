@@ -2,7 +2,8 @@
 //! way a rank ends, and nothing is left when the command or the host is killed.
 
 use super::launch::launch;
-use super::{Noticed, kill, listed, printed, ranks_of, state};
+use super::{Noticed, has_ended, kill, listed, printed, ranks_of, state};
+use crate::control::target::signal;
 use crate::deadline;
 use crate::probe::mpi::{OPEN_MPI, compile};
 use crate::root::privilege::skip;
@@ -101,15 +102,10 @@ fn ranks_that_ignore_the_first_signal_end_at_the_second() {
     let (mut job, _folder, found, _ranks) = sleeping(&["sh", "-c", script]);
     let host = Pid(u32::try_from(found["launcher_pid"].as_u64().unwrap()).unwrap());
     assert_eq!([job.line(), job.line()], ["began"; 2]);
-    signal(host);
+    signal(host.0, "TERM");
     assert_eq!([job.line(), job.line()], ["ignored"; 2]);
-    signal(host);
+    signal(host.0, "TERM");
     assert_eq!(job.0.wait().unwrap().code(), Some(143));
-}
-
-fn signal(host: Pid) {
-    let host = rustix::process::Pid::from_raw(host.0.cast_signed()).unwrap();
-    rustix::process::kill_process(host, rustix::process::Signal::TERM).unwrap();
 }
 
 #[test]
@@ -171,12 +167,6 @@ fn sleeping(program: &[&str]) -> (Guarded, Folder, Value, Vec<Pid>) {
     (job, folder, found, ranks)
 }
 
-fn lives(pid: Pid) -> bool {
-    procfs::process::Process::new(pid.0.cast_signed())
-        .and_then(|it| it.stat())
-        .is_ok_and(|it| it.state != 'Z')
-}
-
 #[test]
 fn a_job_is_listed_held_and_released_as_any_other() {
     if !able("a_job_is_listed_held_and_released_as_any_other") {
@@ -207,7 +197,7 @@ fn ranks_end_with_their_host_and_the_command_says_so() {
     let notice = job.notice();
     assert_eq!(notice, "monitor: host lost: the host of the job ended by signal 9\n");
     assert_eq!(job.end(), (String::new(), Some(137)));
-    deadline::until(|| (!ranks.iter().any(|it| lives(*it))).then_some(()));
+    deadline::until(|| (ranks.iter().all(|it| has_ended(*it))).then_some(()));
     // Not even the children of their shells.
     assert!(listed(|it| it["id"] == *id).is_none());
     assert_eq!(entries(&folder), 0);
@@ -223,9 +213,9 @@ fn ranks_run_on_when_the_command_is_killed() {
     let host = Pid(u32::try_from(found["launcher_pid"].as_u64().unwrap()).unwrap());
     job.0.kill().unwrap();
     assert_eq!(job.0.wait().unwrap().signal(), Some(9));
-    assert!(lives(host) && lives(ranks[0]));
+    assert!(!has_ended(host) && !has_ended(ranks[0]));
     std::fs::write(folder.join("gate"), "").unwrap();
-    deadline::until(|| (!lives(ranks[0]) && !lives(host)).then_some(()));
+    deadline::until(|| (has_ended(ranks[0]) && has_ended(host)).then_some(()));
     std::fs::remove_file(folder.join("gate")).unwrap();
     assert_eq!(entries(&folder), 0);
 }

@@ -139,6 +139,12 @@ pub fn state(pid: Pid) -> char {
     stat.state
 }
 
+/// Whether a process has ended; it may be a zombie.
+pub fn has_ended(pid: Pid) -> bool {
+    let stat = procfs::process::Process::new(pid.0.cast_signed()).and_then(|it| it.stat());
+    stat.map_or(true, |it| it.state == 'Z')
+}
+
 /// Ends a rank with its children: a launcher starts each rank, or itself, in a group of its own.
 fn kill_group(pid: Pid) {
     let pid = i32::try_from(pid.0).ok().and_then(rustix::process::Pid::from_raw);

@@ -5,7 +5,7 @@
 //! In: a seed, and how many rounds. Out: the seed, and on failure what the round did.
 //! `cargo xtask soak jobs` runs a hundred; the tests run six with one seed.
 
-use super::random::Random;
+use super::random::{Random, given};
 use super::round_log::RoundLog;
 use crate::deadline::until;
 use crate::root::harmless::changed_code;
@@ -43,14 +43,17 @@ const COMMANDS: [&[&str]; 5] = [
 
 struct JobRounds {
     random: Random,
+    seed: u64,
+    round: u32,
     log: RoundLog,
     folder: Folder,
 }
 
 impl JobRounds {
-    fn run_round(&mut self, round: u32) {
+    fn run_round(&mut self) {
         self.log = RoundLog::new();
-        let gate = self.folder.join(&format!("gate.{round}"));
+        self.round += 1;
+        let gate = self.folder.join(&format!("gate.{}", self.round));
         let gate = gate.to_str().unwrap().to_owned();
         let launcher = self.random.pick(&LAUNCHERS);
         if self.random.one_in(3) {
@@ -133,6 +136,15 @@ impl JobRounds {
     }
 }
 
+impl Drop for JobRounds {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("soak: failed with seed {} in round {}", self.seed, self.round);
+            self.log.print();
+        }
+    }
+}
+
 /// Kills a command, unless it ends before.
 fn ends_within(command: &mut Guarded, milliseconds: usize) {
     let time = Duration::from_millis(u64::try_from(milliseconds).unwrap());
@@ -177,21 +189,17 @@ fn root_whichever_command_is_killed_a_job_ends_with_its_own_status() {
     if !able("root_whichever_command_is_killed_a_job_ends_with_its_own_status") {
         return;
     }
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seed = number("MONITOR_SOAK_SEED").unwrap_or(SEED);
-    let rounds = number("MONITOR_SOAK_ROUNDS").map_or(ROUNDS, |it| u32::try_from(it).unwrap());
+    let seed = given("MONITOR_SOAK_SEED").unwrap_or(SEED);
+    let rounds = given("MONITOR_SOAK_ROUNDS").and_then(|it| u32::try_from(it).ok());
+    let rounds = rounds.unwrap_or(ROUNDS);
     println!("seed {seed}, {rounds} rounds");
     let missing = LAUNCHERS.iter().flat_map(|it| it.first()).find(|it| !Path::new(it).exists());
     if let Some(missing) = missing {
         return crate::root::privilege::skip("soak::jobs", &format!("needs {missing}"));
     }
-    let mut all = JobRounds { random: Random(seed), log: RoundLog::new(), folder: Folder::new() };
-    for round in 1..=rounds {
-        let run = std::panic::AssertUnwindSafe(|| all.run_round(round));
-        if let Err(why) = std::panic::catch_unwind(run) {
-            println!("round {round} of seed {seed}:");
-            all.log.print();
-            std::panic::resume_unwind(why);
-        }
+    let (random, log, folder) = (Random(seed), RoundLog::new(), Folder::new());
+    let mut all = JobRounds { random, seed, round: 0, log, folder };
+    for _ in 0..rounds {
+        all.run_round();
     }
 }

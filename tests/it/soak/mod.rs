@@ -20,7 +20,7 @@ use crate::root::privilege::{USER, able};
 use crate::root::workload::Guarded;
 use crate::served::{Folder, Served};
 use leftover::{KernelObjects, described, files, processes, until_none};
-use random::Random;
+use random::{Random, given};
 use round_log::RoundLog;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
@@ -319,7 +319,6 @@ fn root_whatever_is_killed_no_program_is_harmed_and_nothing_is_left() {
     if !able("root_whatever_is_killed_no_program_is_harmed_and_nothing_is_left") {
         return;
     }
-    let given = |name| std::env::var(name).ok().and_then(|it: String| it.parse::<u64>().ok());
     let seed = given("MONITOR_SOAK_SEED").unwrap_or(SEED);
     let time = given("MONITOR_SOAK_SECONDS").map(Duration::from_secs);
     println!("soak: seed {seed}");

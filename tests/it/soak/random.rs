@@ -1,5 +1,10 @@
 //! Numbers that depend on nothing but a seed.
 
+/// A number in the environment, such as the seed of a soak.
+pub fn given(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|it| it.parse().unwrap())
+}
+
 /// SplitMix64 (Steele, Lea and Flood, 2014).
 pub struct Random(pub u64);
 

@@ -13,7 +13,7 @@ const CHUNK: usize = 64 << 10;
 
 /// Begins; the sender is dropped when all is written, or the reader of the output has gone: then
 /// the process gets SIGPIPE when it writes again.
-pub fn forward<W: Write + 'static>(
+pub(super) fn forward<W: Write + 'static>(
     from: Option<impl Read + Send + 'static>,
     prefix: Option<&str>,
     to: fn() -> W,

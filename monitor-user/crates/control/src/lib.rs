@@ -39,8 +39,9 @@ pub mod stopped_batch;
 mod trace;
 mod unwind;
 mod uprobe_patches;
-// Output of processes that are started.
-pub mod forwarded_output;
+// Processes that are started in a group, and their output.
+mod forwarded_output;
+pub mod grouped_process;
 // Processes that carry them out.
 pub mod user_worker;
 

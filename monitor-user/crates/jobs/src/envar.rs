@@ -6,6 +6,8 @@
 //! before it have left (prrte, pull requests 2581 and 2683).
 
 use crate::directive::{Directive, DirectiveKind};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 
 /// An environment: variables with their values, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -127,6 +129,11 @@ impl Environment {
     /// All variables, in order.
     pub fn variables(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.variables.iter().map(|(name, value)| (name.as_slice(), value.as_slice()))
+    }
+
+    /// The same, for a command.
+    pub fn os_variables(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.variables().map(|(name, value)| (OsStr::from_bytes(name), OsStr::from_bytes(value)))
     }
 
     /// Executes directives in the order given, those of the job first. Returns a step for each.

@@ -10,6 +10,8 @@ use rustix::process::{
     Pid as RawPid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal, setpriority_process,
 };
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
 use std::{io, num::NonZeroI32};
 
 /// `PIDFD_GET_INFO` of include/uapi/linux/pidfd.h, with the 64 bytes of its first form.
@@ -102,10 +104,10 @@ impl AsFd for PidFd {
     }
 }
 
-impl From<PidFd> for OwnedFd {
-    fn from(pidfd: PidFd) -> Self {
-        pidfd.0
-    }
+/// The exit code of a child as a shell returns it: 128 plus the number for a signal.
+pub fn returned_code(status: ExitStatus) -> u8 {
+    // The number of a signal is at most 127.
+    u8::try_from(exit_code(status.into_raw().cast_unsigned())).unwrap_or(u8::MAX)
 }
 
 /// The exit code of a status as in wait(2), as a shell reports it: 128 plus the number for a

@@ -12,13 +12,12 @@ use super::target::JobTarget;
 use super::tool_daemon::{ToolDaemons, ended_text, is_readable_before};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
-use crate::cli::run_report::exit_code;
 use monitor_control::process_ref::ProcessRef;
 use monitor_control::stop_all::StopAll;
 use monitor_control::user_worker::SELF_EXE;
 use monitor_model::{Identity, Pid};
 use monitor_sys::pending_signals::PendingSignals;
-use monitor_sys::pidfd::PidFd;
+use monitor_sys::pidfd::{PidFd, returned_code};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -35,7 +34,7 @@ pub fn attach(args: &JobAttachArgs) -> Result<u8, Failure> {
         let command = child(args);
         let ended = run_passing_signals(move |started| start_and_wait(command, started))?;
         let failed = |error| Failure::failed(format!("job attach: {error}"));
-        return ended.map(exit_code).map_err(failed);
+        return ended.map(returned_code).map_err(failed);
     };
     let Some(attachment) = Attachment::begin(parent)? else { return Ok(Exit::Interrupted as u8) };
     // Dropped before the attachment, whose signals end this process then.
@@ -98,7 +97,7 @@ impl Attachment {
         let is_interrupted = daemons.wait(&self.ends())?;
         let mut code = 0;
         for (rank, status) in daemons.end() {
-            let ended = status.map_or(Exit::Failed as u8, exit_code);
+            let ended = status.map_or(Exit::Failed as u8, returned_code);
             if ended != 0 && !is_interrupted {
                 output::notice(&ended_text(rank, status));
             }

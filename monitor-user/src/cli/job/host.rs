@@ -7,11 +7,12 @@ use super::host_command::PROGRAM;
 use crate::cli::exit::Failure;
 use crate::cli::output;
 use crate::cli::run::not_started;
-use monitor_backend::{Backend, BackendChoice};
+use monitor_backend::BackendChoice;
 use monitor_loader::{Readings, select};
-use monitor_model::rates::rates;
-use monitor_model::{Capability, Pid, Process, ProcessField, ReadSpec, Sample};
+use monitor_model::{Capability, Pid, Process, ProcessField, ReadSpec};
 use monitor_pmix::host::{HostError, HostPlan, UsageSource, run};
+use monitor_sampling::pipeline::SampleReader;
+use monitor_sampling::session::Session;
 use std::env;
 
 /// Runs the ranks. Returns the exit code of the job.
@@ -27,7 +28,6 @@ pub fn host(args: &JobHostArgs) -> Result<u8, Failure> {
         ranks: args.ranks,
         environment: env::vars_os().collect(),
         tags: args.tag,
-        library: None,
         folder: env::temp_dir(),
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         notice: output::notice,
@@ -43,31 +43,25 @@ pub fn host(args: &JobHostArgs) -> Result<u8, Failure> {
 #[derive(Default)]
 struct Usage {
     /// Opened when it is needed first.
-    backend: Option<Box<dyn Backend>>,
-    last: Option<Sample>,
+    reader: Option<SampleReader>,
+    session: Session,
 }
 
 impl UsageSource for Usage {
     fn read(&mut self, pids: &[Pid], fields: &[ProcessField]) -> Vec<Process> {
-        let open = || {
+        if self.reader.is_none() {
             let capabilities = [Capability::Snapshot];
-            select::open_for(Readings::Many, BackendChoice::Auto, &capabilities, 0).ok()
-        };
-        if self.backend.is_none() {
-            self.backend = open().map(|(backend, _)| backend);
+            let opened = select::open_for(Readings::Many, BackendChoice::Auto, &capabilities, 0);
+            let reader = |backend| SampleReader::new(backend, ReadSpec::default(), true);
+            self.reader = opened.ok().map(|(backend, _)| reader(backend));
         }
-        let Some(backend) = &mut self.backend else { return Vec::new() };
+        let Some(reader) = &mut self.reader else { return Vec::new() };
         let costly = [ProcessField::Cmdline, ProcessField::Pss];
         let costly = costly.into_iter().filter(|it| fields.contains(it)).collect();
-        let spec =
+        reader.spec =
             ReadSpec { processes: true, pids: Some(pids.to_vec()), costly, ..ReadSpec::default() };
-        let Ok(mut sample) = backend.read(&spec) else { return Vec::new() };
-        backend.describe(&mut sample.processes, &spec);
-        let read = sample.clone();
-        let sample = match self.last.replace(read) {
-            Some(last) => rates(&last, sample).sample,
-            None => sample,
-        };
-        sample.processes.into_iter().filter(|it| !it.ended()).collect()
+        let Ok(sample) = reader.read() else { return Vec::new() };
+        let rates = self.session.advance(sample);
+        rates.sample.processes.iter().filter(|it| !it.ended()).cloned().collect()
     }
 }

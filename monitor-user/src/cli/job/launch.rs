@@ -16,7 +16,6 @@ use super::tool_daemon::{ToolDaemons, ended_text};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
 use crate::cli::run::not_started;
-use crate::cli::run_report::exit_code;
 use monitor_control::ControlError;
 use monitor_control::held_launch::{
     BegunRank, Executed, HoldAt, LaunchEnd, LaunchError, StopEvents, launch_held,
@@ -32,11 +31,10 @@ use monitor_model::{Environ, Identity, Pid};
 use monitor_sampling::job::rank_number;
 use monitor_sys::fd_limit;
 use monitor_sys::perf_event::TRAP_NEEDS;
-use monitor_sys::pidfd::PidFd;
+use monitor_sys::pidfd::{PidFd, returned_code};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd as _;
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
@@ -68,19 +66,18 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
         None => (launcher(args, environment, &directives)?, None),
         Some(parent) => (launcher(args, environment, &directives)?, Some(Hold::new(args, parent)?)),
     };
+    // With --stop, the process that traces the host waits for it.
+    let waits_for_host = args.ranks.is_some() && (args.stop.is_none() || hold.is_some());
     let launched = run_passing_signals(move |started| match hold {
         Some(hold) => hold_and_wait(command, hold, started),
         None => start_and_wait(command, started),
     })?;
     match launched {
         Ok(status) => {
-            // With --stop, the process that traces the host waits for it.
-            if let (Some(_), Some(signal), true) =
-                (args.ranks, status.signal(), args.stop.is_none() || args.tracer_of.is_some())
-            {
+            if let Some(signal) = status.signal().filter(|_| waits_for_host) {
                 host_lost(signal);
             }
-            Ok(exit_code(status))
+            Ok(returned_code(status))
         }
         Err(LaunchError::NotStarted(error)) => Ok(not_started(&args.command[0], &error)),
         Err(LaunchError::Control(error)) => Err(Failure::failed(format!("job launch: {error}"))),
@@ -102,11 +99,7 @@ fn launcher(
             command
         }
     };
-    let variable =
-        |(name, value): (&[u8], &[u8])| [name, value].map(|it| OsStr::from_bytes(it).to_owned());
-    let variables: Vec<[OsString; 2]> = environment.variables().map(variable).collect();
-    command.env_clear();
-    command.envs(variables.into_iter().map(|[name, value]| (name, value)));
+    command.env_clear().envs(environment.os_variables());
     fd_limit::restore_in(&mut command);
     Ok(command)
 }

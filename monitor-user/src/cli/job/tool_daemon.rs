@@ -9,20 +9,16 @@ use super::step_cgroup::StepCgroups;
 use super::target::JobTarget;
 use crate::cli::exit::Failure;
 use crate::cli::output;
-use monitor_control::forwarded_output::forward;
+use monitor_control::grouped_process::GroupedProcess;
 use monitor_jobs::{ParallelJob, RankSet};
-use monitor_model::{Identity, Pid};
-use monitor_sys::pidfd::PidFd;
-use monitor_sys::spawn;
+use monitor_model::Identity;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid as RawPid, Signal, kill_process_group};
+use rustix::process::Signal;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 const SHELL: &str = "/bin/sh";
@@ -36,12 +32,7 @@ const END: Duration = Duration::from_secs(5);
 struct ToolDaemon {
     /// The rank that it is beside, if it is not beside all.
     rank: Option<u32>,
-    child: Child,
-    /// Readable at its end.
-    pidfd: PidFd,
-    status: Option<ExitStatus>,
-    /// Closed when all of its output is written.
-    written: Receiver<()>,
+    process: GroupedProcess,
 }
 
 impl ToolDaemon {
@@ -56,7 +47,7 @@ impl ToolDaemon {
         let set: RankSet = ranks.iter().map(|(rank, _)| *rank).collect();
         let pids: Vec<String> = ranks.iter().map(|(_, id)| id.pid.0.to_string()).collect();
         let mut shell = Command::new(SHELL);
-        shell.arg("-c").arg(command).process_group(0).stdin(Stdio::null());
+        shell.arg("-c").arg(command).stdin(Stdio::null());
         shell.env("MONITOR_JOB_ID", &*job.id).env("MONITOR_JOB_RUNTIME", job.runtime.name());
         shell.env("MONITOR_JOB_RANKS", set.to_string()).env("MONITOR_JOB_PIDS", pids.join(" "));
         let beside = index.and_then(|index| Some((index, ranks.get(index)?)));
@@ -67,45 +58,18 @@ impl ToolDaemon {
         }
         let mut cgroups = StepCgroups::beside(index.unwrap_or(0), job, ranks);
         cgroups.enter(&mut shell);
-        spawn::default_signals(&mut shell);
-        spawn::end_with_parent(&mut shell);
-        let mut child = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        if let Some(why) = cgroups.missed(Pid(child.id())) {
+        let rank = beside.map(|(_, (rank, _))| *rank);
+        let prefix = rank.map(|rank| format!("[{rank}] "));
+        let process = GroupedProcess::start(&mut shell, prefix.as_deref())?;
+        if let Some(why) = cgroups.missed(process.pid()) {
             output::notice(&why);
         }
-        let pidfd = PidFd::open(Pid(child.id()))?;
-        let rank = beside.map(|(_, (rank, _))| *rank);
-        let (writing, written) = channel();
-        let prefix = rank.map(|rank| format!("[{rank}] "));
-        forward(child.stdout.take(), prefix.as_deref(), io::stdout, writing.clone());
-        forward(child.stderr.take(), prefix.as_deref(), io::stderr, writing);
-        Ok(Self { rank, child, pidfd, status: None, written })
-    }
-
-    /// How it has ended, if it has.
-    fn status(&mut self) -> Option<ExitStatus> {
-        // It is a child that nothing else waits for.
-        self.status = self.status.or_else(|| self.child.try_wait().ok().flatten());
-        self.status
+        Ok(Self { rank, process })
     }
 
     /// Readable at its end; none if it has ended.
     fn running(&mut self) -> Option<BorrowedFd<'_>> {
-        self.status().is_none().then(|| self.pidfd.as_fd())
-    }
-
-    /// Sends a signal to it and its descendants.
-    fn signal(&self, signal: Signal) {
-        let group = i32::try_from(self.child.id()).ok().and_then(RawPid::from_raw);
-        // All of them have ended, if this fails.
-        let _sent = group.map(|group| kill_process_group(group, signal));
-    }
-
-    /// Waits until its output is written.
-    fn finish(&self, until: Instant) {
-        let left = until.saturating_duration_since(Instant::now());
-        // A descendant may keep it open for longer.
-        let _closed = self.written.recv_timeout(left);
+        self.process.poll().is_none().then(|| self.process.as_fd())
     }
 }
 
@@ -151,23 +115,22 @@ impl ToolDaemons {
     /// ended.
     pub fn end(mut self) -> Vec<(Option<u32>, Option<ExitStatus>)> {
         let until = Instant::now() + END;
-        for daemon in &mut self.0 {
-            if daemon.status().is_none() {
-                daemon.signal(Signal::TERM);
+        for ToolDaemon { process, .. } in &mut self.0 {
+            if process.poll().is_none() {
+                process.signal(Signal::TERM);
             }
         }
-        for daemon in &mut self.0 {
-            if daemon.status().is_none() {
+        for ToolDaemon { process, .. } in &mut self.0 {
+            if process.poll().is_none() {
                 // Its output is closed at its end, unless a descendant has it.
-                daemon.finish(until);
+                process.finish_output(until);
             }
-            if daemon.status().is_none() {
-                daemon.signal(Signal::KILL);
-                daemon.status = daemon.child.wait().ok();
+            if process.poll().is_none() {
+                process.kill();
             }
-            daemon.finish(until);
+            process.finish_output(until);
         }
-        self.0.into_iter().map(|it| (it.rank, it.status)).collect()
+        self.0.into_iter().map(|it| (it.rank, it.process.status())).collect()
     }
 }
 

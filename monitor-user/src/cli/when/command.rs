@@ -5,8 +5,9 @@
 //! program ends before the release, the pipe closes and the shell exits. And why a session ends,
 //! with its command or before it.
 
-use crate::cli::{exit::Failure, run_report::exit_code};
+use crate::cli::exit::Failure;
 use monitor_model::id::Pid;
+use monitor_sys::pidfd::returned_code;
 use monitor_sys::{fd_limit, spawn};
 use rustix::process::Signal;
 use std::ffi::OsString;
@@ -62,7 +63,7 @@ impl HeldCommand {
 
     /// Its exit code, or 128 and the signal that ended it; none while it runs.
     pub fn exit_code(&mut self) -> Option<u8> {
-        self.child.try_wait().ok().flatten().map(exit_code)
+        self.child.try_wait().ok().flatten().map(returned_code)
     }
 
     /// Whether it executes the command, and not the shell that held it.
@@ -82,7 +83,7 @@ impl HeldCommand {
         loop {
             if let Some(status) = self.child.try_wait().ok().flatten() {
                 let is_ours = status.signal() == Some(Signal::TERM.as_raw());
-                return Some(if is_ours { 0 } else { exit_code(status) });
+                return Some(if is_ours { 0 } else { returned_code(status) });
             }
             if Instant::now() >= deadline {
                 return None;

@@ -8,7 +8,7 @@ mod plan;
 mod program;
 mod session;
 
-use super::random::Random;
+use super::random::{Random, given};
 use super::round_log::RoundLog;
 use crate::deadline::until;
 use crate::root::privilege::{USER, able, as_user};
@@ -306,7 +306,6 @@ fn root_whichever_way_a_program_ends_at_an_event_its_parent_can_wait_for_it() {
     if !able("root_whichever_way_a_program_ends_at_an_event_its_parent_can_wait_for_it") {
         return;
     }
-    let given = |name| std::env::var(name).ok().and_then(|it: String| it.parse::<u64>().ok());
     let seed = given("MONITOR_SOAK_SEED").unwrap_or(SEED);
     let rounds = given("MONITOR_SOAK_ROUNDS").and_then(|it| u32::try_from(it).ok());
     println!("soak: seed {seed}");

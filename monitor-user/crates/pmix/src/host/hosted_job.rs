@@ -1,12 +1,16 @@
 //! A job of the host: its ranks, and how far each is.
 
 use crate::attribute::{ProcName, TableLine};
-use crate::host::rank_process::{RankProcess, exit_code, output_closes};
+use monitor_control::grouped_process::GroupedProcess;
 use monitor_model::Pid;
+use monitor_sys::pidfd::returned_code;
 use rustix::process::Signal;
 use std::ffi::CString;
 use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
+/// How long descendants of ranks that have ended may take to close their output.
+const OUTPUT_CLOSES: Duration = Duration::from_secs(5);
 /// `PMIX_PROC_STATE_RUNNING`.
 const RUNNING: u8 = 4;
 /// `PMIX_PROC_STATE_TERMINATED`.
@@ -16,7 +20,7 @@ const TERMINATED: u8 = 20;
 #[derive(Debug)]
 pub struct HostedRank {
     /// Its process.
-    pub process: RankProcess,
+    pub process: GroupedProcess,
     /// Its program.
     pub program: String,
     /// Whether it is a client of the library now: between `PMIx_Init` and `PMIx_Finalize`.
@@ -25,8 +29,13 @@ pub struct HostedRank {
 
 impl HostedRank {
     /// A rank that has just been started.
-    pub const fn new(process: RankProcess, program: String) -> Self {
+    pub const fn new(process: GroupedProcess, program: String) -> Self {
         Self { process, program, is_client: false }
+    }
+
+    /// Whether its process has not ended, as far as was seen.
+    pub const fn runs(&self) -> bool {
+        self.process.status().is_none()
     }
 }
 
@@ -47,7 +56,7 @@ pub struct HostedJob {
 impl HostedJob {
     /// Whether one of its ranks has not ended.
     pub fn runs(&self) -> bool {
-        self.ranks.iter().any(|it| it.process.runs())
+        self.ranks.iter().any(HostedRank::runs)
     }
 
     /// A rank of it.
@@ -77,7 +86,10 @@ impl HostedJob {
     /// if that was seen before.
     pub fn ended(&mut self, rank: u32) -> Option<(Pid, ExitStatus, bool)> {
         let rank = self.rank_mut(rank)?;
-        let status = rank.process.take_end()?;
+        if !rank.runs() {
+            return None;
+        }
+        let status = rank.process.poll()?;
         Some((rank.process.pid(), status, !rank.is_client))
     }
 
@@ -88,7 +100,7 @@ impl HostedJob {
 
     /// Waits until what its ranks have written is written.
     pub fn finish_output(&mut self) {
-        let until = output_closes();
+        let until = Instant::now() + OUTPUT_CLOSES;
         self.ranks.iter().for_each(|it| it.process.finish_output(until));
     }
 
@@ -102,7 +114,7 @@ impl HostedJob {
                 host: text(host),
                 executable: text(&it.program),
                 pid: i32::try_from(it.process.pid().0).unwrap_or(0),
-                exit_code: status.map_or(0, |it| exit_code(it).into()),
+                exit_code: status.map_or(0, |it| returned_code(it).into()),
                 state: if status.is_some() { TERMINATED } else { RUNNING },
             }
         };
@@ -117,4 +129,14 @@ impl HostedJob {
             format!("rank {rank}")
         }
     }
+}
+
+/// The job with a namespace.
+pub fn job_of<'j>(jobs: &'j [HostedJob], nspace: &str) -> Option<&'j HostedJob> {
+    jobs.iter().find(|job| job.nspace == nspace)
+}
+
+/// The rank with a name.
+pub fn rank_of<'j>(jobs: &'j [HostedJob], name: &ProcName) -> Option<&'j HostedRank> {
+    job_of(jobs, &name.nspace)?.rank(name.rank)
 }

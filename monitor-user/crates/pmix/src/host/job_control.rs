@@ -1,6 +1,6 @@
 //! What a process does to processes of its host: `PMIx_Job_control`.
 
-use super::hosted_job::HostedJob;
+use super::hosted_job::{HostedJob, job_of};
 use crate::attribute::{Attribute, Datum, ProcName, WILDCARD, find};
 use crate::status;
 use rustix::process::Signal;
@@ -18,7 +18,7 @@ pub fn act(
     let targets = if targets.is_empty() { &own } else { targets };
     let mut all = Vec::new();
     for target in targets {
-        let Some(job) = jobs.iter().find(|job| job.nspace == target.nspace) else {
+        let Some(job) = job_of(jobs, &target.nspace) else {
             return status::NOT_FOUND;
         };
         match target.rank {

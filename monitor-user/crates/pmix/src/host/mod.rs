@@ -22,8 +22,9 @@ use crate::attribute::ProcName;
 use crate::libpmix::{PmixError, Server, set_queue};
 use crate::status;
 use crate::upcall::Upcall;
-use hosted_job::HostedJob;
+use hosted_job::{HostedJob, job_of};
 use monitor_model::Pid;
+use monitor_sys::pidfd::returned_code;
 use published::Published;
 use rank_process::RankEnd;
 use rustix::process::Signal;
@@ -55,8 +56,6 @@ pub struct HostPlan {
     pub environment: Vec<(OsString, OsString)>,
     /// Whether the rank is before each line that it writes.
     pub tags: bool,
-    /// The library, if not the one that the linker finds.
-    pub library: Option<OsString>,
     /// The folder for sockets and files, which has a folder of its own in it.
     pub folder: PathBuf,
     /// Name of this node.
@@ -80,7 +79,7 @@ pub enum HostError {
     #[error("{what}: {error}")]
     Failed {
         /// What.
-        what: String,
+        what: &'static str,
         /// Why.
         error: io::Error,
     },
@@ -114,13 +113,12 @@ struct Host {
 /// If the job cannot begin.
 pub fn run(plan: HostPlan, usage: Box<dyn UsageSource>) -> Result<u8, HostError> {
     let folder = SessionFolder::create(&plan.folder, &plan.nspace)
-        .map_err(|error| HostError::Failed { what: "the folder of the job".into(), error })?;
+        .map_err(|error| HostError::Failed { what: "the folder of the job", error })?;
     let (queue, upcalls) = unbounded_channel();
     set_queue(queue);
-    let server = Server::start(plan.library.as_deref(), &job_data::server(folder.path()))?;
+    let server = Server::start(&job_data::server(folder.path()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|error| HostError::Failed { what: "the event loop".into(), error })?;
+    let runtime = runtime.map_err(|error| HostError::Failed { what: "the event loop", error })?;
     let (ended, ends) = unbounded_channel();
     let (published, monitors) = (Published::default(), Monitors::new(usage));
     let jobs = Vec::new();
@@ -135,7 +133,7 @@ impl Host {
         mut upcalls: UnboundedReceiver<Upcall>,
         mut ends: UnboundedReceiver<RankEnd>,
     ) -> Result<u8, HostError> {
-        let failed = |error| HostError::Failed { what: "signals".to_owned(), error };
+        let failed = |error| HostError::Failed { what: "signals", error };
         let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
         let mut hang_up = signal(SignalKind::hangup()).map_err(failed)?;
@@ -202,7 +200,7 @@ impl Host {
             let which = job.title(end.name.rank);
             if !status.success() {
                 (self.plan.notice)(&format!("{which}, process {pid}, ended with {status}"));
-                self.end(rank_process::exit_code(status));
+                self.end(returned_code(status));
             } else if !has_left {
                 (self.plan.notice)(&format!(
                     "{which}, process {pid}, ended without MPI_Finalize; the job ends"
@@ -210,7 +208,7 @@ impl Host {
                 self.end(NOT_FINALIZED);
             }
         }
-        if let Some(job) = self.jobs.iter().find(|job| job.nspace == end.name.nspace)
+        if let Some(job) = job_of(&self.jobs, &end.name.nspace)
             && !job.runs()
         {
             self.server.deregister_nspace(&job.nspace);
@@ -272,8 +270,8 @@ impl Host {
     }
 
     fn aborted(&mut self, name: &ProcName, code: c_int, message: Option<CString>) {
-        let which = self.jobs.iter().find(|job| job.nspace == name.nspace);
-        let which = which.map_or_else(|| name.nspace.clone(), |job| job.title(name.rank));
+        let job = job_of(&self.jobs, &name.nspace);
+        let which = job.map_or_else(|| name.nspace.clone(), |job| job.title(name.rank));
         let text = message.filter(|it| !it.is_empty());
         let text = text.map(|it| format!(": {}", it.to_string_lossy())).unwrap_or_default();
         (self.plan.notice)(&format!("{which} ended the job with status {code}{text}"));

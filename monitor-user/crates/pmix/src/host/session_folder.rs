@@ -4,7 +4,7 @@
 //! removed at the end. Those of hosts that were killed are removed by the next host of the user:
 //! the lock of a living host is held.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -61,14 +61,9 @@ pub fn remove_left(parent: &Path) {
         if !is_own {
             continue;
         }
-        let lock = File::open(path.join(LOCK)).map(|lock| (lock.try_lock(), lock));
-        match lock {
-            Ok((Ok(()), _)) => {
-                // It is not locked, so its host has ended.
-                let _left = fs::remove_dir_all(&path);
-            }
-            // Its host runs.
-            Ok((Err(TryLockError::WouldBlock | TryLockError::Error(_)), _)) | Err(_) => {}
+        // It cannot be locked while its host runs.
+        if File::open(path.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok()) {
+            let _left = fs::remove_dir_all(&path);
         }
     }
 }

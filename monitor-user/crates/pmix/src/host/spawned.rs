@@ -5,12 +5,13 @@
 
 use super::hosted_job::{HostedJob, HostedRank};
 use super::job_data::{self, JobShape};
-use super::rank_process::{RankPlace, RankProcess, RankProgram};
+use super::rank_process::{self, RankPlace, RankProgram};
 use super::{Host, HostError};
 use crate::attribute::{Attribute, Datum, ProcName, find};
 use crate::libpmix::Reply;
 use crate::status;
 use crate::upcall::SpawnedApp;
+use monitor_control::grouped_process::GroupedProcess;
 use monitor_jobs::directive::{Directive, DirectiveKind};
 use monitor_jobs::envar::Environment;
 use rustix::process::Signal;
@@ -74,9 +75,7 @@ impl Host {
         }
         let mut environment = Environment::from_proc_environ(&entries);
         let _steps = environment.execute(&directives(of_job), &directives(&app.attributes));
-        let pair = |(name, value): (&[u8], &[u8])| {
-            (OsStr::from_bytes(name).to_owned(), OsStr::from_bytes(value).to_owned())
-        };
+        let pair = |(name, value): (&OsStr, &OsStr)| (name.to_owned(), value.to_owned());
         let folder = find(&app.attributes, "pmix.wdir").and_then(Datum::as_text);
         let folder = folder.or(app.folder.as_deref());
         let program = os_text(&app.command);
@@ -84,7 +83,7 @@ impl Host {
         RankProgram {
             command: std::iter::once(program).chain(arguments).collect(),
             folder: folder.map(|it| PathBuf::from(OsStr::from_bytes(it.to_bytes()))),
-            environment: environment.variables().map(pair).collect(),
+            environment: environment.os_variables().map(pair).collect(),
         }
     }
 
@@ -133,7 +132,7 @@ impl Host {
         job: &HostedJob,
         (rank, size): (u32, u32),
         program: &RankProgram,
-    ) -> Result<RankProcess, HostError> {
+    ) -> Result<GroupedProcess, HostError> {
         let name = ProcName { nspace: job.nspace.clone(), rank };
         let added = self.server.register_client(&name)?;
         let prefix = match job.is_spawned {
@@ -146,7 +145,7 @@ impl Host {
             prefix: self.plan.tags.then_some(prefix),
             has_input: rank == 0 && !job.is_spawned,
         };
-        let started = RankProcess::start(program, &place, &added, self.ended.clone());
+        let started = rank_process::start(program, &place, &added, self.ended.clone());
         started.map_err(|error| {
             let program = program.command[0].to_string_lossy().into_owned();
             HostError::NotStarted { program, error }

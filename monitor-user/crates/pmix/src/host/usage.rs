@@ -5,7 +5,7 @@
 //! OpenPMIx 6 (`pmix_common.h`): `MB` are MiB as a float, times are seconds and microseconds.
 //! Ranks are asked for by the processes of this host alone; all of them are of one user.
 
-use super::hosted_job::HostedJob;
+use super::hosted_job::{HostedJob, HostedRank, job_of, rank_of};
 use super::job_data::SERVER;
 use crate::attribute::{Attribute, Datum, ProcName, WILDCARD, find};
 use crate::kind;
@@ -163,9 +163,8 @@ impl Monitors {
         fields: &[ProcessField],
     ) -> Vec<Attribute> {
         let process = |name: &ProcName| {
-            let job = jobs.iter().find(|job| job.nspace == name.nspace)?;
-            let process = &job.rank(name.rank)?.process;
-            process.runs().then(|| (name.clone(), process.pid()))
+            let rank = rank_of(jobs, name).filter(|it: &&HostedRank| it.runs())?;
+            Some((name.clone(), rank.process.pid()))
         };
         let processes: Vec<_> = targets.iter().filter_map(process).collect();
         let pids: Vec<Pid> = processes.iter().map(|(_, pid)| *pid).collect();
@@ -204,7 +203,7 @@ fn targets(
     directives: &[Attribute],
 ) -> Result<Vec<ProcName>, c_int> {
     let all_of = |nspace: &str| {
-        let job = jobs.iter().find(|job| job.nspace == nspace);
+        let job = job_of(jobs, nspace);
         let ranks = job.map_or(0, |job| u32::try_from(job.ranks.len()).unwrap_or(u32::MAX));
         (0..ranks).map(|rank| ProcName { nspace: nspace.to_owned(), rank }).collect::<Vec<_>>()
     };
@@ -219,11 +218,8 @@ fn targets(
                 WILDCARD => all_of(&name.nspace),
                 _ => vec![name.clone()],
             };
-            let exists = |it: &ProcName| {
-                let job = jobs.iter().find(|job| job.nspace == it.nspace);
-                job.is_some_and(|job| job.rank(it.rank).is_some())
-            };
-            if of_name.is_empty() || !of_name.iter().all(exists) {
+            let is_missing = |it: &ProcName| rank_of(jobs, it).is_none();
+            if of_name.is_empty() || of_name.iter().any(is_missing) {
                 return Err(status::NOT_FOUND);
             }
             targets

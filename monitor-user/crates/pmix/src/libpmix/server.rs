@@ -11,21 +11,19 @@ use super::values::{InfoArray, chars, read_texts};
 use crate::attribute::{Attribute, ProcName};
 use crate::status;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW, Symbol};
-use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::mpsc;
 use thiserror::Error;
 
-/// The library that is opened unless the user names one.
+/// The library.
 const LIBRARY: &str = "libpmix.so.2";
 /// Why a host has no library.
 #[derive(Debug, Error)]
 pub enum PmixError {
     /// It cannot be opened.
-    #[error("cannot open {path}: {why}; install PMIx (Debian: apt install libpmix2)")]
+    #[error("cannot open {LIBRARY}: {why}; install PMIx (Debian: apt install libpmix2)")]
     NotOpened {
-        /// Its path.
-        path: String,
         /// Why.
         why: String,
     },
@@ -86,18 +84,14 @@ pub struct Server {
 ///
 /// # Safety
 /// The function has this type.
-unsafe fn function<T>(
-    library: &Library,
-    path: &OsStr,
-    name: &CStr,
-) -> Result<Symbol<T>, PmixError> {
+unsafe fn function<T>(library: &Library, name: &CStr) -> Result<Symbol<T>, PmixError> {
     // SAFETY: of the caller.
     let found = unsafe { library.get::<T>(name.to_bytes_with_nul()) };
-    found.map_err(|error| not_opened(path, &error))
+    found.map_err(|error| not_opened(&error))
 }
 
-fn not_opened(path: &OsStr, why: &dyn std::fmt::Display) -> PmixError {
-    PmixError::NotOpened { path: path.to_string_lossy().into_owned(), why: why.to_string() }
+fn not_opened(why: &libloading::Error) -> PmixError {
+    PmixError::NotOpened { why: why.to_string() }
 }
 
 /// Whether the library can be opened.
@@ -105,18 +99,18 @@ fn not_opened(path: &OsStr, why: &dyn std::fmt::Display) -> PmixError {
 /// # Errors
 /// Why not.
 pub fn check_installed() -> Result<(), PmixError> {
-    open(OsStr::new(LIBRARY), RTLD_NOW).map(drop)
+    open(RTLD_NOW).map(drop)
 }
 
-fn open(path: &OsStr, flags: c_int) -> Result<Library, PmixError> {
+fn open(flags: c_int) -> Result<Library, PmixError> {
     // SAFETY: a number.
     let linker = unsafe { libc::getauxval(libc::AT_BASE) };
     if linker == 0 {
         return Err(PmixError::Static);
     }
     // SAFETY: the initializers of the library are those of a system library.
-    let library = unsafe { Library::open(Some(path), flags) };
-    library.map_err(|error| not_opened(path, &error))
+    let library = unsafe { Library::open(Some(LIBRARY), flags) };
+    library.map_err(|error| not_opened(&error))
 }
 
 impl Server {
@@ -125,18 +119,16 @@ impl Server {
     ///
     /// # Errors
     /// If it is not installed, is none of PMIx, or cannot make its sockets and files.
-    pub fn start(path: Option<&OsStr>, attributes: &[Attribute]) -> Result<Self, PmixError> {
-        let path = path.map_or_else(|| OsString::from(LIBRARY), OsStr::to_owned);
+    pub fn start(attributes: &[Attribute]) -> Result<Self, PmixError> {
         // The library answers all requests of usage itself, with nothing, unless these parts of it
         // are off.
         // SAFETY: there is no other thread, as the caller is to see to.
         unsafe { std::env::set_var("PMIX_MCA_psensor", "^heartbeat,file") };
-        let library = open(&path, RTLD_NOW | RTLD_GLOBAL)?;
+        let library = open(RTLD_NOW | RTLD_GLOBAL)?;
         // SAFETY: the types are those of pmix_server.h.
         let init = unsafe {
             function::<unsafe extern "C" fn(*mut ServerModule, *mut KeyedValue, usize) -> c_int>(
                 &library,
-                &path,
                 c"PMIx_server_init",
             )
         }?;
@@ -144,7 +136,7 @@ impl Server {
             ($($field:ident = $name:literal,)*) => {
                 Self {
                     // SAFETY: the types are those of pmix_server.h and pmix.h.
-                    $($field: unsafe { function(&library, &path, $name) }?,)*
+                    $($field: unsafe { function(&library, $name) }?,)*
                     _module: Box::new(functions::module()),
                     _library: library,
                 }

@@ -1,0 +1,94 @@
+//! A process in a group of its own, which ends with the thread that starts it.
+//!
+//! In: a command. Out: the process; what it writes, on the standard output and error of this one;
+//! how it ended. Ranks without a launcher, and daemons of tools beside ranks, are such processes.
+
+use super::forwarded_output::forward;
+use monitor_model::Pid;
+use monitor_sys::pidfd::PidFd;
+use monitor_sys::spawn;
+use rustix::process::{Pid as RawPid, Signal, kill_process_group};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
+
+/// A process.
+#[derive(Debug)]
+pub struct GroupedProcess {
+    child: Child,
+    pidfd: PidFd,
+    status: Option<ExitStatus>,
+    /// Closed when all of its output is written.
+    written: Receiver<()>,
+}
+
+impl GroupedProcess {
+    /// Starts it, with a prefix before each line that it writes, if there is one.
+    ///
+    /// # Errors
+    /// If the program cannot be executed, or no descriptor is free.
+    pub fn start(command: &mut Command, prefix: Option<&str>) -> io::Result<Self> {
+        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+        spawn::default_signals(command);
+        spawn::end_with_parent(command);
+        let mut child = command.spawn()?;
+        let pidfd = PidFd::open(Pid(child.id()))?;
+        let (writing, written) = channel();
+        forward(child.stdout.take(), prefix, io::stdout, writing.clone());
+        forward(child.stderr.take(), prefix, io::stderr, writing);
+        Ok(Self { child, pidfd, status: None, written })
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> Pid {
+        Pid(self.child.id())
+    }
+
+    /// Its standard input, if it is a pipe.
+    pub fn take_input(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
+    }
+
+    /// How it has ended, if it has.
+    pub fn poll(&mut self) -> Option<ExitStatus> {
+        // It is a child that nothing else waits for.
+        self.status = self.status.or_else(|| self.child.try_wait().ok().flatten());
+        self.status
+    }
+
+    /// How it had ended at the last [`GroupedProcess::poll`].
+    pub const fn status(&self) -> Option<ExitStatus> {
+        self.status
+    }
+
+    /// Sends a signal to it and its descendants, unless its end was seen: its group is then there.
+    pub fn signal(&self, signal: Signal) {
+        let group = i32::try_from(self.child.id()).ok().and_then(RawPid::from_raw);
+        if self.status.is_none() {
+            // All of them have ended, if this fails.
+            let _sent = group.map(|group| kill_process_group(group, signal));
+        }
+    }
+
+    /// Kills it and its descendants, and waits for its end.
+    pub fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.status = self.status.or_else(|| self.child.wait().ok());
+    }
+
+    /// Waits until its output is written. A descendant may keep it open for longer.
+    pub fn finish_output(&self, until: Instant) {
+        let left = until.saturating_duration_since(Instant::now());
+        let _closed = self.written.recv_timeout(left);
+    }
+}
+
+/// Readable at its end.
+impl AsFd for GroupedProcess {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
