@@ -1,8 +1,9 @@
 //! A process in a group of its own, which ends with the thread that starts it.
 //!
-//! In: a command. Out: the process; what it writes, on the standard output and error of this one;
-//! how it ended. Ranks without a launcher, and daemons of tools beside ranks, are such processes.
+//! In: a command, and where its output goes. Out: the process; what it writes; how it ended. Ranks
+//! without a launcher, and daemons of tools beside ranks, are such processes.
 
+pub use super::forwarded_output::OutputPlace;
 use super::forwarded_output::forward;
 use monitor_model::Pid;
 use monitor_sys::pidfd::PidFd;
@@ -26,19 +27,19 @@ pub struct GroupedProcess {
 }
 
 impl GroupedProcess {
-    /// Starts it, with a prefix before each line that it writes, if there is one.
+    /// Starts it.
     ///
     /// # Errors
     /// If the program cannot be executed, or no descriptor is free.
-    pub fn start(command: &mut Command, prefix: Option<&str>) -> io::Result<Self> {
+    pub fn start(command: &mut Command, output: OutputPlace) -> io::Result<Self> {
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         spawn::default_signals(command);
         spawn::end_with_parent(command);
         let mut child = command.spawn()?;
         let pidfd = PidFd::open(Pid(child.id()))?;
         let (writing, written) = channel();
-        forward(child.stdout.take(), prefix, io::stdout, writing.clone());
-        forward(child.stderr.take(), prefix, io::stderr, writing);
+        forward(child.stderr.take(), output.of_errors(), io::stderr, writing.clone());
+        forward(child.stdout.take(), output, io::stdout, writing);
         Ok(Self { child, pidfd, status: None, written })
     }
 

@@ -42,6 +42,7 @@ mod uprobe_patches;
 // Processes that are started in a group, and their output.
 mod forwarded_output;
 pub mod grouped_process;
+pub mod output_log;
 // Processes that carry them out.
 pub mod user_worker;
 

@@ -36,7 +36,7 @@ pub enum Datum {
     Procs(Vec<ProcName>),
     /// A variable: name, value, and what is between two elements.
     Variable(CString, CString, u8),
-    /// Lines of a process table; only written.
+    /// Lines of a process table.
     Table(Vec<TableLine>),
     /// Of another type, which is not read.
     Other(u16),

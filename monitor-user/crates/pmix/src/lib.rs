@@ -3,15 +3,18 @@
 //! In: a program, a number of ranks, an environment. Out: the ranks, what they write, and how the
 //! job ended. `libpmix` is opened at run time and serves the clients of its protocol; what it
 //! cannot answer itself comes as upcalls. A fault of the library ends this process and the job, so
-//! each job has a process of its own, with the rights of its user. No tool can connect to it.
+//! each job has a process of its own, with the rights of its user. Tools of that user and of root
+//! connect to it.
 
 #![allow(unsafe_code, reason = "a C library is called, and calls back")]
 
 pub mod attribute;
+pub mod attribute_json;
 pub mod host;
-mod kind;
+pub mod kind;
 mod libpmix;
-mod status;
+pub mod rendezvous;
+pub mod status;
 mod upcall;
 
-pub use libpmix::{PmixError, check_installed};
+pub use libpmix::{PmixError, Tool, check_installed};

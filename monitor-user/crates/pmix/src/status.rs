@@ -18,12 +18,20 @@ pub const EXISTS: c_int = -11;
 pub const DUPLICATE_KEY: c_int = -53;
 /// Some of it was done.
 pub const PARTIAL_SUCCESS: c_int = -52;
+/// Some of what was asked for is known.
+pub const QUERY_PARTIAL_SUCCESS: c_int = -104;
 /// It was done before the call returned: the callback is not called.
 pub const OPERATION_SUCCEEDED: c_int = -157;
 /// The program could not be executed.
 pub const FAILED_TO_LAUNCH: c_int = -181;
+/// Ranks wait for a debugger.
+pub const READY_FOR_DEBUG: c_int = -58;
+/// Ranks that wait for a debugger run on.
+pub const DEBUGGER_RELEASE: c_int = -3;
 /// A new sample of resource usage.
 pub const RESOURCE_USAGE_UPDATE: c_int = -114;
 
-/// To one process (`pmix_data_range_t`).
+/// To all processes (`pmix_data_range_t`).
+pub const RANGE_GLOBAL: u8 = 5;
+/// To the processes that an attribute names.
 pub const RANGE_CUSTOM: u8 = 6;

@@ -1,8 +1,10 @@
 //! What the library asks of its host, as data.
 
 use crate::attribute::{Attribute, ProcName};
+use crate::host::request::{HostAnswer, HostRequest};
 use crate::libpmix::{Blob, Reply};
 use std::ffi::{CString, c_int};
+use std::sync::mpsc::Sender;
 
 /// An application that a client starts.
 #[derive(Debug)]
@@ -21,7 +23,7 @@ pub struct SpawnedApp {
     pub attributes: Vec<Attribute>,
 }
 
-/// An upcall, with its reply.
+/// An upcall, with its reply; or what a command asks the host.
 pub enum Upcall {
     /// A client has begun.
     Connected(ProcName, Reply),
@@ -40,9 +42,15 @@ pub enum Upcall {
     /// Start these.
     Spawn(ProcName, Vec<Attribute>, Vec<SpawnedApp>, Reply),
     /// An event for the host, from a process.
-    Event(c_int, ProcName, Reply),
+    Event(c_int, ProcName),
     /// Keys that are asked for, with what limits each answer.
     Query(Vec<(Vec<String>, Vec<Attribute>)>, Reply),
+    /// A command asks this.
+    Request(HostRequest, Sender<HostAnswer>),
+    /// A tool connects, with what it says of itself.
+    ToolConnected(Vec<Attribute>, Reply),
+    /// A connection was closed at once: its socket belongs to this user, or to none that is known.
+    Refused(Option<u32>),
     /// Write these.
     Log(ProcName, Vec<Attribute>, Reply),
     /// Act on processes; none means all of the namespace of the client.

@@ -1,5 +1,6 @@
 //! The arguments of `monitor job`.
 
+use super::event_code::event_code;
 use crate::cli::args::{formats, interval, names, signal};
 use crate::cli::exit;
 use clap::{Args, Subcommand};
@@ -41,6 +42,14 @@ pub enum JobCommand {
     Signal(JobSignalArgs),
     /// End a job: its launcher gets SIGTERM
     End(JobEndArgs),
+    /// Print what the ranks of `launch -n` have written, and go on until they have ended
+    Output(JobOutputArgs),
+    /// Ask the PMIx server of a job for namespaces, process tables and what it supports
+    Query(JobQueryArgs),
+    /// Raise an event for ranks, which execute their handlers of it
+    Notify(JobNotifyArgs),
+    /// Write a text in the output of a job of `launch -n`
+    Log(JobLogArgs),
     /// Report which runtimes are here, where their ranks can be held, and what is missing
     Doctor(JobDoctorArgs),
     /// Explain what environment directives make of an environment
@@ -167,9 +176,16 @@ pub struct JobLaunchArgs {
     /// With -n: write the rank before each line of the ranks
     #[arg(long, requires = "ranks")]
     pub tag: bool,
+    /// With -n: return when the ranks run; `job output` prints what they write
+    #[arg(long, requires = "ranks", conflicts_with_all = ["stop_at", "daemon", "tag"])]
+    pub background: bool,
+    /// With --background: keep the output for this time after the end of the ranks
+    #[arg(long, value_name = "TIME", default_value = "10m", requires = "background",
+        value_parser = interval)]
+    pub keep: Duration,
     /// Where to hold the ranks; exec: before the first instruction of their program, init: where
-    /// they call MPI_Init
-    #[arg(long, value_name = "WHERE", value_parser = formats(&["exec", "init"]))]
+    /// they call MPI_Init, app: with -n, where their program waits for a debugger by PMIx
+    #[arg(long, value_name = "WHERE", value_parser = formats(&["exec", "init", "app"]))]
     pub stop: Option<String>,
     /// Hold a rank where it executes this program, not the first one: its name, or its whole path
     #[arg(long, value_name = "PROGRAM", requires = "stop")]
@@ -210,6 +226,12 @@ pub struct JobHostArgs {
     /// Namespace of the job
     #[arg(long)]
     pub id: String,
+    /// Make the ranks wait where their program says
+    #[arg(long)]
+    pub stop_in_app: bool,
+    /// Run without a terminal, and keep the output for this time
+    #[arg(long, value_parser = interval)]
+    pub keep: Option<Duration>,
     /// The program of the ranks, with its arguments
     #[arg(last = true, required = true)]
     pub command: Vec<OsString>,
@@ -277,6 +299,72 @@ pub struct JobEndArgs {
     /// Send SIGKILL to what has not ended by then
     #[arg(long)]
     pub kill: bool,
+}
+
+/// Arguments of `job output`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct JobOutputArgs {
+    /// Id of a job of `launch -n`, the beginning of it, or the pid of its host or of a rank; some
+    /// of its ranks after a colon, such as 77:0-3,7
+    #[arg(value_name = "JOB[:RANKS]")]
+    pub job: String,
+    /// Write the rank before each line
+    #[arg(long)]
+    pub tag: bool,
+    /// Print what is there, and do not wait for the end of the job
+    #[arg(long)]
+    pub no_follow: bool,
+    /// Output format; json: a line for each part, with bytes in base64
+    #[arg(long, default_value = "text", value_parser = formats(&["text", "json"]))]
+    pub format: String,
+}
+
+/// Arguments of `job query`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct JobQueryArgs {
+    /// Id of the job, the beginning of it, or the pid of its launcher or of a rank
+    pub job: String,
+    /// Keys: namespaces, proc-table, local-proc-table, spawn-support, debug-support, job-status,
+    /// job-size, servers, or one of PMIx such as pmix.qry.psets
+    #[arg(required = true, value_name = "KEY")]
+    pub keys: Vec<String>,
+    /// Output format
+    #[arg(long, default_value = "table", value_parser = formats(&["table", "json"]))]
+    pub format: String,
+}
+
+/// Arguments of `job notify`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct JobNotifyArgs {
+    /// Id of the job, the beginning of it, or the pid of its launcher or of a rank; some of its
+    /// ranks after a colon, such as 77:0-3,7
+    #[arg(value_name = "JOB[:RANKS]")]
+    pub job: String,
+    /// Name of the event, such as debugger-release, or its number
+    #[arg(value_parser = event_code, allow_hyphen_values = true)]
+    pub event: i32,
+    /// Which processes get it: the ranks, or all that the server knows
+    #[arg(long, default_value = "ranks", value_parser = formats(&["ranks", "global"]))]
+    pub range: String,
+    /// A text for the handlers (pmix.evtext)
+    #[arg(long)]
+    pub text: Option<String>,
+}
+
+/// Arguments of `job log`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct JobLogArgs {
+    /// Id of a job of `launch -n`, the beginning of it, or the pid of its host or of a rank
+    pub job: String,
+    /// The text
+    pub text: String,
+    /// Where the host writes it
+    #[arg(long, default_value = "stderr", value_parser = formats(&["stdout", "stderr"]))]
+    pub to: String,
 }
 
 /// Arguments of `job doctor`.

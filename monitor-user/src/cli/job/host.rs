@@ -3,7 +3,7 @@
 //! In: a program and a number of ranks. Out: what the ranks write; the exit code of the job.
 
 use super::args::JobHostArgs;
-use super::host_command::PROGRAM;
+use super::host_command::{PROGRAM, STARTED};
 use crate::cli::exit::Failure;
 use crate::cli::output;
 use crate::cli::run::not_started;
@@ -13,13 +13,19 @@ use monitor_model::{Capability, Pid, Process, ProcessField, ReadSpec};
 use monitor_pmix::host::{HostError, HostPlan, UsageSource, run};
 use monitor_sampling::pipeline::SampleReader;
 use monitor_sampling::session::Session;
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use std::env;
+use std::fs::File;
 
 /// Runs the ranks. Returns the exit code of the job.
 ///
 /// # Errors
 /// If PMIx is not installed, or refuses the job.
 pub fn host(args: &JobHostArgs) -> Result<u8, Failure> {
+    if args.keep.is_some() {
+        // Ctrl-C at the terminal of the command is not for it. A leader of a group stays one.
+        let _own = rustix::process::setsid();
+    }
     // The name by which a launcher of this kind is known; without it, only that name is missing.
     let _named = rustix::thread::set_name(PROGRAM);
     let plan = HostPlan {
@@ -31,12 +37,26 @@ pub fn host(args: &JobHostArgs) -> Result<u8, Failure> {
         folder: env::temp_dir(),
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         notice: output::notice,
+        stops_in_app: args.stop_in_app,
+        keeps: args.keep,
+        started: if args.keep.is_some() { leave_terminal } else { || {} },
     };
     match run(plan, Box::new(Usage::default())) {
         Ok(code) => Ok(code),
         Err(HostError::NotStarted { error, .. }) => Ok(not_started(&args.command[0], &error)),
         Err(error) => Err(Failure::failed(format!("job launch: {error}"))),
     }
+}
+
+/// Says to the command that the ranks run, and goes on without its terminal.
+fn leave_terminal() {
+    // The command has gone, if this fails.
+    let _gone = output::print(format!("{STARTED}\n").as_bytes());
+    let null = File::options().read(true).write(true).open("/dev/null");
+    // Each that is not replaced stays as it is.
+    let _kept = null.map(|null| {
+        let _kept = [dup2_stdin(&null), dup2_stdout(&null), dup2_stderr(&null)];
+    });
 }
 
 /// Reads what ranks use.

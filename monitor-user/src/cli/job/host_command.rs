@@ -11,14 +11,18 @@ use monitor_control::user_worker::SELF_EXE;
 use monitor_jobs::Runtime;
 use monitor_model::Identity;
 use monitor_pmix::host::remove_left;
+use monitor_sys::pidfd::returned_code;
 use rustix::process::Signal;
 use std::ffi::CStr;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The command name of the host.
 pub const PROGRAM: &CStr = c"monitor-pmix";
+/// The line of a host in the background when its ranks were started.
+pub const STARTED: &str = "started";
 /// The daemon of Slurm on a compute node.
 const SLURM_DAEMON: &str = "slurmd";
 /// Set in an allocation of Slurm.
@@ -45,8 +49,30 @@ pub fn host_command(args: &JobLaunchArgs, ranks: u32) -> Result<Command, Failure
     if args.tag {
         command.arg("--tag");
     }
+    if args.stop.as_deref() == Some("app") {
+        command.arg("--stop-in-app");
+    }
+    if args.background {
+        command.args(["--keep", &format!("{}ns", args.keep.as_nanos())]);
+    }
     command.arg("--").args(&args.command);
     Ok(command)
+}
+
+/// Starts a host that goes on when this command has ended. Returns the exit code.
+pub fn run_in_background(mut command: Command) -> Result<u8, Failure> {
+    let failed = |error| Failure::failed(format!("job launch: {error}"));
+    let mut host = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().map_err(failed)?;
+    let mut line = String::new();
+    if let Some(stdout) = host.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line).map_err(failed)?;
+    }
+    if line.trim_end() != STARTED {
+        return Ok(returned_code(host.wait().map_err(failed)?));
+    }
+    let id = id();
+    let text = format!("job {id} runs; its output: monitor job output {id}\n");
+    output::print(text.as_bytes()).map(|exit| exit as u8)
 }
 
 /// The id of the job that this process starts.

@@ -9,7 +9,7 @@
 use super::args::JobLaunchArgs;
 use super::env;
 use super::hold;
-use super::host_command::{host_command, host_lost};
+use super::host_command::{host_command, host_lost, run_in_background};
 use super::passed_signals::{run_passing_signals, start_and_wait, wait};
 use super::target::JobTarget;
 use super::tool_daemon::{ToolDaemons, ended_text};
@@ -44,6 +44,8 @@ use tokio::sync::oneshot;
 const CALLS_WITHIN: Duration = Duration::from_secs(60);
 /// The value of `--stop` for `MPI_Init`.
 const INIT: &str = "init";
+/// The value of `--stop` for a place that the program chooses.
+const APP: &str = "app";
 
 /// Runs the launcher. Returns its exit code.
 ///
@@ -54,20 +56,31 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
     if args.within.is_some() && args.stop.as_deref() != Some(INIT) {
         return Err(Failure::usage("--within is for --stop init"));
     }
+    let is_held = args.stop.as_deref().is_some_and(|it| it != APP);
+    if args.stop.as_deref() == Some(APP) && args.ranks.is_none() {
+        let why = "--stop app is for -n; mpirun of Open MPI 5 has --rtos stop-in-app";
+        return Err(Failure::usage(why));
+    }
+    if args.background && is_held {
+        return Err(Failure::usage("--background does not hold ranks at exec or in MPI_Init"));
+    }
     let directives = env::parsed(&args.env)?;
     let environment = env::own_environment();
     let own: Vec<u8> = joined(environment.variables());
-    if args.stop.is_some() && rank_number(&Environ::parse(&own)).is_some() {
+    if is_held && rank_number(&Environ::parse(&own)).is_some() {
         let why = "this command is itself a rank of a job: all that it starts would be held";
         return Err(Failure::usage(why));
     }
     let (command, hold) = match args.tracer_of.map(Pid) {
-        None if args.stop.is_some() => (tracer(args), None),
+        None if is_held => (tracer(args), None),
+        None if args.background => {
+            return run_in_background(launcher(args, environment, &directives)?);
+        }
         None => (launcher(args, environment, &directives)?, None),
         Some(parent) => (launcher(args, environment, &directives)?, Some(Hold::new(args, parent)?)),
     };
     // With --stop, the process that traces the host waits for it.
-    let waits_for_host = args.ranks.is_some() && (args.stop.is_none() || hold.is_some());
+    let waits_for_host = args.ranks.is_some() && (!is_held || hold.is_some());
     let launched = run_passing_signals(move |started| match hold {
         Some(hold) => hold_and_wait(command, hold, started),
         None => start_and_wait(command, started),

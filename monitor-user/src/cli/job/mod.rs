@@ -2,8 +2,8 @@
 //!
 //! In: processes with their ranks, read here with the rights of the user; an environment. Out: the
 //! list of jobs, the process table of one, its merged call stacks and calls of MPI, ranks that are
-//! stopped, continued or signalled, and what directives make of an environment. Opens no connection
-//! to a runtime.
+//! stopped, continued or signalled, and what directives make of an environment. Only `query` and
+//! `notify` connect to the runtime of a job.
 
 pub mod args;
 mod attach;
@@ -16,17 +16,23 @@ mod calls_text;
 mod doctor;
 mod end;
 mod env;
+mod event_code;
 mod hold;
 mod host;
 mod host_command;
+mod host_connection;
 mod launch;
 mod list;
+mod log;
 mod measure;
 mod measured_calls;
 mod merged_stacks;
+mod notify;
+mod output;
 mod passed_signals;
 mod place_name;
 mod profiled_functions;
+mod query;
 mod rank_errors;
 mod rank_program;
 mod reader;
@@ -39,6 +45,7 @@ mod stacks_export;
 mod stacks_text;
 mod step_cgroup;
 mod target;
+mod tool_connection;
 mod tool_daemon;
 
 use super::exit::Failure;
@@ -59,6 +66,10 @@ pub fn job(args: &JobArgs) -> Result<u8, Failure> {
         JobCommand::Release(args) => release::release(&args.job),
         JobCommand::Signal(args) => signal::signal(args),
         JobCommand::End(args) => end::end(args),
+        JobCommand::Output(args) => output::output(args),
+        JobCommand::Query(args) => query::query(args),
+        JobCommand::Notify(args) => notify::notify(args),
+        JobCommand::Log(args) => log::log(args),
         JobCommand::Doctor(args) => doctor::doctor(args),
         JobCommand::Env(args) => env::explain(args),
     };

@@ -9,7 +9,7 @@ use super::step_cgroup::StepCgroups;
 use super::target::JobTarget;
 use crate::cli::exit::Failure;
 use crate::cli::output;
-use monitor_control::grouped_process::GroupedProcess;
+use monitor_control::grouped_process::{GroupedProcess, OutputPlace};
 use monitor_jobs::{ParallelJob, RankSet};
 use monitor_model::Identity;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -60,7 +60,8 @@ impl ToolDaemon {
         cgroups.enter(&mut shell);
         let rank = beside.map(|(_, (rank, _))| *rank);
         let prefix = rank.map(|rank| format!("[{rank}] "));
-        let process = GroupedProcess::start(&mut shell, prefix.as_deref())?;
+        let place = OutputPlace { prefix, is_passed_on: true, log: None };
+        let process = GroupedProcess::start(&mut shell, place)?;
         if let Some(why) = cgroups.missed(process.pid()) {
             output::notice(&why);
         }

@@ -25,12 +25,14 @@ pub struct HostedRank {
     pub program: String,
     /// Whether it is a client of the library now: between `PMIx_Init` and `PMIx_Finalize`.
     is_client: bool,
+    /// Whether it said that it waits for a debugger.
+    waits: bool,
 }
 
 impl HostedRank {
     /// A rank that has just been started.
     pub const fn new(process: GroupedProcess, program: String) -> Self {
-        Self { process, program, is_client: false }
+        Self { process, program, is_client: false, waits: false }
     }
 
     /// Whether its process has not ended, as far as was seen.
@@ -80,6 +82,21 @@ impl HostedJob {
         if let Some(rank) = self.rank_mut(rank) {
             rank.is_client = false;
         }
+    }
+
+    /// A rank waits for a debugger, or, if it is no single one, all of this node do: PMIx 4 says it
+    /// once for them. Whether all of them wait, for the first time.
+    pub fn waits_for_debugger(&mut self, rank: u32) -> bool {
+        let waited = self.all_wait();
+        match self.rank_mut(rank) {
+            Some(one) => one.waits = true,
+            None => self.ranks.iter_mut().for_each(|it| it.waits = true),
+        }
+        !waited && self.all_wait()
+    }
+
+    fn all_wait(&self) -> bool {
+        self.ranks.iter().all(|it| it.waits || !it.runs())
     }
 
     /// A process has ended: its pid, how, and whether it had left PMIx, or never began it. `None`

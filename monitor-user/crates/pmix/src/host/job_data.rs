@@ -14,15 +14,19 @@ pub struct JobShape<'j> {
     pub applications: &'j [u32],
     /// The process that started it, if it is not the first job.
     pub parent: Option<&'j ProcName>,
+    /// Whether its ranks are to wait for a debugger where their program says so.
+    pub stops_in_app: bool,
 }
 
-/// What the library needs to know as a server: where its files are. Tools cannot connect.
+/// What the library needs to know as a server: where its files are, and that tools of this node may
+/// connect.
 pub fn server(folder: &Path) -> Vec<Attribute> {
     let folder = Datum::text(&folder.to_string_lossy());
     vec![
         Attribute::new("pmix.srvr.tmpdir", folder.clone()),
         Attribute::new("pmix.sys.tmpdir", folder),
-        Attribute::new("pmix.srvr.tool", Datum::flag(false)),
+        Attribute::new("pmix.srvr.tool", Datum::flag(true)),
+        Attribute::new("pmix.srvr.remote", Datum::flag(false)),
         Attribute::new("pmix.srv.nspace", Datum::text(SERVER)),
         Attribute::new("pmix.srv.rank", Datum::Number(kind::RANK, 0)),
     ]
@@ -30,6 +34,11 @@ pub fn server(folder: &Path) -> Vec<Attribute> {
 
 /// The namespace of the host itself.
 pub const SERVER: &str = "monitor-pmix";
+
+/// The name of the host itself.
+pub fn server_name() -> ProcName {
+    ProcName { nspace: SERVER.to_owned(), rank: 0 }
+}
 
 /// The attributes of a job of this node.
 ///
@@ -64,6 +73,9 @@ pub fn job(
     if let Some(parent) = shape.parent {
         all.push(Attribute::new("pmix.spawned", Datum::flag(true)));
         all.push(Attribute::new("pmix.parent", Datum::Proc(parent.clone())));
+    }
+    if shape.stops_in_app {
+        all.push(Attribute::new("pmix.dbg.notify", Datum::flag(true)));
     }
     let mut next = 0;
     for (application, &count) in (0..).zip(shape.applications) {

@@ -3,25 +3,24 @@
 use crate::attribute::{Attribute, Datum, ProcName};
 use crate::status;
 use std::ffi::c_int;
-use std::io::{self, Write as _};
 
 /// Writes texts where their keys say; the status. Other channels, such as the system log,
 /// are not served.
-pub fn write(name: &ProcName, attributes: &[Attribute]) -> c_int {
+pub fn write(
+    name: &ProcName,
+    attributes: &[Attribute],
+    write: impl Fn(&str, bool) -> bool,
+) -> c_int {
     let mut written = 0;
     let texts: Vec<_> = attributes.iter().filter(|it| it.key.starts_with("pmix.log.")).collect();
     for attribute in &texts {
         let Some(text) = attribute.value.as_text() else { continue };
-        let mut line = text.to_bytes().to_vec();
-        if line.last() != Some(&b'\n') {
-            line.push(b'\n');
-        }
-        let done = match attribute.key.as_str() {
-            "pmix.log.stdout" => io::stdout().write_all(&line),
-            "pmix.log.stderr" => io::stderr().write_all(&line),
+        let is_error = match attribute.key.as_str() {
+            "pmix.log.stdout" => false,
+            "pmix.log.stderr" => true,
             _ => continue,
         };
-        written += usize::from(done.is_ok());
+        written += usize::from(write(&text.to_string_lossy(), is_error));
     }
     tracing::debug!(nspace = name.nspace, rank = name.rank, written, "log");
     match written {

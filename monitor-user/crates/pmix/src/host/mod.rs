@@ -4,6 +4,7 @@
 //! rank fails, the others get SIGTERM, and SIGKILL later. Ranks are killed when this process ends,
 //! however it ends.
 
+mod answers;
 mod hosted_job;
 mod job_control;
 mod job_data;
@@ -11,11 +12,14 @@ mod logged;
 mod published;
 mod query;
 mod rank_process;
+pub mod request;
+mod request_socket;
 mod session_folder;
 mod spawned;
+mod tools;
 mod usage;
 
-pub use session_folder::remove_left;
+pub use session_folder::{path_of, remove_left};
 pub use usage::UsageSource;
 
 use crate::attribute::ProcName;
@@ -23,15 +27,18 @@ use crate::libpmix::{PmixError, Server, set_queue};
 use crate::status;
 use crate::upcall::Upcall;
 use hosted_job::{HostedJob, job_of};
+use monitor_control::output_log::{OutputLog, OutputSource};
 use monitor_model::Pid;
 use monitor_sys::pidfd::returned_code;
 use published::Published;
 use rank_process::RankEnd;
 use rustix::process::Signal;
 use session_folder::SessionFolder;
+use std::collections::BTreeSet;
 use std::ffi::{CString, OsString, c_int};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
@@ -40,6 +47,12 @@ use usage::Monitors;
 
 /// Time between SIGTERM and SIGKILL.
 const KILL_AFTER: Duration = Duration::from_secs(5);
+/// Most of the output that is kept, bytes.
+const KEPT_OUTPUT: usize = 16 << 20;
+/// How long commands that read the output may take after the end of a job.
+const READERS_LEAVE: Duration = Duration::from_secs(5);
+/// How often it is seen whether they have.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Exit code of a job that ended because a rank ended without `PMIx_Finalize`.
 const NOT_FINALIZED: u8 = 1;
 
@@ -62,6 +75,13 @@ pub struct HostPlan {
     pub host: String,
     /// Shows a line to the user.
     pub notice: fn(&str),
+    /// Whether ranks wait where their program says so, until an event releases them.
+    pub stops_in_app: bool,
+    /// Whether it runs without a terminal: what ranks write is only kept, for commands, and for
+    /// this long after their end.
+    pub keeps: Option<Duration>,
+    /// Is called when the ranks were started.
+    pub started: fn(),
 }
 
 /// Why a job has not begun.
@@ -94,6 +114,12 @@ struct Host {
     jobs: Vec<HostedJob>,
     published: Published,
     monitors: Monitors,
+    /// Number of tools that have connected.
+    tools: u32,
+    /// Users whose connections were refused, each of which is a notice.
+    refused: BTreeSet<Option<u32>>,
+    /// What the ranks have written.
+    log: Arc<OutputLog>,
     ended: UnboundedSender<RankEnd>,
     /// The code of the first failure: all jobs are ending, if there is one.
     code: Option<u8>,
@@ -121,9 +147,22 @@ pub fn run(plan: HostPlan, usage: Box<dyn UsageSource>) -> Result<u8, HostError>
     let runtime = runtime.map_err(|error| HostError::Failed { what: "the event loop", error })?;
     let (ended, ends) = unbounded_channel();
     let (published, monitors) = (Published::default(), Monitors::new(usage));
-    let jobs = Vec::new();
-    let mut host =
-        Host { plan, server, folder, jobs, published, monitors, ended, code: None, kill_at: None };
+    let mut host = Host {
+        plan,
+        jobs: Vec::new(),
+        published,
+        monitors,
+        tools: 0,
+        refused: BTreeSet::new(),
+        log: OutputLog::new(KEPT_OUTPUT),
+        ended,
+        code: None,
+        kill_at: None,
+        server,
+        folder,
+    };
+    let failed = |error| HostError::Failed { what: "the socket for commands", error };
+    request_socket::listen(host.folder.path(), Arc::clone(&host.log)).map_err(failed)?;
     runtime.block_on(host.serve(upcalls, ends))
 }
 
@@ -138,6 +177,7 @@ impl Host {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
         let mut hang_up = signal(SignalKind::hangup()).map_err(failed)?;
         self.start_first()?;
+        (self.plan.started)();
         while self.jobs.iter().any(HostedJob::runs) {
             let next = self.kill_at.into_iter().chain(self.monitors.next_due()).min();
             tokio::select! {
@@ -152,6 +192,21 @@ impl Host {
             }
         }
         self.jobs.iter_mut().for_each(HostedJob::finish_output);
+        self.log.close();
+        let until = Instant::now() + self.plan.keeps.unwrap_or_default();
+        let readers_leave = Instant::now() + READERS_LEAVE;
+        // For commands that have not read all.
+        while Instant::now() < until || (self.log.readers() > 0 && Instant::now() < readers_leave) {
+            let next = if self.plan.keeps.is_some() { until } else { Instant::now() + LOOK_AGAIN };
+            tokio::select! {
+                biased;
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                _ = hang_up.recv() => {}
+                Some(upcall) = upcalls.recv() => self.upcall(upcall),
+                () = sleep_until(Some(next)) => {}
+            }
+        }
         Ok(self.code.unwrap_or(0))
     }
 
@@ -199,10 +254,10 @@ impl Host {
         if self.code.is_none() && !job.is_abandoned {
             let which = job.title(end.name.rank);
             if !status.success() {
-                (self.plan.notice)(&format!("{which}, process {pid}, ended with {status}"));
+                self.notice(&format!("{which}, process {pid}, ended with {status}"));
                 self.end(returned_code(status));
             } else if !has_left {
-                (self.plan.notice)(&format!(
+                self.notice(&format!(
                     "{which}, process {pid}, ended without MPI_Finalize; the job ends"
                 ));
                 self.end(NOT_FINALIZED);
@@ -243,16 +298,19 @@ impl Host {
             Upcall::Spawn(parent, attributes, apps, reply) => {
                 self.spawn(&parent, &attributes, &apps, reply);
             }
-            // Raised for the host, such as that ranks are ready for a debugger.
-            Upcall::Event(code, name, reply) => {
-                tracing::debug!(code, nspace = name.nspace, rank = name.rank, "event");
-                reply.status(status::SUCCESS);
+            Upcall::Event(code, name) => self.raised(code, &name),
+            Upcall::Request(request, answer) => {
+                // The command has gone, if this fails.
+                let _gone = answer.send(self.answer(request));
             }
             Upcall::Query(queries, reply) => {
                 query::answer((&self.jobs, &self.plan.host), &queries, reply);
             }
+            Upcall::Refused(owner) => self.refused(owner),
+            Upcall::ToolConnected(attributes, reply) => self.tool_connected(&attributes, reply),
             Upcall::Log(name, attributes, reply) => {
-                reply.status(logged::write(&name, &attributes));
+                let write = |text: &str, is_error| self.write_line(text, is_error);
+                reply.status(logged::write(&name, &attributes, write));
             }
             Upcall::JobControl(name, targets, attributes, reply) => {
                 reply.status(job_control::act(&self.jobs, &name, &targets, &attributes));
@@ -261,6 +319,28 @@ impl Host {
                 self.monitors.request(&self.jobs, (&name, &what, code), &attributes, reply);
             }
         }
+    }
+
+    /// Shows a line to the user, and keeps it with the output.
+    fn notice(&self, text: &str) {
+        (self.plan.notice)(text);
+        self.log.append_at_once(&self.own_output(true), format!("monitor: {text}\n").as_bytes());
+    }
+
+    /// Writes a line on the standard output or error; whether it was written.
+    fn write_line(&self, text: &str, is_error: bool) -> bool {
+        let line = format!("{}\n", text.trim_end_matches('\n'));
+        self.log.append_at_once(&self.own_output(is_error), line.as_bytes());
+        let written = match is_error {
+            _ if self.plan.keeps.is_some() => Ok(()),
+            true => io::stderr().write_all(line.as_bytes()),
+            false => io::stdout().write_all(line.as_bytes()),
+        };
+        written.is_ok()
+    }
+
+    fn own_output(&self, is_error: bool) -> OutputSource {
+        OutputSource { group: self.plan.nspace.as_str().into(), rank: None, is_error }
     }
 
     fn with_job(&mut self, name: &ProcName, act: impl FnOnce(&mut HostedJob)) {
@@ -274,7 +354,7 @@ impl Host {
         let which = job.map_or_else(|| name.nspace.clone(), |job| job.title(name.rank));
         let text = message.filter(|it| !it.is_empty());
         let text = text.map(|it| format!(": {}", it.to_string_lossy())).unwrap_or_default();
-        (self.plan.notice)(&format!("{which} ended the job with status {code}{text}"));
+        self.notice(&format!("{which} ended the job with status {code}{text}"));
         // The status of an abort that is 0 is a failure, too.
         let code = u8::try_from(code & 0xff).unwrap_or(1).max(1);
         self.end(code);

@@ -10,6 +10,9 @@ use crate::status;
 const SPAWN: &str = "pmix.wdir,pmix.envar.set,pmix.envar.add,pmix.envar.unset,pmix.envar.prepnd,\
                      pmix.envar.appnd,pmix.envar.first";
 
+/// Where this host can hold ranks.
+const DEBUG: &str = "pmix.dbg.notify";
+
 /// Answers queries: each its keys, and what limits them.
 pub fn answer(
     (jobs, host): (&[HostedJob], &str),
@@ -31,7 +34,11 @@ pub fn answer(
 }
 
 /// The answer to a key, about a job if the key is of one.
-fn one((jobs, host): (&[HostedJob], &str), key: &str, nspace: Option<&str>) -> Option<Attribute> {
+pub fn one(
+    (jobs, host): (&[HostedJob], &str),
+    key: &str,
+    nspace: Option<&str>,
+) -> Option<Attribute> {
     let job = || jobs.iter().find(|job| nspace.is_none_or(|it| it == job.nspace));
     let value = match key {
         "pmix.qry.ns" => {
@@ -39,8 +46,7 @@ fn one((jobs, host): (&[HostedJob], &str), key: &str, nspace: Option<&str>) -> O
             Datum::text(&names.join(","))
         }
         "pmix.qry.spawn" => Datum::text(SPAWN),
-        // Ranks are held by the launcher, not by this host.
-        "pmix.qry.debug" => Datum::text(""),
+        "pmix.qry.debug" => Datum::text(DEBUG),
         "pmix.qry.ptable" | "pmix.qry.lptable" => Datum::Table(job()?.table(host)),
         "pmix.job.size" => {
             Datum::Number(kind::UINT32, u64::try_from(job()?.ranks.len()).unwrap_or(u64::MAX))

@@ -5,7 +5,7 @@
 //! rank has the standard input of the host, the others have none.
 
 use crate::attribute::ProcName;
-use monitor_control::grouped_process::GroupedProcess;
+use monitor_control::grouped_process::{GroupedProcess, OutputPlace};
 use monitor_sys::fd_limit;
 use monitor_sys::readable::readable;
 use std::ffi::{CString, OsStr, OsString};
@@ -39,8 +39,8 @@ pub struct RankPlace {
     pub name: ProcName,
     /// Number of ranks of its job.
     pub size: u32,
-    /// What is before each line that it writes.
-    pub prefix: Option<String>,
+    /// Where its output goes.
+    pub output: OutputPlace,
     /// Whether it has the standard input of the host.
     pub has_input: bool,
 }
@@ -81,7 +81,7 @@ pub fn start(
     }
     command.stdin(if place.has_input { Stdio::piped() } else { Stdio::null() });
     fd_limit::restore_in(&mut command);
-    let mut process = GroupedProcess::start(&mut command, place.prefix.as_deref())?;
+    let mut process = GroupedProcess::start(&mut command, place.output.clone())?;
     let end = readable(process.as_fd().try_clone_to_owned()?)?;
     if let Some(mut input) = process.take_input() {
         // It ends with the input, or at the first write after the rank has closed it.

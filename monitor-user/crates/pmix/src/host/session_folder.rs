@@ -28,7 +28,7 @@ impl SessionFolder {
     /// If the parent is not writable.
     pub fn create(parent: &Path, nspace: &str) -> io::Result<Self> {
         remove_left(parent);
-        let path = parent.join(format!("{PREFIX}{nspace}"));
+        let path = path_of(parent, nspace);
         // It has its name only when it is locked.
         let new = parent.join(format!(".{PREFIX}{nspace}"));
         DirBuilder::new().mode(0o700).create(&new)?;
@@ -49,6 +49,11 @@ impl Drop for SessionFolder {
         // The next host of this user tries again.
         let _left = fs::remove_dir_all(&self.path);
     }
+}
+
+/// The folder of a host of this user, by the namespace of its job.
+pub fn path_of(parent: &Path, nspace: &str) -> PathBuf {
+    parent.join(format!("{PREFIX}{nspace}"))
 }
 
 /// Removes the folders of hosts of this user that were killed.

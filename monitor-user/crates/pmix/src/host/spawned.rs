@@ -11,13 +11,15 @@ use crate::attribute::{Attribute, Datum, ProcName, find};
 use crate::libpmix::Reply;
 use crate::status;
 use crate::upcall::SpawnedApp;
-use monitor_control::grouped_process::GroupedProcess;
+use monitor_control::grouped_process::{GroupedProcess, OutputPlace};
+use monitor_control::output_log::OutputSource;
 use monitor_jobs::directive::{Directive, DirectiveKind};
 use monitor_jobs::envar::Environment;
 use rustix::process::Signal;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Most ranks that one call starts.
 const MOST_RANKS: u32 = 4096;
@@ -58,7 +60,7 @@ impl Host {
         match self.start_job(nspace.clone(), programs, Some(parent)) {
             Ok(()) => reply.spawned(&nspace),
             Err(error) => {
-                (self.plan.notice)(&format!("a job of rank {}: {error}", parent.rank));
+                self.notice(&format!("a job of rank {}: {error}", parent.rank));
                 reply.status(status::FAILED_TO_LAUNCH);
             }
         }
@@ -95,7 +97,8 @@ impl Host {
     ) -> Result<(), HostError> {
         let applications: Vec<u32> = programs.iter().map(|(_, ranks)| *ranks).collect();
         let size = applications.iter().sum();
-        let shape = JobShape { nspace: &nspace, applications: &applications, parent };
+        let stops_in_app = self.plan.stops_in_app && parent.is_none();
+        let shape = JobShape { nspace: &nspace, applications: &applications, parent, stops_in_app };
         let data = job_data::job(&self.server, &self.plan.host, self.folder.path(), &shape)?;
         self.server.register_nspace(&nspace, size, &data)?;
         let mut job = HostedJob {
@@ -139,10 +142,16 @@ impl Host {
             true => format!("[{}.{rank}] ", job.nspace),
             false => format!("[{rank}] "),
         };
+        let group = job.nspace.as_str().into();
+        let source = OutputSource { group, rank: Some(rank), is_error: false };
         let place = RankPlace {
             name,
             size,
-            prefix: self.plan.tags.then_some(prefix),
+            output: OutputPlace {
+                prefix: self.plan.tags.then_some(prefix),
+                is_passed_on: self.plan.keeps.is_none(),
+                log: Some((Arc::clone(&self.log), source)),
+            },
             has_input: rank == 0 && !job.is_spawned,
         };
         let started = rank_process::start(program, &place, &added, self.ended.clone());

@@ -6,7 +6,7 @@
 //! Ranks are asked for by the processes of this host alone; all of them are of one user.
 
 use super::hosted_job::{HostedJob, HostedRank, job_of, rank_of};
-use super::job_data::SERVER;
+use super::job_data::server_name;
 use crate::attribute::{Attribute, Datum, ProcName, WILDCARD, find};
 use crate::kind;
 use crate::libpmix::Reply;
@@ -148,7 +148,7 @@ impl Monitors {
             ];
             event.extend(sample);
             let code = if monitor.code == 0 { status::RESOURCE_USAGE_UPDATE } else { monitor.code };
-            let source = ProcName { nspace: SERVER.to_owned(), rank: 0 };
+            let source = server_name();
             // The requestor has ended, if it is refused.
             let sent = server.notify(code, &source, status::RANGE_CUSTOM, &event);
             sent.is_ok() && !is_last

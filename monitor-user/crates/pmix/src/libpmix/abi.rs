@@ -182,6 +182,8 @@ pub type InfoCallback = Option<
 >;
 /// `pmix_spawn_cbfunc_t`.
 pub type SpawnCallback = Option<unsafe extern "C" fn(c_int, *mut c_char, *mut c_void)>;
+/// `pmix_tool_connection_cbfunc_t`.
+pub type ToolCallback = Option<unsafe extern "C" fn(c_int, *mut Proc, *mut c_void)>;
 /// `pmix_lookup_cbfunc_t`.
 pub type LookupCallback = Option<unsafe extern "C" fn(c_int, *mut Published, usize, *mut c_void)>;
 

@@ -5,7 +5,7 @@
 
 use super::abi::{
     App, InfoCallback, KeyedValue, LookupCallback, ModexCallback, OpCallback, Proc, Query,
-    SpawnCallback,
+    SpawnCallback, ToolCallback,
 };
 use super::reply::{Blob, Completion, Reply};
 use super::server_module::ServerModule;
@@ -28,7 +28,7 @@ pub fn set_queue(queue: UnboundedSender<Upcall>) {
 }
 
 /// Puts an upcall in the queue. If there is no host any more, its reply says so.
-fn send(upcall: Upcall) -> c_int {
+pub fn send(upcall: Upcall) -> c_int {
     if let Some(queue) = QUEUE.get() {
         let _dropped = queue.send(upcall);
     }
@@ -67,7 +67,7 @@ pub const fn module() -> ServerModule {
         listener: null(),
         notify_event: Some(notify_event),
         query: Some(query),
-        tool_connected: null(),
+        tool_connected: Some(tool_connected),
         log: Some(log),
         allocate: null(),
         job_control: Some(job_control),
@@ -254,18 +254,21 @@ unsafe extern "C" fn deregister_events(
     status::OPERATION_SUCCEEDED
 }
 
+/// It is complete when it returns: PMIx 4.2.2 releases what it would complete later
+/// (`pmix_prm_base_notify`).
 unsafe extern "C" fn notify_event(
     code: c_int,
     source: *const Proc,
     _range: u8,
     _infos: *mut KeyedValue,
     _count: usize,
-    done: OpCallback,
-    data: *mut c_void,
+    _done: OpCallback,
+    _data: *mut c_void,
 ) -> c_int {
     // SAFETY: of the library.
     let name = unsafe { name(source) };
-    send(Upcall::Event(code, name, Reply::new(Completion::Op(done), data)))
+    send(Upcall::Event(code, name));
+    status::OPERATION_SUCCEEDED
 }
 
 unsafe extern "C" fn query(
@@ -285,6 +288,17 @@ unsafe extern "C" fn query(
     };
     let queries = queries.iter().map(read).collect();
     send(Upcall::Query(queries, Reply::new(Completion::Info(done), data)))
+}
+
+unsafe extern "C" fn tool_connected(
+    infos: *mut KeyedValue,
+    count: usize,
+    done: ToolCallback,
+    data: *mut c_void,
+) {
+    // SAFETY: of the library.
+    let attributes = unsafe { read_infos(infos, count) };
+    send(Upcall::ToolConnected(attributes, Reply::new(Completion::Tool(done), data)));
 }
 
 unsafe extern "C" fn log(

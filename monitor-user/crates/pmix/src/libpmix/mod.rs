@@ -1,14 +1,19 @@
-//! `libpmix` as a server: its C structures, its functions, and those that it calls.
+//! `libpmix` as a server and as a tool: its C structures, its functions, and those that it calls.
 //!
 //! Only here are pointers of the library followed.
 
 mod abi;
+mod accept;
 mod functions;
+mod library;
 mod reply;
 mod server;
 mod server_module;
+mod tool;
 mod values;
 
-pub use functions::set_queue;
+pub use functions::{send, set_queue};
+pub use library::{PmixError, check_installed};
 pub use reply::{Blob, Reply};
-pub use server::{PmixError, Server, check_installed};
+pub use server::Server;
+pub use tool::Tool;

@@ -3,7 +3,8 @@
 //! A reply that is dropped says `PMIX_ERROR`, so no client waits for ever.
 
 use super::abi::{
-    InfoCallback, LookupCallback, ModexCallback, OpCallback, Published, SpawnCallback,
+    InfoCallback, LookupCallback, ModexCallback, OpCallback, Proc, Published, SpawnCallback,
+    ToolCallback,
 };
 use super::values::{InfoArray, chars, value};
 use crate::attribute::{Attribute, Datum, ProcName};
@@ -24,6 +25,8 @@ pub enum Completion {
     Spawn(SpawnCallback),
     /// Published data.
     Lookup(LookupCallback),
+    /// The name of a tool.
+    Tool(ToolCallback),
 }
 
 /// Completes an upcall.
@@ -70,8 +73,23 @@ impl Reply {
                 // SAFETY: as above; there are no data.
                 unsafe { function(status, null_mut(), 0, data) }
             }
+            Some(Completion::Tool(Some(function))) => {
+                // The library copies the name also of a tool that is refused.
+                let mut proc = Proc { nspace: chars(""), rank: 0 };
+                // SAFETY: as above; the name lives until the function returns.
+                unsafe { function(status, &raw mut proc, data) }
+            }
             _ => {}
         }
+    }
+
+    /// With the name that a tool gets.
+    pub fn admitted(mut self, name: &ProcName) {
+        let Some(Completion::Tool(Some(function))) = self.completion else { return };
+        self.completion = None;
+        let mut proc = Proc::from(name);
+        // SAFETY: the library copies the name before the function returns.
+        unsafe { function(status::SUCCESS, &raw mut proc, self.data) }
     }
 
     /// With attributes.

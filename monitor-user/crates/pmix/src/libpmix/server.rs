@@ -5,7 +5,9 @@
 //! interfaces".
 
 use super::abi::{KeyedValue, NAMESPACE, OpCallback, Proc};
+use super::accept;
 use super::functions;
+use super::library::{ErrorText, PmixError, function, open};
 use super::server_module::ServerModule;
 use super::values::{InfoArray, chars, read_texts};
 use crate::attribute::{Attribute, ProcName};
@@ -14,34 +16,6 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW, Symbol};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::mpsc;
-use thiserror::Error;
-
-/// The library.
-const LIBRARY: &str = "libpmix.so.2";
-/// Why a host has no library.
-#[derive(Debug, Error)]
-pub enum PmixError {
-    /// It cannot be opened.
-    #[error("cannot open {LIBRARY}: {why}; install PMIx (Debian: apt install libpmix2)")]
-    NotOpened {
-        /// Why.
-        why: String,
-    },
-    /// This program has no dynamic linker: what it opens would have a second C library.
-    #[error(
-        "this program is linked statically and cannot open PMIx: use that of the package, or a \
-         build of the source"
-    )]
-    Static,
-    /// It refuses a call.
-    #[error("{call} of PMIx: {why}")]
-    Refused {
-        /// The function.
-        call: &'static str,
-        /// Its status, as the library says it.
-        why: String,
-    },
-}
 
 type RegisterNspace = unsafe extern "C" fn(
     *const c_char,
@@ -74,43 +48,10 @@ pub struct Server {
     notify_event: Symbol<NotifyEvent>,
     generate_regex: Symbol<Generate>,
     generate_ppn: Symbol<Generate>,
-    error_string: Symbol<unsafe extern "C" fn(c_int) -> *const c_char>,
+    errors: ErrorText,
     /// What it calls; it keeps the pointer.
     _module: Box<ServerModule>,
     _library: Library,
-}
-
-/// Looks a function up.
-///
-/// # Safety
-/// The function has this type.
-unsafe fn function<T>(library: &Library, name: &CStr) -> Result<Symbol<T>, PmixError> {
-    // SAFETY: of the caller.
-    let found = unsafe { library.get::<T>(name.to_bytes_with_nul()) };
-    found.map_err(|error| not_opened(&error))
-}
-
-fn not_opened(why: &libloading::Error) -> PmixError {
-    PmixError::NotOpened { why: why.to_string() }
-}
-
-/// Whether the library can be opened.
-///
-/// # Errors
-/// Why not.
-pub fn check_installed() -> Result<(), PmixError> {
-    open(RTLD_NOW).map(drop)
-}
-
-fn open(flags: c_int) -> Result<Library, PmixError> {
-    // SAFETY: a number.
-    let linker = unsafe { libc::getauxval(libc::AT_BASE) };
-    if linker == 0 {
-        return Err(PmixError::Static);
-    }
-    // SAFETY: the initializers of the library are those of a system library.
-    let library = unsafe { Library::open(Some(LIBRARY), flags) };
-    library.map_err(|error| not_opened(&error))
 }
 
 impl Server {
@@ -125,6 +66,9 @@ impl Server {
         // SAFETY: there is no other thread, as the caller is to see to.
         unsafe { std::env::set_var("PMIX_MCA_psensor", "^heartbeat,file") };
         let library = open(RTLD_NOW | RTLD_GLOBAL)?;
+        if !accept::check_owners() {
+            return Err(PmixError::OwnersNotChecked);
+        }
         // SAFETY: the types are those of pmix_server.h.
         let init = unsafe {
             function::<unsafe extern "C" fn(*mut ServerModule, *mut KeyedValue, usize) -> c_int>(
@@ -137,6 +81,7 @@ impl Server {
                 Self {
                     // SAFETY: the types are those of pmix_server.h and pmix.h.
                     $($field: unsafe { function(&library, $name) }?,)*
+                    errors: ErrorText::from_library(&library)?,
                     _module: Box::new(functions::module()),
                     _library: library,
                 }
@@ -151,36 +96,19 @@ impl Server {
             notify_event = c"PMIx_Notify_event",
             generate_regex = c"PMIx_generate_regex",
             generate_ppn = c"PMIx_generate_ppn",
-            error_string = c"PMIx_Error_string",
         };
         let mut infos = InfoArray::new(attributes);
         let module = &raw mut *server._module;
         // SAFETY: the module and the attributes live as long as the library uses them.
         let status = unsafe { init(module, infos.pointer(), infos.count()) };
-        match status {
-            status::SUCCESS => Ok(server),
-            status => {
-                let error = server.refused("PMIx_server_init", status);
+        match server.errors.check("PMIx_server_init", status) {
+            Ok(()) => Ok(server),
+            Err(error) => {
                 // Nothing is there to finalize.
                 std::mem::forget(server);
                 Err(error)
             }
         }
-    }
-
-    /// A status in words.
-    pub fn error_text(&self, status: c_int) -> String {
-        // SAFETY: a number.
-        let text = unsafe { (self.error_string)(status) };
-        if text.is_null() {
-            return format!("status {status}");
-        }
-        // SAFETY: the library returns a constant.
-        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-    }
-
-    fn refused(&self, call: &'static str, status: c_int) -> PmixError {
-        PmixError::Refused { call, why: self.error_text(status) }
     }
 
     /// Makes a namespace known, with the attributes of its job and this number of ranks on this
@@ -218,9 +146,7 @@ impl Server {
         let mut environment: *mut *mut c_char = null_mut();
         // SAFETY: the library allocates the array.
         let status = unsafe { (self.setup_fork)(&raw const proc, &raw mut environment) };
-        if status != status::SUCCESS {
-            return Err(self.refused("PMIx_server_setup_fork", status));
-        }
+        self.errors.check("PMIx_server_setup_fork", status)?;
         // SAFETY: the library ends the array with NULL. It is left to the library's heap: a few
         // hundred bytes for each rank.
         Ok(unsafe { read_texts(environment) })
@@ -262,10 +188,7 @@ impl Server {
         }
         // SAFETY: the callback is not called then.
         drop(unsafe { Box::from_raw(data) });
-        match status {
-            status::OPERATION_SUCCEEDED => Ok(()),
-            status => Err(self.refused("PMIx_Notify_event", status)),
-        }
+        self.errors.check("PMIx_Notify_event", status)
     }
 
     /// The names of nodes, as the library packs them.
@@ -294,9 +217,7 @@ impl Server {
         let mut packed = null_mut();
         // SAFETY: the library allocates the text.
         let status = unsafe { generate(text.as_ptr(), &raw mut packed) };
-        if status != status::SUCCESS || packed.is_null() {
-            return Err(self.refused(call, status));
-        }
+        self.errors.check(call, if packed.is_null() { status::ERROR } else { status })?;
         // SAFETY: a text that a NUL byte ends, which is ours.
         let copy = unsafe { CStr::from_ptr(packed) }.to_owned();
         // SAFETY: the library allocated it with `malloc`.
@@ -318,10 +239,10 @@ impl Server {
             status => {
                 // SAFETY: the callback is not called if the operation has not begun.
                 drop(unsafe { Box::from_raw(data) });
-                if status == status::OPERATION_SUCCEEDED { status::SUCCESS } else { status }
+                status
             }
         };
-        if status == status::SUCCESS { Ok(()) } else { Err(self.refused(call, status)) }
+        self.errors.check(call, status)
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::abi::{
     App, InfoCallback, KeyedValue, LookupCallback, ModexCallback, OpCallback, Proc, Query,
-    SpawnCallback,
+    SpawnCallback, ToolCallback,
 };
 use std::ffi::{c_char, c_int, c_void};
 
@@ -149,8 +149,9 @@ pub struct ServerModule {
     pub query: Option<
         unsafe extern "C" fn(*mut Proc, *mut Query, usize, InfoCallback, *mut c_void) -> c_int,
     >,
-    /// A tool connects: without it, none can.
-    pub tool_connected: *const c_void,
+    /// A tool connects.
+    pub tool_connected:
+        Option<unsafe extern "C" fn(*mut KeyedValue, usize, ToolCallback, *mut c_void)>,
     /// A client logs.
     pub log: Option<
         unsafe extern "C" fn(
@@ -211,6 +212,7 @@ const _: () = {
     assert!(size_of::<ServerModule>() == MODULE);
     assert!(std::mem::offset_of!(ServerModule, spawn) == 64);
     assert!(std::mem::offset_of!(ServerModule, query) == 120);
+    assert!(std::mem::offset_of!(ServerModule, tool_connected) == 128);
     assert!(std::mem::offset_of!(ServerModule, monitor) == 160);
     assert!(std::mem::offset_of!(ServerModule, client_connected2) == 216);
 };

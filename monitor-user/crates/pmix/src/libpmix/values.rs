@@ -185,7 +185,28 @@ unsafe fn read_array(array: &DataArray) -> Datum {
             // SAFETY: of the caller.
             Datum::Procs(unsafe { read_procs(array.array.cast::<Proc>(), array.size) })
         }
+        kind::PROC_INFO => {
+            // SAFETY: of the caller.
+            let lines = unsafe { slice(array.array.cast::<ProcInfo>(), array.size) };
+            // SAFETY: of the caller.
+            Datum::Table(lines.iter().map(|it| unsafe { read_line(it) }).collect())
+        }
         other => Datum::Other(other),
+    }
+}
+
+/// # Safety
+/// Its texts are valid.
+unsafe fn read_line(line: &ProcInfo) -> TableLine {
+    // SAFETY: of the caller.
+    let [host, executable] = [line.host, line.executable].map(|it| unsafe { read_text(it) });
+    TableLine {
+        name: ProcName::from(&line.proc),
+        host: host.unwrap_or_default(),
+        executable: executable.unwrap_or_default(),
+        pid: line.pid,
+        exit_code: line.exit_code,
+        state: line.state,
     }
 }
 
@@ -302,6 +323,14 @@ mod tests {
             Datum::Proc(name.clone()),
             Datum::Procs(vec![name.clone(), name]),
             Datum::Variable(text("PATH"), text("/bin"), b':'),
+            Datum::Table(vec![TableLine {
+                name: ProcName { nspace: "a".to_owned(), rank: 1 },
+                host: text("node0"),
+                executable: text("./a"),
+                pid: 7,
+                exit_code: 3,
+                state: 4,
+            }]),
             Datum::Attributes(vec![Attribute::new("inner", Datum::text("x"))]),
         ];
         let keyed = all.iter().enumerate();

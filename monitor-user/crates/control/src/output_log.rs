@@ -1,0 +1,279 @@
+//! What processes have written, kept for readers that come later.
+//!
+//! In: bytes with their source, from threads. Out: the same bytes, in order, to each reader. The
+//! newest bytes are kept, up to a limit; older ones are dropped and counted, unless a reader has
+//! not had them yet: then the processes wait, as at a pipe.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Bytes that a part needs besides its text.
+const OVERHEAD: usize = 64;
+
+/// Which process has written something, and where.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OutputSource {
+    /// The group of the process, such as a namespace.
+    pub group: Arc<str>,
+    /// Its number in the group; `None` for the process that has started it.
+    pub rank: Option<u32>,
+    /// Whether it is its standard error.
+    pub is_error: bool,
+}
+
+/// What a process has written at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputPart {
+    /// The process.
+    pub source: OutputSource,
+    /// The bytes.
+    pub bytes: Arc<[u8]>,
+}
+
+/// What processes have written.
+#[derive(Debug)]
+pub struct OutputLog {
+    limit: usize,
+    kept: Mutex<Kept>,
+    /// A part was added or read, or a reader has gone.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    parts: VecDeque<OutputPart>,
+    /// Bytes of the parts.
+    bytes: usize,
+    /// Number of parts that were dropped, and their bytes.
+    dropped: (u64, u64),
+    /// The number of the next part of each reader, by its id.
+    readers: BTreeMap<u64, u64>,
+    /// The id of the next reader.
+    next_id: u64,
+    is_closed: bool,
+}
+
+/// Reads a log from its first part that is kept.
+#[derive(Debug)]
+pub struct OutputReader {
+    end: OutputEnd,
+    /// Bytes that were dropped before it came.
+    pub lost: u64,
+}
+
+/// Ends a reader, from another thread.
+#[derive(Clone, Debug)]
+pub struct OutputEnd {
+    log: Arc<OutputLog>,
+    id: u64,
+}
+
+impl OutputLog {
+    /// A log that keeps at most this number of bytes.
+    pub fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit, kept: Mutex::default(), changed: Condvar::new() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        // It holds what was appended, whichever thread has panicked.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'k>(&self, kept: MutexGuard<'k, Kept>) -> MutexGuard<'k, Kept> {
+        self.changed.wait(kept).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds bytes. Waits while there is no room and a reader has not had the oldest ones.
+    pub fn append(&self, source: &OutputSource, bytes: &[u8]) {
+        let mut kept = self.lock();
+        while kept.bytes + bytes.len() + OVERHEAD > self.limit && !kept.parts.is_empty() {
+            if kept.readers.values().any(|next| *next <= kept.dropped.0) {
+                kept = self.wait(kept);
+            } else {
+                kept.drop_oldest();
+            }
+        }
+        kept.push(source, bytes);
+        self.changed.notify_all();
+    }
+
+    /// The same for the program that serves the readers: it does not wait, and up to twice the
+    /// limit is kept; what does not fit then is counted as dropped.
+    pub fn append_at_once(&self, source: &OutputSource, bytes: &[u8]) {
+        let mut kept = self.lock();
+        if kept.bytes + bytes.len() + OVERHEAD <= 2 * self.limit {
+            kept.push(source, bytes);
+        } else {
+            kept.dropped.1 += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        }
+        self.changed.notify_all();
+    }
+
+    /// Nothing will be added.
+    pub fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Number of readers.
+    pub fn readers(&self) -> usize {
+        self.lock().readers.len()
+    }
+
+    /// Begins to read.
+    pub fn reader(self: &Arc<Self>) -> OutputReader {
+        let mut kept = self.lock();
+        let (next, lost) = kept.dropped;
+        let id = kept.next_id;
+        kept.next_id += 1;
+        kept.readers.insert(id, next);
+        OutputReader { end: OutputEnd { log: Arc::clone(self), id }, lost }
+    }
+}
+
+impl Kept {
+    fn push(&mut self, source: &OutputSource, bytes: &[u8]) {
+        self.bytes += bytes.len() + OVERHEAD;
+        self.parts.push_back(OutputPart { source: source.clone(), bytes: bytes.into() });
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(part) = self.parts.pop_front() {
+            self.bytes -= part.bytes.len() + OVERHEAD;
+            self.dropped.0 += 1;
+            self.dropped.1 += u64::try_from(part.bytes.len()).unwrap_or(u64::MAX);
+        }
+    }
+
+    /// The next part of a reader, if it is there.
+    fn take(&mut self, id: u64) -> Option<OutputPart> {
+        let next = self.readers.get_mut(&id)?;
+        let at = usize::try_from(*next - self.dropped.0).ok()?;
+        let part = self.parts.get(at)?.clone();
+        *next += 1;
+        Some(part)
+    }
+}
+
+impl OutputReader {
+    /// The next part; with `follow`, waits for it until the log is closed, or the reader is ended.
+    pub fn next_part(&self, follow: bool) -> Option<OutputPart> {
+        let OutputEnd { log, id } = &self.end;
+        let mut kept = log.lock();
+        loop {
+            let part = kept.take(*id);
+            if part.is_some() {
+                log.changed.notify_all();
+            }
+            if part.is_some() || !follow || kept.is_closed || !kept.readers.contains_key(id) {
+                return part;
+            }
+            kept = log.wait(kept);
+        }
+    }
+
+    /// What ends it.
+    pub fn end(&self) -> OutputEnd {
+        self.end.clone()
+    }
+}
+
+impl OutputEnd {
+    /// Ends the reader: no process waits for it any more.
+    pub fn end(&self) {
+        self.log.lock().readers.remove(&self.id);
+        self.log.changed.notify_all();
+    }
+}
+
+impl Drop for OutputReader {
+    fn drop(&mut self) {
+        self.end.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(rank: u32) -> OutputSource {
+        OutputSource { group: "job".into(), rank: Some(rank), is_error: false }
+    }
+
+    fn all(reader: &OutputReader) -> String {
+        let parts = std::iter::from_fn(|| reader.next_part(false));
+        parts.map(|it| String::from_utf8(it.bytes.to_vec()).unwrap()).collect()
+    }
+
+    #[test]
+    fn each_reader_gets_all_that_is_kept_and_the_number_of_bytes_that_are_not() {
+        let log = OutputLog::new(3 * (OVERHEAD + 1));
+        for text in ["a", "b", "c", "d", "e"] {
+            log.append(&source(0), text.as_bytes());
+        }
+        let (one, other) = (log.reader(), log.reader());
+        assert_eq!([one.lost, other.lost], [2, 2]);
+        assert_eq!([all(&one), all(&other)], ["cde", "cde"]);
+        log.append(&source(1), b"f");
+        assert_eq!([all(&one), all(&other)], ["f", "f"]);
+    }
+
+    #[test]
+    fn a_writer_waits_for_a_reader_and_loses_nothing() {
+        let log = OutputLog::new(2 * (OVERHEAD + 1));
+        let reader = log.reader();
+        let writer = Arc::clone(&log);
+        let thread = std::thread::spawn(move || {
+            for number in 0..100u8 {
+                writer.append(&source(0), &[number]);
+            }
+            writer.close();
+        });
+        let parts = std::iter::from_fn(|| reader.next_part(true));
+        let got: Vec<u8> = parts.flat_map(|it| it.bytes.to_vec()).collect();
+        assert_eq!(got, (0..100).collect::<Vec<u8>>());
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_writer_does_not_wait_for_a_reader_that_has_gone() {
+        let log = OutputLog::new(OVERHEAD + 1);
+        let reader = log.reader();
+        log.append(&source(0), b"a");
+        let writer = Arc::clone(&log);
+        let thread = std::thread::spawn(move || writer.append(&source(0), b"b"));
+        drop(reader);
+        thread.join().unwrap();
+        assert_eq!((log.readers(), all(&log.reader())), (0, "b".to_owned()));
+    }
+
+    #[test]
+    fn the_program_that_serves_readers_does_not_wait_for_them() {
+        let log = OutputLog::new(OVERHEAD + 1);
+        let reader = log.reader();
+        for text in ["a", "b", "c"] {
+            log.append_at_once(&source(0), text.as_bytes());
+        }
+        assert_eq!(all(&reader), "ab");
+        assert_eq!(log.reader().lost, 1);
+    }
+
+    #[test]
+    fn a_reader_that_waits_is_ended_by_another_thread() {
+        let log = OutputLog::new(1000);
+        let reader = log.reader();
+        let end = reader.end();
+        let thread = std::thread::spawn(move || reader.next_part(true));
+        end.end();
+        assert_eq!(thread.join().unwrap(), None);
+    }
+
+    #[test]
+    fn a_part_above_the_limit_is_kept_alone() {
+        let log = OutputLog::new(4);
+        log.append(&source(0), b"0123456789");
+        log.append(&source(0), b"abcdefghij");
+        let reader = log.reader();
+        assert_eq!((reader.lost, all(&reader)), (10, "abcdefghij".to_owned()));
+    }
+}

@@ -1,0 +1,89 @@
+//! What the host answers to commands of its user, and how ranks that wait for a debugger go on.
+
+use super::Host;
+use super::hosted_job::{HostedJob, job_of};
+use super::job_data::server_name;
+use super::query;
+use super::request::{EndedRank, HostAnswer, HostRequest};
+use crate::attribute::{Attribute, Datum, ProcName, WILDCARD};
+use crate::attribute_json::as_json;
+use crate::status;
+use std::os::unix::process::ExitStatusExt as _;
+
+impl Host {
+    /// The answer to a request.
+    pub(super) fn answer(&mut self, request: HostRequest) -> HostAnswer {
+        match request {
+            HostRequest::Query { keys, namespace } => {
+                let of = (self.jobs.as_slice(), self.plan.host.as_str());
+                let one = |key: &String| query::one(of, key, Some(&namespace));
+                let found = keys.iter().map(|key| one(key).map(|it| as_json(&it.value)));
+                HostAnswer::Values(found.map(Option::unwrap_or_default).collect())
+            }
+            HostRequest::Notify { code, namespace, ranks, text } => {
+                self.raise(code, namespace.as_deref(), &ranks, text.as_deref())
+            }
+            HostRequest::Log { text, is_error } => {
+                self.write_line(&text, is_error);
+                HostAnswer::Done
+            }
+            HostRequest::Output { .. } => {
+                HostAnswer::Ended(self.jobs.iter().flat_map(ended_ranks).collect())
+            }
+        }
+    }
+
+    fn raise(
+        &mut self,
+        code: i32,
+        namespace: Option<&str>,
+        ranks: &[u32],
+        text: Option<&str>,
+    ) -> HostAnswer {
+        if let Some(nspace) = namespace.filter(|it| job_of(&self.jobs, it).is_none()) {
+            return HostAnswer::Refused(format!("the host has no job {nspace}"));
+        }
+        let mut attributes = vec![Attribute::new("pmix.evnondef", Datum::flag(true))];
+        if let Some(nspace) = namespace {
+            let name = |rank| ProcName { nspace: nspace.to_owned(), rank };
+            let all = [WILDCARD];
+            let ranks = if ranks.is_empty() { &all } else { ranks };
+            let names = ranks.iter().copied().map(name).collect();
+            attributes.push(Attribute::new("pmix.evrange", Datum::Procs(names)));
+        }
+        attributes.extend(text.map(|it| Attribute::new("pmix.evtext", Datum::text(it))));
+        let range = if namespace.is_some() { status::RANGE_CUSTOM } else { status::RANGE_GLOBAL };
+        match self.server.notify(code, &server_name(), range, &attributes) {
+            Ok(()) => HostAnswer::Done,
+            Err(error) => HostAnswer::Refused(error.to_string()),
+        }
+    }
+
+    /// An event for the host: ranks say that they wait for a debugger. When all of a job do, a
+    /// notice says how they go on.
+    pub(super) fn raised(&mut self, code: i32, name: &ProcName) {
+        tracing::debug!(code, nspace = name.nspace, rank = name.rank, "event");
+        if code != status::READY_FOR_DEBUG {
+            return;
+        }
+        let Some(job) = self.jobs.iter_mut().find(|job| job.nspace == name.nspace) else { return };
+        if job.waits_for_debugger(name.rank) {
+            let (nspace, ranks) = (job.nspace.clone(), job.ranks.len());
+            self.notice(&format!(
+                "job {nspace}: {ranks} ranks wait where their program says; to continue: monitor \
+                 job notify {nspace} debugger-release"
+            ));
+        }
+    }
+}
+
+fn ended_ranks(job: &HostedJob) -> Vec<EndedRank> {
+    let ended = (0..).zip(&job.ranks).filter_map(|(rank, it)| Some((rank, it.process.status()?)));
+    let row = |(rank, status): (u32, std::process::ExitStatus)| EndedRank {
+        namespace: job.nspace.clone(),
+        rank,
+        code: status.code(),
+        signal: status.signal(),
+    };
+    ended.map(row).collect()
+}

@@ -1,0 +1,90 @@
+//! What commands ask a host, and what it answers: a line of JSON each, on a Unix socket in the
+//! folder of the job.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use std::path::{Path, PathBuf};
+
+/// The socket in the folder of the job.
+const SOCKET: &str = "host";
+
+/// The socket of a host, in its folder.
+pub fn socket_path(folder: &Path) -> PathBuf {
+    folder.join(SOCKET)
+}
+
+/// A request: one for each connection.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostRequest {
+    /// The values of keys, about a namespace.
+    Query {
+        /// The keys, as PMIx calls them.
+        keys: Vec<String>,
+        /// The namespace.
+        namespace: String,
+    },
+    /// An event for ranks.
+    Notify {
+        /// Its number (`pmix_status_t`).
+        code: i32,
+        /// The namespace of the ranks; all that the host knows, if there is none.
+        namespace: Option<String>,
+        /// The ranks; all, if there is none.
+        ranks: Vec<u32>,
+        /// A text for the handlers.
+        text: Option<String>,
+    },
+    /// A text for the standard output or error of the host.
+    Log {
+        /// The text.
+        text: String,
+        /// Whether it is for the standard error.
+        is_error: bool,
+    },
+    /// What the ranks have written.
+    Output {
+        /// Whether to wait for more, until the job has ended.
+        follow: bool,
+    },
+}
+
+/// An answer; those of an output are many.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostAnswer {
+    /// It is done.
+    Done,
+    /// It is not done.
+    Refused(String),
+    /// The value of each key; `null` where there is none.
+    Values(Vec<Json>),
+    /// Bytes of older output that are not kept.
+    Lost(u64),
+    /// A part of the output.
+    Output {
+        /// The namespace of the rank.
+        namespace: String,
+        /// The rank; none for the host itself.
+        rank: Option<u32>,
+        /// Whether it is standard error.
+        is_error: bool,
+        /// The bytes, in base64.
+        bytes: String,
+    },
+    /// How ranks ended, at the end of an output; those that have not are left out.
+    Ended(Vec<EndedRank>),
+}
+
+/// How a rank ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedRank {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its number.
+    pub rank: u32,
+    /// Its exit code, if it has exited.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}

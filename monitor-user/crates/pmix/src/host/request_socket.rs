@@ -1,0 +1,103 @@
+//! The socket of a host for commands of its user.
+//!
+//! In: connections, each with one line. Out: requests for the host, and its answers; the output of
+//! ranks, from the log. Each connection has a thread, at most sixteen at a time. The folder of the
+//! socket is closed to other users.
+
+use super::request::{HostAnswer, HostRequest, socket_path};
+use crate::libpmix::send;
+use crate::upcall::Upcall;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use monitor_control::output_log::{OutputLog, OutputPart, OutputReader};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+
+/// Most connections at a time.
+const CONNECTIONS: usize = 16;
+/// Longest request, bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// Listens in the folder of the job.
+///
+/// # Errors
+/// If the socket cannot be made.
+pub fn listen(folder: &Path, log: Arc<OutputLog>) -> io::Result<()> {
+    let listener = UnixListener::bind(socket_path(folder))?;
+    let open = Arc::new(AtomicUsize::new(0));
+    let _ends_with_the_process = std::thread::Builder::new().spawn(move || {
+        for stream in listener.incoming().flatten() {
+            if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS {
+                open.fetch_sub(1, Ordering::Relaxed);
+                let why = format!("{CONNECTIONS} commands are connected to the host already");
+                // The command has gone, if this fails; here and below.
+                let _gone = write(&stream, &HostAnswer::Refused(why));
+                continue;
+            }
+            let (log, open) = (Arc::clone(&log), Arc::clone(&open));
+            let _detached = std::thread::spawn(move || {
+                let _gone = serve(&stream, &log);
+                open.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+    })?;
+    Ok(())
+}
+
+fn serve(stream: &UnixStream, log: &Arc<OutputLog>) -> io::Result<()> {
+    let mut line = String::new();
+    BufReader::new(stream).take(LONGEST).read_line(&mut line)?;
+    match serde_json::from_str(&line) {
+        Ok(HostRequest::Output { follow }) => {
+            let reader = log.reader();
+            let (end, watched) = (reader.end(), stream.try_clone()?);
+            let _ends_with_the_connection = std::thread::spawn(move || {
+                let _closed = (&watched).read(&mut [0]);
+                end.end();
+            });
+            let done = write_output(stream, &reader, follow);
+            // The thread above ends.
+            let _closed = stream.shutdown(Shutdown::Both);
+            done
+        }
+        Ok(request) => write(stream, &ask(request)?),
+        Err(error) => write(stream, &HostAnswer::Refused(format!("no request: {error}"))),
+    }
+}
+
+fn write_output(stream: &UnixStream, reader: &OutputReader, follow: bool) -> io::Result<()> {
+    if reader.lost > 0 {
+        write(stream, &HostAnswer::Lost(reader.lost))?;
+    }
+    while let Some(part) = reader.next_part(follow) {
+        write(stream, &output(&part))?;
+    }
+    write(stream, &ask(HostRequest::Output { follow })?)
+}
+
+/// The answer of the host.
+fn ask(request: HostRequest) -> io::Result<HostAnswer> {
+    let (answer, answered) = channel();
+    send(Upcall::Request(request, answer));
+    answered.recv().map_err(|_| io::ErrorKind::BrokenPipe.into())
+}
+
+fn output(part: &OutputPart) -> HostAnswer {
+    HostAnswer::Output {
+        namespace: part.source.group.to_string(),
+        rank: part.source.rank,
+        is_error: part.source.is_error,
+        bytes: STANDARD.encode(&part.bytes),
+    }
+}
+
+fn write(mut stream: &UnixStream, answer: &HostAnswer) -> io::Result<()> {
+    let mut line = serde_json::to_vec(answer)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}

@@ -1,0 +1,88 @@
+//! `accept` of this program, which the library calls instead of that of libc.
+//!
+//! In: a connection. Out: the connection, if its other end belongs to the user of this process or
+//! to root, as the kernel knows the owner of the socket. The library believes what a process says
+//! of itself, so a process of another user could act as a rank or a tool; and the library ends by a
+//! signal when a tool is refused later (PMIx 4.2.2 and 5.0.11, `process_cbfunc` of
+//! `ptl_base_connection_hdlr.c`). A symbol of the executable has precedence over that of a library.
+
+use super::functions::send;
+use crate::upcall::Upcall;
+use libc::{sockaddr, socklen_t};
+use procfs::net::{TcpNetEntry, TcpState};
+use std::ffi::{c_int, c_void};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{FromRawFd as _, IntoRawFd as _};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether owners are checked: only in a process that hosts a job.
+static CHECKS: AtomicBool = AtomicBool::new(false);
+
+/// Checks the owners of connections from now on. Returns whether libraries call this function: the
+/// linker may have hidden it.
+pub fn check_owners() -> bool {
+    CHECKS.store(true, Ordering::Relaxed);
+    // SAFETY: the name of a function of libc.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"accept".as_ptr()) };
+    found.cast_const() == accept as *const c_void
+}
+
+/// accept(2), for connections of the user of this process and of root. Instead of another one, it
+/// returns a connection that has ended: what the library does at an error depends on its version.
+///
+/// # Safety
+/// As accept(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn accept(
+    listener: c_int,
+    address: *mut sockaddr,
+    size: *mut socklen_t,
+) -> c_int {
+    // SAFETY: of the caller.
+    let accepted = unsafe { libc::accept4(listener, address, size, 0) };
+    if accepted < 0 || !CHECKS.load(Ordering::Relaxed) {
+        return accepted;
+    }
+    // SAFETY: the kernel has just returned it, and it has no other owner.
+    let stream = unsafe { TcpStream::from_raw_fd(accepted) };
+    let owner = owner(&stream);
+    let own = rustix::process::geteuid().as_raw();
+    if owner.is_some_and(|uid| uid == own || uid == 0) {
+        return stream.into_raw_fd();
+    }
+    drop(stream);
+    send(Upcall::Refused(owner));
+    // Without a descriptor, the library has none either: accept(2) would have failed.
+    UnixStream::pair().map_or(-1, |(ended, _)| ended.into_raw_fd())
+}
+
+/// The user that owns the other end of a connection between processes of this node. One that is
+/// closed already has no owner, and the kernel names root.
+fn owner(stream: &TcpStream) -> Option<u32> {
+    let (local, peer) = (stream.local_addr().ok()?, stream.peer_addr().ok()?);
+    let is_other_end = |it: &TcpNetEntry| {
+        it.local_address == peer && it.remote_address == local && it.state == TcpState::Established
+    };
+    let sockets = match peer {
+        SocketAddr::V4(_) => procfs::net::tcp(),
+        SocketAddr::V6(_) => procfs::net::tcp6(),
+    };
+    sockets.ok()?.into_iter().find(is_other_end).map(|it| it.uid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn the_owner_of_the_other_end_is_known_until_it_is_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        assert_eq!(owner(&stream), Some(rustix::process::geteuid().as_raw()));
+        drop(peer);
+        assert_eq!(owner(&stream), None);
+    }
+}

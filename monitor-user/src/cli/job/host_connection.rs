@@ -1,0 +1,126 @@
+//! A connection to the PMIx host of a job that `job launch -n` has started.
+//!
+//! In: a job, a request. Out: answers of the host, on a socket in the folder of the job, which is
+//! closed to other users. A host that keeps the output of a job that has ended is found by the id.
+
+use super::reader::{JobReader, jobs_of, named_ranks};
+use crate::cli::exit::{Exit, Failure};
+use monitor_backend::BackendChoice;
+use monitor_jobs::{ParallelJob, RankSet, Runtime};
+use monitor_pmix::host::path_of;
+use monitor_pmix::host::request::{HostAnswer, HostRequest, socket_path};
+use monitor_pmix::rendezvous::FOLDER;
+use procfs::process::Process;
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// A host.
+pub struct HostConnection {
+    /// The id of its job.
+    pub id: String,
+    /// The ranks that the user names; all, if none.
+    pub ranks: Option<RankSet>,
+    folder: PathBuf,
+}
+
+impl HostConnection {
+    /// The host of a job that runs, or of one that has ended and whose output is kept.
+    ///
+    /// # Errors
+    /// If there is no such job, or no host of it.
+    pub fn find(written: &str) -> Result<Self, Failure> {
+        let sample = JobReader::open_once(BackendChoice::Procfs)?.read()?;
+        let jobs = jobs_of(&sample);
+        match named_ranks(&jobs, written, &sample) {
+            Ok((job, ranks)) => {
+                let ranks = written.contains(':').then(|| ranks.iter().map(|it| it.rank).collect());
+                Self::of_job(job, ranks)
+            }
+            Err(why) => Self::kept(written).ok_or(why),
+        }
+    }
+
+    /// That of a job.
+    ///
+    /// # Errors
+    /// If it has another runtime.
+    pub fn of_job(job: &ParallelJob, ranks: Option<RankSet>) -> Result<Self, Failure> {
+        let id = job.id.to_string();
+        if job.runtime != Runtime::Native {
+            let title = job.runtime.title();
+            return Err(Failure::usage(format!(
+                "job {id}: its runtime ({title}) has no host of this program, as `launch -n` has"
+            )));
+        }
+        let first = job.ranks.first().map(|it| it.process.pid.0.cast_signed());
+        let environ = first.and_then(|pid| Process::new(pid).and_then(|it| it.environ()).ok());
+        let folder = environ.as_ref().and_then(|it| it.get(OsStr::new(FOLDER)));
+        let folder = folder.map_or_else(|| path_of(&std::env::temp_dir(), &id), PathBuf::from);
+        Ok(Self { id, ranks, folder })
+    }
+
+    /// That of a job that has ended, by its whole id.
+    fn kept(written: &str) -> Option<Self> {
+        let (id, ranks) = match written.split_once(':') {
+            Some((id, ranks)) => (id, Some(ranks.parse().ok()?)),
+            None => (written, None),
+        };
+        if Path::new(id).components().count() != 1 {
+            return None;
+        }
+        let folder = path_of(&std::env::temp_dir(), id);
+        let is_there = socket_path(&folder).exists();
+        is_there.then(|| Self { id: id.to_owned(), ranks, folder })
+    }
+
+    /// Sends a request, and gives each answer to the function, until that returns `false`.
+    ///
+    /// # Errors
+    /// If the host does not answer, or refuses.
+    pub fn ask(
+        &self,
+        request: &HostRequest,
+        mut answered: impl FnMut(HostAnswer) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        let lost = |error| {
+            let message = format!("job {}: its host does not answer: {error}", self.id);
+            Failure { message, exit: Exit::NoTarget }
+        };
+        let mut stream = UnixStream::connect(socket_path(&self.folder)).map_err(lost)?;
+        let mut line = serde_json::to_vec(request).map_err(Failure::failed)?;
+        line.push(b'\n');
+        stream.write_all(&line).map_err(lost)?;
+        let mut lines = BufReader::new(stream);
+        loop {
+            line.clear();
+            if lines.read_until(b'\n', &mut line).map_err(lost)? == 0 {
+                return Err(lost(std::io::ErrorKind::UnexpectedEof.into()));
+            }
+            match serde_json::from_slice(&line).map_err(Failure::failed)? {
+                HostAnswer::Refused(why) => {
+                    return Err(Failure::failed(format!("job {}: {why}", self.id)));
+                }
+                answer => {
+                    if !answered(answer)? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a request that has one answer.
+    ///
+    /// # Errors
+    /// As [`HostConnection::ask`].
+    pub fn ask_once(&self, request: &HostRequest) -> Result<HostAnswer, Failure> {
+        let mut only = HostAnswer::Done;
+        self.ask(request, |answer| {
+            only = answer;
+            Ok(false)
+        })?;
+        Ok(only)
+    }
+}

@@ -1,0 +1,169 @@
+//! `monitor job output`: what the ranks of `job launch -n` have written.
+//!
+//! In: the job, and some of its ranks. Out: their standard output and error, from the oldest part
+//! that the host keeps until the job has ended; then how each rank ended.
+
+use super::args::JobOutputArgs;
+use super::host_connection::HostConnection;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::{self, notice};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use monitor_format::human;
+use monitor_jobs::RankSet;
+use monitor_pmix::host::request::{EndedRank, HostAnswer, HostRequest};
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+
+/// Prints it.
+///
+/// # Errors
+/// If there is no such job, or its host does not answer.
+pub fn output(args: &JobOutputArgs) -> Result<Exit, Failure> {
+    let host = HostConnection::find(&args.job)?;
+    let mut printer = Printer { args, id: &host.id, lines: BTreeMap::new() };
+    let is_wanted = |rank: Option<u32>| match (&host.ranks, rank) {
+        (Some(ranks), Some(rank)) => ranks.contains(rank),
+        (Some(_), None) => false,
+        (None, _) => true,
+    };
+    let request = HostRequest::Output { follow: !args.no_follow };
+    let mut exit = Exit::Ok;
+    host.ask(&request, |answer| {
+        let answer = match answer {
+            HostAnswer::Output { rank, .. } if !is_wanted(rank) => return Ok(true),
+            HostAnswer::Ended(mut ranks) => {
+                ranks.retain(|it| is_wanted(Some(it.rank)));
+                HostAnswer::Ended(ranks)
+            }
+            other => other,
+        };
+        let is_last = matches!(answer, HostAnswer::Ended(_));
+        if matches!(answer, HostAnswer::Lost(_)) {
+            exit = Exit::Partial;
+        }
+        // A reader that has closed its pipe ends it.
+        Ok(printer.print(answer)? && !is_last)
+    })?;
+    Ok(exit)
+}
+
+struct Printer<'a> {
+    args: &'a JobOutputArgs,
+    id: &'a str,
+    /// The beginning of a line of each rank, on standard output and error.
+    lines: BTreeMap<(String, Option<u32>, bool), Vec<u8>>,
+}
+
+impl Printer<'_> {
+    /// Whether the output is still read.
+    fn print(&mut self, answer: HostAnswer) -> Result<bool, Failure> {
+        if self.args.format == "json" {
+            let text = output::json(&answer)?;
+            return written(io::stdout().write_all(text.as_bytes()).and_then(|()| flush()));
+        }
+        match answer {
+            HostAnswer::Lost(bytes) => {
+                notice(&format!("{bytes} bytes of older output are not kept"));
+                Ok(true)
+            }
+            HostAnswer::Output { namespace, rank, is_error, bytes } => {
+                let bytes = STANDARD.decode(bytes).map_err(Failure::failed)?;
+                if self.args.tag {
+                    self.print_lines((namespace, rank, is_error), &bytes)
+                } else {
+                    written(write(is_error, &bytes))
+                }
+            }
+            HostAnswer::Ended(ranks) => {
+                for (key, rest) in std::mem::take(&mut self.lines) {
+                    written(write(key.2, &[self.tag(&key).as_bytes(), &rest, b"\n"].concat()))?;
+                }
+                summary(&ranks).iter().for_each(|line| notice(line));
+                Ok(true)
+            }
+            HostAnswer::Done | HostAnswer::Refused(_) | HostAnswer::Values(_) => Ok(true),
+        }
+    }
+
+    /// Whole lines with the rank before each; the rest is kept.
+    fn print_lines(
+        &mut self,
+        key: (String, Option<u32>, bool),
+        bytes: &[u8],
+    ) -> Result<bool, Failure> {
+        let mut rest = self.lines.remove(&key).unwrap_or_default();
+        rest.extend_from_slice(bytes);
+        let tag = self.tag(&key);
+        let mut text = Vec::new();
+        while let Some(end) = rest.iter().position(|it| *it == b'\n') {
+            text.extend_from_slice(tag.as_bytes());
+            text.extend(rest.drain(..=end));
+        }
+        if !rest.is_empty() {
+            self.lines.insert(key.clone(), rest);
+        }
+        written(write(key.2, &text))
+    }
+
+    fn tag(&self, (namespace, rank, _): &(String, Option<u32>, bool)) -> String {
+        match rank {
+            None => String::new(),
+            Some(rank) if namespace == self.id => format!("[{rank}] "),
+            Some(rank) => format!("[{}.{rank}] ", human::escaped_text(namespace)),
+        }
+    }
+}
+
+fn flush() -> io::Result<()> {
+    io::stdout().flush()
+}
+
+fn write(is_error: bool, bytes: &[u8]) -> io::Result<()> {
+    if is_error {
+        io::stderr().write_all(bytes)
+    } else {
+        io::stdout().write_all(bytes).and_then(|()| flush())
+    }
+}
+
+/// Whether the output is still read.
+fn written(result: io::Result<()>) -> Result<bool, Failure> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::failed(format!("cannot write: {error}"))),
+    }
+}
+
+/// How ranks ended: a line for those that ended in the same way.
+fn summary(ranks: &[EndedRank]) -> Vec<String> {
+    let mut ways: BTreeMap<(Option<i32>, Option<i32>), Vec<u32>> = BTreeMap::new();
+    for rank in ranks {
+        ways.entry((rank.code, rank.signal)).or_default().push(rank.rank);
+    }
+    let line = |((code, signal), ranks): ((Option<i32>, Option<i32>), Vec<u32>)| {
+        let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
+        let set: RankSet = ranks.into_iter().collect();
+        match (code, signal) {
+            (Some(code), _) => format!("{noun} {set} ended with exit code {code}"),
+            (None, Some(signal)) => format!("{noun} {set} ended by signal {signal}"),
+            (None, None) => format!("{noun} {set} ended"),
+        }
+    };
+    ways.into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_that_ended_in_the_same_way_have_one_line() {
+        let ended =
+            |rank, code, signal| EndedRank { namespace: "a".to_owned(), rank, code, signal };
+        let ranks = [ended(0, Some(0), None), ended(1, None, Some(9)), ended(2, Some(0), None)];
+        let want = ["rank 1 ended by signal 9", "ranks 0,2 ended with exit code 0"];
+        assert_eq!(summary(&ranks), want);
+    }
+}

@@ -1,0 +1,92 @@
+//! A connection to the PMIx server of a job, as a tool: only for a command that asks it to act.
+//!
+//! In: a job. Out: what the server answers; or why it is not connected to. A server that does not
+//! answer in time is given up.
+
+use super::target::JobTarget;
+use crate::cli::exit::{Exit, Failure};
+use monitor_jobs::Runtime;
+use monitor_model::{Identity, Pid};
+use monitor_pmix::rendezvous::{self, FOLDER, Rendezvous};
+use monitor_pmix::{PmixError, Tool};
+use procfs::process::Process;
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// How long the server may take for one command.
+const LIMIT: Duration = Duration::from_secs(10);
+/// The variable of a rank with the name of its node, as its server has it.
+const HOST: &str = "PMIX_HOSTNAME";
+
+/// Connects to the server of the job, and asks it. Call it before there is another thread.
+///
+/// # Errors
+/// If the job has no server that survives tools on this node; if the server refuses, or does not
+/// answer.
+pub fn ask<T: Send + 'static>(
+    target: &JobTarget,
+    ask: impl FnOnce(&Tool) -> Result<T, PmixError> + Send + 'static,
+) -> Result<T, Failure> {
+    let Rendezvous { uri, .. } = find(target)?;
+    let (sender, answer) = channel();
+    // This thread waits, and reads no environment.
+    let _detached = std::thread::spawn(move || {
+        let answer = Tool::connect(&uri).and_then(|tool| ask(&tool));
+        // It is not received if it is late.
+        let _sent = sender.send(answer);
+    });
+    let id = &target.job.id;
+    match answer.recv_timeout(LIMIT) {
+        Ok(answer) => answer.map_err(|error| Failure::failed(format!("job {id}: {error}"))),
+        Err(RecvTimeoutError::Timeout) => Err(Failure {
+            message: format!("job {id}: its server did not answer within {LIMIT:?}"),
+            exit: Exit::TimedOut,
+        }),
+        Err(RecvTimeoutError::Disconnected) => {
+            Err(Failure::failed(format!("job {id}: the connection to its server was lost")))
+        }
+    }
+}
+
+fn find(target: &JobTarget) -> Result<Rendezvous, Failure> {
+    let job = &target.job;
+    let refused = |why: &str| Failure::usage(format!("job {}: {why}", job.id));
+    match job.runtime {
+        Runtime::Prrte | Runtime::Native => {}
+        Runtime::OpenMpi4 => {
+            let why = "mpirun of Open MPI 4 crashes when a PMIx tool connects, and the job with it";
+            return Err(refused(why));
+        }
+        Runtime::Hydra | Runtime::Slurm | Runtime::Unknown => {
+            let title = job.runtime.title();
+            return Err(refused(&format!("its runtime ({title}) has no PMIx server for tools")));
+        }
+    }
+    let launcher = job.launcher.ok_or_else(|| refused("its launcher is not on this node"))?;
+    if executes_open_mpi_4(launcher.pid) {
+        return Err(refused("its launcher is orterun, which crashes when a PMIx tool connects"));
+    }
+    let first = job.ranks.first().ok_or_else(|| target.has_ended())?;
+    let [folder, host] = [FOLDER, HOST].map(|name| variable(first.process, name));
+    let (Some(folder), Some(host)) = (folder, host) else {
+        return Err(refused(&format!("its ranks have no variables {FOLDER} and {HOST}")));
+    };
+    let owner = job.uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+    rendezvous::read(Path::new(&folder), &host, launcher.pid, owner)
+        .map_err(|error| Failure::failed(format!("job {}: {error}", job.id)))
+}
+
+/// Whether a process executes the launcher of Open MPI 4, whatever its ranks say.
+fn executes_open_mpi_4(pid: Pid) -> bool {
+    let executable = Process::new(pid.0.cast_signed()).and_then(|it| it.exe());
+    executable.is_ok_and(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        Runtime::of_program(&name).is_some_and(|(runtime, _)| runtime == Runtime::OpenMpi4)
+    })
+}
+
+fn variable(process: Identity, name: &str) -> Option<String> {
+    let environ = Process::new(process.pid.0.cast_signed()).and_then(|it| it.environ()).ok()?;
+    environ.get(std::ffi::OsStr::new(name))?.to_str().map(str::to_owned)
+}
