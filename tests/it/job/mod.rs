@@ -12,6 +12,7 @@ mod launch_native;
 mod list;
 mod rank_tool;
 mod service;
+mod service_tools;
 mod show;
 mod slurm;
 mod slurm_node;

@@ -31,15 +31,25 @@ impl GroupedProcess {
     /// # Errors
     /// If the program cannot be executed, or no descriptor is free.
     pub fn start(command: &mut Command, prefix: Option<&str>) -> io::Result<Self> {
-        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut it = Self::start_unread(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+        let (writing, written) = channel();
+        forward(it.child.stdout.take(), prefix, io::stdout, writing.clone());
+        forward(it.child.stderr.take(), prefix, io::stderr, writing);
+        it.written = written;
+        Ok(it)
+    }
+
+    /// Starts it with the streams of the command.
+    ///
+    /// # Errors
+    /// As [`GroupedProcess::start`].
+    pub fn start_unread(command: &mut Command) -> io::Result<Self> {
+        command.process_group(0);
         spawn::default_signals(command);
         spawn::end_with_parent(command);
-        let mut child = command.spawn()?;
+        let child = command.spawn()?;
         let pidfd = PidFd::open(Pid(child.id()))?;
-        let (writing, written) = channel();
-        forward(child.stdout.take(), prefix, io::stdout, writing.clone());
-        forward(child.stderr.take(), prefix, io::stderr, writing);
-        Ok(Self { child, pidfd, status: None, written })
+        Ok(Self { child, pidfd, status: None, written: channel().1 })
     }
 
     /// Its process.

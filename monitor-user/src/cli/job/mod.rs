@@ -25,10 +25,8 @@ mod measure;
 mod measured_calls;
 mod merged_stacks;
 mod passed_signals;
-mod place_name;
 mod profiled_functions;
 mod rank_errors;
-mod rank_program;
 mod reader;
 mod release;
 mod show;
@@ -37,7 +35,6 @@ mod signal;
 mod stacks;
 mod stacks_export;
 mod stacks_text;
-mod step_cgroup;
 mod target;
 mod tool_daemon;
 
