@@ -17,6 +17,7 @@ mod show;
 mod slurm;
 mod slurm_node;
 mod stacks;
+mod where_tool;
 
 use crate::deadline;
 use crate::root::privilege::{granted, skip};

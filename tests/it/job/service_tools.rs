@@ -113,6 +113,17 @@ fn a_rank_that_cannot_be_read_is_named_and_the_others_are_returned() {
     assert!(reply.contains("job_stacks(307,") && reply.contains(&why), "{reply}");
     let reply = session.request("3 [0] job_stacks(\"nosuch\",\"first\")");
     assert!(reply.contains("job_stacks(300,"), "{reply}");
+    // One that the user worker itself traces for a tool.
+    let held = ranks[2].0;
+    assert_eq!(session.request(&format!("4 [0] attach([{held}])")), "4 [0] attach(0)");
+    let reply = session.request(&format!("5 [0] stop_threads([{held}])"));
+    assert_eq!(reply, "5 [0] stop_threads(0,[1])");
+    let reply = session.request(&format!("6 [0] job_stacks(\"{pid}:2\",\"first\")"));
+    assert!(reply.contains("job_stacks(307,"), "{reply}");
+    let reply = session.request(&format!("7 [0] continue_threads([{held}],0)"));
+    assert_eq!(reply, "7 [0] continue_threads(0)");
+    let (status, _) = results(&mut session, &format!("job_stacks(\"{pid}:2\",\"first\")"));
+    assert_eq!(status, 0);
 }
 
 #[test]
