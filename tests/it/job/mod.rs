@@ -12,10 +12,12 @@ mod launch_native;
 mod list;
 mod rank_tool;
 mod service;
+mod service_tools;
 mod show;
 mod slurm;
 mod slurm_node;
 mod stacks;
+mod where_tool;
 
 use crate::deadline;
 use crate::root::privilege::{granted, skip};

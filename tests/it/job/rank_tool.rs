@@ -121,13 +121,13 @@ fn the_example_in_c_shows_the_ranks_of_a_job() {
 
 #[test]
 fn the_example_in_rust_shows_the_ranks_of_a_job() {
-    check("the_example_in_rust_shows_the_ranks_of_a_job", &in_rust(), &Where::Names);
+    check("the_example_in_rust_shows_the_ranks_of_a_job", &in_rust("rank_tool"), &Where::Names);
 }
 
 /// The example that cargo builds with the tests.
-fn in_rust() -> PathBuf {
+pub fn in_rust(name: &str) -> PathBuf {
     let tests = std::env::current_exe().unwrap();
-    tests.parent().unwrap().with_file_name("examples").join("rank_tool")
+    tests.parent().unwrap().with_file_name("examples").join(name)
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn root_the_job_of_a_user_is_the_only_one_that_their_tool_finds() {
     // The other user may not enter the folders of the build.
     let folder = Folder::new();
     let tool = folder.join("rank_tool");
-    let _bytes = std::fs::copy(in_rust(), &tool).unwrap();
+    let _bytes = std::fs::copy(in_rust("rank_tool"), &tool).unwrap();
     let run = |service: &Served, job: &[&str]| {
         let mut command = Command::new(&tool);
         command.args(job).env("MONITOR_SOCKET", service.socket()).uid(USER).gid(USER);

@@ -32,15 +32,25 @@ impl GroupedProcess {
     /// # Errors
     /// If the program cannot be executed, or no descriptor is free.
     pub fn start(command: &mut Command, output: OutputPlace) -> io::Result<Self> {
-        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut it = Self::start_unread(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+        let (writing, written) = channel();
+        forward(it.child.stderr.take(), output.of_errors(), io::stderr, writing.clone());
+        forward(it.child.stdout.take(), output, io::stdout, writing);
+        it.written = written;
+        Ok(it)
+    }
+
+    /// Starts it with the streams of the command.
+    ///
+    /// # Errors
+    /// As [`GroupedProcess::start`].
+    pub fn start_unread(command: &mut Command) -> io::Result<Self> {
+        command.process_group(0);
         spawn::default_signals(command);
         spawn::end_with_parent(command);
-        let mut child = command.spawn()?;
+        let child = command.spawn()?;
         let pidfd = PidFd::open(Pid(child.id()))?;
-        let (writing, written) = channel();
-        forward(child.stderr.take(), output.of_errors(), io::stderr, writing.clone());
-        forward(child.stdout.take(), output, io::stdout, writing);
-        Ok(Self { child, pidfd, status: None, written })
+        Ok(Self { child, pidfd, status: None, written: channel().1 })
     }
 
     /// Its process.

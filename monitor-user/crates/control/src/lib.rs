@@ -39,6 +39,12 @@ pub mod stopped_batch;
 mod trace;
 mod unwind;
 mod uprobe_patches;
+// Ranks of parallel jobs.
+pub mod rank_program;
+pub mod rank_stacks;
+pub mod stack_rows;
+pub mod step_cgroup;
+pub mod tool_daemon;
 // Processes that are started in a group, and their output.
 mod forwarded_output;
 pub mod grouped_process;
@@ -51,10 +57,10 @@ pub use executor::Executor;
 pub use machine::{Changes, FrameStore, PROBED_FLAGS, PROBED_PC, PROBED_SP};
 pub use message_queue::{QueueAnswer, QueueContent, QueueDetail, QueueQuery, QueuedMessage};
 pub use messages::{
-    BeforeInstruction, BreakpointMeans, BreakpointProbe, CodePos, DumpLocation, FileQuery,
-    FoundInFiles, FrameNames, LaunchSpec, LoadedImage, NumberedRequest, Patch, ProbeLocation,
-    ProbeUse, RegisterSet, RequestTag, StackFrame, StopMethod, ThreadEntry, ToolId, WorkerEvent,
-    WorkerEventKind, WorkerReply, WorkerRequest,
+    BeforeInstruction, BreakpointMeans, BreakpointProbe, CodePos, DaemonSpec, DumpLocation,
+    FileQuery, FoundInFiles, FrameNames, LaunchSpec, LoadedImage, NumberedRequest, Patch,
+    ProbeLocation, ProbeUse, RegisterSet, RequestTag, StackFrame, StartedDaemon, StopMethod,
+    ThreadEntry, ToolId, WorkerEvent, WorkerEventKind, WorkerReply, WorkerRequest,
 };
 pub use monitor_event::thread::{AgentExpression, Argument, CallEnd, Catch, Target};
 pub use stopped_batch::{StoppedBatch, StoppedOperand, StoppedStep};

@@ -6,8 +6,11 @@
 
 use super::machine::{Changes, FrameStore};
 use super::message_queue::{QueueAnswer, QueueQuery};
+use super::stack_rows::{StackRows, Threads};
+use super::tool_daemon::DaemonsPer;
 use super::{ControlError, StoppedBatch};
 use monitor_event::{AgentExpression, Argument, Catch, Target};
+use monitor_jobs::{RankProcesses, Runtime};
 use monitor_model::{Identity, Pid};
 use monitor_symbols::{calls, diag_probes::DiagProbeSite, held_file::FileRef, report::Report};
 use serde::{Deserialize, Serialize};
@@ -82,6 +85,10 @@ pub enum WorkerRequest {
     LoadedImages(Target),
     /// Start a program.
     Start(LaunchSpec),
+    /// Start daemons beside ranks, which end when the tool disconnects.
+    StartDaemons(DaemonSpec),
+    /// Read the call stacks of ranks, merged; each thread is stopped while its stack is copied.
+    ReadRankStacks(Vec<RankProcesses>, Threads),
     /// Check whether CRIU works on this node.
     CheckCriu,
     /// Check that CRIU works and that a dump of this process would lose no message in transit.
@@ -215,6 +222,32 @@ pub struct LaunchSpec {
     pub stopped: bool,
 }
 
+/// Daemons of a tool that are to be started beside the ranks of a job.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub struct DaemonSpec {
+    /// The id of the job.
+    pub job: String,
+    /// Its runtime.
+    pub runtime: Runtime,
+    /// The ranks.
+    pub ranks: Vec<RankProcesses>,
+    /// Whether there is one for each.
+    pub per: DaemonsPer,
+    /// The program, to whose environment the ranks are added.
+    pub program: LaunchSpec,
+}
+
+/// A daemon that was started.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct StartedDaemon {
+    /// The rank that it is beside, if it is not beside all.
+    pub rank: Option<u32>,
+    /// Its pid.
+    pub pid: u32,
+    /// Why it does not end with the step of Slurm that it is beside.
+    pub outside: Option<String>,
+}
+
 /// Where the files of a dumped process are: the folder of all dumps, and its name in there.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct DumpLocation {
@@ -321,6 +354,10 @@ pub enum WorkerReply {
     Images(Vec<LoadedImage>),
     /// The new process.
     Started(Identity),
+    /// The new processes beside ranks.
+    DaemonsStarted(Vec<StartedDaemon>),
+    /// Merged call stacks.
+    RankStacks(StackRows),
     /// A breakpoint is set.
     BreakpointSet(BreakpointMeans),
     /// Whether a condition of a breakpoint holds, or there are none.

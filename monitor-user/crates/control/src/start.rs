@@ -20,6 +20,12 @@ pub fn start(
     deadline: &mut DeadlineWait<'_>,
 ) -> Result<ProcessRef, ControlError> {
     let mut command = command(spec)?;
+    spawn::default_signals(command.process_group(0));
+    if spec.stopped {
+        // Its pid is not known before: no log of the service can resume it.
+        spawn::resume_with_parent(&mut command);
+        spawn::trace_me(&mut command);
+    }
     let child = command.spawn().map_err(|error| start_error(spec, &error))?;
     let pid = Pid(child.id());
     if spec.stopped {
@@ -28,13 +34,13 @@ pub fn start(
     ProcessRef::open_current(pid)
 }
 
-fn command(spec: &LaunchSpec) -> Result<Command, ControlError> {
+/// The command, with its environment, folder and streams.
+pub fn command(spec: &LaunchSpec) -> Result<Command, ControlError> {
     let mut command = Command::new(&spec.path);
     let words = |bytes: &Vec<u8>| OsStr::from_bytes(bytes).to_owned();
     let _command = command
         .args(spec.arguments.iter().map(words))
-        .current_dir(spec.folder.as_deref().unwrap_or(Path::new("/")))
-        .process_group(0);
+        .current_dir(spec.folder.as_deref().unwrap_or(Path::new("/")));
     if let Some(environment) = &spec.environment {
         let pairs = environment.iter().map(|(name, value)| (words(name), words(value)));
         let _command = command.env_clear().envs(pairs);
@@ -46,12 +52,6 @@ fn command(spec: &LaunchSpec) -> Result<Command, ControlError> {
     let _command = command.stdout(stream(output.as_deref(), write)?);
     let _command = command.stderr(stream(error.as_deref(), write)?);
     fd_limit::restore_in(&mut command);
-    spawn::default_signals(&mut command);
-    if spec.stopped {
-        // Its pid is not known before: no log of the service can resume it.
-        spawn::resume_with_parent(&mut command);
-        spawn::trace_me(&mut command);
-    }
     Ok(command)
 }
 
@@ -64,7 +64,8 @@ fn stream(path: Option<&Path>, options: &OpenOptions) -> Result<Stdio, ControlEr
         .map_err(|error| ControlError::Failed { call: call(), why: error.to_string() })
 }
 
-fn start_error(spec: &LaunchSpec, error: &std::io::Error) -> ControlError {
+/// Why the program was not started.
+pub fn start_error(spec: &LaunchSpec, error: &std::io::Error) -> ControlError {
     let call = format!("starting {}", spec.path.display());
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => ControlError::denied(

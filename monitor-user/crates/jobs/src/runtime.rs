@@ -4,9 +4,10 @@
 //! an ancestor of the ranks; where it is on another node or has ended, the environment does.
 
 use monitor_model::Environ;
+use serde::{Deserialize, Serialize};
 
 /// A runtime of parallel jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Runtime {
     /// Open MPI 4 and before: ORTE. A PMIx tool connection ends its `mpirun` and the job.
     OpenMpi4,

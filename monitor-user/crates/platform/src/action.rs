@@ -3,10 +3,13 @@
 //! An action is data: a user worker or a script performs it. Whether the tool may do it was checked
 //! before; the kernel checks again.
 
-pub use monitor_control::{FrameNames, LaunchSpec, RegisterSet, StoppedBatch};
+pub use monitor_control::stack_rows::Threads;
+pub use monitor_control::tool_daemon::DaemonsPer;
+pub use monitor_control::{DaemonSpec, FrameNames, LaunchSpec, RegisterSet, StoppedBatch};
 pub use monitor_event::thread::{Argument, Target};
 use monitor_event::thread::{HeldThread, Ticket};
 use monitor_event::{outcome::ProcessResults, right::Tool};
+use monitor_jobs::RankProcesses;
 use monitor_model::Identity;
 
 /// What to do.
@@ -70,6 +73,10 @@ pub enum ProcessAction {
     Return(String),
     /// Start a program; it has no target, and the result names the new process.
     Start(LaunchSpec),
+    /// Start daemons beside ranks, which end with the session; it has no target.
+    StartDaemons(DaemonSpec),
+    /// Read the merged call stacks of ranks, which are its targets.
+    RankStacks(Vec<RankProcesses>, Threads),
 }
 
 /// The caller of an action.

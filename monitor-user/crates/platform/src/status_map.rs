@@ -3,7 +3,10 @@
 //! In: what was done, or why not. Out: values, or a refusal with its status. The one place where
 //! the errors of `control` get statuses.
 
-use monitor_control::{ControlError, LoadedImage, StackFrame, ThreadEntry, WorkerReply};
+use monitor_control::stack_rows::{ClassRow, MissingStack, NodeRow, StackRows};
+use monitor_control::{
+    ControlError, LoadedImage, StackFrame, StartedDaemon, ThreadEntry, WorkerReply,
+};
 use monitor_event::outcome::Refusal;
 use monitor_omis::{Status, Text, Value};
 use monitor_symbols::{error::SymbolError, report::FailureClass};
@@ -36,6 +39,8 @@ pub fn reply_values(done: WorkerReply) -> Vec<Value> {
         WorkerReply::Images(images) => {
             vec![Value::List(images.into_iter().flat_map(image).collect())]
         }
+        WorkerReply::DaemonsStarted(daemons) => daemon_values(&daemons).into(),
+        WorkerReply::RankStacks(rows) => stack_values(rows).into(),
     }
 }
 
@@ -81,7 +86,7 @@ pub fn symbol_refusal(error: &SymbolError) -> Refusal {
     Refusal::new(status, error.to_string()).with_errno(error.errno())
 }
 
-fn list<T: Into<Value>>(items: Vec<T>) -> Value {
+fn list<T: Into<Value>>(items: impl IntoIterator<Item = T>) -> Value {
     Value::List(items.into_iter().map(Into::into).collect())
 }
 
@@ -103,4 +108,37 @@ fn image(it: LoadedImage) -> Vec<Value> {
         values.extend([Value::from(start), Value::from(length)]);
     }
     values
+}
+
+/// The rank and the pid of each, and why some are outside of the step.
+fn daemon_values(daemons: &[StartedDaemon]) -> [Value; 2] {
+    let rank = |it: &StartedDaemon| it.rank.map_or(Value::from(-1), Value::from);
+    let started = daemons.iter().flat_map(|it| [rank(it), Value::from(it.pid)]);
+    let outside = daemons.iter().filter_map(|it| it.outside.as_deref());
+    [Value::List(started.collect()), list(outside)]
+}
+
+/// Classes, nodes, what is missing, and the longest stop in seconds.
+fn stack_values(rows: StackRows) -> [Value; 4] {
+    let class = |it: ClassRow| {
+        let path = list(it.path.iter().map(String::as_str));
+        [Value::from(&*it.ranks), Value::from(it.rank), Value::from(it.pid), path]
+    };
+    let node = |it: NodeRow| {
+        let [function, ranks] = [&it.function, &it.ranks].map(|it| Value::from(&**it));
+        [Value::from(it.depth), function, ranks, Value::from(it.threads), Value::from(it.ends)]
+    };
+    let missing = |it: MissingStack| {
+        let why = control_refusal(it.why);
+        let thread = it.tid.map(|tid| format!("thread {tid}: ")).unwrap_or_default();
+        let text = format!("{thread}{}", why.text);
+        let pid = it.process.pid.0;
+        [Value::from(it.rank), Value::from(pid), why.status.0.into(), Value::from(&*text)]
+    };
+    [
+        Value::List(rows.classes.into_iter().flat_map(class).collect()),
+        Value::List(rows.nodes.into_iter().flat_map(node).collect()),
+        Value::List(rows.missing.into_iter().flat_map(missing).collect()),
+        Value::from(rows.stopped.as_secs_f64()),
+    ]
 }

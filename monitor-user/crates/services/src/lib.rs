@@ -91,6 +91,9 @@ pub const SERVICE_GROUPS: &[(&str, &[&[ServiceSpec]])] = &[
     ),
     ("Unusual events", &[diag::spec::SERVICES]),
     ("Files and disks", &[disk::SERVICES]),
-    ("Parallel jobs", &[job::SERVICES, job::act::SERVICES]),
+    (
+        "Parallel jobs",
+        &[job::SERVICES, job::act::SERVICES, job::stacks::SERVICES, job::attach::SERVICES],
+    ),
     ("Monitors", &[monitor::SERVICES, monitor::alarm::SERVICES]),
 ];

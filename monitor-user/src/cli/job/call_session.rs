@@ -5,11 +5,10 @@
 
 use super::args::{JobCallsArgs, Overhead};
 use super::call_overhead::CallOverhead;
-use super::place_name::place_name;
 use super::profiled_functions::{ListedFunction, ProfiledFunctions, RankProbes};
 use super::target::JobTarget;
 use crate::cli::exit::{Exit, Failure};
-use monitor_control::call_stacks::{CallStackReader, ThreadStack, Threads};
+use monitor_control::call_stacks::{CallStackReader, ThreadStack, Threads, place_name};
 use monitor_control::{ControlError, memory, process_ref::ProcessRef};
 use monitor_format::human;
 use monitor_jobs::mpi_name::unified;

@@ -16,7 +16,7 @@ pub fn stacks(args: &JobStacksArgs) -> Result<Exit, Failure> {
     let text = match args.format.as_str() {
         "json" => output::json(&stacks_export::json(&stacks))?,
         "dot" => stacks_export::dot(&stacks),
-        "folded" => stacks_export::folded(&stacks.tree),
+        "folded" => stacks_export::folded(&stacks.stacks.tree),
         _ => stacks_text::text(&stacks),
     };
     if matches!(args.format.as_str(), "dot" | "folded") {

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 /// As JSON.
 pub fn json(stacks: &MergedStacks) -> Json {
-    let tree = &stacks.tree;
+    let read = &stacks.stacks;
+    let tree = &read.tree;
     let node = |index: usize| {
         let node = tree.node(index);
         json!({
@@ -38,9 +39,9 @@ pub fn json(stacks: &MergedStacks) -> Json {
         "node": &*stacks.node,
         "job": &*stacks.job.id,
         "looks": stacks.looks,
-        "max_stopped_ns": ns(stacks.stopped),
-        "total_stopped_ns": ns(stacks.total_stopped),
-        "classes": stacks.classes.iter().map(class).collect::<Vec<_>>(),
+        "max_stopped_ns": ns(read.stopped),
+        "total_stopped_ns": ns(read.total_stopped),
+        "classes": read.classes.iter().map(class).collect::<Vec<_>>(),
         "nodes": tree.in_order().map(node).collect::<Vec<_>>(),
         "notes": stacks.notes,
     })
@@ -55,8 +56,9 @@ pub fn dot(stacks: &MergedStacks) -> String {
     let mut out = String::from("digraph stacks {\n  node [shape=box];\n");
     // Writing to a `String` cannot fail.
     let _ = writeln!(out, "  job [label=\"job {}\"];", quoted(&stacks.job.id));
-    for index in stacks.tree.in_order() {
-        let node = stacks.tree.node(index);
+    let tree = &stacks.stacks.tree;
+    for index in tree.in_order() {
+        let node = tree.node(index);
         let from = node.parent.map_or_else(|| "job".to_owned(), |it| format!("n{it}"));
         let bold = if node.stayed { ", style=bold" } else { "" };
         let _ = writeln!(out, "  n{index} [label=\"{}\"{bold}];", quoted(&node.name));

@@ -26,8 +26,9 @@ const ARROW: &str = " > ";
 pub fn text(stacks: &MergedStacks) -> String {
     let mut out = String::new();
     head(stacks, &mut out);
-    let width = stacks.classes.iter().map(|it| set(&it.ranks).chars().count()).max().unwrap_or(0);
-    for it in &stacks.classes {
+    let classes = &stacks.stacks.classes;
+    let width = classes.iter().map(|it| set(&it.ranks).chars().count()).max().unwrap_or(0);
+    for it in classes {
         class(it, width, &mut out);
     }
     out.push('\n');
@@ -40,10 +41,11 @@ pub fn text(stacks: &MergedStacks) -> String {
 }
 
 fn head(stacks: &MergedStacks, out: &mut String) {
-    let MergedStacks { job, node, looks, ranks, .. } = stacks;
+    let MergedStacks { job, node, looks, stacks: read, .. } = stacks;
+    let ranks = read.ranks;
     let (id, node) = (human::escaped_text(&job.id), human::escaped_text(node));
     let all = job.size.map(|size| format!(" of {size}")).unwrap_or_default();
-    let stopped = human::duration_text(stacks.stopped.as_nanos() as f64);
+    let stopped = human::duration_text(read.stopped.as_nanos() as f64);
     let _ = writeln!(out, "job {id}: {}, {ranks}{all} ranks on {node}", job.runtime.title());
     let _ = writeln!(out, "each thread was stopped for at most {stopped} at a time");
     if *looks > 1 {
@@ -53,7 +55,7 @@ fn head(stacks: &MergedStacks, out: &mut String) {
             "{looks} looks, {every} apart; = marks frames that were the same at each look"
         );
     }
-    let n = stacks.classes.len();
+    let n = read.classes.len();
     let _ =
         writeln!(out, "{}:", if n == 1 { "one place".to_owned() } else { format!("{n} places") });
 }
@@ -98,7 +100,7 @@ fn set(ranks: &RankSet) -> String {
 }
 
 fn tree(stacks: &MergedStacks, out: &mut String) {
-    let tree = &stacks.tree;
+    let tree = &stacks.stacks.tree;
     let lines: Vec<usize> = tree.in_order().collect();
     let label = |node: &StackNode| match node.ranks.len() == node.threads as u64 {
         true => set(&node.ranks),

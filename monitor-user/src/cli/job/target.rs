@@ -4,10 +4,10 @@
 //! have started meanwhile. A job that this command is itself a process of is refused: it would act
 //! on itself.
 
-use super::rank_program::program_process;
 use super::reader::{JobReader, jobs_of, named_ranks};
 use crate::cli::exit::{Exit, Failure};
 use monitor_backend::BackendChoice;
+use monitor_control::rank_program::program_processes;
 use monitor_format::human;
 use monitor_jobs::{ParallelJob, RankProcesses, RankSet};
 use monitor_model::{Identity, Sample};
@@ -76,7 +76,7 @@ impl JobTarget {
 
     /// The process of each rank that has its program.
     pub fn programs(&self) -> Vec<(u32, Identity)> {
-        self.ranks_of(&self.job).map(|it| (it.rank, program_process(it))).collect()
+        program_processes(self.ranks_of(&self.job))
     }
 
     fn ranks_of<'j>(&self, job: &'j ParallelJob) -> impl Iterator<Item = &'j RankProcesses> {

@@ -2,16 +2,13 @@
 //!
 //! In: a command of the shell, and the ranks. Out: one process for all ranks, or one for each, with
 //! the ranks in its environment; what it writes, line by line, with the rank before it. Each is in
-//! a process group of its own, and is killed when the thread ends that started it. Beside a step of
-//! Slurm it is in the cgroups of the step, with those of the first rank if it is beside all.
+//! a process group of its own, and is killed when the thread ends that started it.
 
-use super::step_cgroup::StepCgroups;
 use super::target::JobTarget;
 use crate::cli::exit::Failure;
 use crate::cli::output;
 use monitor_control::grouped_process::{GroupedProcess, OutputPlace};
-use monitor_jobs::{ParallelJob, RankSet};
-use monitor_model::Identity;
+use monitor_control::tool_daemon::{DaemonPlace, DaemonsPer, SHELL};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -21,9 +18,6 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-const SHELL: &str = "/bin/sh";
-/// One process for all ranks.
-const PER_NODE: &str = "node";
 /// How long a daemon may take to end after SIGTERM, and its descendants to close its output.
 const END: Duration = Duration::from_secs(5);
 
@@ -36,29 +30,11 @@ struct ToolDaemon {
 }
 
 impl ToolDaemon {
-    /// Starts one beside all ranks, whose processes have their programs, or beside the one of this
-    /// index.
-    fn start(
-        command: &OsStr,
-        job: &ParallelJob,
-        ranks: &[(u32, Identity)],
-        index: Option<usize>,
-    ) -> io::Result<Self> {
-        let set: RankSet = ranks.iter().map(|(rank, _)| *rank).collect();
-        let pids: Vec<String> = ranks.iter().map(|(_, id)| id.pid.0.to_string()).collect();
+    fn start(command: &OsStr, place: &DaemonPlace<'_>) -> io::Result<Self> {
         let mut shell = Command::new(SHELL);
         shell.arg("-c").arg(command).stdin(Stdio::null());
-        shell.env("MONITOR_JOB_ID", &*job.id).env("MONITOR_JOB_RUNTIME", job.runtime.name());
-        shell.env("MONITOR_JOB_RANKS", set.to_string()).env("MONITOR_JOB_PIDS", pids.join(" "));
-        let beside = index.and_then(|index| Some((index, ranks.get(index)?)));
-        if let Some((index, (rank, id))) = beside {
-            shell.env("MONITOR_JOB_RANK", rank.to_string());
-            shell.env("MONITOR_JOB_PID", id.pid.0.to_string());
-            shell.env("MONITOR_JOB_LOCAL_RANK", index.to_string());
-        }
-        let mut cgroups = StepCgroups::beside(index.unwrap_or(0), job, ranks);
-        cgroups.enter(&mut shell);
-        let rank = beside.map(|(_, (rank, _))| *rank);
+        let cgroups = place.prepare(&mut shell);
+        let rank = place.rank();
         let prefix = rank.map(|rank| format!("[{rank}] "));
         let place = OutputPlace { prefix, is_passed_on: true, log: None };
         let process = GroupedProcess::start(&mut shell, place)?;
@@ -84,13 +60,10 @@ impl ToolDaemons {
     /// # Errors
     /// If the shell cannot be executed, or no descriptor is free.
     pub fn start(command: &OsStr, per: &str, target: &JobTarget) -> Result<Self, Failure> {
-        let ranks = target.programs();
-        let indexes: Vec<Option<usize>> = match per {
-            PER_NODE => vec![None],
-            _ => (0..ranks.len()).map(Some).collect(),
-        };
-        let start = |index| ToolDaemon::start(command, &target.job, &ranks, index);
-        let all = indexes.into_iter().map(start).collect::<Result<_, _>>();
+        let per = DaemonsPer::from_name(per).unwrap_or(DaemonsPer::Process);
+        let (job, ranks) = (&target.job, target.programs());
+        let places = DaemonPlace::all((&job.id, job.runtime), &ranks, per);
+        let all = places.iter().map(|it| ToolDaemon::start(command, it)).collect::<Result<_, _>>();
         let failed = |error| Failure::failed(format!("cannot run {SHELL}: {error}"));
         Ok(Self(all.map_err(failed)?))
     }

@@ -44,11 +44,13 @@ pub struct CapturedThread {
 /// Captures a thread. `maps` is the memory map of the process.
 ///
 /// # Errors
-/// If it has ended, is traced, or the kernel denies it; `TimedOut` if it does not leave the kernel.
+/// If it has ended, is traced, or the kernel denies it; `TimedOut` if it does not leave the kernel,
+/// or is not stopped at `until`.
 pub fn capture(
     process: &ProcessRef,
     tid: i32,
     maps: &[MemoryMap],
+    until: Option<Instant>,
 ) -> Result<CapturedThread, ControlError> {
     let seized = ptrace::seize_alone(tid);
     seized.map_err(|error| tracer_as_process(process.seize_error(tid, &error)))?;
@@ -58,7 +60,7 @@ pub fn capture(
     }
     let begun = Instant::now();
     ptrace::interrupt(tid).map_err(|error| ControlError::from_io("PTRACE_INTERRUPT", &error))?;
-    let signal = wait_for_stop(process, tid, begun)?;
+    let signal = wait_for_stop(process, tid, last_moment(begun, until))?;
     let copied = copy(process, tid, maps);
     let detached = ptrace::detach(tid, signal);
     let stopped = begun.elapsed();
@@ -78,8 +80,14 @@ fn tracer_as_process(error: ControlError) -> ControlError {
     }
 }
 
+/// When a thread must be stopped that is ready to run.
+fn last_moment(begun: Instant, until: Option<Instant>) -> Instant {
+    until.into_iter().chain([begun + MAX_CPU_WAIT]).min().unwrap_or(begun)
+}
+
 /// Waits until a thread is stopped; returns the signal to be delivered, or 0.
-fn wait_for_stop(process: &ProcessRef, tid: i32, begun: Instant) -> Result<i32, ControlError> {
+fn wait_for_stop(process: &ProcessRef, tid: i32, until: Instant) -> Result<i32, ControlError> {
+    let begun = Instant::now();
     let mut deadline = DeadlineWait::new(MAX_STOP_WAIT, None);
     loop {
         let status = ptrace::wait_status(tid);
@@ -91,7 +99,7 @@ fn wait_for_stop(process: &ProcessRef, tid: i32, begun: Instant) -> Result<i32, 
             Some(_) => return Err(ControlError::Gone),
             None if begun.elapsed() > SPIN => {
                 if let Err(late) = deadline.wait("it does not leave the kernel") {
-                    if begun.elapsed() > MAX_CPU_WAIT || !is_ready(process, tid) {
+                    if Instant::now() > until || !is_ready(process, tid) {
                         return Err(late);
                     }
                     deadline = DeadlineWait::new(MAX_STOP_WAIT, None);

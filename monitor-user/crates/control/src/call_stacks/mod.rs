@@ -10,27 +10,21 @@
 
 mod capture;
 mod names;
+mod place_name;
 
 use crate::loaded_elf::loaded_elfs_in;
+pub use crate::stack_rows::Threads;
 use crate::unwind::{MAX_FRAMES, StackWalker, code_addresses, tables::TableCache, word_in};
 use crate::{ControlError, process_ref::ProcessRef};
 use capture::{CapturedThread, capture};
 use monitor_model::Identity;
 pub use names::CodePlace;
 use names::PlaceNames;
+pub use place_name::place_name;
 use procfs::process::MemoryMap;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
-
-/// Which threads are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Threads {
-    /// The first one; if it has ended, another.
-    First,
-    /// All.
-    All,
-}
+use std::time::{Duration, Instant};
 
 /// The call stacks of a process.
 #[derive(Debug)]
@@ -96,18 +90,42 @@ impl CallStackReader {
         processes: &[Identity],
         threads: Threads,
     ) -> Vec<Result<ProcessStacks, ControlError>> {
+        self.read_before(processes, threads, None)
+    }
+
+    /// The same within a time, half of which is for the copies: what is not read then is
+    /// `TimedOut`.
+    pub fn read_within(
+        &mut self,
+        processes: &[Identity],
+        threads: Threads,
+        time: Duration,
+    ) -> Vec<Result<ProcessStacks, ControlError>> {
+        let begun = Instant::now();
+        self.read_before(processes, threads, Some((begun + time / 2, begun + time)))
+    }
+
+    /// Copies until the first moment, and finds frames and names until the second.
+    fn read_before(
+        &mut self,
+        processes: &[Identity],
+        threads: Threads,
+        limits: Option<(Instant, Instant)>,
+    ) -> Vec<Result<ProcessStacks, ControlError>> {
+        let (copies, names) = limits.unzip();
         let subjects: Vec<_> = processes.iter().map(|id| Subject::open(*id)).collect();
         // What is traced belongs to the thread that traces it, and ends with that thread.
         let captured = thread::scope(|scope| {
             let tracer = scope.spawn(|| {
                 let subjects = subjects.iter().map(|it| it.as_ref().ok());
-                subjects.map(|it| it.map(|it| it.capture(threads))).collect::<Vec<_>>()
+                subjects.map(|it| it.map(|it| it.capture(threads, copies))).collect::<Vec<_>>()
             });
             tracer.join().unwrap_or_default()
         });
         let subjects = subjects.into_iter().zip(captured);
         subjects
             .map(|(subject, captured)| match captured {
+                Some(_) if is_past(names) => Err(late()),
                 Some(captured) => self.stacks(&subject?, captured),
                 None => Err(subject.err().unwrap_or(ControlError::Gone)),
             })
@@ -192,11 +210,23 @@ impl Subject {
         }
     }
 
-    fn capture(&self, threads: Threads) -> Captured {
+    fn capture(&self, threads: Threads, until: Option<Instant>) -> Captured {
         let chosen = match threads {
             Threads::First => &self.threads[..1],
             Threads::All => &self.threads,
         };
-        chosen.iter().map(|tid| capture(&self.process, *tid, &self.maps)).collect()
+        let capture = |tid: &i32| match is_past(until) {
+            true => Err(late()),
+            false => capture(&self.process, *tid, &self.maps, until),
+        };
+        chosen.iter().map(capture).collect()
     }
+}
+
+fn is_past(limit: Option<Instant>) -> bool {
+    limit.is_some_and(|it| Instant::now() >= it)
+}
+
+fn late() -> ControlError {
+    ControlError::TimedOut("its call stack was not read in time: name fewer ranks".to_owned())
 }

@@ -5,6 +5,7 @@
 //! thread, because ptrace requires that.
 
 mod checkpoint;
+mod daemons;
 mod registers;
 mod threads;
 
@@ -22,6 +23,7 @@ use super::{
     stop_reason::StopReason,
     uprobe_patches,
 };
+use daemons::DaemonTable;
 use monitor_event::Target;
 use monitor_model::Identity;
 use monitor_sys::{pidfd::PidFd, ptrace::wait_status};
@@ -45,6 +47,7 @@ pub struct Executor {
     probes: Vec<ProbeLocation>,
     /// Pids of started programs, to be reaped.
     children: Vec<i32>,
+    daemons: DaemonTable,
     events: Vec<WorkerEvent>,
     peer: Option<OwnedFd>,
     /// The daemon, whose rule programs end with it.
@@ -136,6 +139,7 @@ impl Executor {
                 self.stops.forget_tool(tool);
                 self.guards.forget_tool(tool);
                 self.event_positions.forget_tool(tool);
+                self.daemons.forget_tool(tool);
                 Ok(WorkerReply::Done)
             }
             _ => self.execute_on_threads(tool, &numbered.request),
@@ -259,13 +263,15 @@ impl Executor {
         self.stops.expire(Instant::now(), &mut self.events);
         // The wait statuses of a traced child belong to the tracer, its exit included.
         self.children.retain(|pid| tracer.traces(*pid) || matches!(wait_status(*pid), Ok(None)));
+        self.daemons.poll(&|pid| tracer.traces(pid));
         self.poll_checkpoints();
     }
 
     /// When `poll` must be called at the latest.
     pub fn next_deadline(&self) -> Option<Instant> {
         let look = self.stops.needs_polling().then(|| Instant::now() + stop::POLL_INTERVAL);
-        let deadlines = [self.tracer.next_deadline(), self.stops.next_deadline()];
+        let deadlines =
+            [self.tracer.next_deadline(), self.stops.next_deadline(), self.daemons.next_deadline()];
         deadlines.into_iter().chain([look, self.checkpoint_jobs.next_poll()]).flatten().min()
     }
 
@@ -299,6 +305,7 @@ impl Executor {
         };
         self.tracer.undo_all(tracer, &mut rules_run);
         self.checkpoint_jobs.undo();
+        self.daemons.end_all();
         self.guards = Guards::default();
     }
 

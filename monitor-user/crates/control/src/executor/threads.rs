@@ -4,17 +4,21 @@
 //! signal. Reading lists of threads and the auxiliary vector stops nothing.
 
 use super::{Answer, Executor, done, open, request_deadline};
+use crate::rank_program::program_processes;
+use crate::stack_rows::Threads;
 use crate::trace::ThreadSelection;
 use crate::{
-    ControlError, RequestTag, ThreadEntry, ToolId, WorkerReply, WorkerRequest, loader, signal,
+    ControlError, RequestTag, ThreadEntry, ToolId, WorkerReply, WorkerRequest, loader, rank_stacks,
+    signal,
 };
 use monitor_event::{Catch, Target};
+use monitor_jobs::RankProcesses;
 
 /// Most bytes of an auxiliary vector: the kernel has some twenty entries of 16 bytes.
 const MAX_AUXV: usize = 4096;
 
 impl Executor {
-    /// Requests of debuggers: on threads, and on what the process has loaded.
+    /// Requests on threads, on what a process has loaded, and on the ranks of a job.
     pub(super) fn execute_on_threads(&mut self, tool: ToolId, request: &WorkerRequest) -> Answer {
         match request {
             WorkerRequest::ReadSignalInfo(target) => self.signal_info(target),
@@ -29,6 +33,10 @@ impl Executor {
             }
             WorkerRequest::SetSignal(target, signal) => self.set_signal(tool, target, *signal),
             WorkerRequest::Catch(target, what, tag) => self.catch((tool, *tag), target, what),
+            WorkerRequest::ReadRankStacks(ranks, which) => read_rank_stacks(ranks, *which),
+            WorkerRequest::StartDaemons(spec) => {
+                self.daemons.start(tool, spec).map(WorkerReply::DaemonsStarted)
+            }
             _ => self.execute_traced(tool, request),
         }
     }
@@ -89,4 +97,8 @@ impl Executor {
         bytes.truncate(MAX_AUXV);
         Ok(WorkerReply::Bytes(bytes))
     }
+}
+
+fn read_rank_stacks(ranks: &[RankProcesses], which: Threads) -> Answer {
+    rank_stacks::read_rows(&program_processes(ranks), which).map(WorkerReply::RankStacks)
 }

@@ -3,7 +3,7 @@
 use super::frame::Inbox;
 use std::time::Duration;
 
-/// The longest request takes 5 s (the check of CRIU); a user worker that has not replied to
+/// The longest request takes 7 s (call stacks of ranks); a user worker that has not replied to
 /// anything for this long is replaced.
 pub const MAX_REPLY_TIME: Duration = Duration::from_secs(10);
 /// The same for one that reads files: less than a service has for its reply.

@@ -9,6 +9,7 @@
 
 use crate::runtime::{LauncherRole, Runtime};
 use monitor_model::{Environ, Identity, Pid, Process, ProcessField, Rank};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -45,7 +46,7 @@ pub struct ParallelJob {
 }
 
 /// The processes of one rank.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct RankProcesses {
     /// Its number.
     pub rank: u32,

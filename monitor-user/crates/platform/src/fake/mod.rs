@@ -6,6 +6,7 @@
 
 mod call;
 mod checkpoint;
+mod job;
 mod migrate;
 mod scheduling;
 
@@ -44,6 +45,8 @@ pub struct FakePlatform {
     processes: FakeProcesses,
     /// How many were started.
     n_started: u32,
+    /// Daemons beside ranks, which end with their tool.
+    daemons: HashMap<SessionId, Vec<Identity>>,
     calls: call::FakeCalls,
     watched: WatchedProcesses,
     pending: Vec<PlatformEvent>,
@@ -60,6 +63,7 @@ impl FakePlatform {
             queues: HashMap::new(),
             processes: FakeProcesses::default(),
             n_started: 0,
+            daemons: HashMap::new(),
             calls: call::FakeCalls::default(),
             watched: WatchedProcesses::default(),
             pending: Vec::new(),
@@ -233,6 +237,9 @@ impl ProcessActions for FakePlatform {
             let id = *started.as_ref().unwrap_or(&Identity::default());
             return Some(vec![(id, started.map(|_| Vec::new()))]);
         }
+        if let Some(each) = self.act_on_job(tool, action) {
+            return Some(each);
+        }
         if let Some(each) = self.checkpoint(action, on) {
             return Some(each);
         }
@@ -248,6 +255,7 @@ impl ProcessActions for FakePlatform {
             // The script has the process: the tool had stopped it.
             let _resumed = self.perform_on(tool.session, &ProcessAction::Continue, id);
         }
+        self.end_daemons(tool.session);
         self.monitors.session_ended(tool.session);
     }
 }

@@ -15,7 +15,8 @@ use monitor_omis::{Status, Value};
 use monitor_platform::ProcessAction;
 use std::collections::BTreeSet;
 
-const BLANK: ServiceSpec = ServiceSpec {
+/// The base of services that act on ranks.
+pub(super) const BLANK: ServiceSpec = ServiceSpec {
     prefix: "job_",
     right: Right::Control,
     level: ExecutionLevel::Anywhere,
@@ -23,7 +24,8 @@ const BLANK: ServiceSpec = ServiceSpec {
 };
 /// SIGTERM.
 const TERMINATE: i32 = 15;
-const JOB: Param = param("job", ParamType::Text);
+/// The job, and perhaps its ranks.
+pub(super) const JOB: Param = param("job", ParamType::Text);
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[

@@ -1,17 +1,20 @@
-//! The extension `job_`: the parallel jobs of a node, the process table of one, and ranks that are
-//! stopped, continued or signalled (`act`).
+//! The extension `job_`: the parallel jobs of a node, the process table of one, ranks that are
+//! stopped, continued or signalled (`act`), their call stacks (`stacks`), and tools beside them
+//! (`attach`).
 //!
 //! In: the processes of the node, as the caller may see them. Out: jobs as `monitor_jobs` finds
 //! them. Ranks are known by their environment, which only their user may read: the ranks of other
 //! users are not in any result without `observe-all`.
 
 pub mod act;
+pub mod attach;
+pub mod stacks;
 
 use crate::{
     CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec,
     spec::{error, param},
 };
-use monitor_event::{CallResult, Refusal};
+use monitor_event::{ActionReport, CallResult, Refusal};
 use monitor_jobs::{
     FindError, ParallelJob, RankProcesses, RankTable, discover, find_ranks, rank_table,
 };
@@ -156,6 +159,35 @@ fn visible_processes(ctx: &mut CallContext<'_>) -> Result<Vec<Process>, Refusal>
 
 fn jobs(ctx: &CallContext<'_>, processes: &[Process]) -> Vec<ParallelJob> {
     discover(processes, &|process| readable_file(ctx, process))
+}
+
+/// The job that the first parameter names, and its ranks with the processes that the tool may act
+/// on.
+fn controlled_ranks(
+    ctx: &mut CallContext<'_>,
+    args: &[Value],
+) -> Result<(ParallelJob, Vec<RankProcesses>), Refusal> {
+    let processes = visible_processes(ctx)?;
+    let jobs = jobs(ctx, &processes);
+    let (job, ranks) = find_ranks(&jobs, &job_text(args)).map_err(|why| refusal(&why))?;
+    let (tool, right) = (ctx.session.tool, ctx.right);
+    let may = |id: &Identity| match processes.binary_search_by_key(id, |it| it.id) {
+        Ok(index) => tool.may(right, &processes[index]),
+        Err(_) => Err(Refusal::new(Status::NO_SUCH_OBJECT, "no such process")),
+    };
+    let controlled = |rank: &RankProcesses| -> Result<RankProcesses, Refusal> {
+        may(&rank.process)?;
+        let all = rank.all.iter().copied().filter(|id| may(id).is_ok()).collect();
+        Ok(RankProcesses { all, ..*rank })
+    };
+    let ranks = ranks.into_iter().map(controlled).collect::<Result<_, _>>()?;
+    Ok((job.clone(), ranks))
+}
+
+/// The results of an action on a job: those of one request.
+fn results_of_one(report: ActionReport) -> Result<Vec<Value>, Refusal> {
+    let missing = || Refusal::new(Status::INTERNAL, "the action has no result");
+    report.by_process.into_iter().next().ok_or_else(missing)?.1
 }
 
 /// The file that a process executes, if the caller may read it.

@@ -114,26 +114,27 @@ fn variable(value: &Value) -> Result<(Vec<u8>, Vec<u8>), Refusal> {
     Ok((text[..equals].to_vec(), text[equals + 1..].to_vec()))
 }
 
-fn bytes(value: &Value) -> Vec<u8> {
+/// The bytes of a text.
+pub fn bytes(value: &Value) -> Vec<u8> {
     value.text().map(|it| it.as_bytes().to_vec()).unwrap_or_default()
 }
 
 fn start(ctx: &mut CallContext<'_>, args: &[Value], stopped: bool) -> Result<Outcome, Refusal> {
     check_may_start(ctx)?;
-    let StartOptions { folder, environment, streams } = ctx.session.start_options.clone();
-    let program = LaunchSpec {
-        path: OsStr::from_bytes(&bytes(&args[0])).into(),
-        arguments: args[1].list().unwrap_or_default().iter().map(bytes).collect(),
-        environment,
-        folder,
-        streams,
-        stopped,
-    };
+    let arguments = args[1].list().unwrap_or_default().iter().map(bytes).collect();
+    let program = launch_spec(ctx, OsStr::from_bytes(&bytes(&args[0])), arguments);
+    let program = LaunchSpec { stopped, ..program };
     ctx.act_on_none(&ProcessAction::Start(program), attach_started)
 }
 
+/// A program with these arguments, and the options of the session.
+pub fn launch_spec(ctx: &CallContext<'_>, path: &OsStr, arguments: Vec<Vec<u8>>) -> LaunchSpec {
+    let StartOptions { folder, environment, streams } = ctx.session.start_options.clone();
+    LaunchSpec { path: path.into(), arguments, environment, folder, streams, stopped: false }
+}
+
 /// Checks that the caller may start processes.
-pub(super) fn check_may_start(ctx: &CallContext<'_>) -> Result<(), Refusal> {
+pub fn check_may_start(ctx: &CallContext<'_>) -> Result<(), Refusal> {
     let tool = ctx.session.tool;
     if tool.control != ControlGrant::None {
         return Ok(());

@@ -16,7 +16,7 @@ use monitor_event::{node_event::EventKind, outcome::ProcessResults, right::Sessi
 use monitor_model::{Identity, Ns};
 use std::collections::BTreeSet;
 
-/// Whether the action has no target process.
+/// Whether the action has no target process, or names its processes itself.
 const fn has_no_target(action: &ProcessAction) -> bool {
     matches!(
         action,
@@ -24,6 +24,8 @@ const fn has_no_target(action: &ProcessAction) -> bool {
             | ProcessAction::Checkpoint
             | ProcessAction::Restore(_)
             | ProcessAction::Return(_)
+            | ProcessAction::StartDaemons(_)
+            | ProcessAction::RankStacks(..)
     )
 }
 

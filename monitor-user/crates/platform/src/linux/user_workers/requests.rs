@@ -56,6 +56,10 @@ pub fn worker_request(
             WorkerRequest::Restore(mark, dump(name))
         }
         ProcessAction::Start(program) => WorkerRequest::Start(program.clone()),
+        ProcessAction::StartDaemons(daemons) => WorkerRequest::StartDaemons(daemons.clone()),
+        ProcessAction::RankStacks(ranks, which) => {
+            WorkerRequest::ReadRankStacks(ranks.clone(), *which)
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The name of a place in the code, as stacks and profiles print it.
 
-use monitor_control::call_stacks::CodePlace;
+use super::CodePlace;
 use std::sync::Arc;
 
 /// The function, and its line if it was looked up; a place in a file without symbols is that of

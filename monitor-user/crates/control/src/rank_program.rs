@@ -9,11 +9,18 @@ const MPI_LIBRARIES: [&str; 2] = ["libmpi", "libpmix"];
 
 /// The process of a rank that has the program: the first with a library of MPI, because a rank is
 /// often a shell script around it.
-pub fn program_process(rank: &RankProcesses) -> Identity {
+fn program_process(rank: &RankProcesses) -> Identity {
     if rank.all.len() == 1 {
         return rank.process;
     }
     rank.all.iter().copied().find(|it| has_mpi(*it)).unwrap_or(rank.process)
+}
+
+/// The numbers of ranks, each with the process that has the program.
+pub fn program_processes<'r>(
+    ranks: impl IntoIterator<Item = &'r RankProcesses>,
+) -> Vec<(u32, Identity)> {
+    ranks.into_iter().map(|it| (it.rank, program_process(it))).collect()
 }
 
 fn has_mpi(process: Identity) -> bool {

@@ -5,7 +5,6 @@
 //! the step ends, and counts it to the step. With version 1 there is one in each hierarchy that
 //! Slurm uses. To enter needs the right to write `cgroup.procs`, which is root's with version 1.
 
-use monitor_jobs::{ParallelJob, Runtime};
 use monitor_model::{Identity, Pid};
 use monitor_sys::spawn;
 use procfs::ProcessCGroup;
@@ -34,12 +33,9 @@ pub struct StepCgroups {
 }
 
 impl StepCgroups {
-    /// Those of the rank of this index; none if the job is no step of Slurm.
-    pub fn beside(index: usize, job: &ParallelJob, ranks: &[(u32, Identity)]) -> Self {
-        let Some((rank, id)) = ranks.get(index).filter(|_| job.runtime == Runtime::Slurm) else {
-            return Self::default();
-        };
-        let mut it = Self { rank: *rank, ..Self::default() };
+    /// Those of a rank of a step, by its process.
+    pub fn of_rank((rank, id): (u32, Identity)) -> Self {
+        let mut it = Self { rank, ..Self::default() };
         let mounts = Process::myself().and_then(|own| own.mountinfo());
         let mounts: Vec<MountInfo> =
             mounts.map(|all| all.into_iter().collect()).unwrap_or_default();

@@ -1,0 +1,156 @@
+//! Reads the call stacks of the ranks of a job, and merges them.
+//!
+//! In: ranks with their processes. Out: their call stacks at one look or more, as a tree and as
+//! classes of ranks; the ranks and threads that could not be read, and why. Each thread is stopped
+//! only while its registers and its stack are copied.
+
+use crate::ControlError;
+use crate::call_stacks::{CallFrame, CallStackReader, ProcessStacks, ThreadStack, place_name};
+use crate::stack_rows::{MissingStack, StackRows, Threads};
+use monitor_jobs::stack_class::{StackClass, classes};
+use monitor_jobs::stack_tree::{RankFrame, RankThread, StackTree};
+use monitor_model::Identity;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// The name of the frame above the last one that could be unwound.
+const CUT_OFF: &str = "(not unwound further)";
+/// Most time of a user worker for one look: less than after which it is replaced.
+const LOOK_TIME: Duration = Duration::from_secs(7);
+
+/// The merged stacks.
+#[derive(Debug, Default)]
+pub struct RankStacks {
+    /// Number of the ranks whose stacks were read.
+    pub ranks: usize,
+    /// The stacks, merged.
+    pub tree: StackTree,
+    /// Ranks at one place, at the last look.
+    pub classes: Vec<StackClass>,
+    /// The longest time for which a thread was stopped.
+    pub stopped: Duration,
+    /// The sum of the times for which threads were stopped.
+    pub total_stopped: Duration,
+    /// Whether ranks have threads that were not to be read.
+    pub has_other_threads: bool,
+    /// Whether lines were wanted and not looked up: the files belong to another user.
+    pub lacks_lines: bool,
+    /// The ranks and threads that could not be read.
+    pub missing: Vec<MissingStack>,
+}
+
+/// Reads the stacks of ranks, at one look after another.
+pub struct RankStackReader<'r> {
+    reader: CallStackReader,
+    lines: bool,
+    which: Threads,
+    ranks: &'r [(u32, Identity)],
+    looks: usize,
+    /// By rank, and then the first thread first.
+    threads: BTreeMap<(u32, bool, i32), RankThread>,
+    stacks: RankStacks,
+}
+
+impl<'r> RankStackReader<'r> {
+    /// A reader of ranks, each with its process; `lines` looks up line numbers too.
+    pub fn new(ranks: &'r [(u32, Identity)], which: Threads, lines: bool) -> Self {
+        Self {
+            reader: CallStackReader::new(lines),
+            lines,
+            which,
+            ranks,
+            looks: 0,
+            threads: BTreeMap::new(),
+            stacks: RankStacks::default(),
+        }
+    }
+
+    /// Reads all stacks once.
+    pub fn read(&mut self) {
+        let all = self.reader.read(&self.processes(), self.which);
+        self.add_look(all);
+    }
+
+    fn processes(&self) -> Vec<Identity> {
+        self.ranks.iter().map(|(_, process)| *process).collect()
+    }
+
+    fn add_look(&mut self, all: Vec<Result<ProcessStacks, ControlError>>) {
+        self.looks += 1;
+        for (rank, stacks) in self.ranks.iter().zip(all) {
+            match stacks {
+                Ok(stacks) => self.add(*rank, stacks),
+                Err(why) => self.add_missing(*rank, None, why),
+            }
+        }
+    }
+
+    fn add(&mut self, (rank, process): (u32, Identity), read: ProcessStacks) {
+        let pid = process.pid.0;
+        for (tid, why) in read.missing {
+            self.add_missing((rank, process), Some(tid), why);
+        }
+        let stacks = &mut self.stacks;
+        stacks.lacks_lines |= self.lines && !read.has_lines;
+        let others = read.thread_count.saturating_sub(read.threads.len());
+        stacks.has_other_threads |= self.which == Threads::First && others > 0;
+        for thread in read.threads {
+            stacks.stopped = stacks.stopped.max(thread.stopped);
+            stacks.total_stopped += thread.stopped;
+            let tid = thread.tid.cast_unsigned();
+            let key = (rank, tid != pid, thread.tid);
+            let new = || RankThread { rank, pid, tid, stacks: Vec::new() };
+            self.threads.entry(key).or_insert_with(new).stacks.push(frames(&thread));
+        }
+    }
+
+    fn add_missing(
+        &mut self,
+        (rank, process): (u32, Identity),
+        tid: Option<i32>,
+        why: ControlError,
+    ) {
+        let it = MissingStack { rank, process, tid, why };
+        if !self.stacks.missing.contains(&it) {
+            self.stacks.missing.push(it);
+        }
+    }
+
+    /// Merges what was read.
+    pub fn merge(self) -> RankStacks {
+        let threads: Vec<RankThread> = self.threads.into_values().collect();
+        RankStacks {
+            ranks: threads.iter().map(|it| it.rank).collect::<BTreeSet<_>>().len(),
+            tree: StackTree::merge(&threads, self.looks),
+            classes: classes(&threads),
+            ..self.stacks
+        }
+    }
+}
+
+/// The frames of a thread, outermost first.
+fn frames(thread: &ThreadStack) -> Vec<RankFrame> {
+    let cut = (!thread.is_whole).then(|| RankFrame { name: CUT_OFF.into(), cfa: 0, pc: 0 });
+    let frame = |it: &CallFrame| RankFrame {
+        name: place_name(&it.place),
+        cfa: it.cfa,
+        pc: it.place.address,
+    };
+    cut.into_iter().chain(thread.frames.iter().rev().map(frame)).collect()
+}
+
+/// One look at ranks, each with its process, within the time of a request.
+///
+/// # Errors
+/// If none could be read, or the rows would be too long for a reply.
+pub fn read_rows(ranks: &[(u32, Identity)], which: Threads) -> Result<StackRows, ControlError> {
+    let mut reader = RankStackReader::new(ranks, which, false);
+    let all = reader.reader.read_within(&reader.processes(), which, LOOK_TIME);
+    reader.add_look(all);
+    let stacks = reader.merge();
+    if let Some(first) = stacks.missing.first().filter(|_| stacks.ranks == 0) {
+        return Err(first.why.clone());
+    }
+    let rows = StackRows::from_tree(&stacks.tree, stacks.classes)?;
+    Ok(StackRows { missing: stacks.missing, stopped: stacks.stopped, ..rows })
+}

@@ -1,0 +1,68 @@
+//! The ranks of jobs: all their stacks are alike, and daemons beside them are processes of the
+//! script.
+
+use super::FakePlatform;
+use crate::{ProcessAction, status_map};
+use monitor_control::stack_rows::StackRows;
+use monitor_control::tool_daemon::DaemonPlace;
+use monitor_control::{DaemonSpec, StartedDaemon, WorkerReply};
+use monitor_event::outcome::{ProcessResults, Refusal};
+use monitor_event::right::SessionId;
+use monitor_jobs::RankProcesses;
+use monitor_jobs::stack_class::classes;
+use monitor_jobs::stack_tree::{RankFrame, RankThread, StackTree};
+use monitor_model::Identity;
+
+/// The functions that a rank is in, outermost first.
+const FUNCTIONS: [&str; 2] = ["main", "work"];
+
+impl FakePlatform {
+    /// The result of an action on ranks.
+    pub(super) fn act_on_job(
+        &mut self,
+        tool: SessionId,
+        action: &ProcessAction,
+    ) -> Option<ProcessResults> {
+        let done = match action {
+            ProcessAction::RankStacks(ranks, _) => stacks(ranks),
+            ProcessAction::StartDaemons(spec) => self.start_daemons(tool, spec),
+            _ => return None,
+        };
+        Some(vec![(Identity::default(), done.map(status_map::reply_values))])
+    }
+
+    fn start_daemons(
+        &mut self,
+        tool: SessionId,
+        spec: &DaemonSpec,
+    ) -> Result<WorkerReply, Refusal> {
+        let ranks: Vec<_> = spec.ranks.iter().map(|it| (it.rank, it.process)).collect();
+        let places = DaemonPlace::all((&spec.job, spec.runtime), &ranks, spec.per);
+        let mut all = Vec::new();
+        for place in places {
+            let id = self.start(tool, &spec.program)?;
+            self.daemons.entry(tool).or_default().push(id);
+            all.push(StartedDaemon { rank: place.rank(), pid: id.pid.0, outside: None });
+        }
+        Ok(WorkerReply::DaemonsStarted(all))
+    }
+
+    /// Ends the daemons of a tool.
+    pub(super) fn end_daemons(&mut self, tool: SessionId) {
+        for id in self.daemons.remove(&tool).into_iter().flatten() {
+            // It may have ended by the script.
+            let _ended = self.apply_action(&format!("end {} exit_code=143", id.pid.0));
+        }
+    }
+}
+
+fn stacks(ranks: &[RankProcesses]) -> Result<WorkerReply, Refusal> {
+    let frame = |name: &str| RankFrame { name: name.into(), cfa: 0, pc: 0 };
+    let thread = |it: &RankProcesses| {
+        let stacks = vec![FUNCTIONS.into_iter().map(frame).collect()];
+        RankThread { rank: it.rank, pid: it.process.pid.0, tid: it.process.pid.0, stacks }
+    };
+    let threads: Vec<RankThread> = ranks.iter().map(thread).collect();
+    let rows = StackRows::from_tree(&StackTree::merge(&threads, 1), classes(&threads));
+    rows.map(WorkerReply::RankStacks).map_err(status_map::control_refusal)
+}
