@@ -19,7 +19,7 @@ use std::process::Command;
 const PMIX: &str = "/usr/lib/x86_64-linux-gnu/pmix2";
 
 /// A command that starts ranks, with a folder of its own for temporary files.
-fn native(options: &[&str], program: &[&str]) -> (Command, Folder) {
+pub fn native(options: &[&str], program: &[&str]) -> (Command, Folder) {
     let mut command = launch(options, program);
     let folder = Folder::new();
     // A daemon of Slurm may run beside this test.
@@ -44,12 +44,23 @@ fn ran(options: &[&str], program: &[&str]) -> (Vec<String>, String, Option<i32>)
 }
 
 /// Whether PMIx is here; if not, the test is skipped, or fails if skips are not allowed.
-fn able(test: &str) -> bool {
+pub fn able(test: &str) -> bool {
     let is_there = Path::new(PMIX).exists();
     if !is_there {
         skip(test, "needs PMIx (apt install libpmix-dev)");
     }
     is_there
+}
+
+/// Compiles a client of the library without MPI.
+pub fn client(test: &str, source: &str) -> Option<PathBuf> {
+    if !able(test) {
+        return None;
+    }
+    let options =
+        [format!("-I{PMIX}/include"), format!("-L{PMIX}/lib"), "-Wl,--no-as-needed".to_owned()];
+    let options: Vec<&str> = options.iter().map(String::as_str).chain(["-lpmix"]).collect();
+    Some(compile("cc", test, source, &options))
 }
 
 fn built(test: &str) -> Option<PathBuf> {
@@ -242,13 +253,7 @@ fn ranks_are_held_at_launch() {
 #[test]
 fn a_client_gets_the_usage_of_its_job_first_as_reply_then_as_events() {
     let test = "a_client_gets_the_usage_of_its_job_first_as_reply_then_as_events";
-    if !able(test) {
-        return;
-    }
-    let options =
-        [format!("-I{PMIX}/include"), format!("-L{PMIX}/lib"), "-Wl,--no-as-needed".to_owned()];
-    let options: Vec<&str> = options.iter().map(String::as_str).chain(["-lpmix"]).collect();
-    let program = compile("cc", test, "pmix_usage.c", &options);
+    let Some(program) = client(test, "pmix_usage.c") else { return };
     let (mut command, _folder) = native(&["-n", "2"], &[program.to_str().unwrap()]);
     command.env("MONITOR_BACKEND", "procfs");
     let got = command.output().unwrap();

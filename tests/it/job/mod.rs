@@ -10,6 +10,7 @@ mod launch;
 mod launch_init;
 mod launch_native;
 mod list;
+mod native_host;
 mod rank_tool;
 mod service;
 mod service_tools;

@@ -43,6 +43,8 @@ pub fn end(args: &JobEndArgs) -> Result<Exit, Failure> {
     let ids: Vec<Identity> = processes.iter().map(|(_, id)| *id).collect();
     let _running = continue_all(&ids);
     let begun = Instant::now();
+    // The host of `launch --background` stays, with what its ranks have written.
+    let launcher = launcher.filter(|_| target.job.runtime != Runtime::Native);
     let mut left = wait(&mut target, launcher, args.span)?;
     if !left.is_empty() && args.kill {
         let ranks: Vec<(u32, Identity)> = target.processes_now()?;
