@@ -32,7 +32,7 @@ mod disk;
 mod event;
 mod extension;
 pub mod external_service;
-mod job;
+pub mod job;
 mod message;
 pub mod monitor;
 mod node;
@@ -91,6 +91,6 @@ pub const SERVICE_GROUPS: &[(&str, &[&[ServiceSpec]])] = &[
     ),
     ("Unusual events", &[diag::spec::SERVICES]),
     ("Files and disks", &[disk::SERVICES]),
-    ("Parallel jobs", &[job::SERVICES, job::act::SERVICES]),
+    ("Parallel jobs", &[job::SERVICES, job::act::SERVICES, job::history::SERVICES]),
     ("Monitors", &[monitor::SERVICES, monitor::alarm::SERVICES]),
 ];

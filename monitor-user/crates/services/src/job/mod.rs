@@ -1,11 +1,13 @@
-//! The extension `job_`: the parallel jobs of a node, the process table of one, and ranks that are
-//! stopped, continued or signalled (`act`).
+//! The extension `job_`: the parallel jobs of a node, the process table of one, ranks that are
+//! stopped, continued or signalled (`act`), and how jobs change (`watch`, `history`).
 //!
 //! In: the processes of the node, as the caller may see them. Out: jobs as `monitor_jobs` finds
 //! them. Ranks are known by their environment, which only their user may read: the ranks of other
 //! users are not in any result without `observe-all`.
 
 pub mod act;
+pub mod history;
+pub mod watch;
 
 use crate::{
     CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec,
@@ -147,7 +149,7 @@ fn refusal(why: &FindError) -> Refusal {
 fn visible_processes(ctx: &mut CallContext<'_>) -> Result<Vec<Process>, Refusal> {
     let visibility = ctx.session.tool.visibility;
     let mut processes = ctx.platform.ranked_processes()?;
-    processes.retain(|process| visibility.shows(process));
+    processes.retain(|process| !process.ended() && visibility.shows(process));
     for process in &mut processes {
         let _redacted = visibility.redact(process);
     }

@@ -285,8 +285,9 @@ impl RuleEvents {
         {
             return Some(after(self.last_poll, POLL_INTERVAL));
         }
-        let is_set =
-            self.taps.has_taps() || !self.tracepoints.is_empty() || !self.installer.is_empty();
+        // Programs that are executed are watched always: a lost record of one is worth no timer.
+        let mut others = self.tracepoints.keys().filter(|it| **it != Tracepoint::Exec);
+        let is_set = self.taps.has_taps() || others.next().is_some() || !self.installer.is_empty();
         is_set.then(|| after(self.last_loss_check, LOSS_CHECK_INTERVAL))
     }
 
