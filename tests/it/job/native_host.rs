@@ -183,9 +183,7 @@ fn ranks_wait_where_their_program_says_until_an_event_releases_them() {
     assert_eq!((line, code), (format!("job {id}: event -3 was raised\n"), Some(0)));
     let second = format!("{id}:1");
     let released = || job.got(&["output", &second, "--no-follow"]).0;
-    deadline::until(|| {
-        (released() == "rank 1 waits\nevent -3 a reason\n").then_some(())
-    });
+    deadline::until(|| (released() == "rank 1 waits\nevent -3 a reason\n").then_some(()));
     deadline::until(|| (job.listed()?["local_ranks"] == 1).then_some(()));
     assert_eq!(job.got(&["notify", id, "-3"]).2, Some(0));
     let (text, ..) = job.got(&["output", &format!("{id}:0")]);

@@ -57,6 +57,10 @@ pub enum EventKind {
     Unblocked,
     /// A processor switched from one thread to another.
     Scheduled,
+    /// A process, any of the node, has executed another program.
+    Executed,
+    /// A parallel job has appeared, ended, or changed in between.
+    JobChanged,
 }
 
 /// The activity of processes that must be followed to see a kind of event, where the kernel can
@@ -123,13 +127,16 @@ impl EventKind {
                 | Self::Blocked
                 | Self::Unblocked
                 | Self::Scheduled
+                | Self::Executed
         )
     }
 
     /// The activity to follow; `None` if it is not about processes or results from an action.
     pub const fn followed_activity(&self) -> Option<FollowedActivity> {
         match self {
-            Self::Created | Self::Ended | Self::Signalled => Some(FollowedActivity::Lifecycle),
+            Self::Created | Self::Ended | Self::Signalled | Self::Executed => {
+                Some(FollowedActivity::Lifecycle)
+            }
             Self::Blocked | Self::Unblocked | Self::Scheduled => Some(FollowedActivity::Scheduling),
             Self::Called(_) | Self::MessageReceived => Some(FollowedActivity::Calls),
             Self::Stopped
@@ -143,7 +150,8 @@ impl EventKind {
             | Self::Sampled(_)
             | Self::MonitorEnded(_)
             | Self::Alerted(_)
-            | Self::Diagnosed(_) => None,
+            | Self::Diagnosed(_)
+            | Self::JobChanged => None,
         }
     }
 }

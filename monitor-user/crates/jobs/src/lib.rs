@@ -5,6 +5,7 @@
 //!  a job and rates -> rank_table: a row for each rank; straggler: distance from the median
 //!  text of a user -> find: the job that an id, a prefix or a pid names; rank_set: some ranks
 //!  call stacks of ranks -> stack_tree: one tree; stack_class: ranks that are at one place
+//!  jobs of two readings -> job_log: what changed, and what changed before
 //!  sums of calls of MPI -> call_profile: rows by rank, function and place; mpi_name: its names
 //!  hold_table: where the ranks of a runtime can be held
 //!  directives (directive) and an environment -> envar: steps, and what the environment becomes
@@ -19,6 +20,7 @@ pub mod discovery;
 pub mod envar;
 pub mod find;
 pub mod hold_table;
+pub mod job_log;
 pub mod mpi_datatype;
 pub mod mpi_name;
 pub mod rank_set;

@@ -20,7 +20,11 @@ pub trait Processes {
     /// All of them.
     fn all_processes(&mut self) -> Result<Vec<Process>, Refusal>;
 
-    /// All of them, with their jobs, ranks and origins.
+    /// Whether the environment of a process makes it a rank of a parallel job. Reads nothing else.
+    fn is_rank(&self, id: Identity) -> bool;
+
+    /// All of them, with their jobs, ranks and origins; also those that have ended since the
+    /// previous reading, where the backend reports them.
     ///
     /// # Errors
     /// If they cannot be read.

@@ -73,16 +73,15 @@ impl<B: Backend + ?Sized> Poller<B> {
         Ok(processes)
     }
 
-    /// All processes with their jobs, ranks and origins. The first call after a pause finds what a
-    /// reading shows: a process whose environment was cleared since has the job of its parent only
-    /// if that is there.
+    /// All processes with their jobs, ranks and origins, ended ones included. The first call after
+    /// a pause finds what a reading shows: a process whose environment was cleared since has the
+    /// job of its parent only if that is there.
     pub fn ranked_processes(&mut self) -> Result<Vec<Process>, Refusal> {
         let costly = vec![ProcessField::Job];
         let spec = ReadSpec { processes: true, costly, ..ReadSpec::default() };
         let mut sample = self.read_sample(&spec)?;
         self.backend.describe(&mut sample.processes, &spec);
         self.jobs.learn(&mut sample);
-        sample.processes.retain(|it| !it.ended());
         Ok(sample.processes)
     }
 
@@ -111,6 +110,10 @@ impl<B: Backend + ?Sized> Poller<B> {
     /// Whether the event can be watched.
     pub fn check_event(&self, topic: &EventKind) -> Result<(), Refusal> {
         match topic {
+            EventKind::Executed => {
+                let text = "executions of all processes are seen by eBPF only: see monitor doctor";
+                Err(Refusal::new(Status::UNSUPPORTED, text))
+            }
             EventKind::Signalled if !reports_signals(self.backend.kind()) => {
                 let text = format!(
                     "the backend {} does not see signals: eBPF does, see monitor doctor",

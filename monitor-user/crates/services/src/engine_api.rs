@@ -2,7 +2,7 @@
 //!
 //! The request engine implements it (`requests/session_api.rs`); services name objects by number.
 
-use super::{counter::InstrumentRegistry, diag::DiagCounters};
+use super::{counter::InstrumentRegistry, diag::DiagCounters, job::watch::JobWatch};
 use monitor_event::{CallResult, EventFilter, ExecutionPlace, Refusal, SessionId, Ticket, Tool};
 use monitor_model::Ns;
 use monitor_omis::{RequestId, Value};
@@ -85,4 +85,6 @@ pub trait EngineApi {
     fn instruments_mut(&mut self) -> &mut InstrumentRegistry;
     /// The unusual events of the node.
     fn diag_counters(&mut self) -> &mut DiagCounters;
+    /// The parallel jobs that are followed, and their transitions.
+    fn job_watch(&self) -> &JobWatch;
 }

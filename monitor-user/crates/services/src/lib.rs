@@ -32,7 +32,7 @@ mod disk;
 mod event;
 mod extension;
 pub mod external_service;
-mod job;
+pub mod job;
 mod message;
 pub mod monitor;
 mod node;
@@ -93,7 +93,13 @@ pub const SERVICE_GROUPS: &[(&str, &[&[ServiceSpec]])] = &[
     ("Files and disks", &[disk::SERVICES]),
     (
         "Parallel jobs",
-        &[job::SERVICES, job::act::SERVICES, job::stacks::SERVICES, job::attach::SERVICES],
+        &[
+            job::SERVICES,
+            job::act::SERVICES,
+            job::stacks::SERVICES,
+            job::attach::SERVICES,
+            job::history::SERVICES,
+        ],
     ),
     ("Monitors", &[monitor::SERVICES, monitor::alarm::SERVICES]),
 ];

@@ -1,6 +1,7 @@
 //! The arguments of `monitor job`.
 
 use super::event_code::event_code;
+use crate::cli::args::daemon::DaemonArgs;
 use crate::cli::args::{formats, interval, names, signal};
 use crate::cli::exit;
 use clap::{Args, Subcommand};
@@ -21,6 +22,8 @@ pub struct JobArgs {
 pub enum JobCommand {
     /// List the parallel jobs with a rank on this node
     List(JobListArgs),
+    /// Print when jobs appear, become ready, stop, continue and end
+    Events(JobEventsArgs),
     /// Show the ranks of a job, what each uses, and which are far from the median
     Show(JobShowArgs),
     /// Show where the ranks of a job are: their call stacks, merged into one tree
@@ -60,12 +63,35 @@ pub enum JobCommand {
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
 pub struct JobListArgs {
+    /// List the jobs that have ended in this last time, which the service of the node has kept
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub ended: Option<Duration>,
     /// Output format
     #[arg(long, default_value = "table", value_parser = formats(&["table", "json", "csv"]))]
     pub format: String,
+    /// The service, for --ended.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
     /// Where processes are read.
     #[command(flatten)]
     pub source: JobSourceArgs,
+}
+
+/// Arguments of `job events`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct JobEventsArgs {
+    /// Only of this job: its id, the beginning of it, or the pid of its launcher
+    pub job: Option<String>,
+    /// Print first those of this last time, which the service of the node has kept
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub replay: Option<Duration>,
+    /// Output format; json: one object per line
+    #[arg(long, default_value = "text", value_parser = formats(&["text", "json"]))]
+    pub format: String,
+    /// The service.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
 }
 
 /// Arguments of `job show`.

@@ -93,7 +93,7 @@ fn csv(jobs: &[ParallelJob], at: Instant) -> String {
 }
 
 /// A text as RFC 4180 writes it: a process chooses the name of its namespace.
-fn csv_text(text: &str) -> String {
+pub fn csv_text(text: &str) -> String {
     let text = human::escaped_text(text);
     match text.contains([',', '"', '\r', '\n']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),

@@ -15,8 +15,11 @@ mod calls_json;
 mod calls_text;
 mod doctor;
 mod end;
+mod ended;
 mod env;
 mod event_code;
+mod events;
+mod history;
 mod hold;
 mod host;
 mod host_command;
@@ -55,7 +58,11 @@ pub fn job(args: &JobArgs) -> Result<u8, Failure> {
         JobCommand::Launch(args) => return launch::launch(args),
         JobCommand::Host(args) => return host::host(args),
         JobCommand::Attach(args) => return attach::attach(args),
-        JobCommand::List(args) => list::list(args),
+        JobCommand::List(args) => match args.ended {
+            Some(last) => ended::list_ended(args, last),
+            None => list::list(args),
+        },
+        JobCommand::Events(args) => events::events(args),
         JobCommand::Show(args) => show::show(args),
         JobCommand::Stacks(args) => stacks::stacks(args),
         JobCommand::Calls(args) => calls::calls(args),

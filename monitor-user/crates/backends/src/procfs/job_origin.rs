@@ -91,7 +91,7 @@ impl CachedOrigin {
 }
 
 /// Parses an environment; if it is truncated, the last variable is discarded.
-fn environ(mut bytes: Vec<u8>) -> Environ {
+pub fn environ(mut bytes: Vec<u8>) -> Environ {
     let cut = bytes.len() >= LONGEST_ENVIRON;
     if cut {
         bytes.truncate(bytes.iter().rposition(|&byte| byte == 0).unwrap_or(0));

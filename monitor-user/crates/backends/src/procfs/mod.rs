@@ -38,17 +38,18 @@ pub use self::root::Root;
 
 use self::pass::{Kernel, ReadPass};
 use self::{
-    descriptors::Buffer, fd_budget::FdBudget, job_origin::SeenProcess, listing::Listing,
-    pid_cache::PidEntry, text::TextCache,
+    descriptors::Buffer, fd_budget::FdBudget, job_origin::LONGEST_ENVIRON, job_origin::SeenProcess,
+    listing::Listing, pid_cache::PidEntry, text::TextCache,
 };
 use super::inet_diag::InetDiag;
 use monitor_backend::{Backend, Error};
 use monitor_model::{
-    BackendKind, Capability, HiddenProcess, Note, NoteAbout, Ns, Pid, Probe, Process, ProcessField,
-    ReadSpec, Sample, degradation::SHORT_LIVED,
+    BackendKind, Capability, Environ, HiddenProcess, Note, NoteAbout, Ns, Pid, Probe, Process,
+    ProcessField, ReadSpec, Sample, degradation::SHORT_LIVED,
 };
 use monitor_sys::clock;
 use rustix::fs::{Mode, OFlags, open};
+use std::io::Read as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::{collections::HashMap, sync::Arc};
 
@@ -300,6 +301,15 @@ pub fn executable(pid: Pid) -> Option<Arc<str>> {
     let path = std::fs::read_link(format!("/proc/{}/exe", pid.0)).ok()?;
     let path = path.to_string_lossy();
     Some(path.strip_suffix(REMOVED).unwrap_or(&path).into())
+}
+
+/// The job variables in the environment of the process with this pid. None if it has ended, or the
+/// caller may not read it.
+pub fn environ(pid: Pid) -> Option<Environ> {
+    let file = std::fs::File::open(format!("/proc/{}/environ", pid.0)).ok()?;
+    let mut bytes = Vec::new();
+    let _length = file.take(LONGEST_ENVIRON as u64).read_to_end(&mut bytes).ok()?;
+    Some(job_origin::environ(bytes))
 }
 
 /// The arguments of a process, starting with argument 0; none for a kernel thread.

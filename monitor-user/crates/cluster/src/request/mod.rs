@@ -110,6 +110,11 @@ impl ClusterRequests {
         self.engine.rules(is_shown, platform)
     }
 
+    /// Whether parallel jobs are followed, so that the platform is needed also without sessions.
+    pub const fn follows_jobs(&self) -> bool {
+        self.engine.follows_jobs()
+    }
+
     /// Number of sessions, including those of tools on other nodes.
     pub fn n_sessions(&self) -> usize {
         self.engine.n_sessions()

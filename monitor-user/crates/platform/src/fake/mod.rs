@@ -186,6 +186,10 @@ impl Processes for FakePlatform {
         self.poller.all_processes()
     }
 
+    fn is_rank(&self, _: Identity) -> bool {
+        false
+    }
+
     fn ranked_processes(&mut self) -> Result<Vec<Process>, Refusal> {
         self.poller.ranked_processes()
     }

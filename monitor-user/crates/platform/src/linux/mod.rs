@@ -29,6 +29,7 @@ use monitor_event::{right::Tool, tap::Tap};
 use monitor_model::id::is_same;
 use monitor_model::{BackendKind, Capability, Identity, Ns, Pid, Process};
 use monitor_omis::Status;
+use monitor_sampling::job;
 use opening::{Caller, Opening, OpeningWaker};
 use queue_answers::QueueAnswers;
 use recorder::{RecordingSaver, ServiceConfig};
@@ -226,6 +227,10 @@ impl Processes for Linux {
 
     fn all_processes(&mut self) -> Result<Vec<Process>, Refusal> {
         self.poller()?.all_processes()
+    }
+
+    fn is_rank(&self, id: Identity) -> bool {
+        procfs::environ(id.pid).is_some_and(|it| job::is_rank(&it))
     }
 
     fn ranked_processes(&mut self) -> Result<Vec<Process>, Refusal> {

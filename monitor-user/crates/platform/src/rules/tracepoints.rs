@@ -57,6 +57,7 @@ impl Tracepoint {
             EventKind::Created if all_new => &[Self::ForkOfAll, Self::Exec],
             EventKind::Created => &[Self::Fork],
             EventKind::Ended => &[Self::Exit],
+            EventKind::Executed => &[Self::Exec],
             EventKind::Signalled => &[Self::Signal],
             EventKind::Blocked => &[Self::Block],
             EventKind::Unblocked => &[Self::Wakeup],

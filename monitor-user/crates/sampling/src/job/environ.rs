@@ -83,6 +83,11 @@ pub fn rank_number(environ: &Environ) -> Option<u32> {
     rank(environ).map(|it| it.rank).or_else(|| unnamed_rank(environ))
 }
 
+/// Whether an environment makes a process a rank, also a task of a step of Slurm without MPI.
+pub fn is_rank(environ: &Environ) -> bool {
+    rank_number(environ).is_some() || environ.get("SLURM_PROCID").is_some()
+}
+
 /// The rank of a process whose runtime names no job: PMI-1, as of Hydra (MPICH and its like).
 pub fn unnamed_rank(environ: &Environ) -> Option<u32> {
     let is_unnamed = RANKS.iter().all(|(namespace, _)| environ.get(namespace).is_none());

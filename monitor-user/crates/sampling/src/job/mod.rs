@@ -13,7 +13,7 @@ mod registry;
 #[cfg(test)]
 mod tests;
 
-pub use environ::rank_number;
+pub use environ::{is_rank, rank_number};
 pub use learn::JobTable;
 pub use membership::{Container, Membership};
 pub use monitor_model::job::Rank;

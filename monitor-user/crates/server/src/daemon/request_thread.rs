@@ -42,6 +42,7 @@ enum RequestJob {
     Members(Vec<ClusterMember>),
     RemoteMessage(Node, RequestMessage),
     Diag(DiagSettings),
+    FollowJobs(bool),
     Rules(Viewer, Tag),
 }
 
@@ -147,6 +148,11 @@ impl RequestThread {
         self.send(RequestJob::Diag(settings));
     }
 
+    /// Sets whether parallel jobs are followed also while no tool waits for their changes.
+    pub fn follow_jobs(&self, is_on: bool) {
+        self.send(RequestJob::FollowJobs(is_on));
+    }
+
     /// Passes on a message of another node.
     pub fn remote_message(&self, from: Node, message: RequestMessage) {
         self.send(RequestJob::RemoteMessage(from, message));
@@ -240,6 +246,7 @@ impl RequestLoop {
             RequestJob::Rules(viewer, tag) => self.reply_rules(&viewer, &tag),
             RequestJob::Members(members) => self.input(EngineInput::Members(members)),
             RequestJob::Diag(settings) => self.input(EngineInput::Diagnoses(settings)),
+            RequestJob::FollowJobs(is_on) => self.follow_jobs(is_on),
             RequestJob::RemoteMessage(from, message) => {
                 let now = clock::boot();
                 let outputs = self.requests.receive(now, (from, message), &mut self.platform);
@@ -255,6 +262,15 @@ impl RequestLoop {
         viewer.outbox.reply(reply::result_line(tag, rules));
     }
 
+    /// Without a session, the platform is closed some time after jobs are not followed any more.
+    fn follow_jobs(&mut self, is_on: bool) {
+        let did = self.requests.follows_jobs();
+        self.input(EngineInput::FollowJobs(is_on));
+        if did && self.requests.n_sessions() == 0 {
+            self.idle_since = Some(clock::boot());
+        }
+    }
+
     fn session_closed(&mut self, conn: Conn) {
         self.input(EngineInput::Closed(conn));
         self.outboxes.remove(&conn);
@@ -266,7 +282,8 @@ impl RequestLoop {
 
     /// When the backend and its probes are not needed any more, unless a session opens before.
     fn end_of_idle_time(&self) -> Option<Ns> {
-        Some(Ns(self.idle_since?.0.saturating_add(IDLE_TIME.0)))
+        let idle_since = self.idle_since.filter(|_| !self.requests.follows_jobs())?;
+        Some(Ns(idle_since.0.saturating_add(IDLE_TIME.0)))
     }
 
     /// Closes all sessions, before the thread ends.

@@ -1,6 +1,6 @@
 //! The extension `job_`: the parallel jobs of a node, the process table of one, ranks that are
-//! stopped, continued or signalled (`act`), their call stacks (`stacks`), and tools beside them
-//! (`attach`).
+//! stopped, continued or signalled (`act`), their call stacks (`stacks`), tools beside them
+//! (`attach`), and how jobs change (`watch`, `history`).
 //!
 //! In: the processes of the node, as the caller may see them. Out: jobs as `monitor_jobs` finds
 //! them. Ranks are known by their environment, which only their user may read: the ranks of other
@@ -8,7 +8,9 @@
 
 pub mod act;
 pub mod attach;
+pub mod history;
 pub mod stacks;
+pub mod watch;
 
 use crate::{
     CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec,
@@ -150,7 +152,7 @@ fn refusal(why: &FindError) -> Refusal {
 fn visible_processes(ctx: &mut CallContext<'_>) -> Result<Vec<Process>, Refusal> {
     let visibility = ctx.session.tool.visibility;
     let mut processes = ctx.platform.ranked_processes()?;
-    processes.retain(|process| visibility.shows(process));
+    processes.retain(|process| !process.ended() && visibility.shows(process));
     for process in &mut processes {
         let _redacted = visibility.redact(process);
     }

@@ -30,13 +30,17 @@ impl RequestEngine {
             }
             match it {
                 PlatformEvent::Event(it) => {
+                    self.note_end_of_rank(&it, turn);
                     self.dispatch(&it, (None, 0), turn);
                     self.handle_finalize(&it, turn);
                 }
                 PlatformEvent::ProcessCreated { child, parent } => {
                     self.process_created(child, parent, turn)
                 }
-                PlatformEvent::ProcessExecuted(id) => self.process_executed(id, turn),
+                PlatformEvent::ProcessExecuted(id) => {
+                    self.note_executed(id, turn);
+                    self.process_executed(id, turn);
+                }
                 PlatformEvent::ProcessEnded(id) => {
                     self.finalize_ended(id, turn);
                     self.process_ended(id);

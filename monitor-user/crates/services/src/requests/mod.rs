@@ -16,6 +16,7 @@ mod diagnose;
 mod dispatch;
 mod execution;
 mod external_calls;
+mod job_events;
 mod list_rules;
 mod membership;
 mod migrate;
@@ -71,6 +72,8 @@ pub enum EngineInput {
     Members(Vec<ClusterMember>),
     /// The administrator's settings for unusual events have changed.
     Diagnoses(DiagSettings),
+    /// Whether parallel jobs are followed also while no tool waits for their changes.
+    FollowJobs(bool),
     /// Time has passed.
     Tick,
 }
@@ -172,6 +175,7 @@ impl RequestEngine {
             EngineInput::ClientReply(reply) => self.send_to_tool(reply, &mut turn),
             EngineInput::Members(members) => self.set_members(members, &mut turn),
             EngineInput::Diagnoses(settings) => self.shared.diag_counters.set(settings, now),
+            EngineInput::FollowJobs(is_on) => self.shared.job_watch.configure(is_on),
             EngineInput::Tick => {}
         }
         self.finish_input(&mut turn);
@@ -181,10 +185,14 @@ impl RequestEngine {
     /// When the next `Tick` is due, if no other input comes before.
     pub fn due(&self) -> Option<Ns> {
         let executions = self.executions.values().map(|it| it.deadline).min();
-        [executions, self.shared.diag_counters.due(), self.migrations.due()]
-            .into_iter()
-            .flatten()
-            .min()
+        let jobs = self.shared.job_watch.due();
+        let all = [executions, self.shared.diag_counters.due(), self.migrations.due(), jobs];
+        all.into_iter().flatten().min()
+    }
+
+    /// Whether parallel jobs are followed, so that the platform is needed also without sessions.
+    pub const fn follows_jobs(&self) -> bool {
+        self.shared.job_watch.is_active()
     }
 
     /// Number of sessions, including those of tools on other nodes, and of running migrations; 0 if
@@ -272,6 +280,7 @@ impl RequestEngine {
             self.advance_migrations(turn);
             self.run_raised(turn);
         }
+        self.follow_jobs(turn);
         self.report_diagnoses(turn);
         self.end_cancelled_commands(turn);
         self.run_raised(turn);
@@ -331,6 +340,10 @@ impl RequestEngine {
                 followed.by_activity.entry(sort).or_default().extend(scope.members());
             }
         }
+        if self.shared.job_watch.is_reported() {
+            let of_jobs = followed.by_activity.entry(FollowedActivity::Lifecycle).or_default();
+            of_jobs.extend(self.shared.job_watch.processes());
+        }
         if let Some(call) = self.finalize_event_wanted() {
             followed.by_call.entry(call).or_default().extend(&self.finalize.processes);
         }
@@ -367,6 +380,7 @@ impl RequestEngine {
             kinds.extend(state.stored.watched_filters().map(|it| it.kind.clone()));
         }
         kinds.extend(self.finalize_event_wanted());
+        kinds.extend(self.shared.job_watch.kinds());
         kinds
     }
 

@@ -5,6 +5,7 @@
 
 use super::shared_state::{PROBES, RaisedEvent, SharedState};
 use super::stored::{SessionStore, StoredRequest};
+use crate::job::watch::JobWatch;
 use crate::{
     EnableCall, Enabling, EngineApi, counter::InstrumentRegistry, diag::DiagCounters,
     engine_api::ExternalService,
@@ -190,6 +191,10 @@ impl EngineApi for SessionApi<'_> {
 
     fn diag_counters(&mut self) -> &mut DiagCounters {
         &mut self.shared.diag_counters
+    }
+
+    fn job_watch(&self) -> &JobWatch {
+        &self.shared.job_watch
     }
 
     fn define_service(&mut self, values: &[Value]) -> Result<(), Refusal> {

@@ -1,7 +1,7 @@
 //! The state that all sessions of a node share.
 
 use super::external_calls::ExternalCalls;
-use crate::{Registry, counter::InstrumentRegistry, diag::DiagCounters};
+use crate::{Registry, counter::InstrumentRegistry, diag::DiagCounters, job::watch::JobWatch};
 use monitor_event::{HeldThread, SessionId, Ticket};
 use monitor_model::{Ns, user_budget::UserBudget};
 use monitor_omis::{Node, Value};
@@ -49,6 +49,8 @@ pub struct SharedState {
     pub instruments: InstrumentRegistry,
     /// The counts of unusual events.
     pub diag_counters: DiagCounters,
+    /// The parallel jobs that are followed, and their transitions.
+    pub job_watch: JobWatch,
     /// The watched calls that users have enabled.
     pub probe_budget: UserBudget,
     /// Pending calls of external services.
@@ -90,6 +92,7 @@ impl SharedState {
             raised: VecDeque::new(),
             instruments: InstrumentRegistry::default(),
             diag_counters: DiagCounters::default(),
+            job_watch: JobWatch::default(),
             probe_budget: UserBudget::new(PROBES, PROBE_INTERVAL),
             external_calls: ExternalCalls::default(),
             cancelled_commands: Vec::new(),

@@ -48,6 +48,9 @@ const POLL_INTERVAL: Ns = Ns(5_000_000);
 /// How soon the reader looks again by itself after records: one that came as it began to read may
 /// not have woken it.
 const SECOND_LOOK: Ns = Ns(1_000_000);
+/// The same while nothing but executions is watched: on a busy node there are many, and most are of
+/// no interest. Until then they do not wake the reader.
+const EXECUTIONS_PAUSE: Ns = Ns(25_000_000);
 /// How soon is looked for records that were lost.
 const LOSS_CHECK_INTERVAL: Ns = Ns(100_000_000);
 /// Most records that are taken at once; what other tools asked meanwhile is done before the rest.
@@ -269,7 +272,13 @@ impl RuleEvents {
     }
 
     pub(super) fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.taps.wake_fd()
+        let is_paused = self.has_read && self.watches_only_executions();
+        self.taps.wake_fd().filter(|_| !is_paused)
+    }
+
+    fn watches_only_executions(&self) -> bool {
+        let mut others = self.tracepoints.keys().filter(|it| **it != Tracepoint::Exec);
+        !self.taps.has_taps() && others.next().is_none() && self.installer.is_empty()
     }
 
     pub(super) fn next_poll(&self) -> Option<Ns> {
@@ -278,16 +287,16 @@ impl RuleEvents {
             return Some(Ns(0));
         }
         if self.has_read {
-            return Some(after(self.last_poll, SECOND_LOOK));
+            let pause = if self.watches_only_executions() { EXECUTIONS_PAUSE } else { SECOND_LOOK };
+            return Some(after(self.last_poll, pause));
         }
         if !self.gone.is_empty()
             || self.tracepoints.keys().any(|tracepoint| tracepoint.is_frequent())
         {
             return Some(after(self.last_poll, POLL_INTERVAL));
         }
-        let is_set =
-            self.taps.has_taps() || !self.tracepoints.is_empty() || !self.installer.is_empty();
-        is_set.then(|| after(self.last_loss_check, LOSS_CHECK_INTERVAL))
+        // Executions are watched all the time: a lost record of one is worth no timer.
+        (!self.watches_only_executions()).then(|| after(self.last_loss_check, LOSS_CHECK_INTERVAL))
     }
 
     /// What happened since.

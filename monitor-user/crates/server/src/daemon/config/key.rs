@@ -208,6 +208,17 @@ pub const KEYS: &[ConfigKey] = &[
     key(["flight", "every", "period of its samples"], Duration(|it| &mut it.flight.every.0)),
     key(
         [
+            "jobs",
+            "follow",
+            "whether the history of parallel jobs is kept (monitor job list --ended)",
+        ],
+        Other(
+            |it, value| value::boolean(value).map(|is_on| it.follow_jobs = is_on),
+            |it| it.follow_jobs.to_string(),
+        ),
+    ),
+    key(
+        [
             "checkpoint",
             "images",
             "folder of checkpoint images of migrating processes; read only at startup",

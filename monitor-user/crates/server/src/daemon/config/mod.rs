@@ -57,6 +57,8 @@ pub struct Config {
     pub push: PushConfig,
     /// The flight recorder.
     pub flight: FlightConfig,
+    /// Whether parallel jobs are followed also while no tool waits for their changes.
+    pub follow_jobs: bool,
     /// Thresholds of diagnostic events.
     pub diag: DiagSettings,
     /// The folder of checkpoint images of migrating processes.
@@ -91,6 +93,7 @@ impl Default for Config {
             http: Listen::default(),
             exposed: ScrapeConfig::default(),
             flight: FlightConfig::default(),
+            follow_jobs: false,
             diag: DiagSettings::default(),
             images: DEFAULT_DUMP_FOLDER.into(),
             push: PushConfig::default(),

@@ -17,6 +17,11 @@ pub fn text<'a>(value: &'a DeValue<'_>) -> Result<&'a str, String> {
     value.as_str().ok_or_else(|| expected("a text in quotes", value))
 }
 
+/// Parses `true` or `false`.
+pub fn boolean(value: &DeValue<'_>) -> Result<bool, String> {
+    value.as_bool().ok_or_else(|| expected("true or false", value))
+}
+
 /// Parses a list of texts.
 pub fn texts(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     const WANT: &str = "a list such as [\"a\", \"b\"]";

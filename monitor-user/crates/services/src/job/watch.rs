@@ -1,0 +1,222 @@
+//! When to read the processes of parallel jobs, and what the readings have shown.
+//!
+//! In: whether jobs are to be followed, programs that are executed, ends of processes. Out: the
+//! time of the next reading, and the log of transitions. While no job is there, nothing is due
+//! where the kernel reports executions. Reads nothing itself: the request engine does.
+
+use monitor_event::EventKind;
+use monitor_jobs::job_log::{EndStatus, JobLog};
+use monitor_model::{Identity, Ns};
+use std::collections::BTreeSet;
+
+/// From the exec of a rank to the reading: others of its job begin in this time.
+const AFTER_EXEC: Ns = Ns(50_000_000);
+/// From the end of a process of a job to the reading.
+const AFTER_END: Ns = Ns(20_000_000);
+/// Shortest time between two readings, whatever happens.
+const BETWEEN_READINGS: Ns = Ns(100_000_000);
+/// The same after executions: a rank may execute programs all the time.
+const BETWEEN_EXECS: Ns = Ns(250_000_000);
+/// Between two readings while jobs are there and a tool waits for their changes.
+const WITH_CONSUMER: Ns = Ns(500_000_000);
+/// Between two readings while jobs are there and no tool waits; and where executions are not
+/// reported and a tool waits.
+const WITHOUT_CONSUMER: Ns = Ns(2_000_000_000);
+const WITHOUT_REPORTS: Ns = Ns(1_000_000_000);
+
+/// The jobs of a node, and when to read them.
+#[derive(Debug, Default)]
+pub struct JobWatch {
+    /// The jobs that are there, and the transitions so far.
+    pub log: JobLog,
+    /// Whether the configuration asks for it.
+    is_configured: bool,
+    has_consumer: bool,
+    /// Whether the kernel reports executions and ends; `None` until that is known.
+    reports: Option<bool>,
+    since: Option<Ns>,
+    last_reading: Ns,
+    due: Option<Ns>,
+    /// The processes whose ends the platform was last asked to report.
+    watched: BTreeSet<Identity>,
+}
+
+impl JobWatch {
+    /// Whether jobs are followed also while no tool waits for their changes.
+    pub const fn configure(&mut self, is_on: bool) {
+        self.is_configured = is_on;
+    }
+
+    /// Whether jobs are followed now.
+    pub const fn is_active(&self) -> bool {
+        let is_reported = !matches!(self.reports, Some(false));
+        self.has_consumer || (self.is_configured && is_reported)
+    }
+
+    /// Since when they are.
+    pub const fn since(&self) -> Option<Ns> {
+        self.since
+    }
+
+    /// The time of the next reading.
+    pub const fn due(&self) -> Option<Ns> {
+        self.due
+    }
+
+    /// Begins to follow jobs, or ends it; returns whether anything has changed.
+    pub fn update(&mut self, has_consumer: bool, now: Ns) -> bool {
+        self.has_consumer = has_consumer;
+        match (self.is_active(), self.since) {
+            (true, None) => {
+                // The platform may be another one. The reading is with the next input, when it
+                // reports executions.
+                self.reports = None;
+                (self.since, self.due) = (Some(now), Some(Ns(now.0 + 1)));
+                true
+            }
+            (false, Some(_)) => {
+                (self.since, self.due) = (None, None);
+                self.log.stop_following();
+                self.watched.clear();
+                true
+            }
+            _ => {
+                if has_consumer && self.log.n_followed() > 0 {
+                    self.read_after(WITH_CONSUMER, WITH_CONSUMER, now);
+                }
+                false
+            }
+        }
+    }
+
+    /// Whether it is not known yet what the kernel reports.
+    pub const fn is_unsure(&self) -> bool {
+        self.reports.is_none()
+    }
+
+    /// Whether the kernel reports executions and ends.
+    pub fn is_reported(&self) -> bool {
+        self.is_active() && self.reports == Some(true)
+    }
+
+    /// Sets whether the kernel reports executions and ends.
+    pub const fn set_reported(&mut self, is_reported: bool) {
+        self.reports = Some(is_reported);
+    }
+
+    /// Reads again later, because it could not now.
+    pub const fn retry(&mut self, now: Ns) {
+        self.due = Some(Ns(now.0.saturating_add(BETWEEN_READINGS.0)));
+    }
+
+    /// The events to watch.
+    pub fn kinds(&self) -> impl Iterator<Item = EventKind> {
+        let executed = self.is_reported().then_some(EventKind::Executed);
+        let ended = (self.is_reported() && !self.watched.is_empty()).then_some(EventKind::Ended);
+        executed.into_iter().chain(ended)
+    }
+
+    /// The processes whose ends are to be reported.
+    pub fn processes(&self) -> impl Iterator<Item = Identity> {
+        self.watched.iter().copied()
+    }
+
+    /// A rank was executed.
+    pub fn rank_executed(&mut self, now: Ns) {
+        if self.is_active() {
+            self.read_after(AFTER_EXEC, BETWEEN_EXECS, now);
+        }
+    }
+
+    /// A process has ended.
+    pub fn process_ended(&mut self, id: Identity, at: Ns, end: EndStatus) {
+        if self.log.note_end(id, at, end) {
+            self.read_after(AFTER_END, BETWEEN_READINGS, at);
+        }
+    }
+
+    /// Notes that a reading has ended; returns whether other processes are to be watched.
+    pub fn finish_reading(&mut self, now: Ns) -> bool {
+        self.last_reading = now;
+        let pause = match (self.log.n_followed(), self.has_consumer) {
+            _ if self.log.awaits_launcher() => Some(BETWEEN_READINGS),
+            (0, true) if self.reports == Some(false) => Some(WITHOUT_REPORTS),
+            (0, _) => None,
+            (_, true) => Some(WITH_CONSUMER),
+            (_, false) => Some(WITHOUT_CONSUMER),
+        };
+        self.due = pause.map(|pause| Ns(now.0.saturating_add(pause.0)));
+        let watched: BTreeSet<Identity> = self.log.processes().collect();
+        std::mem::replace(&mut self.watched, watched) != self.watched
+    }
+
+    /// Reads this long after now, and not sooner than this after the reading before.
+    fn read_after(&mut self, delay: Ns, pause: Ns, now: Ns) {
+        let after = |at: Ns, time: Ns| at.0.saturating_add(time.0);
+        let at = Ns(after(now, delay).max(after(self.last_reading, pause)));
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monitor_model::Pid;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn active(is_configured: bool, reports: bool) -> JobWatch {
+        let mut it = JobWatch::default();
+        it.configure(is_configured);
+        let _begun = it.update(false, Ns(SECOND));
+        it.set_reported(reports);
+        it
+    }
+
+    #[test]
+    fn nothing_is_due_without_a_consumer_or_a_configuration() {
+        let mut it = active(false, true);
+        assert!(!it.update(false, Ns(2 * SECOND)));
+        it.rank_executed(Ns(2 * SECOND));
+        assert_eq!((it.due(), it.since(), it.kinds().count()), (None, None, 0));
+    }
+
+    #[test]
+    fn the_first_reading_is_at_once_and_the_next_when_a_rank_is_executed() {
+        let mut it = active(true, true);
+        assert!(!it.update(false, Ns(SECOND)));
+        assert_eq!((it.due(), it.since()), (Some(Ns(SECOND + 1)), Some(Ns(SECOND))));
+        assert!(!it.finish_reading(Ns(SECOND)));
+        assert_eq!(it.due(), None);
+        assert_eq!(it.kinds().collect::<Vec<_>>(), [EventKind::Executed]);
+        it.rank_executed(Ns(3 * SECOND));
+        assert_eq!(it.due(), Some(Ns(3 * SECOND + AFTER_EXEC.0)));
+        it.rank_executed(Ns(3 * SECOND + 1));
+        assert_eq!(it.due(), Some(Ns(3 * SECOND + AFTER_EXEC.0)), "the first one counts");
+        let _changed = it.finish_reading(Ns(4 * SECOND));
+        it.rank_executed(Ns(4 * SECOND));
+        assert_eq!(it.due(), Some(Ns(4 * SECOND + BETWEEN_EXECS.0)));
+    }
+
+    #[test]
+    fn without_reports_a_configuration_alone_reads_nothing_and_a_consumer_each_second() {
+        let mut it = active(true, false);
+        assert!(it.update(false, Ns(SECOND)), "it ends");
+        assert!(it.update(true, Ns(SECOND)));
+        it.set_reported(false);
+        let _changed = it.finish_reading(Ns(SECOND));
+        assert_eq!(it.due(), Some(Ns(2 * SECOND)));
+        assert!(it.update(false, Ns(2 * SECOND)), "the consumer is gone");
+        assert_eq!((it.due(), it.since()), (None, None));
+    }
+
+    #[test]
+    fn an_end_of_another_process_is_of_no_interest() {
+        let mut it = active(true, true);
+        let _begun = it.update(false, Ns(SECOND));
+        let _changed = it.finish_reading(Ns(SECOND));
+        let id = Identity { pid: Pid(7), start: Ns(7) };
+        it.process_ended(id, Ns(2 * SECOND), EndStatus::default());
+        assert_eq!(it.due(), None);
+    }
+}
