@@ -71,10 +71,10 @@ fn forward_bytes<W: Write>(
             0 => return Ok(()),
             n => &part[..n],
         };
-        place.keep(read);
         if place.is_passed_on {
             to().write_all(read).and_then(|()| to().flush())?;
         }
+        place.keep(read);
     }
 }
 
@@ -91,12 +91,13 @@ fn forward_lines<W: Write>(
         if from.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        place.keep(&line[prefix.len()..]);
+        let read = line.len();
         if line.last() != Some(&b'\n') {
             line.push(b'\n');
         }
         if place.is_passed_on {
             to().write_all(&line).and_then(|()| to().flush())?;
         }
+        place.keep(&line[prefix.len()..read]);
     }
 }

@@ -31,7 +31,13 @@ const BY_BREAKPOINT: &str =
 const BY_SIGNAL: &str = "job hold: SIGSTOP to all processes of the ranks";
 const BY_STEPD: &str = "ranks are children of slurmstepd, which srun has not started";
 const NO_PMIX: &str = "needs PMIx, which Hydra does not have";
-const NOT_YET: &str = "not there yet";
+const BY_EVENT: &str =
+    "job launch -n --stop app: the program waits; job notify JOB debugger-release continues it";
+const BY_PRRTE: &str =
+    "mpirun --rtos stop-in-app: the program waits; job notify JOB debugger-release continues it";
+const CRASHES: &str = "mpirun of Open MPI 4 crashes when a PMIx tool connects";
+const NO_TOOLS: &str = "the PMIx plugin of Slurm has no tools";
+const UNKNOWN: &str = "not known";
 
 /// How ranks of a runtime are held at a place.
 ///
@@ -42,7 +48,11 @@ pub const fn held_by(runtime: Runtime, point: HoldPoint) -> Result<&'static str,
         (_, HoldPoint::Running) => Ok(BY_SIGNAL),
         (Runtime::Hydra, HoldPoint::App) => Err(NO_PMIX),
         (Runtime::Slurm, HoldPoint::Exec | HoldPoint::Init) => Err(BY_STEPD),
-        (Runtime::Unknown, _) | (_, HoldPoint::App) => Err(NOT_YET),
+        (Runtime::OpenMpi4, HoldPoint::App) => Err(CRASHES),
+        (Runtime::Slurm, HoldPoint::App) => Err(NO_TOOLS),
+        (Runtime::Prrte, HoldPoint::App) => Ok(BY_PRRTE),
+        (Runtime::Native, HoldPoint::App) => Ok(BY_EVENT),
+        (Runtime::Unknown, _) => Err(UNKNOWN),
         (_, HoldPoint::Exec) => Ok(BY_TRACING),
         (_, HoldPoint::Init) => Ok(BY_BREAKPOINT),
     }
