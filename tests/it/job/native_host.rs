@@ -267,6 +267,36 @@ fn root_a_process_of_another_user_cannot_connect_whatever_it_says_it_is() {
 }
 
 #[test]
+fn a_folder_for_temporary_files_may_have_a_long_name() {
+    if !able("a_folder_for_temporary_files_may_have_a_long_name") {
+        return;
+    }
+    let (mut command, folder) = native(&["-n", "1"], &["echo", "text"]);
+    let long = folder.join(&"a".repeat(200));
+    std::fs::create_dir(&long).unwrap();
+    assert_eq!(command.env("TMPDIR", &long).output().unwrap().stdout, b"text\n");
+    assert_eq!(std::fs::read_dir(&long).unwrap().count(), 0);
+}
+
+#[test]
+fn root_a_folder_of_another_user_is_no_host() {
+    let test = "root_a_folder_of_another_user_is_no_host";
+    if !privilege::able(test) {
+        return;
+    }
+    let folder = Folder::new();
+    let planted = folder.join("monitor-pmix.monitor-7");
+    std::fs::create_dir(&planted).unwrap();
+    let _listener = std::os::unix::net::UnixListener::bind(planted.join("host")).unwrap();
+    std::os::unix::fs::chown(&planted, Some(USER), Some(USER)).unwrap();
+    let mut command = monitor();
+    command.env("TMPDIR", folder.join("")).args(["job", "output", "monitor-7"]);
+    let got = command.output().unwrap();
+    let why = String::from_utf8(got.stderr).unwrap();
+    assert!(got.status.code() == Some(6) && why.contains("no job \"monitor-7\""), "{why}");
+}
+
+#[test]
 fn a_job_in_the_background_runs_on_without_its_terminal() {
     if !able("a_job_in_the_background_runs_on_without_its_terminal") {
         return;

@@ -2,7 +2,8 @@
 //!
 //! In: bytes with their source, from threads. Out: the same bytes, in order, to each reader. The
 //! newest bytes are kept, up to a limit; older ones are dropped and counted, unless a reader has
-//! not had them yet: then the processes wait, as at a pipe.
+//! not had them yet: then the processes wait, as at a pipe. Lines of the program itself do not
+//! wait; where they have no room, they are counted and not in the log.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -51,6 +52,10 @@ struct Kept {
     /// The id of the next reader.
     next_id: u64,
     is_closed: bool,
+    /// Number of threads that wait for room.
+    waiting: usize,
+    /// Number of parts that readers have had.
+    taken: u64,
 }
 
 /// Reads a log from its first part that is kept.
@@ -86,6 +91,7 @@ impl OutputLog {
     /// Adds bytes. Waits while there is no room and a reader has not had the oldest ones.
     pub fn append(&self, source: &OutputSource, bytes: &[u8]) {
         let mut kept = self.lock();
+        kept.waiting += 1;
         while kept.bytes + bytes.len() + OVERHEAD > self.limit && !kept.parts.is_empty() {
             if kept.readers.values().any(|next| *next <= kept.dropped.0) {
                 kept = self.wait(kept);
@@ -93,6 +99,7 @@ impl OutputLog {
                 kept.drop_oldest();
             }
         }
+        kept.waiting -= 1;
         kept.push(source, bytes);
         self.changed.notify_all();
     }
@@ -109,15 +116,16 @@ impl OutputLog {
         self.changed.notify_all();
     }
 
-    /// Nothing will be added.
+    /// Nothing will be added but by those that wait for room.
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
     }
 
-    /// Number of readers.
-    pub fn readers(&self) -> usize {
-        self.lock().readers.len()
+    /// Number of readers, and of the parts that all of them have had.
+    pub fn readers(&self) -> (usize, u64) {
+        let kept = self.lock();
+        (kept.readers.len(), kept.taken)
     }
 
     /// Begins to read.
@@ -151,6 +159,7 @@ impl Kept {
         let at = usize::try_from(*next - self.dropped.0).ok()?;
         let part = self.parts.get(at)?.clone();
         *next += 1;
+        self.taken += 1;
         Some(part)
     }
 }
@@ -165,7 +174,8 @@ impl OutputReader {
             if part.is_some() {
                 log.changed.notify_all();
             }
-            if part.is_some() || !follow || kept.is_closed || !kept.readers.contains_key(id) {
+            let is_complete = kept.is_closed && kept.waiting == 0;
+            if part.is_some() || !follow || is_complete || !kept.readers.contains_key(id) {
                 return part;
             }
             kept = log.wait(kept);
@@ -244,7 +254,7 @@ mod tests {
         let thread = std::thread::spawn(move || writer.append(&source(0), b"b"));
         drop(reader);
         thread.join().unwrap();
-        assert_eq!((log.readers(), all(&log.reader())), (0, "b".to_owned()));
+        assert_eq!((log.readers().0, all(&log.reader())), (0, "b".to_owned()));
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub struct RankStackReader<'r> {
     /// By rank, and then the first thread first.
     threads: BTreeMap<(u32, bool, i32), RankThread>,
     stacks: RankStacks,
+    /// The ranks and threads that are missing.
+    missed: BTreeSet<(u32, Option<i32>)>,
 }
 
 impl<'r> RankStackReader<'r> {
@@ -62,6 +64,7 @@ impl<'r> RankStackReader<'r> {
             looks: 0,
             threads: BTreeMap::new(),
             stacks: RankStacks::default(),
+            missed: BTreeSet::new(),
         }
     }
 
@@ -110,9 +113,9 @@ impl<'r> RankStackReader<'r> {
         tid: Option<i32>,
         why: ControlError,
     ) {
-        let it = MissingStack { rank, process, tid, why };
-        if !self.stacks.missing.contains(&it) {
-            self.stacks.missing.push(it);
+        let is_new = self.missed.len() < MOST_MISSING && self.missed.insert((rank, tid));
+        if is_new {
+            self.stacks.missing.push(MissingStack { rank, process, tid, why });
         }
     }
 
@@ -127,6 +130,9 @@ impl<'r> RankStackReader<'r> {
         }
     }
 }
+
+/// Most ranks and threads that are named as missing.
+const MOST_MISSING: usize = 4096;
 
 /// The frames of a thread, outermost first.
 fn frames(thread: &ThreadStack) -> Vec<RankFrame> {

@@ -8,13 +8,20 @@
 use crate::discovery::{JobState, ParallelJob};
 use crate::runtime::{Runtime, slurm_step};
 use monitor_model::{Credentials, Identity, Ns, Pid};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Most transitions that are kept.
 pub const MAX_TRANSITIONS: usize = 1024;
 /// Most jobs of one user that are followed at a time.
 pub const MAX_JOBS_OF_USER: usize = 256;
+/// Most processes of one user whose ends are reported, and of all users: what the kernel can follow
+/// is shared with the processes of tools.
+const WATCHED: (usize, usize) = (512, 1024);
+/// How many ended processes of a job are known one by one, besides its ranks.
+const KNOWN_ENDS: usize = 64;
+/// Longest id of a job, bytes, as PMIx has it.
+const LONGEST_ID: usize = 255;
 /// How long after the last rank the end of the launcher, which has the status, is awaited.
 const LAUNCHER_GRACE: Ns = Ns(1_000_000_000);
 
@@ -108,7 +115,8 @@ impl JobLog {
         jobs: &[FoundJob],
         is_running: &dyn Fn(Identity) -> bool,
     ) -> Vec<JobTransition> {
-        let living = jobs.iter().filter(|it| it.job.state != JobState::Ended);
+        let is_named = |it: &&FoundJob| it.job.id.len() <= LONGEST_ID;
+        let living = jobs.iter().filter(|it| it.job.state != JobState::Ended).filter(is_named);
         let mut living: BTreeMap<JobKey, &FoundJob> =
             living.map(|it| ((Arc::clone(&it.job.id), it.job.uid), it)).collect();
         let mut new = Vec::new();
@@ -151,10 +159,22 @@ impl JobLog {
         is_of_job
     }
 
-    /// The processes whose ends are of interest: launchers and ranks.
-    pub fn processes(&self) -> impl Iterator<Item = Identity> {
-        let ends = self.followed.values().flat_map(|it| &it.ends);
-        ends.filter(|(_, end)| end.is_none()).map(|(id, _)| *id)
+    /// The processes whose ends are of interest: launchers and ranks, as far as there is room.
+    pub fn processes(&self) -> Vec<Identity> {
+        let (of_user, of_all) = WATCHED;
+        let mut by_user: BTreeMap<Option<u32>, usize> = BTreeMap::new();
+        let mut all = Vec::new();
+        for ((_, uid), job) in &self.followed {
+            let count = by_user.entry(*uid).or_default();
+            let launcher = job.job.launcher.iter().copied();
+            let others = job.ends.keys().copied().filter(|id| Some(*id) != job.job.launcher);
+            let living = launcher.chain(others).filter(|id| job.ends.get(id) == Some(&None));
+            let room = (of_user - *count).min(of_all - all.len());
+            let before = all.len();
+            all.extend(living.take(room));
+            *count += all.len() - before;
+        }
+        all
     }
 
     /// Number of jobs that are there.
@@ -199,6 +219,8 @@ struct FollowedJob {
     ranks: usize,
     /// The launcher and the processes of ranks, and how they have ended.
     ends: BTreeMap<Identity, Option<(Ns, EndStatus)>>,
+    /// Those of processes before, together.
+    past: PastEnds,
     is_ready: bool,
     is_stopped: bool,
     /// Since when no rank is left.
@@ -212,6 +234,7 @@ impl FollowedJob {
             reader: found.reader,
             ranks: 0,
             ends: BTreeMap::new(),
+            past: PastEnds::default(),
             is_ready: false,
             is_stopped: false,
             missing_since: None,
@@ -236,6 +259,9 @@ impl FollowedJob {
         for process in ranks.chain(self.job.launcher) {
             let _known = self.ends.entry(process).or_default();
         }
+        if self.ends.len() > self.job.ranks.len() + 1 + KNOWN_ENDS {
+            self.fold_past_ends();
+        }
         let expected = self.job.local_size.and_then(|it| usize::try_from(it).ok()).unwrap_or(1);
         if !self.is_ready && self.job.ranks.len() >= expected {
             self.is_ready = true;
@@ -246,6 +272,20 @@ impl FollowedJob {
             let change = if is_stopped { JobChange::Stopped } else { JobChange::Continued };
             new.push(self.transition(now, change));
         }
+    }
+
+    /// Puts the ends of processes that are neither the launcher nor a rank now together.
+    fn fold_past_ends(&mut self) {
+        let now: BTreeSet<Identity> =
+            self.job.ranks.iter().map(|it| it.process).chain(self.job.launcher).collect();
+        let past = &mut self.past;
+        self.ends.retain(|id, end| {
+            let stays = now.contains(id);
+            if !stays {
+                past.add(*end);
+            }
+            stays
+        });
     }
 
     /// No rank is left; returns whether the end of the launcher is awaited.
@@ -260,7 +300,7 @@ impl FollowedJob {
         if launcher.is_some() && now.since(since) < LAUNCHER_GRACE {
             return true;
         }
-        let last = self.ends.values().flatten().map(|(at, _)| *at).max();
+        let last = self.ends.values().flatten().map(|(at, _)| *at).chain(self.past.last).max();
         let ended = self.transition(last.unwrap_or(since), JobChange::Ended);
         new.push(JobTransition { end: self.end(), ..ended });
         false
@@ -276,9 +316,11 @@ impl FollowedJob {
         let mut ends: Vec<_> = ranks.map(|(_, end)| *end).collect();
         ends.sort_by_key(|it| it.map(|(at, _)| at));
         let failed = ends.iter().flatten().find(|(_, end)| end.code.is_some_and(|it| it != 0));
-        let are_known = ends.iter().all(|it| it.is_some_and(|(_, end)| end.code.is_some()));
+        let failed = self.past.failed.or(failed.map(|(_, end)| *end));
+        let are_known = !self.past.has_unknown
+            && ends.iter().all(|it| it.is_some_and(|(_, end)| end.code.is_some()));
         let success = EndStatus { code: Some(0), signal: Some(0) };
-        failed.map(|(_, end)| *end).or(are_known.then_some(success)).unwrap_or_default()
+        failed.or(are_known.then_some(success)).unwrap_or_default()
     }
 
     fn transition(&self, at: Ns, change: JobChange) -> JobTransition {
@@ -293,6 +335,28 @@ impl FollowedJob {
             ranks: self.ranks.max(self.job.ranks.len()),
             age: at.since(self.job.start),
             end: EndStatus::default(),
+        }
+    }
+}
+
+/// Ends of processes that are not known one by one.
+#[derive(Debug, Default)]
+struct PastEnds {
+    /// The first failure.
+    failed: Option<EndStatus>,
+    /// When the last one ended.
+    last: Option<Ns>,
+    /// Whether one of them is not known.
+    has_unknown: bool,
+}
+
+impl PastEnds {
+    fn add(&mut self, end: Option<(Ns, EndStatus)>) {
+        let code = end.and_then(|(_, status)| status.code);
+        self.has_unknown |= code.is_none();
+        self.last = self.last.max(end.map(|(at, _)| at));
+        if code.is_some_and(|it| it != 0) && self.failed.is_none() {
+            self.failed = end.map(|(_, status)| status);
         }
     }
 }
@@ -443,6 +507,32 @@ mod tests {
             (0..300).map(|n| job(&n.to_string(), &[1000 + n], JobState::Running)).collect();
         let new = world.log.compare(Ns(30), &all, &|_| true);
         assert_eq!((new.len(), world.log.n_followed()), (MAX_JOBS_OF_USER, MAX_JOBS_OF_USER));
+    }
+
+    #[test]
+    fn a_job_whose_ranks_are_replaced_for_ever_takes_a_bounded_room() {
+        let mut world = World::default();
+        let of = |first: u32| [job("a", &[20, first, first + 1], JobState::Running)];
+        world.check(30, &of(100), "a appeared, a ready");
+        for first in (102..2000).step_by(2) {
+            assert!(world.log.note_end(id(first - 1), Ns(40), end(u32::from(first == 104), 0)));
+            world.check(40, &of(first), "");
+            assert!(world.log.processes().len() <= KNOWN_ENDS + 4);
+        }
+        world.log.note_end(id(LAUNCHER), Ns(50), EndStatus::default());
+        let new = world.check(60, &[], "a ended");
+        assert_eq!(new[0].end, end(1, 0));
+    }
+
+    #[test]
+    fn a_user_cannot_have_all_the_room_for_ends_nor_a_long_id() {
+        let mut world = World::default();
+        let ranks: Vec<u32> = (100..5000).collect();
+        world.check(30, &[job("a", &ranks, JobState::Running)], "a appeared, a ready");
+        assert_eq!(world.log.processes().len(), WATCHED.0);
+        assert!(world.log.processes().contains(&id(LAUNCHER)));
+        world.log.stop_following();
+        world.check(30, &[job(&"a".repeat(256), &[20], JobState::Running)], "");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use monitor_sampling::session::Session;
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use std::env;
 use std::fs::File;
+use std::io::{self, Write as _};
 
 /// Runs the ranks. Returns the exit code of the job.
 ///
@@ -39,7 +40,7 @@ pub fn host(args: &JobHostArgs) -> Result<u8, Failure> {
         notice: output::notice,
         stops_in_app: args.stop_in_app,
         keeps: args.keep,
-        started: if args.keep.is_some() { leave_terminal } else { || {} },
+        started: if args.keep.is_some() { leave_terminal } else { || true },
     };
     match run(plan, Box::new(Usage::default())) {
         Ok(code) => Ok(code),
@@ -48,15 +49,18 @@ pub fn host(args: &JobHostArgs) -> Result<u8, Failure> {
     }
 }
 
-/// Says to the command that the ranks run, and goes on without its terminal.
-fn leave_terminal() {
-    // The command has gone, if this fails.
-    let _gone = output::print(format!("{STARTED}\n").as_bytes());
+/// Says to the command that the ranks run, and goes on without its terminal. Returns whether the
+/// command was still there.
+fn leave_terminal() -> bool {
+    let mut stdout = io::stdout();
+    let line = format!("{STARTED}\n");
+    let said = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
     let null = File::options().read(true).write(true).open("/dev/null");
     // Each that is not replaced stays as it is.
     let _kept = null.map(|null| {
         let _kept = [dup2_stdin(&null), dup2_stdout(&null), dup2_stderr(&null)];
     });
+    said.is_ok()
 }
 
 /// Reads what ranks use.

@@ -10,14 +10,17 @@ use monitor_control::stop_all::{Outcomes, signal_all};
 use monitor_control::user_worker::SELF_EXE;
 use monitor_jobs::Runtime;
 use monitor_model::Identity;
-use monitor_pmix::host::remove_left;
+use monitor_pmix::host::{path_of, remove_left};
 use monitor_sys::pidfd::returned_code;
 use rustix::process::Signal;
+use std::collections::hash_map::RandomState;
 use std::ffi::CStr;
+use std::hash::BuildHasher as _;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// The command name of the host.
 pub const PROGRAM: &CStr = c"monitor-pmix";
@@ -75,9 +78,16 @@ pub fn run_in_background(mut command: Command) -> Result<u8, Failure> {
     output::print(text.as_bytes()).map(|exit| exit as u8)
 }
 
-/// The id of the job that this process starts.
+/// The id of the job that this process starts. A host in the background may have that of an earlier
+/// process with this pid, and another user its folder.
 fn id() -> String {
-    format!("monitor-{}", std::process::id())
+    static ID: OnceLock<String> = OnceLock::new();
+    let new = || {
+        let id = format!("monitor-{}", std::process::id());
+        let is_free = path_of(&std::env::temp_dir(), &id).symlink_metadata().is_err();
+        if is_free { id } else { format!("{id}-{:08x}", RandomState::new().hash_one(()) >> 32) }
+    };
+    ID.get_or_init(new).clone()
 }
 
 /// Says that the host has ended by a signal, ends what is left of its job, and removes its folder.

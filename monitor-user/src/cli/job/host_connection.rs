@@ -11,10 +11,16 @@ use monitor_pmix::host::path_of;
 use monitor_pmix::host::request::{HostAnswer, HostRequest, socket_path};
 use monitor_pmix::rendezvous::FOLDER;
 use procfs::process::Process;
+use rustix::net::sockopt::socket_peercred;
 use std::ffi::OsStr;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+
+/// Longest answer, bytes: a part of the output is much shorter.
+const LONGEST: u64 = 16 << 20;
 
 /// A host.
 pub struct HostConnection {
@@ -23,6 +29,8 @@ pub struct HostConnection {
     /// The ranks that the user names; all, if none.
     pub ranks: Option<RankSet>,
     folder: PathBuf,
+    /// The user of the job.
+    uid: u32,
 }
 
 impl HostConnection {
@@ -58,7 +66,8 @@ impl HostConnection {
         let environ = first.and_then(|pid| Process::new(pid).and_then(|it| it.environ()).ok());
         let folder = environ.as_ref().and_then(|it| it.get(OsStr::new(FOLDER)));
         let folder = folder.map_or_else(|| path_of(&std::env::temp_dir(), &id), PathBuf::from);
-        Ok(Self { id, ranks, folder })
+        let uid = job.uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+        Ok(Self { id, ranks, folder, uid })
     }
 
     /// That of a job that has ended, by its whole id.
@@ -71,8 +80,10 @@ impl HostConnection {
             return None;
         }
         let folder = path_of(&std::env::temp_dir(), id);
-        let is_there = socket_path(&folder).exists();
-        is_there.then(|| Self { id: id.to_owned(), ranks, folder })
+        let uid = rustix::process::geteuid().as_raw();
+        let is_own =
+            std::fs::symlink_metadata(&folder).is_ok_and(|it| it.is_dir() && it.uid() == uid);
+        is_own.then(|| Self { id: id.to_owned(), ranks, folder, uid })
     }
 
     /// Sends a request, and gives each answer to the function, until that returns `false`.
@@ -88,14 +99,20 @@ impl HostConnection {
             let message = format!("job {}: its host does not answer: {error}", self.id);
             Failure { message, exit: Exit::NoTarget }
         };
-        let mut stream = UnixStream::connect(socket_path(&self.folder)).map_err(lost)?;
+        let folder = File::open(&self.folder).map_err(lost)?;
+        let mut stream = UnixStream::connect(socket_path(&folder)).map_err(lost)?;
+        let peer = socket_peercred(&stream).map_err(|it| lost(it.into()))?.uid.as_raw();
+        if peer != self.uid {
+            let why = format!("job {}: its host is a process of user {peer}", self.id);
+            return Err(Failure::failed(why));
+        }
         let mut line = serde_json::to_vec(request).map_err(Failure::failed)?;
         line.push(b'\n');
         stream.write_all(&line).map_err(lost)?;
         let mut lines = BufReader::new(stream);
         loop {
             line.clear();
-            if lines.read_until(b'\n', &mut line).map_err(lost)? == 0 {
+            if lines.by_ref().take(LONGEST).read_until(b'\n', &mut line).map_err(lost)? == 0 {
                 return Err(lost(std::io::ErrorKind::UnexpectedEof.into()));
             }
             match serde_json::from_slice(&line).map_err(Failure::failed)? {

@@ -15,6 +15,9 @@ use monitor_pmix::host::request::{EndedRank, HostAnswer, HostRequest};
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 
+/// Longest part of a line that is kept until it is written.
+const LONGEST_LINE: usize = 64 << 10;
+
 /// Prints it.
 ///
 /// # Errors
@@ -96,12 +99,18 @@ impl Printer<'_> {
         rest.extend_from_slice(bytes);
         let tag = self.tag(&key);
         let mut text = Vec::new();
-        while let Some(end) = rest.iter().position(|it| *it == b'\n') {
+        let ends = rest.iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
+        // A line without an end is not kept for ever.
+        let ends = if rest.len() - ends > LONGEST_LINE { rest.len() } else { ends };
+        for line in rest[..ends].split_inclusive(|it| *it == b'\n') {
             text.extend_from_slice(tag.as_bytes());
-            text.extend(rest.drain(..=end));
+            text.extend_from_slice(line);
+            if line.last() != Some(&b'\n') {
+                text.push(b'\n');
+            }
         }
-        if !rest.is_empty() {
-            self.lines.insert(key.clone(), rest);
+        if ends < rest.len() {
+            self.lines.insert(key.clone(), rest.split_off(ends));
         }
         written(write(key.2, &text))
     }

@@ -72,7 +72,12 @@ fn find(target: &JobTarget) -> Result<Rendezvous, Failure> {
     let (Some(folder), Some(host)) = (folder, host) else {
         return Err(refused(&format!("its ranks have no variables {FOLDER} and {HOST}")));
     };
-    let owner = job.uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+    let own = rustix::process::geteuid().as_raw();
+    let owner = job.uid.unwrap_or(own);
+    if owner != own {
+        // The library would read what a process of that user sends.
+        return Err(refused(&format!("it belongs to user {owner}: connect as that user")));
+    }
     rendezvous::read(Path::new(&folder), &host, launcher.pid, owner)
         .map_err(|error| Failure::failed(format!("job {}: {error}", job.id)))
 }

@@ -47,9 +47,11 @@ use usage::Monitors;
 
 /// Time between SIGTERM and SIGKILL.
 const KILL_AFTER: Duration = Duration::from_secs(5);
+/// Exit code of a job whose command has gone before it could say that the job runs.
+const INTERRUPTED: u8 = 130;
 /// Most of the output that is kept, bytes.
 const KEPT_OUTPUT: usize = 16 << 20;
-/// How long commands that read the output may take after the end of a job.
+/// How long commands that read the output may read nothing, after the end of a job.
 const READERS_LEAVE: Duration = Duration::from_secs(5);
 /// How often it is seen whether they have.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -80,8 +82,8 @@ pub struct HostPlan {
     /// Whether it runs without a terminal: what ranks write is only kept, for commands, and for
     /// this long after their end.
     pub keeps: Option<Duration>,
-    /// Is called when the ranks were started.
-    pub started: fn(),
+    /// Is called when the ranks were started; the job ends if it returns `false`.
+    pub started: fn() -> bool,
 }
 
 /// Why a job has not begun.
@@ -177,7 +179,9 @@ impl Host {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
         let mut hang_up = signal(SignalKind::hangup()).map_err(failed)?;
         self.start_first()?;
-        (self.plan.started)();
+        if !(self.plan.started)() {
+            self.end(INTERRUPTED);
+        }
         while self.jobs.iter().any(HostedJob::runs) {
             let next = self.kill_at.into_iter().chain(self.monitors.next_due()).min();
             tokio::select! {
@@ -194,10 +198,11 @@ impl Host {
         self.jobs.iter_mut().for_each(HostedJob::finish_output);
         self.log.close();
         let until = Instant::now() + self.plan.keeps.unwrap_or_default();
-        let readers_leave = Instant::now() + READERS_LEAVE;
+        let mut readers = (self.log.readers().1, Instant::now());
         // For commands that have not read all.
-        while Instant::now() < until || (self.log.readers() > 0 && Instant::now() < readers_leave) {
-            let next = if self.plan.keeps.is_some() { until } else { Instant::now() + LOOK_AGAIN };
+        while Instant::now() < until || self.has_readers(&mut readers) {
+            let soon = Instant::now() + LOOK_AGAIN;
+            let next = if until > soon { until } else { soon };
             tokio::select! {
                 biased;
                 _ = terminate.recv() => break,
@@ -208,6 +213,16 @@ impl Host {
             }
         }
         Ok(self.code.unwrap_or(0))
+    }
+
+    /// Whether commands read the output; `seen` has the parts that they have had, and since when.
+    /// One that reads nothing for a while is not waited for.
+    fn has_readers(&self, seen: &mut (u64, Instant)) -> bool {
+        let (readers, taken) = self.log.readers();
+        if taken != seen.0 {
+            *seen = (taken, Instant::now());
+        }
+        readers > 0 && seen.1.elapsed() < READERS_LEAVE
     }
 
     /// Does what is due.

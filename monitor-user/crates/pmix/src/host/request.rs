@@ -3,14 +3,17 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::path::PathBuf;
 
 /// The socket in the folder of the job.
 const SOCKET: &str = "host";
 
-/// The socket of a host, in its folder.
-pub fn socket_path(folder: &Path) -> PathBuf {
-    folder.join(SOCKET)
+/// The path of the socket of a host, in its open folder: that of the folder may be longer than a
+/// path of a socket (unix(7)).
+pub fn socket_path(folder: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(SOCKET)
 }
 
 /// A request: one for each connection.

@@ -10,16 +10,21 @@ use crate::upcall::Upcall;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use monitor_control::output_log::{OutputLog, OutputPart, OutputReader};
+use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 /// Most connections at a time.
 const CONNECTIONS: usize = 16;
+/// How long a command may take to send its request.
+const REQUEST_TIME: Duration = Duration::from_secs(10);
+/// How long to wait where no connection can be accepted.
+const AGAIN: Duration = Duration::from_millis(100);
 /// Longest request, bytes.
 const LONGEST: u64 = 1 << 20;
 
@@ -28,21 +33,28 @@ const LONGEST: u64 = 1 << 20;
 /// # Errors
 /// If the socket cannot be made.
 pub fn listen(folder: &Path, log: Arc<OutputLog>) -> io::Result<()> {
-    let listener = UnixListener::bind(socket_path(folder))?;
-    let open = Arc::new(AtomicUsize::new(0));
+    let folder = File::open(folder)?;
+    let listener = UnixListener::bind(socket_path(&folder))?;
+    let open = Arc::new(());
     let _ends_with_the_process = std::thread::Builder::new().spawn(move || {
-        for stream in listener.incoming().flatten() {
-            if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS {
-                open.fetch_sub(1, Ordering::Relaxed);
+        loop {
+            let Ok((stream, _)) = listener.accept() else {
+                // No descriptor is free.
+                std::thread::sleep(AGAIN);
+                continue;
+            };
+            // Each thread has one of them, and this one the first.
+            if Arc::strong_count(&open) > CONNECTIONS {
                 let why = format!("{CONNECTIONS} commands are connected to the host already");
                 // The command has gone, if this fails; here and below.
                 let _gone = write(&stream, &HostAnswer::Refused(why));
                 continue;
             }
-            let (log, open) = (Arc::clone(&log), Arc::clone(&open));
-            let _detached = std::thread::spawn(move || {
+            let (log, slot) = (Arc::clone(&log), Arc::clone(&open));
+            // Without a thread the connection is closed.
+            let _detached = std::thread::Builder::new().spawn(move || {
                 let _gone = serve(&stream, &log);
-                open.fetch_sub(1, Ordering::Relaxed);
+                drop(slot);
             });
         }
     })?;
@@ -51,15 +63,17 @@ pub fn listen(folder: &Path, log: Arc<OutputLog>) -> io::Result<()> {
 
 fn serve(stream: &UnixStream, log: &Arc<OutputLog>) -> io::Result<()> {
     let mut line = String::new();
+    stream.set_read_timeout(Some(REQUEST_TIME))?;
     BufReader::new(stream).take(LONGEST).read_line(&mut line)?;
+    stream.set_read_timeout(None)?;
     match serde_json::from_str(&line) {
         Ok(HostRequest::Output { follow }) => {
             let reader = log.reader();
             let (end, watched) = (reader.end(), stream.try_clone()?);
-            let _ends_with_the_connection = std::thread::spawn(move || {
+            let _ends_with_the_connection = std::thread::Builder::new().spawn(move || {
                 let _closed = (&watched).read(&mut [0]);
                 end.end();
-            });
+            })?;
             let done = write_output(stream, &reader, follow);
             // The thread above ends.
             let _closed = stream.shutdown(Shutdown::Both);

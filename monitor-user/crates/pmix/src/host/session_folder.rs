@@ -4,7 +4,9 @@
 //! removed at the end. Those of hosts that were killed are removed by the next host of the user:
 //! the lock of a living host is held.
 
+use std::collections::hash_map::RandomState;
 use std::fs::{self, DirBuilder, File};
+use std::hash::BuildHasher as _;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -29,12 +31,16 @@ impl SessionFolder {
     pub fn create(parent: &Path, nspace: &str) -> io::Result<Self> {
         remove_left(parent);
         let path = path_of(parent, nspace);
-        // It has its name only when it is locked.
-        let new = parent.join(format!(".{PREFIX}{nspace}"));
+        // It has its name only when it is locked; one that was left then is not in the way.
+        let new = parent.join(format!(".{PREFIX}{nspace}.{:x}", RandomState::new().hash_one(())));
         DirBuilder::new().mode(0o700).create(&new)?;
         let lock = File::create(new.join(LOCK))?;
         lock.lock()?;
-        fs::rename(&new, &path)?;
+        if let Err(error) = fs::rename(&new, &path) {
+            // The next host of this user tries again.
+            let _left = fs::remove_dir_all(&new);
+            return Err(error);
+        }
         Ok(Self { path, _lock: lock })
     }
 
@@ -60,7 +66,12 @@ pub fn path_of(parent: &Path, nspace: &str) -> PathBuf {
 pub fn remove_left(parent: &Path) {
     let uid = rustix::process::geteuid().as_raw();
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-    for entry in entries.filter(|it| it.file_name().to_string_lossy().starts_with(PREFIX)) {
+    let is_one = |it: &fs::DirEntry| {
+        let name = it.file_name();
+        let name = name.to_string_lossy();
+        name.strip_prefix('.').unwrap_or(&name).starts_with(PREFIX)
+    };
+    for entry in entries.filter(is_one) {
         let path = entry.path();
         let is_own = fs::symlink_metadata(&path).is_ok_and(|it| it.is_dir() && it.uid() == uid);
         if !is_own {

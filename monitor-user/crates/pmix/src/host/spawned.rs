@@ -52,7 +52,8 @@ impl Host {
         if ranks == 0 || ranks > MOST_RANKS || apps.iter().any(|app| app.ranks == 0) {
             return reply.status(status::BAD_PARAM);
         }
-        if self.code.is_some() {
+        // A tool may ask when all has ended.
+        if self.code.is_some() || !self.jobs.iter().any(HostedJob::runs) {
             return reply.status(status::ERROR);
         }
         let programs = apps.iter().map(|app| (self.program(attributes, app), app.ranks)).collect();

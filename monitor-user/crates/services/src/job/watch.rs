@@ -146,7 +146,7 @@ impl JobWatch {
             (_, false) => Some(WITHOUT_CONSUMER),
         };
         self.due = pause.map(|pause| Ns(now.0.saturating_add(pause.0)));
-        let watched: BTreeSet<Identity> = self.log.processes().collect();
+        let watched: BTreeSet<Identity> = self.log.processes().into_iter().collect();
         std::mem::replace(&mut self.watched, watched) != self.watched
     }
 
