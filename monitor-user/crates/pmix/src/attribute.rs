@@ -124,6 +124,20 @@ impl Attribute {
     }
 }
 
+/// The attributes of an event for these ranks of a namespace; for all of them, if there is none;
+/// for all processes, if there is no namespace.
+pub fn event_attributes(nspace: Option<&str>, ranks: &[u32], text: Option<&str>) -> Vec<Attribute> {
+    let mut all = vec![Attribute::new("pmix.evnondef", Datum::flag(true))];
+    if let Some(nspace) = nspace {
+        let ranks = if ranks.is_empty() { &[WILDCARD] } else { ranks };
+        let name = |rank: &u32| ProcName { nspace: nspace.to_owned(), rank: *rank };
+        let names = ranks.iter().map(name).collect();
+        all.push(Attribute::new("pmix.evrange", Datum::Procs(names)));
+    }
+    all.extend(text.map(|it| Attribute::new("pmix.evtext", Datum::text(it))));
+    all
+}
+
 /// The value of a key.
 pub fn find<'a>(attributes: &'a [Attribute], key: &str) -> Option<&'a Datum> {
     attributes.iter().find(|it| it.key == key).map(|it| &it.value)

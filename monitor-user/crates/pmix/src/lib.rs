@@ -11,7 +11,7 @@
 pub mod attribute;
 pub mod attribute_json;
 pub mod host;
-pub mod kind;
+mod kind;
 mod libpmix;
 pub mod rendezvous;
 pub mod status;

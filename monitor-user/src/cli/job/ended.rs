@@ -4,12 +4,12 @@
 
 use super::args::JobListArgs;
 use super::history::{self, JobHistory, status_text, transition_json};
-use super::list::csv_text;
+use super::list::{csv_text, job_table};
 use super::reader::user;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{self, notice};
-use monitor_format::grid::{Column, Grid, Side};
-use monitor_format::{human, wrap};
+use monitor_format::grid::Side;
+use monitor_format::human;
 use monitor_jobs::job_log::{JobChange, JobTransition};
 use monitor_model::Ns;
 use monitor_sys::clock;
@@ -55,11 +55,9 @@ const COLUMNS: [(&str, Side); 8] = [
 ];
 
 fn table(jobs: &[JobTransition], now: Ns) -> String {
-    let mut grid = Grid::default();
-    grid.begin(COLUMNS.iter().map(|&(title, side)| Column { title, min_width: 0, side }));
     let time = |time: Ns| human::duration_text(time.0 as f64);
-    for job in jobs {
-        let cells = [
+    let row = |job: &JobTransition| {
+        [
             job.id.to_string(),
             job.runtime.name().to_owned(),
             job.launcher.map_or_else(|| "-".to_owned(), |pid| pid.0.to_string()),
@@ -68,12 +66,9 @@ fn table(jobs: &[JobTransition], now: Ns) -> String {
             status_text(job.end),
             time(job.age),
             time(now.since(job.at)),
-        ];
-        cells.iter().for_each(|text| grid.cell(|out| human::escaped(text, out)));
-    }
-    let mut out = String::new();
-    grid.lines(wrap::COLUMNS, &mut out);
-    out
+        ]
+    };
+    job_table(&COLUMNS, jobs.iter().map(row))
 }
 
 const CSV_HEADER: &str =

@@ -46,11 +46,9 @@ const COLUMNS: [(&str, Side); 8] = [
 ];
 
 fn table(jobs: &[ParallelJob], at: Instant) -> String {
-    let mut grid = Grid::default();
-    grid.begin(COLUMNS.iter().map(|&(title, side)| Column { title, min_width: 0, side }));
     let number = |number: Option<u32>| number.map_or_else(|| "-".to_owned(), |it| it.to_string());
-    for job in jobs {
-        let cells = [
+    let row = |job: &ParallelJob| {
+        [
             job.id.to_string(),
             job.runtime.name().to_owned(),
             number(job.launcher.map(|it| it.pid.0)),
@@ -59,9 +57,19 @@ fn table(jobs: &[ParallelJob], at: Instant) -> String {
             number(job.size),
             job.state.name().to_owned(),
             age(job, at),
-        ];
-        cells.iter().for_each(|text| grid.cell(|out| human::escaped(text, out)));
-    }
+        ]
+    };
+    job_table(&COLUMNS, jobs.iter().map(row))
+}
+
+/// A table of jobs, one in each row.
+pub fn job_table<const N: usize>(
+    columns: &[(&'static str, Side); N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
+    let mut grid = Grid::default();
+    grid.begin(columns.iter().map(|&(title, side)| Column { title, min_width: 0, side }));
+    rows.flatten().for_each(|text| grid.cell(|out| human::escaped(&text, out)));
     let mut out = String::new();
     grid.lines(wrap::COLUMNS, &mut out);
     out

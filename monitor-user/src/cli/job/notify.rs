@@ -11,7 +11,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
 use monitor_format::human;
 use monitor_jobs::Runtime;
-use monitor_pmix::attribute::{Attribute, Datum, ProcName, WILDCARD};
+use monitor_pmix::attribute::event_attributes;
 use monitor_pmix::host::request::HostRequest;
 use monitor_pmix::status::{RANGE_CUSTOM, RANGE_GLOBAL};
 use std::collections::BTreeSet;
@@ -38,15 +38,9 @@ pub fn notify(args: &JobNotifyArgs) -> Result<Exit, Failure> {
         };
         HostConnection::of_job(&target.job, None)?.ask_once(&request)?;
     } else {
-        let mut attributes = vec![Attribute::new("pmix.evnondef", Datum::flag(true))];
-        if is_for_ranks {
-            let name = |rank| ProcName { nspace: nspace.to_string(), rank };
-            let all = ranks.is_empty().then_some(WILDCARD);
-            let names = ranks.into_iter().chain(all).map(name).collect();
-            attributes.push(Attribute::new("pmix.evrange", Datum::Procs(names)));
-        }
-        let text = args.text.as_deref().map(Datum::text);
-        attributes.extend(text.map(|it| Attribute::new("pmix.evtext", it)));
+        let ranks: Vec<u32> = ranks.into_iter().collect();
+        let of_ranks = is_for_ranks.then_some(&**nspace);
+        let attributes = event_attributes(of_ranks, &ranks, args.text.as_deref());
         let range = if is_for_ranks { RANGE_CUSTOM } else { RANGE_GLOBAL };
         ask(&target, move |tool| tool.notify(code, range, &attributes))?;
     }

@@ -5,7 +5,7 @@ use super::hosted_job::{HostedJob, job_of};
 use super::job_data::server_name;
 use super::query;
 use super::request::{EndedRank, HostAnswer, HostRequest};
-use crate::attribute::{Attribute, Datum, ProcName, WILDCARD};
+use crate::attribute::{ProcName, event_attributes};
 use crate::attribute_json::as_json;
 use crate::status;
 use std::os::unix::process::ExitStatusExt as _;
@@ -43,15 +43,7 @@ impl Host {
         if let Some(nspace) = namespace.filter(|it| job_of(&self.jobs, it).is_none()) {
             return HostAnswer::Refused(format!("the host has no job {nspace}"));
         }
-        let mut attributes = vec![Attribute::new("pmix.evnondef", Datum::flag(true))];
-        if let Some(nspace) = namespace {
-            let name = |rank| ProcName { nspace: nspace.to_owned(), rank };
-            let all = [WILDCARD];
-            let ranks = if ranks.is_empty() { &all } else { ranks };
-            let names = ranks.iter().copied().map(name).collect();
-            attributes.push(Attribute::new("pmix.evrange", Datum::Procs(names)));
-        }
-        attributes.extend(text.map(|it| Attribute::new("pmix.evtext", Datum::text(it))));
+        let attributes = event_attributes(namespace, ranks, text);
         let range = if namespace.is_some() { status::RANGE_CUSTOM } else { status::RANGE_GLOBAL };
         match self.server.notify(code, &server_name(), range, &attributes) {
             Ok(()) => HostAnswer::Done,

@@ -156,6 +156,16 @@ pub struct ProcInfo {
 
 /// `pmix_op_cbfunc_t`. This and those that follow are absent where the library needs no answer.
 pub type OpCallback = Option<unsafe extern "C" fn(c_int, *mut c_void)>;
+/// `PMIx_Notify_event`, of a server and of a tool.
+pub type NotifyEvent = unsafe extern "C" fn(
+    c_int,
+    *const Proc,
+    u8,
+    *const KeyedValue,
+    usize,
+    OpCallback,
+    *mut c_void,
+) -> c_int;
 /// `pmix_release_cbfunc_t`.
 pub type ReleaseCallback = unsafe extern "C" fn(*mut c_void);
 /// `pmix_modex_cbfunc_t`.

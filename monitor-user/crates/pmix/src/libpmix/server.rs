@@ -4,7 +4,7 @@
 //! process. Documented in `pmix_server.h` and the PMIx standard, chapter "Server-specific
 //! interfaces".
 
-use super::abi::{KeyedValue, NAMESPACE, OpCallback, Proc};
+use super::abi::{KeyedValue, NAMESPACE, NotifyEvent, OpCallback, Proc};
 use super::accept;
 use super::functions;
 use super::library::{ErrorText, PmixError, function, open};
@@ -27,15 +27,6 @@ type RegisterNspace = unsafe extern "C" fn(
 ) -> c_int;
 type RegisterClient =
     unsafe extern "C" fn(*const Proc, u32, u32, *mut c_void, OpCallback, *mut c_void) -> c_int;
-type NotifyEvent = unsafe extern "C" fn(
-    c_int,
-    *const Proc,
-    u8,
-    *const KeyedValue,
-    usize,
-    OpCallback,
-    *mut c_void,
-) -> c_int;
 type Generate = unsafe extern "C" fn(*const c_char, *mut *mut c_char) -> c_int;
 
 /// The library, initialized as a server.

@@ -3,25 +3,16 @@
 //! In: the URI of a server, keys, events. Out: values. Documented in `pmix_tool.h` and the PMIx
 //! standard, chapter "Tools and Debuggers".
 
-use super::abi::{KeyedValue, OpCallback, Proc, Query};
+use super::abi::{KeyedValue, NotifyEvent, Proc, Query};
 use super::library::{ErrorText, PmixError, function, open};
 use super::values::{InfoArray, chars, read_infos};
 use crate::attribute::{Attribute, Datum, ProcName};
 use crate::status;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW, Symbol};
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_int};
 use std::ptr::null_mut;
 
 type QueryInfo = unsafe extern "C" fn(*mut Query, usize, *mut *mut KeyedValue, *mut usize) -> c_int;
-type NotifyEvent = unsafe extern "C" fn(
-    c_int,
-    *const Proc,
-    u8,
-    *const KeyedValue,
-    usize,
-    OpCallback,
-    *mut c_void,
-) -> c_int;
 /// A connection to a server.
 pub struct Tool {
     name: ProcName,
