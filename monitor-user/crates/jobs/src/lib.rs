@@ -34,4 +34,4 @@ pub use discovery::{JobState, ParallelJob, RankProcesses, discover};
 pub use find::{FindError, find, find_ranks};
 pub use rank_set::RankSet;
 pub use rank_table::{RankRow, RankTable, rank_table};
-pub use runtime::Runtime;
+pub use runtime::{LauncherRole, Runtime};

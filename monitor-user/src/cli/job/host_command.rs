@@ -13,6 +13,7 @@ use monitor_model::Identity;
 use monitor_pmix::host::{path_of, remove_left};
 use monitor_sys::pidfd::returned_code;
 use rustix::process::Signal;
+use serde_json::json;
 use std::collections::hash_map::RandomState;
 use std::ffi::CStr;
 use std::hash::BuildHasher as _;
@@ -62,8 +63,9 @@ pub fn host_command(args: &JobLaunchArgs, ranks: u32) -> Result<Command, Failure
     Ok(command)
 }
 
-/// Starts a host that goes on when this command has ended. Returns the exit code.
-pub fn run_in_background(mut command: Command) -> Result<u8, Failure> {
+/// Starts a host that goes on when this command has ended, and prints the id of its job. Returns
+/// the exit code.
+pub fn run_in_background(mut command: Command, format: &str) -> Result<u8, Failure> {
     let failed = |error| Failure::failed(format!("job launch: {error}"));
     let mut host = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().map_err(failed)?;
     let mut line = String::new();
@@ -74,7 +76,10 @@ pub fn run_in_background(mut command: Command) -> Result<u8, Failure> {
         return Ok(returned_code(host.wait().map_err(failed)?));
     }
     let id = id();
-    let text = format!("job {id} runs; its output: monitor job output {id}\n");
+    let text = match format {
+        "json" => output::json(&json!({ "schema_version": 1, "job": id, "host_pid": host.id() }))?,
+        _ => format!("job {id} runs; its output: monitor job output {id}\n"),
+    };
     output::print(text.as_bytes()).map(|exit| exit as u8)
 }
 

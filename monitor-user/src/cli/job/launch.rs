@@ -10,6 +10,7 @@ use super::args::JobLaunchArgs;
 use super::env;
 use super::hold;
 use super::host_command::{host_command, host_lost, run_in_background};
+use super::launch_method::LaunchMethod;
 use super::passed_signals::{run_passing_signals, start_and_wait, wait};
 use super::target::JobTarget;
 use super::tool_daemon::{ToolDaemons, ended_text};
@@ -56,6 +57,7 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
     if args.within.is_some() && args.stop.as_deref() != Some(INIT) {
         return Err(Failure::usage("--within is for --stop init"));
     }
+    let method = LaunchMethod::from_args(args)?;
     let is_held = args.stop.as_deref().is_some_and(|it| it != APP);
     if args.stop.as_deref() == Some(APP) && args.ranks.is_none() {
         let why = "--stop app is for -n; mpirun of Open MPI 5 has --rtos stop-in-app";
@@ -74,7 +76,12 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
     let (command, hold) = match args.tracer_of.map(Pid) {
         None if is_held => (tracer(args), None),
         None if args.background => {
-            return run_in_background(launcher(args, environment, &directives)?);
+            return run_in_background(launcher(args, environment, &directives)?, &args.format);
+        }
+        None if method == LaunchMethod::Launcher => {
+            // It takes the place of this process, with its pid and its signals.
+            let error = launcher(args, environment, &directives)?.exec();
+            return Ok(not_started(&args.command[0], &error));
         }
         None => (launcher(args, environment, &directives)?, None),
         Some(parent) => (launcher(args, environment, &directives)?, Some(Hold::new(args, parent)?)),
@@ -150,6 +157,7 @@ fn tracer(args: &JobLaunchArgs) -> Command {
     let mut command = Command::new(SELF_EXE);
     command.arg0("monitor");
     command.args(["job", "launch", "--tracer-of", &std::process::id().to_string()]);
+    command.args(["--with", &args.with]);
     if let Some(ranks) = args.ranks {
         command.args(["-n", &ranks.to_string()]);
     }

@@ -25,6 +25,7 @@ mod host;
 mod host_command;
 mod host_connection;
 mod launch;
+mod launch_method;
 mod list;
 mod log;
 mod measure;

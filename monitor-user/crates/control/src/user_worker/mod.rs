@@ -45,7 +45,8 @@ impl UserWorker for Executor {
         tool: ToolId,
         request: WorkerRequest,
     ) -> Result<WorkerReply, ControlError> {
-        self.execute(&NumberedRequest { number: 0, tool, request })
+        let late = || Err(ControlError::Unsupported("its reply comes later".to_owned()));
+        self.execute(&NumberedRequest { number: 0, tool, request }).unwrap_or_else(late)
     }
 
     fn poll_events(&mut self) -> Vec<WorkerEvent> {
