@@ -6,7 +6,9 @@ use crate::cli::args::{formats, interval, names, signal};
 use crate::cli::exit;
 use clap::{Args, Subcommand};
 use monitor_backend::BackendChoice;
+use monitor_jobs::launch_method::METHODS;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Arguments of `job`.
@@ -202,8 +204,12 @@ pub struct JobLaunchArgs {
     /// How the ranks are started; native: by this program; pmix: by a PMIx server that runs, such
     /// as prte; mpirun, srun: by that launcher, whose command line follows; auto: native with -n,
     /// otherwise by the launcher, or by a script that starts one
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = formats(&["auto", "native", "pmix", "mpirun", "srun"]))]
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = formats(&METHODS))]
     pub with: String,
+    /// With --with pmix: the rendezvous file of the server [default: that of the system server,
+    /// pmix.sys.HOST in $PMIX_SYSTEM_TMPDIR or the folder for temporary files]
+    #[arg(long, value_name = "FILE")]
+    pub server: Option<PathBuf>,
     /// With -n: write the rank before each line of the ranks
     #[arg(long, requires = "ranks")]
     pub tag: bool,

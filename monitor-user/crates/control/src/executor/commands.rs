@@ -8,7 +8,7 @@ use super::Answer;
 use crate::grouped_process::GroupedProcess;
 use crate::job_command::{CommandOutput, JobCommand};
 use crate::process_ref::raw_pid;
-use crate::user_worker::SELF_EXE;
+use crate::start::SELF_EXE;
 use crate::{ControlError, LaunchSpec, NumberedRequest, ToolId, WorkerReply, start};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
@@ -77,19 +77,19 @@ impl CommandTable {
     /// Adds the replies of those that have ended, except for traced ones, which the tracer reaps;
     /// kills those that take too long.
     pub fn poll(&mut self, is_traced: &dyn Fn(i32) -> bool, replies: &mut Vec<(u64, Answer)>) {
-        self.running.retain_mut(|it| {
-            if !is_traced(raw_pid(it.process.pid()))
-                && let Some(status) = it.process.poll()
+        self.running.retain_mut(|command| {
+            if !is_traced(raw_pid(command.process.pid()))
+                && let Some(status) = command.process.poll()
             {
-                replies.push((it.number, it.answer(status)));
+                replies.push((command.number, command.answer(status)));
                 return false;
             }
-            if it.until > Instant::now() {
+            if command.until > Instant::now() {
                 return true;
             }
-            it.process.signal(rustix::process::Signal::KILL);
+            command.process.signal(rustix::process::Signal::KILL);
             let late = ControlError::TimedOut(format!("the command did not end within {LIMIT:?}"));
-            replies.push((it.number, Err(late)));
+            replies.push((command.number, Err(late)));
             false
         });
     }

@@ -149,16 +149,20 @@ impl Executor {
                 )
             }
             WorkerRequest::ForgetTool => {
-                self.tracer.forget_tool(tool);
-                self.stops.forget_tool(tool);
-                self.guards.forget_tool(tool);
-                self.event_positions.forget_tool(tool);
-                self.daemons.forget_tool(tool);
-                self.commands.forget_tool(tool);
+                self.forget_tool(tool);
                 Ok(WorkerReply::Done)
             }
             _ => self.execute_on_threads(tool, &numbered.request),
         }
+    }
+
+    fn forget_tool(&mut self, tool: ToolId) {
+        self.tracer.forget_tool(tool);
+        self.stops.forget_tool(tool);
+        self.guards.forget_tool(tool);
+        self.event_positions.forget_tool(tool);
+        self.daemons.forget_tool(tool);
+        self.commands.forget_tool(tool);
     }
 
     /// Requests that need the tracer or cause later events.

@@ -17,10 +17,11 @@ mod undo_file;
 mod undo_log;
 mod user;
 
+pub use super::start::SELF_EXE;
 use super::{
     ControlError, Executor, NumberedRequest, ToolId, WorkerEvent, WorkerReply, WorkerRequest,
 };
-pub use pool::{SELF_EXE, WorkerPool, undo_left};
+pub use pool::{WorkerPool, undo_left};
 pub use proxy::WorkerProxy;
 pub use role::WorkerRole;
 pub use undo_file::UndoFolder;

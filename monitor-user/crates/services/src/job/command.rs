@@ -13,7 +13,8 @@ use monitor_omis::{Status, Text, Value};
 use monitor_platform::ProcessAction;
 use monitor_platform::action::{JobAct, JobCommand};
 
-/// The exit codes of commands (`monitor --help`).
+/// The exit codes of commands (`monitor --help`); for one that a signal has ended, none.
+const KILLED: i32 = -1;
 const OK: i32 = 0;
 const USAGE: i32 = 2;
 const PARTIAL: i32 = 4;
@@ -49,8 +50,9 @@ pub struct Printed {
 pub fn printed(report: ActionReport) -> Result<Printed, Refusal> {
     let results = results_of_one(report)?;
     let [code, stdout, stderr] = params(&results);
-    let status = match code.integer().unwrap_or(-1_i32) {
-        code @ (OK | PARTIAL) => {
+    let code = code.integer().unwrap_or(KILLED);
+    let status = match code {
+        OK | PARTIAL => {
             return Ok(Printed { stdout: bytes(stdout), is_partial: code == PARTIAL });
         }
         USAGE => Status::RANGE,
@@ -60,8 +62,12 @@ pub fn printed(report: ActionReport) -> Result<Printed, Refusal> {
         _ => Status::IO,
     };
     let stderr = stderr.text().map(Text::to_str_lossy).unwrap_or_default();
-    let line = stderr.lines().rfind(|it| !it.is_empty()).unwrap_or("the command was killed");
-    Err(Refusal::new(status, line.strip_prefix(PREFIX).unwrap_or(line)))
+    let text = match stderr.lines().rfind(|it| !it.is_empty()) {
+        Some(line) => line.strip_prefix(PREFIX).unwrap_or(line).to_owned(),
+        None if code == KILLED => "the command was killed".to_owned(),
+        None => format!("the command ended with code {code}"),
+    };
+    Err(Refusal::new(status, text))
 }
 
 /// What was printed is not what this service expects.

@@ -1,4 +1,4 @@
-//! `job_output`, `job_query`, `job_notify`, `job_log`: what the PMIx server of a job knows and does,
+//! `job_output`, `job_query`, `job_notify`, `job_log`: what the PMIx server of a job knows and does
 //! and what the ranks of `job_launch` have written.
 //!
 //! In: a job, and what a tool asks. Out: what the command of the same name prints, as values.
@@ -10,7 +10,7 @@ use crate::spec::{ErrorSpec, error, param, params};
 use crate::{CallContext, Handler, Outcome, ResultSpec, ServiceSpec};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use monitor_control::host_protocol::HostAnswer;
+use monitor_control::host_protocol::{EndedRank, HostAnswer};
 use monitor_event::{ActionReport, CallResult, Refusal};
 use monitor_omis::param_type::ParamType;
 use monitor_omis::{Status, Value};
@@ -174,11 +174,7 @@ fn output_values(report: ActionReport) -> Result<CallResult, Refusal> {
                 ]);
             }
             HostAnswer::Ended(ranks) => {
-                ended.extend(ranks.into_iter().flat_map(|it| {
-                    let [code, signal] =
-                        [it.code, it.signal].map(|it| Value::from(it.unwrap_or(-1)));
-                    [Value::from(it.namespace.as_str()), Value::from(it.rank), code, signal]
-                }));
+                ended.extend(ranks.into_iter().flat_map(ended_values));
             }
             HostAnswer::Done | HostAnswer::Refused(_) | HostAnswer::Values(_) => {}
         }
@@ -189,6 +185,11 @@ fn output_values(report: ActionReport) -> Result<CallResult, Refusal> {
         Value::List(parts),
         Value::List(ended),
     ]))
+}
+
+fn ended_values(rank: EndedRank) -> [Value; 4] {
+    let [code, signal] = [rank.code, rank.signal].map(|it| Value::from(it.unwrap_or(-1)));
+    [Value::from(rank.namespace.as_str()), Value::from(rank.rank), code, signal]
 }
 
 /// What `job query --format json` prints.

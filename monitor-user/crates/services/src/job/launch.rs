@@ -9,14 +9,15 @@ use crate::spec::{error, param, params};
 use crate::{CallContext, Handler, Outcome, ResultSpec, ServiceSpec};
 use monitor_control::user_worker::SELF_EXE;
 use monitor_event::{CallResult, Refusal};
+use monitor_jobs::launch_method::LaunchMethod;
 use monitor_omis::param_type::ParamType;
 use monitor_omis::{Status, Value};
 use monitor_platform::ProcessAction;
 use monitor_platform::action::{JobAct, RankLaunch};
 use serde::Deserialize;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 
-/// How ranks are started, as `job launch --with` has it.
-const METHODS: [&str; 5] = ["auto", "native", "pmix", "mpirun", "srun"];
 /// Where ranks are held, as `job launch --stop` has it; "" for nowhere.
 const STOPS: [&str; 4] = ["", "exec", "init", "app"];
 /// Most ranks of a job without a launcher.
@@ -33,22 +34,23 @@ pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
         param("words", ParamType::Some(&ParamType::Text)),
     ],
     results: &[ResultSpec::new("job", "string"), ResultSpec::new("pid", "integer")],
-    help: "Starts a parallel job as the calling user, as `monitor job launch` does. `ranks` is the \
-           number of ranks of a program, which `words` has with its arguments: this program is \
-           then their PMIx host (`with` is \"native\" or \"auto\"), or a PMIx server that runs, \
-           such as `prte`, starts them (\"pmix\"). If `ranks` is 0, `words` is the command line of \
-           a launcher on this node (\"mpirun\", \"srun\"), or of a script that starts one \
-           (\"auto\"). `stop` says where all ranks are held: \"exec\", before their first \
-           instruction, \"init\", where they call MPI_Init, \"app\", where their program waits for \
-           a debugger by PMIx, or \"\". `directives` change the environment, in this order: \
-           \"set:NAME=VALUE\", and the others of `monitor job env`. Folder, environment and streams \
-           are those of `start_options`; without them, the folder is `/`, the environment has \
-           `PATH`, and what a launcher prints is lost. The job outlives the tool. Without a \
-           launcher, and unless `stop` is \"exec\" or \"init\", `job` is the id, `pid` the host, \
-           and `job_output` returns what the ranks write; the reply comes when they run. Otherwise \
-           `job` is \"\" and `pid` is the process of the command, which is attached, and of which \
-           the launcher is a descendant if ranks are held; `job_changed` occurs when the ranks are \
-           there, and when they are held: \"stopped\". `job_release` continues them.",
+    help: "Starts a parallel job as the calling user, as `monitor job launch` does. `ranks` is \
+           the number of ranks of a program, which `words` has with its arguments: this program \
+           is then their PMIx host (`with` is \"native\" or \"auto\"), or a PMIx server that \
+           runs, such as `prte`, starts them (\"pmix\"). If `ranks` is 0, `words` is the command \
+           line of a launcher on this node (\"mpirun\", \"srun\"), or of a script that starts \
+           one (\"auto\"). `stop` says where all ranks are held: \"exec\", before their first \
+           instruction, \"init\", where they call MPI_Init, \"app\", where their program waits \
+           for a debugger by PMIx, or \"\". `directives` change the environment, in this order: \
+           \"set:NAME=VALUE\", and the others of `monitor job env`. Folder, environment and \
+           streams are those of `start_options`; without them, the folder is `/`, the \
+           environment has `PATH`, and what a launcher prints is lost. The job outlives the \
+           tool. Without a launcher, and unless `stop` is \"exec\" or \"init\", `job` is the id, \
+           `pid` the host, and `job_output` returns what the ranks write; the reply comes when \
+           they run. Otherwise `job` is \"\" and `pid` is the process of the command, which is \
+           attached, and of which the launcher is a descendant if ranks are held; `job_changed` \
+           occurs when the ranks are there, and when they are held: \"stopped\"; `job_signal` \
+           with SIGCONT, 18, continues them.",
     examples: &[
         "> 10 [0] job_launch(\"native\",2,\"\",[\"set:A=b\"],[\"./ring\",\"-x\"])\n\
          < 10 [0] job_launch(0,\"monitor-101\",101)",
@@ -99,9 +101,6 @@ fn checked(args: &[Value]) -> Result<RankLaunch, Refusal> {
     let [with, ranks, stop, directives, words] = params(args);
     let refused = |text: String| Err(Refusal::new(Status::RANGE, text));
     let [method, place] = [with, stop].map(text);
-    if !METHODS.contains(&method.as_str()) {
-        return refused(format!("with {with}: expected one of {}", METHODS.join(", ")));
-    }
     if !STOPS.contains(&place.as_str()) {
         return refused(format!("stop {stop}: expected exec, init, app or \"\""));
     }
@@ -111,24 +110,20 @@ fn checked(args: &[Value]) -> Result<RankLaunch, Refusal> {
         Some(number) => Some(number),
         None => return refused(format!("ranks {ranks}: expected 0 to {MAX_RANKS}")),
     };
-    match (method.as_str(), count) {
-        ("native" | "pmix", None) => {
-            return refused(format!("ranks 0: \"{method}\" needs the number of ranks"));
-        }
-        ("mpirun" | "srun", Some(_)) => {
-            return refused(format!("ranks {ranks}: \"{method}\" has its number in `words`"));
-        }
-        ("auto", None) if place == "app" => {
-            return refused("stop \"app\": it needs a number of ranks".to_owned());
-        }
-        _ => {}
-    }
     let all = |it: &Value| it.list().unwrap_or_default().iter().map(bytes).collect();
+    let words: Vec<Vec<u8>> = all(words);
+    let program = OsStr::from_bytes(words.first().map_or(&[], Vec::as_slice));
+    if let Err(why) = LaunchMethod::choose(&method, count, program) {
+        return refused(why.to_string());
+    }
+    if count.is_none() && place == "app" {
+        return refused("stop \"app\": it needs a number of ranks".to_owned());
+    }
     Ok(RankLaunch {
         ranks: count,
         with: method,
         stop: Some(place).filter(|it| !it.is_empty()),
         directives: all(directives),
-        words: all(words),
+        words,
     })
 }
