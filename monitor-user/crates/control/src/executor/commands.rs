@@ -4,7 +4,6 @@
 //! What a command writes is kept in memory files, so that no pipe fills up. A command that takes
 //! too long, or whose tool has gone, is killed.
 
-use super::Answer;
 use crate::grouped_process::GroupedProcess;
 use crate::job_command::{CommandOutput, JobCommand};
 use crate::process_ref::raw_pid;
@@ -22,6 +21,9 @@ const LIMIT: Duration = Duration::from_secs(8);
 const MAX_COMMANDS: usize = 16;
 /// Most bytes that a command may write to a stream.
 const MAX_OUTPUT: usize = 4 << 20;
+
+/// What a command has done, as the reply to its request.
+type CommandReply = Result<WorkerReply, ControlError>;
 
 /// The commands that run.
 #[derive(Default)]
@@ -76,7 +78,11 @@ impl CommandTable {
 
     /// Adds the replies of those that have ended, except for traced ones, which the tracer reaps;
     /// kills those that take too long.
-    pub fn poll(&mut self, is_traced: &dyn Fn(i32) -> bool, replies: &mut Vec<(u64, Answer)>) {
+    pub fn poll(
+        &mut self,
+        is_traced: &dyn Fn(i32) -> bool,
+        replies: &mut Vec<(u64, CommandReply)>,
+    ) {
         self.running.retain_mut(|command| {
             if !is_traced(raw_pid(command.process.pid()))
                 && let Some(status) = command.process.poll()
@@ -115,7 +121,7 @@ impl CommandTable {
 }
 
 impl RunningCommand {
-    fn answer(&self, status: ExitStatus) -> Answer {
+    fn answer(&self, status: ExitStatus) -> CommandReply {
         let [stdout, stderr] = [&self.stdout, &self.stderr].map(written);
         let (stdout, stderr) = (stdout?, stderr?);
         Ok(WorkerReply::CommandEnded(CommandOutput { code: status.code(), stdout, stderr }))
