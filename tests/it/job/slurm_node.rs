@@ -116,8 +116,13 @@ impl SlurmNode {
     /// A command that uses this Slurm.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        command.env("SLURM_CONF", self.conf()).current_dir("/").stdin(Stdio::null());
+        self.set_environment(command.current_dir("/").stdin(Stdio::null()));
         command
+    }
+
+    /// Makes commands that this one runs use this Slurm.
+    pub fn set_environment(&self, command: &mut Command) {
+        command.env("SLURM_CONF", self.conf());
     }
 
     /// What such a command prints, without the end of the line.

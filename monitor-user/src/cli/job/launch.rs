@@ -27,7 +27,8 @@ use monitor_format::human;
 use monitor_jobs::directive::Directive;
 use monitor_jobs::discovery::local_size;
 use monitor_jobs::envar::Environment;
-use monitor_jobs::mpi_name;
+use monitor_jobs::hold_table::{HoldPoint, held_by};
+use monitor_jobs::{Runtime, mpi_name};
 use monitor_model::{Environ, Identity, Pid};
 use monitor_sampling::job::rank_number;
 use monitor_sys::fd_limit;
@@ -35,8 +36,10 @@ use monitor_sys::perf_event::TRAP_NEEDS;
 use monitor_sys::pidfd::{PidFd, returned_code};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -47,6 +50,10 @@ const CALLS_WITHIN: Duration = Duration::from_secs(60);
 const INIT: &str = "init";
 /// The value of `--stop` for a place that the program chooses.
 const APP: &str = "app";
+
+/// What to do where a launcher is not there.
+const INSTALL: &str = "install an MPI (Debian: apt install openmpi-bin, or mpich), load its \
+     module, or start ranks without a launcher (-n); monitor job doctor shows what is here";
 
 /// Runs the launcher. Returns its exit code.
 ///
@@ -66,7 +73,11 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
     if args.background && is_held {
         return Err(Failure::usage("--background does not hold ranks at exec or in MPI_Init"));
     }
+    if let Some(place) = args.stop.as_deref().filter(|_| is_held) {
+        check_holds(&args.command[0], place)?;
+    }
     let directives = env::parsed(&args.env)?;
+    env::check_program(&args.command[0], &directives)?;
     let environment = env::own_environment();
     let own: Vec<u8> = joined(environment.variables());
     if is_held && rank_number(&Environ::parse(&own)).is_some() {
@@ -99,8 +110,33 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
             }
             Ok(returned_code(status))
         }
-        Err(LaunchError::NotStarted(error)) => Ok(not_started(&args.command[0], &error)),
+        Err(LaunchError::NotStarted(error)) => {
+            let code = not_started(&args.command[0], &error);
+            if error.kind() == ErrorKind::NotFound && runtime_of(&args.command[0]).is_some() {
+                output::notice(INSTALL);
+            }
+            Ok(code)
+        }
         Err(LaunchError::Control(error)) => Err(Failure::failed(format!("job launch: {error}"))),
+    }
+}
+
+/// The runtime of a launcher, by its name.
+fn runtime_of(program: &OsStr) -> Option<Runtime> {
+    let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
+    Runtime::of_program(&name).map(|(runtime, _)| runtime)
+}
+
+/// Refuses a launcher whose ranks are no descendants of it, as far as its name shows that.
+fn check_holds(program: &OsStr, place: &str) -> Result<(), Failure> {
+    let runtime = runtime_of(program).filter(|it| *it == Runtime::Slurm);
+    let refused = runtime.zip(HoldPoint::from_name(place)).map(|(it, point)| held_by(it, point));
+    match refused {
+        Some(Err(why)) => {
+            let name = program.display();
+            Err(Failure::usage(format!("--stop does not hold ranks of {name}: {why}")))
+        }
+        _ => Ok(()),
     }
 }
 
