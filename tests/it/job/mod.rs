@@ -22,6 +22,7 @@ mod service_tools;
 mod show;
 mod slurm;
 pub mod slurm_node;
+mod slurm_step;
 mod stacks;
 mod where_tool;
 

@@ -15,7 +15,7 @@ use crate::root::harmless::changed_code;
 use crate::root::privilege::able;
 use crate::root::workload::Guarded;
 use crate::served::{Folder, monitor};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -65,7 +65,7 @@ fn sockets(pid: u64) -> usize {
 }
 
 /// Rounds on one job.
-fn attach(runtime: &CaseRuntime, node: Option<&SlurmNode>, program: &PathBuf, rounds: u64) {
+fn attach(runtime: &CaseRuntime, node: Option<&SlurmNode>, program: &Path, rounds: u64) {
     let folder = Folder::new();
     let gate = folder.join("gate").display().to_string();
     let words = [program.display().to_string(), gate.clone(), "status".to_owned()];

@@ -31,6 +31,8 @@ const KILLED_WITHIN: usize = 400;
 /// Ranks of our own host end within this time of its end.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
+/// A command on jobs whose server has tools.
+const QUERY: &[&str] = &["query", "namespaces"];
 /// Commands on a running job.
 const COMMANDS: [&[&str]; 5] = [
     &["show", "--mpir"],
@@ -122,9 +124,16 @@ impl JobRounds {
     fn running_job(&mut self, runtime: &CaseRuntime, gate: &str) {
         let (job, ranks) = self.begin(runtime, gate);
         for _ in 0..1 + self.random.below(4) {
-            let words = self.random.pick(&COMMANDS);
+            let has_tools = ["prrte", "native"].contains(&runtime.runtime);
+            let words = match has_tools && self.random.one_in(3) {
+                true => QUERY,
+                false => self.random.pick(&COMMANDS),
+            };
             let mut command = monitor();
             command.args(["job", words[0], &ranks[0].to_string()]).args(&words[1..]);
+            // For a host of our own.
+            command.env("TMPDIR", self.folder.join(""));
+            runtime.set_environment(&mut command);
             let mut command = Guarded::run(command.stderr(Stdio::null()));
             let after = self.random.below(KILLED_WITHIN / 2);
             match self.random.below(4) {
@@ -132,7 +141,8 @@ impl JobRounds {
                     self.log.add(format!("{words:?}, killed after {after} ms"));
                     ends_within(&mut command, after);
                 }
-                2 => {
+                // `mpirun` itself does not survive a tool that ends while it connects.
+                2 if words != QUERY => {
                     self.log.add(format!("{words:?}, its helper killed after {after} ms"));
                     self.lost_helper(&mut command, after, &ranks);
                 }
