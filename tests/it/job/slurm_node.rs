@@ -1,5 +1,5 @@
-//! Slurm for one node, or two, in a folder of its own: munged, slurmctld and a slurmd for each node,
-//! which end with the test, and steps with all their processes. Both nodes are this machine.
+//! Slurm for one node, or two, in a folder of its own: munged, slurmctld and a slurmd for each
+//! node, which end with the test, and steps with all their processes. Both nodes are this machine.
 //!
 //! In: nothing but Debian's packages. Out: commands such as `srun` that use it. With cgroups of
 //! version 1 steps are in cgroups, as on a cluster; without them Slurm follows processes by itself.

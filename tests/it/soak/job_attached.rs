@@ -1,6 +1,6 @@
 //! A job of eight ranks is attached to again and again: its table, its stacks, daemons beside held
 //! ranks. It ends with its own status, its code is unchanged, nothing is stopped or traced, and its
-//! launcher has no more connections than before.
+//! launcher has as many connections as before.
 //!
 //! In: how many rounds for each runtime. Out: for each runtime, rounds and jobs.
 //! `cargo xtask soak jobs` runs a hundred; the tests run one.

@@ -28,7 +28,8 @@ macro_rules! cases {
     ($($runtime:ident)*) => { $(
         mod $runtime {
             cases! { $runtime: launched_exec launched_init launch_is_killed attached_running
-                attached_held directives rank_fails rank_is_killed launcher_is_killed tool_is_killed }
+                attached_held directives rank_fails rank_is_killed launcher_is_killed
+                tool_is_killed }
         }
     )* };
     ($runtime:ident: $($case:ident)*) => {
@@ -115,7 +116,7 @@ fn run(runtime: &str, name: &str) {
         if line.verb == "end" {
             break;
         }
-        let place = Place(format!("{name}.txt:{}: {} {}", line.number, line.verb, line.rest));
+        let place = CurrentLine(format!("{name}.txt:{}: {} {}", line.number, line.verb, line.rest));
         case.run(line, node.as_ref());
         // What a command prints is listed before the next line of another kind.
         let next = lines.get(at + 1).map_or("end", |it| it.verb);
@@ -130,9 +131,9 @@ fn run(runtime: &str, name: &str) {
 }
 
 /// The line of a case, printed if it fails.
-struct Place(String);
+struct CurrentLine(String);
 
-impl Drop for Place {
+impl Drop for CurrentLine {
     fn drop(&mut self) {
         if std::thread::panicking() {
             println!("{}", self.0);
@@ -289,8 +290,8 @@ impl Case {
         until(|| self.pids().iter().all(is_so).then_some(()));
     }
 
-    fn kill(&mut self, whom: &str) {
-        match whom {
+    fn kill(&mut self, part: &str) {
+        match part {
             "tool" => {
                 let mut tool = self.tool.take().unwrap();
                 tool.0.kill().unwrap();
