@@ -384,6 +384,9 @@ pub struct JobQueryArgs {
     /// Output format
     #[arg(long, default_value = "table", value_parser = formats(&["table", "json"]))]
     pub format: String,
+    /// Connect in this process
+    #[arg(long, hide = true)]
+    pub connects: bool,
 }
 
 /// Arguments of `job notify`.
@@ -403,6 +406,9 @@ pub struct JobNotifyArgs {
     /// A text for the handlers (pmix.evtext)
     #[arg(long)]
     pub text: Option<String>,
+    /// Connect in this process
+    #[arg(long, hide = true)]
+    pub connects: bool,
 }
 
 /// Arguments of `job log`.

@@ -5,7 +5,7 @@
 use super::args::JobQueryArgs;
 use super::host_connection::HostConnection;
 use super::target::JobTarget;
-use super::tool_connection::ask;
+use super::tool_connection::{Connects, ask, run_apart};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{self, notice};
 use monitor_control::host_protocol::{HostAnswer, HostRequest};
@@ -37,6 +37,11 @@ const OF_SERVER: [&str; 4] = ["pmix.qry.ns", "pmix.qry.spawn", "pmix.qry.debug",
 /// As those of [`ask`]; if the output cannot be written.
 pub fn query(args: &JobQueryArgs) -> Result<Exit, Failure> {
     let target = JobTarget::find(&args.job)?;
+    if target.job.runtime == Runtime::Prrte
+        && let Some(exit) = run_apart(Connects::from_option(args.connects))?
+    {
+        return Ok(exit);
+    }
     let mut exit = Exit::Ok;
     let (mut text, mut values, mut missing) = (String::new(), Map::new(), Map::new());
     for (key, answer) in answers(&target, &args.keys)? {
