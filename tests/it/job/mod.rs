@@ -14,6 +14,7 @@ mod list;
 mod native_host;
 mod rank_tool;
 mod service;
+mod service_calls;
 mod service_tools;
 mod show;
 mod slurm;

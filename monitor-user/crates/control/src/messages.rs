@@ -4,6 +4,7 @@
 //! the same program, so there are no version numbers and no defaults for missing fields.
 //! Framing is in `user_worker::frame`.
 
+use super::call_questions::{CallAnswer, CallQuestion};
 use super::machine::{Changes, FrameStore};
 use super::message_queue::{QueueAnswer, QueueQuery};
 use super::stack_rows::{StackRows, Threads};
@@ -89,6 +90,8 @@ pub enum WorkerRequest {
     StartDaemons(DaemonSpec),
     /// Read the call stacks of ranks, merged; each thread is stopped while its stack is copied.
     ReadRankStacks(Vec<RankProcesses>, Threads),
+    /// Read what a profile of the calls of MPI needs of a rank.
+    ReadRankCalls(CallQuestion),
     /// Check whether CRIU works on this node.
     CheckCriu,
     /// Check that CRIU works and that a dump of this process would lose no message in transit.
@@ -358,6 +361,8 @@ pub enum WorkerReply {
     DaemonsStarted(Vec<StartedDaemon>),
     /// Merged call stacks.
     RankStacks(StackRows),
+    /// What a profile of calls needs.
+    RankCalls(CallAnswer),
     /// A breakpoint is set.
     BreakpointSet(BreakpointMeans),
     /// Whether a condition of a breakpoint holds, or there are none.

@@ -41,6 +41,8 @@ pub fn reply_values(done: WorkerReply) -> Vec<Value> {
         }
         WorkerReply::DaemonsStarted(daemons) => daemon_values(&daemons).into(),
         WorkerReply::RankStacks(rows) => stack_values(rows).into(),
+        // No action of a tool asks for it.
+        WorkerReply::RankCalls(_) => Vec::new(),
     }
 }
 

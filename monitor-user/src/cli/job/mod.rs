@@ -7,9 +7,6 @@
 
 pub mod args;
 mod attach;
-mod call_notes;
-mod call_overhead;
-mod call_session;
 mod calls;
 mod calls_json;
 mod calls_text;
@@ -33,7 +30,6 @@ mod merged_stacks;
 mod notify;
 mod output;
 mod passed_signals;
-mod profiled_functions;
 mod query;
 mod rank_errors;
 mod reader;

@@ -19,6 +19,7 @@ use super::{
     event_pos::EventPositions,
     file_query, memory,
     process_ref::ProcessRef,
+    rank_calls::RankCallReader,
     signal, start,
     stop_reason::StopReason,
     uprobe_patches,
@@ -48,6 +49,8 @@ pub struct Executor {
     /// Pids of started programs, to be reaped.
     children: Vec<i32>,
     daemons: DaemonTable,
+    /// What was read for a profile of calls, for the next question.
+    rank_calls: Option<RankCallReader>,
     events: Vec<WorkerEvent>,
     peer: Option<OwnedFd>,
     /// The daemon, whose rule programs end with it.

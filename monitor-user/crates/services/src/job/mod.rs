@@ -1,6 +1,6 @@
 //! The extension `job_`: the parallel jobs of a node, the process table of one, ranks that are
-//! stopped, continued or signalled (`act`), their call stacks (`stacks`), tools beside them
-//! (`attach`), and how jobs change (`watch`, `history`).
+//! stopped, continued or signalled (`act`), their call stacks (`stacks`) and calls of MPI
+//! (`calls`), tools beside them (`attach`), and how jobs change (`watch`, `history`).
 //!
 //! In: the processes of the node, as the caller may see them. Out: jobs as `monitor_jobs` finds
 //! them. Ranks are known by their environment, which only their user may read: the ranks of other
@@ -8,6 +8,7 @@
 
 pub mod act;
 pub mod attach;
+pub mod calls;
 pub mod history;
 pub mod stacks;
 pub mod watch;
