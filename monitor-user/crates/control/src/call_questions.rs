@@ -99,7 +99,14 @@ impl CallAnswer {
     /// # Errors
     /// If it is not.
     pub fn checked(self) -> Result<Self, ControlError> {
-        let Self::Functions(found) = &self else { return Ok(self) };
+        let found = match &self {
+            Self::Functions(found) => found,
+            Self::Places(names) => {
+                let bounded = |it: &String| it.chars().take(MAX_TEXT).collect();
+                return Ok(Self::Places(names.iter().map(bounded).collect()));
+            }
+            Self::Open(_) | Self::Sizes(_) => return Ok(self),
+        };
         let is_bounded = |it: &MpiFunction| {
             let n_ends =
                 it.called.ends.as_ref().map_or(0, |it| it.returns.len() + it.tail_jumps.len());

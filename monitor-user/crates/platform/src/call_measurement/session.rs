@@ -164,14 +164,17 @@ impl CallSession {
         for (number, rank) in (0..).zip(&mut self.ranks) {
             let is_counted = |function| !uncounted.contains_key(&function);
             let files = rank.probes.files(is_counted, |function| !untimed.contains_key(&function));
+            let (process, pidfd) = (rank.process, &rank.reference.pidfd);
             // One that has ended is noted at the end.
-            if rank.reference.pidfd.has_ended() {
-                continue;
+            if !pidfd.has_ended() {
+                let _lives = self.profiler.probe((number, process.pid), &files)?;
             }
-            let _lives = self.profiler.probe((number, rank.process.pid), &files)?;
-            // It may have executed a program of another user meanwhile.
-            if !rank.reference.pidfd.has_ended() {
-                check_owner(self.options, rank.process)?;
+            if pidfd.has_ended() {
+                // They may be in another process, which has its pid now.
+                let _gone = self.profiler.probe((number, process.pid), &[])?;
+            } else {
+                // It may have executed a program of another user meanwhile.
+                check_owner(self.options, process)?;
             }
             if rank.since_ns == 0 {
                 rank.since_ns = clock::boot().0;
