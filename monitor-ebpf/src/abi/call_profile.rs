@@ -61,8 +61,8 @@ impl ProbeOwner {
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ProfiledFunction {
-    /// Whether its ends are probed.
-    pub is_timed: u8,
+    /// How its ends are seen: [`NOT_TIMED`], [`BY_INSTRUCTIONS`] or [`BY_TRAMPOLINE`].
+    pub ends: u8,
     /// Which integer argument is the number of elements; [`NO_ARGUMENT`] if none is.
     pub count_argument: u8,
     /// Which integer argument is the type of the elements.
@@ -70,6 +70,13 @@ pub struct ProfiledFunction {
     /// Always zero.
     pub zero: u8,
 }
+
+/// Ends are not seen.
+pub const NOT_TIMED: u8 = 0;
+/// They are seen at return instructions.
+pub const BY_INSTRUCTIONS: u8 = 1;
+/// The kernel replaces the return address of each call.
+pub const BY_TRAMPOLINE: u8 = 2;
 
 /// No argument.
 pub const NO_ARGUMENT: u8 = u8::MAX;

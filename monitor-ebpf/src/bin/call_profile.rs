@@ -1,9 +1,10 @@
 //! Profiles of library calls: counts and times of the functions that user space probes.
 //!
-//! Three programs: at the first instruction of a function, at its return instructions, and at its
-//! jumps to other functions, which return in its place at a time that is not seen. The
-//! cookie says which function of which process (`abi::call_profile`). Functions of a library call
-//! each other; only the outermost call of a thread is counted, so that times can be added up.
+//! Four programs: at the first instruction of a function, at its return instructions, at its jumps
+//! to other functions, which return in its place at a time that is not seen, and at the kernel's
+//! trampoline, to which a call returns whose return address the kernel has replaced. The cookie
+//! says which function of which process (`abi::call_profile`). Functions of a library call each
+//! other; only the outermost call of a thread is counted, so that times can be added up.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 #![allow(unsafe_code, reason = "a BPF program reads kernel memory; the verifier proves each read")]
 
@@ -17,8 +18,8 @@ mod program {
     use aya_ebpf::macros::map;
     use aya_ebpf::maps::{Array, HashMap};
     use monitor_ebpf::abi::call_profile::{
-        CallSite, CallSums, MAX_FUNCTIONS, MAX_PROCESSES, MAX_SITES, MAX_THREADS, NO_ARGUMENT,
-        OpenCall, ProbeOwner, ProfiledFunction,
+        BY_TRAMPOLINE, CallSite, CallSums, MAX_FUNCTIONS, MAX_PROCESSES, MAX_SITES, MAX_THREADS,
+        NO_ARGUMENT, NOT_TIMED, OpenCall, ProbeOwner, ProfiledFunction,
     };
     use monitor_ebpf::kernel::{atomic, load, loss, probe, table, x86_registers};
 
@@ -36,6 +37,10 @@ mod program {
 
     /// Attempts to update a maximum: each but the first was disturbed by another CPU.
     const ATTEMPTS: usize = 4;
+    /// Bytes of a return address on the stack.
+    const WORD: u64 = 8;
+    /// Bytes of a page.
+    const PAGE: u64 = 4096;
 
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "uprobe")]
@@ -49,9 +54,10 @@ mod program {
         // SAFETY: a row lives as long as the map, and only its thread writes it.
         let open = unsafe { &mut *open };
         // One whose ends are no longer probed has ended, for all that is known.
-        if open.since_ns != 0 && is_timed(open.site.function) {
-            if stack < open.stack && word_at(open.stack) == open.site.return_address {
-                return 0; // Within that call.
+        let before = if open.since_ns == 0 { NOT_TIMED } else { ends(open.site.function) };
+        if before != NOT_TIMED {
+            if is_within(open, stack, before) {
+                return 0;
             }
             if let Some(sums) = sums(&open.site) {
                 atomic::add(&mut sums.left, 1);
@@ -66,10 +72,23 @@ mod program {
         };
         atomic::add(&mut sums.calls, 1);
         atomic::add(&mut sums.elements, elements);
-        if is_timed(function) {
+        if ends(function) != NOT_TIMED {
             open.since_ns = now_ns();
         }
         0
+    }
+
+    /// Whether a call is within the last one of its thread, which has not ended: the return address
+    /// of that is still there, or the trampoline. That is the beginning of a page, which the return
+    /// address of a call is not: in front of it is the call. A function to which another one has
+    /// jumped finds the trampoline as its return address.
+    #[inline(always)]
+    fn is_within(open: &OpenCall, stack: u64, ends: u8) -> bool {
+        let word = word_at(open.stack);
+        match ends {
+            BY_TRAMPOLINE => stack <= open.stack && word != 0 && word % PAGE == 0,
+            _ => stack < open.stack && word == open.site.return_address,
+        }
     }
 
     /// At a return instruction.
@@ -77,7 +96,21 @@ mod program {
     #[unsafe(link_section = "uprobe")]
     fn end(registers: Registers) -> u32 {
         let now_ns = now_ns();
-        let Some(open) = ended(registers) else { return 0 };
+        add_time(ended(registers, load(registers, x86_registers::SP)), now_ns)
+    }
+
+    /// At the trampoline: the return address is not on the stack any more.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "uprobe")]
+    fn returned(registers: Registers) -> u32 {
+        let now_ns = now_ns();
+        let stack: u64 = load(registers, x86_registers::SP);
+        add_time(ended(registers, stack.wrapping_sub(WORD)), now_ns)
+    }
+
+    #[inline(always)]
+    fn add_time(open: Option<&'static mut OpenCall>, now_ns: u64) -> u32 {
+        let Some(open) = open else { return 0 };
         let time_ns = now_ns.wrapping_sub(open.since_ns);
         open.since_ns = 0;
         if let Some(sums) = sums(&open.site) {
@@ -92,7 +125,8 @@ mod program {
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "uprobe")]
     fn jump(registers: Registers) -> u32 {
-        let Some(open) = ended(registers) else { return 0 };
+        let stack: u64 = load(registers, x86_registers::SP);
+        let Some(open) = ended(registers, stack) else { return 0 };
         open.since_ns = 0;
         if let Some(sums) = sums(&open.site) {
             atomic::add(&mut sums.left, 1);
@@ -100,12 +134,11 @@ mod program {
         0
     }
 
-    /// The call that ends at a probe; `None` if it is one within another call, or one that began
-    /// before it was watched.
+    /// The call whose return address is at this address of the stack and that ends at a probe;
+    /// `None` if it is one within another call, or one that began before it was watched.
     #[inline(always)]
-    fn ended(registers: Registers) -> Option<&'static mut OpenCall> {
+    fn ended(registers: Registers, stack: u64) -> Option<&'static mut OpenCall> {
         let (process, function) = owner(registers)?;
-        let stack: u64 = load(registers, x86_registers::SP);
         // The row of a thread that had none keeps user space from inserting the call that ends. If
         // there is no room, its start was counted as lost.
         let open = table::row(&OPEN_CALLS, &thread())?;
@@ -157,8 +190,8 @@ mod program {
     }
 
     #[inline(always)]
-    fn is_timed(function: u32) -> bool {
-        described(function).is_some_and(|it| it.is_timed != 0)
+    fn ends(function: u32) -> u8 {
+        described(function).map_or(NOT_TIMED, |it| it.ends)
     }
 
     /// The type of the elements that the call transfers, and their number, an `int`.

@@ -1,8 +1,9 @@
 //! Parallel jobs: ranks that are held at one moment, merged call stacks against gdb and eu-stack,
 //! the process table against a bare read of the environments of the ranks, launches that are held
-//! in `MPI_Init`, and the profile of MPI calls against ranks without it and a profiler in their
-//! program.
+//! in `MPI_Init`, and the profile of MPI calls against ranks without it, a profiler in their
+//! program, and bpftrace.
 
+mod call_cost;
 mod calls;
 mod fixture;
 mod hold;
@@ -24,4 +25,5 @@ pub fn run() {
     table::run();
     launch::run();
     calls::run();
+    call_cost::run();
 }

@@ -5,11 +5,13 @@ use super::{Noticed, OPEN_MPI, failed};
 use crate::deadline;
 use crate::probe::mpi::{self, Library, Ranks};
 use crate::root::harmless::changed_code;
-use crate::root::privilege::granted;
+use crate::root::privilege::{USER, granted};
+use crate::root::workload::Guarded;
 use crate::served::monitor;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::Read as _;
+use std::process::Command;
 
 /// Messages in each direction.
 const MESSAGES: u64 = 200;
@@ -20,8 +22,13 @@ struct Measurement(Noticed);
 impl Measurement {
     /// Begins to measure the ranks, until [`Measurement::end`].
     fn begin(ranks: &Ranks, words: &[&str]) -> Self {
+        Self::begin_in(ranks.starter_pid().0, words)
+    }
+
+    /// The same of the job of a process.
+    fn begin_in(pid: u32, words: &[&str]) -> Self {
         let mut command = monitor();
-        command.args(["job", "calls", &ranks.starter_pid().0.to_string(), "--for", "1h"]);
+        command.args(["job", "calls", &pid.to_string(), "--for", "1h"]);
         command.args(["--format", "json"]).args(words);
         let mut command = Noticed::run(&mut command);
         let line = command.notice();
@@ -54,12 +61,15 @@ fn changed(ranks: &Ranks) -> Vec<Vec<(String, u64)>> {
 
 /// Rank 0 sends messages of 10, 11, 12… numbers to rank 1, which answers each with one number.
 #[track_caller]
-fn check_exact(test: &str, library: &Library) {
+fn check_exact(test: &str, library: &Library, words: &[&str]) {
     let Some(mut ranks) = Ranks::start(test, library) else { return };
     let before = changed(&ranks);
-    let measurement = Measurement::begin(&ranks, &["--max-overhead", "none"]);
+    let words = [&["--max-overhead", "none"], words].concat();
+    let measurement = Measurement::begin(&ranks, &words);
     ranks.run(&format!("go {MESSAGES}"));
     let (profile, code) = measurement.end();
+    // An end that a trampoline would show is unseen of a call that had begun before.
+    let is_seen = !words.contains(&"--trampoline");
     assert_eq!(code, Some(0), "{profile:#}");
     let of = |function| row(&profile, "functions", function);
     let [send, receive, broadcast] = ["MPI_Send", "MPI_Recv", "MPI_Bcast"].map(of);
@@ -67,8 +77,27 @@ fn check_exact(test: &str, library: &Library) {
     assert_eq!((&send["timed"], &receive["timed"]), (&send["calls"], &send["calls"]));
     let numbers: u64 = (0..MESSAGES).map(|it| 10 + it + 1).sum();
     assert_eq!((&send["bytes"], &receive["bytes"]), (&(8 * numbers).into(), &0.into()));
+    check_rows(&profile);
+    // Rank 1 was in a broadcast before, which has ended, and is in another one; so is rank 0, or it
+    // reads its next command first.
+    let [calls, timed, open, left] =
+        ["calls", "timed", "open", "left"].map(|it| broadcast[it].as_u64().unwrap());
+    let unseen = u64::from(!is_seen);
+    assert_eq!((calls, timed + open, left), (2, 3 - unseen, unseen), "{broadcast}");
+    if is_seen {
+        let rank = &profile["ranks"][1];
+        assert!(rank["mpi_percent"].as_f64().unwrap() > 50.0, "it waits for rank 0: {rank}");
+    }
+    assert_eq!(changed(&ranks), before);
+    ranks.run("go 3");
+    ranks.end();
+}
+
+/// Places have names, and times are plausible.
+#[track_caller]
+fn check_rows(profile: &Value) {
     // The compiler may have put `go` into `main`.
-    let place = row(&profile, "places", "MPI_Send");
+    let place = row(profile, "places", "MPI_Send");
     assert!(place["place"] == "go" || place["place"] == "main", "{place}");
     // Also of calls that had begun before.
     let places = profile["places"].as_array().unwrap();
@@ -76,19 +105,10 @@ fn check_exact(test: &str, library: &Library) {
         places.iter().all(|it| !it["place"].as_str().unwrap().starts_with("0x")),
         "{profile:#}"
     );
-    for it in [send, receive] {
+    for it in ["MPI_Send", "MPI_Recv"].map(|name| row(profile, "functions", name)) {
         let [time, mean, max] = ["time_ns", "mean_ns", "max_ns"].map(|name| it[name].as_u64());
         assert!(time >= max && max >= mean && it["left"] == 0, "{it}");
     }
-    // Rank 1 was in a broadcast before, which has ended, and is in another one; so is rank 0, or it
-    // reads its next command first.
-    let [calls, timed, open] = ["calls", "timed", "open"].map(|it| broadcast[it].as_u64().unwrap());
-    assert_eq!((calls, timed + open), (2, 3), "{broadcast}");
-    let rank = &profile["ranks"][1];
-    assert!(rank["mpi_percent"].as_f64().unwrap() > 50.0, "it waits for rank 0: {rank}");
-    assert_eq!(changed(&ranks), before);
-    ranks.run("go 3");
-    ranks.end();
 }
 
 #[test]
@@ -97,8 +117,73 @@ fn root_calls_times_and_bytes_of_a_job_are_exact() {
     if !granted(TEST) {
         return;
     }
-    check_exact(TEST, &mpi::OPEN_MPI);
-    check_exact(TEST, &mpi::MPICH);
+    check_exact(TEST, &mpi::OPEN_MPI, &[]);
+    check_exact(TEST, &mpi::MPICH, &[]);
+}
+
+#[test]
+fn root_probes_that_are_set_one_by_one_see_the_same() {
+    const TEST: &str = "root_probes_that_are_set_one_by_one_see_the_same";
+    if !granted(TEST) {
+        return;
+    }
+    check_exact(TEST, &mpi::OPEN_MPI, &["--one-by-one"]);
+    check_exact(TEST, &mpi::MPICH, &["--one-by-one", "--trampoline"]);
+}
+
+#[test]
+fn root_trampolines_see_the_same_but_for_ends_of_calls_of_before() {
+    const TEST: &str = "root_trampolines_see_the_same_but_for_ends_of_calls_of_before";
+    if !granted(TEST) {
+        return;
+    }
+    check_exact(TEST, &mpi::OPEN_MPI, &["--trampoline"]);
+    check_exact(TEST, &mpi::MPICH, &["--trampoline"]);
+}
+
+#[test]
+fn root_a_function_that_ends_with_a_jump_is_timed_by_a_trampoline() {
+    const TEST: &str = "root_a_function_that_ends_with_a_jump_is_timed_by_a_trampoline";
+    if !granted(TEST) {
+        return;
+    }
+    let program = mpi::compile("cc", TEST, "mpi_jump.c", &[]);
+    let mut rank = Command::new(program);
+    let _one = rank.env("PMIX_NAMESPACE", "jumps").env("PMIX_RANK", "0");
+    let mut rank = Guarded::run(&mut rank);
+    assert_eq!(rank.line(), "ready");
+    let pid = rank.pid().0;
+    let before = changed_code(pid);
+    let mut measured = |words: &[&str]| {
+        let words = [&["--max-overhead", "none"], words].concat();
+        let measurement = Measurement::begin_in(pid, &words);
+        rank.send_line("20");
+        assert_eq!(rank.line(), "done");
+        measurement.end().0
+    };
+    let profile = measured(&[]);
+    let notes = profile["notes"].to_string();
+    assert!(notes.contains("MPI_Barrier is counted, not timed: it always ends with"), "{notes}");
+    assert_eq!(row(&profile, "functions", "MPI_Wait")["timed"], 20);
+    let profile = measured(&["--trampoline"]);
+    let barrier = row(&profile, "functions", "MPI_Barrier");
+    assert_eq!((&barrier["calls"], &barrier["timed"]), (&20.into(), &20.into()), "{profile:#}");
+    assert_eq!(profile["functions"].as_array().unwrap().len(), 1, "the jump is a part of the call");
+    assert_eq!(profile["notes"], Value::Array(Vec::new()));
+    assert_eq!(changed_code(pid), before);
+}
+
+#[test]
+fn root_trampolines_are_set_in_processes_of_their_user_alone() {
+    const TEST: &str = "root_trampolines_are_set_in_processes_of_their_user_alone";
+    if !granted(TEST) {
+        return;
+    }
+    let job = OPEN_MPI.start_as(USER, 1, "exec sleep 1000");
+    let (code, message) =
+        failed(monitor().args(["job", "calls", &job.pid(), "--trampoline", "--for", "10ms"]));
+    assert_eq!(code, Some(5), "{message}");
+    assert!(message.contains(&format!("belongs to user {USER}, and a return trampoline can")));
 }
 
 #[test]

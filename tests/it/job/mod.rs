@@ -18,6 +18,7 @@ mod native_host;
 mod rank_tool;
 pub mod runtime;
 mod service;
+mod service_calls;
 mod service_launch;
 mod service_tools;
 mod show;

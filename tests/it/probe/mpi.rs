@@ -4,6 +4,7 @@ use super::fixture::folder;
 use crate::root::privilege::skip;
 use crate::root::workload::Guarded;
 use monitor_model::id::Pid;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
@@ -87,9 +88,21 @@ impl Ranks {
     pub fn start_many(test: &str, library: &Library, n: usize) -> Option<Self> {
         let program = library.build(test, "mpi.c")?;
         let line = library.command_line(n, &[program.to_str().unwrap()]);
+        Some(Self::run_by(Command::new(&line[0]).args(&line[1..]), n))
+    }
+
+    /// Starts two ranks as this user.
+    pub fn start_as(test: &str, library: &Library, user: u32) -> Option<Self> {
+        let program = library.build(test, "mpi.c")?;
+        let line = library.command_line(2, &[program.to_str().unwrap()]);
         let mut command = Command::new(&line[0]);
-        command.args(&line[1..]);
-        let mut starter = Guarded::run(&mut command);
+        command.uid(user).gid(user).current_dir("/").env("HOME", "/tmp").args(&line[1..]);
+        Some(Self::run_by(&mut command, 2))
+    }
+
+    /// Runs a launcher of `n` ranks.
+    fn run_by(command: &mut Command, n: usize) -> Self {
+        let mut starter = Guarded::run(command);
         let mut pids = vec![Pid(0); n];
         for _ in 0..n {
             let line = starter.line();
@@ -97,7 +110,7 @@ impl Ranks {
             let [_, rank, pid] = words[..] else { panic!("{line}") };
             pids[rank.parse::<usize>().unwrap()] = Pid(pid.parse().unwrap());
         }
-        Some(Self { starter, pids })
+        Self { starter, pids }
     }
 
     /// Sends the ranks a command, and waits until it is done.

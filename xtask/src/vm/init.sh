@@ -33,6 +33,8 @@ mount -t devpts devpts /host/dev/pts
 # Direct I/O needs a disk below the folder that tests write to.
 mount -t ext4 /dev/vda "/host$ROOT/target/tmp"
 ip link set lo up
+# Open MPI refuses a machine without a name.
+hostname guest
 ulimit -l unlimited
 
 echo "vm: Linux $(uname -r)"

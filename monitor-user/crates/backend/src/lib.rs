@@ -6,6 +6,7 @@
 
 #![warn(clippy::missing_errors_doc)]
 
+pub mod call_profile;
 pub mod opener;
 pub mod rule;
 

@@ -3,7 +3,7 @@
 //! In: a name. Out: an [`Opener`], made by the program. The crates between hold it, so that none of
 //! them depends on an implementation.
 
-use crate::{Backend, Error, rule::Rules};
+use crate::{Backend, Error, call_profile::OpenCallProfiler, rule::Rules};
 use monitor_model::{Capability, Note, UnknownName, name};
 
 /// The requested backend.
@@ -67,6 +67,8 @@ pub struct Opener {
     /// The same, and the kernel has verified the programs of births and ends of processes, which
     /// takes most of the time until they are attached.
     pub open_event_rules: fn() -> Result<Box<dyn Rules>, Error>,
+    /// Opens a profile of library calls.
+    pub open_call_profiler: OpenCallProfiler,
 }
 
 impl Opener {

@@ -21,6 +21,7 @@ mod event_pos;
 pub mod process_ref;
 mod stop_reason;
 // Operations.
+pub mod call_questions;
 pub mod call_stacks;
 mod checkpoint;
 mod executor;
@@ -42,6 +43,7 @@ mod uprobe_patches;
 // Ranks of parallel jobs.
 pub mod host_protocol;
 pub mod job_command;
+pub mod rank_calls;
 pub mod rank_program;
 pub mod rank_stacks;
 pub mod stack_rows;

@@ -4,6 +4,7 @@
 //! the same program, so there are no version numbers and no defaults for missing fields.
 //! Framing is in `user_worker::frame`.
 
+use super::call_questions::{CallAnswer, CallQuestion};
 use super::job_command::{CommandOutput, JobCommand};
 use super::machine::{Changes, FrameStore};
 use super::message_queue::{QueueAnswer, QueueQuery};
@@ -92,6 +93,8 @@ pub enum WorkerRequest {
     ReadRankStacks(Vec<RankProcesses>, Threads),
     /// Run a command on a job; its reply comes when it has ended.
     RunJobCommand(JobCommand),
+    /// Read what a profile of the calls of MPI needs of a rank.
+    ReadRankCalls(CallQuestion),
     /// Check whether CRIU works on this node.
     CheckCriu,
     /// Check that CRIU works and that a dump of this process would lose no message in transit.
@@ -363,6 +366,8 @@ pub enum WorkerReply {
     RankStacks(StackRows),
     /// A command on a job has ended.
     CommandEnded(CommandOutput),
+    /// What a profile of calls needs.
+    RankCalls(CallAnswer),
     /// A breakpoint is set.
     BreakpointSet(BreakpointMeans),
     /// Whether a condition of a breakpoint holds, or there are none.

@@ -54,7 +54,8 @@ impl CallTotals {
         self.left += other.left;
         self.estimated += other.estimated;
         self.sized += other.sized;
-        self.bytes += other.bytes;
+        // Sizes are those that the process has stored.
+        self.bytes = self.bytes.saturating_add(other.bytes);
     }
 
     /// The same, with the time of the calls to estimate.

@@ -5,8 +5,10 @@
 //! Open MPI has it in the structure that the handle is the address of (`opal_datatype_t` of
 //! opal_datatype.h, 4 and 5).
 
+use serde::{Deserialize, Serialize};
+
 /// What handles are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatatypeHandles {
     /// Numbers, of MPICH.
     Numbers,

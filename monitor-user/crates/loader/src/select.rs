@@ -3,6 +3,7 @@
 //! In: a choice and the requested capabilities. Out: the backend, and a note for each better one
 //! that does not work. An explicit choice works or is an error; only `auto` falls back.
 
+use crate::call_profile::KernelCallProfiler;
 use crate::{Ebpf, Readings, rule::KernelRules};
 use monitor_backend::{Backend, BackendChoice, Error, Opened, Opener};
 use monitor_backends::procfs::{self, Procfs, Root};
@@ -16,6 +17,7 @@ pub fn opener(choice: BackendChoice) -> Opener {
         open_backend: |choice, wanted| open(choice, wanted, 0),
         open_rules: || Ok(Box::new(KernelRules::open()?)),
         open_event_rules: || Ok(Box::new(KernelRules::open_for_events()?)),
+        open_call_profiler: KernelCallProfiler::open,
     }
 }
 

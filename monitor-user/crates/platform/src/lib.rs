@@ -6,6 +6,7 @@
 
 pub mod action;
 pub mod call;
+pub mod call_measurement;
 pub mod events;
 pub mod fake;
 mod fake_processes;
@@ -21,6 +22,7 @@ pub mod tap;
 
 pub use action::{ActionContext, ProcessAction, ProcessActions};
 pub use call::LibraryCalls;
+pub use call_measurement::CallMeasurer;
 pub use events::{EventSource, PlatformEvent, WatchedProcesses};
 pub use monitor_control::message_queue::{
     self, QueueAnswer, QueueContent, QueueDetail, QueueQuery, QueuedMessage,
@@ -41,6 +43,7 @@ pub trait Platform:
     + RuleRunner
     + DiagProbes
     + Recorder
+    + CallMeasurer
     + Disks
     + HasMonitors
     + Send

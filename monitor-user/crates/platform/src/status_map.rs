@@ -43,6 +43,8 @@ pub fn reply_values(done: WorkerReply) -> Vec<Value> {
         WorkerReply::DaemonsStarted(daemons) => daemon_values(&daemons).into(),
         WorkerReply::RankStacks(rows) => stack_values(rows).into(),
         WorkerReply::CommandEnded(output) => command_values(output).into(),
+        // No action of a tool asks for it.
+        WorkerReply::RankCalls(_) => Vec::new(),
     }
 }
 

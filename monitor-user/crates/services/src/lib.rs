@@ -96,6 +96,7 @@ pub const SERVICE_GROUPS: &[(&str, &[&[ServiceSpec]])] = &[
         &[
             job::SERVICES,
             job::act::SERVICES,
+            job::calls::SERVICES,
             job::stacks::SERVICES,
             job::attach::SERVICES,
             job::launch::SERVICES,

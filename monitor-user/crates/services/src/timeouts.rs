@@ -7,6 +7,8 @@ use monitor_model::Ns;
 
 /// An action, and a reply from another node.
 pub const ACTION: Ns = Ns(10_000_000_000);
+/// A measurement of calls: the longest, and as much as it takes to set and remove probes.
+pub const CALLS: Ns = Ns(360_000_000_000);
 /// The action lists that run at `ready_to_migrate`.
 pub const MIGRATION_ACTIONS: Ns = Ns(30_000_000_000);
 /// CRIU's work on one process: the user worker gives CRIU 30 s, and a pid 5 s to become free.

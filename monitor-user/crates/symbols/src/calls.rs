@@ -122,7 +122,7 @@ impl FoundCalls {
 
 impl FileRef {
     /// The file of a mapping.
-    pub(super) fn from_mapped(file: &MappedFile) -> Self {
+    pub fn from_mapped(file: &MappedFile) -> Self {
         let (path, identity) = (file.image.file.path.clone(), file.image.file.identity);
         Self { path, range: file.range, identity }
     }

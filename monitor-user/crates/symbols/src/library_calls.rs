@@ -10,10 +10,11 @@ use super::elf::{ElfImage, Symbol, SymbolKind};
 use super::ends::{FunctionEnds, ends};
 use super::mapped_files::MappedFile;
 use super::site::{self, ProbeCost};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A function that is called.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct CalledFunction {
     /// The name that the library's names were unified to.
     pub name: String,
@@ -23,6 +24,8 @@ pub struct CalledFunction {
     pub cost: ProbeCost,
     /// Its ends; why they cannot be used, if so.
     pub ends: Result<FunctionEnds, String>,
+    /// Why its return address must not be replaced, if so.
+    pub trampoline: Result<(), String>,
 }
 
 /// The functions of one file.
@@ -120,8 +123,9 @@ fn functions(
             Ok(ends) => Ok(ends),
             Err(why) => Err(why.to_string()),
         };
+        let trampoline = site::refuse_return(image, &site).map_err(|why| why.to_string());
         let (offset, cost) = (site.offset, site.cost);
-        found.functions.push(CalledFunction { name, offset, cost, ends });
+        found.functions.push(CalledFunction { name, offset, cost, ends, trampoline });
     }
     found
 }

@@ -21,6 +21,8 @@ const BPF_PERF_EVENT: u32 = 41;
 const BPF_TRACE_UPROBE_MULTI: u32 = 48;
 /// `enum bpf_prog_type` of the same.
 const BPF_PROG_TYPE_KPROBE: u32 = 2;
+/// The program runs when the function has returned (`enum` of the flags of uprobes, the same file).
+const BPF_F_UPROBE_MULTI_RETURN: u32 = 1;
 /// Bytes of an instruction.
 const INSN_BYTES: usize = 8;
 
@@ -145,12 +147,26 @@ pub fn link_perf_event(
     call(BPF_LINK_CREATE, &PerfLinkCreate { program, event, attach_type, flags: 0, cookie })
 }
 
-/// Loads a program for [`link_uprobes`]. The verifier writes into the log if it has any bytes.
+/// What links a program of uprobes is loaded for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttachType {
+    /// Those of [`link_perf_event`].
+    PerfEvent,
+    /// Those of [`link_uprobes`], since 6.6.
+    UprobeMulti,
+}
+
+/// Loads a program for uprobes. The verifier writes into the log if it has any bytes.
 ///
 /// # Errors
-/// `EINVAL` before Linux 6.6, `EACCES` if the verifier refuses the program, `ENOSPC` if the log is
-/// too short.
-pub fn load_uprobe_program(insns: &[u8], license: &CStr, log: &mut [u8]) -> io::Result<OwnedFd> {
+/// `EINVAL` if the kernel does not have such links, or one of the program's helpers; `EACCES` if
+/// the verifier refuses the program, `ENOSPC` if the log is too short.
+pub fn load_uprobe_program(
+    insns: &[u8],
+    attach_type: AttachType,
+    license: &CStr,
+    log: &mut [u8],
+) -> io::Result<OwnedFd> {
     let count = u32::try_from(insns.len() / INSN_BYTES).unwrap_or(u32::MAX);
     call(
         BPF_PROG_LOAD,
@@ -166,7 +182,10 @@ pub fn load_uprobe_program(insns: &[u8], license: &CStr, log: &mut [u8]) -> io::
             flags: 0,
             name: [0; 16],
             interface: 0,
-            attach_type: BPF_TRACE_UPROBE_MULTI,
+            attach_type: match attach_type {
+                AttachType::PerfEvent => 0,
+                AttachType::UprobeMulti => BPF_TRACE_UPROBE_MULTI,
+            },
         },
     )
 }
@@ -184,6 +203,29 @@ pub fn link_uprobes(
     file: &CStr,
     sites: &[(u64, u64)],
 ) -> io::Result<OwnedFd> {
+    link_all(program, process, file, (sites, 0))
+}
+
+/// The same when the functions at these offsets have returned: the kernel replaces the return
+/// address of each call. The registers are those of the caller, with the result.
+///
+/// # Errors
+/// As [`link_uprobes`].
+pub fn link_uretprobes(
+    program: BorrowedFd<'_>,
+    process: Pid,
+    file: &CStr,
+    sites: &[(u64, u64)],
+) -> io::Result<OwnedFd> {
+    link_all(program, process, file, (sites, BPF_F_UPROBE_MULTI_RETURN))
+}
+
+fn link_all(
+    program: BorrowedFd<'_>,
+    process: Pid,
+    file: &CStr,
+    (sites, probe_flags): (&[(u64, u64)], u32),
+) -> io::Result<OwnedFd> {
     let (offsets, cookies): (Vec<u64>, Vec<u64>) = sites.iter().copied().unzip();
     call(
         BPF_LINK_CREATE,
@@ -197,7 +239,7 @@ pub fn link_uprobes(
             reference_counters: 0,
             cookies: cookies.as_ptr() as u64,
             count: u32::try_from(sites.len()).unwrap_or(u32::MAX),
-            probe_flags: 0,
+            probe_flags,
             process: process.0,
             zero: 0,
         },

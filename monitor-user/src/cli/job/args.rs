@@ -156,8 +156,16 @@ pub struct JobCallsArgs {
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = interval)]
     pub span: Duration,
     /// Count the calls and do not time them, which costs less
-    #[arg(long)]
+    #[arg(long, conflicts_with = "trampoline")]
     pub counts: bool,
+    /// See ends of calls by replacing return addresses, which costs less; an exception or a
+    /// cancellation that passes through such a call ends the rank. Only in your own processes,
+    /// also for root
+    #[arg(long)]
+    pub trampoline: bool,
+    /// Set probes one by one, as kernels before 6.6 do.
+    #[arg(long, hide = true)]
+    pub one_by_one: bool,
     /// Most that the probes may slow down a rank: first the hottest functions are no longer timed,
     /// then no longer counted. `none` keeps all
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = overhead)]

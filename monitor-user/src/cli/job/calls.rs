@@ -13,11 +13,11 @@ use crate::cli::output;
 /// # Errors
 /// If there is no such job or rank, none calls MPI, or the kernel refuses the probes.
 pub fn calls(args: &JobCallsArgs) -> Result<Exit, Failure> {
-    let measured = measured_calls::measure(args)?;
+    let calls = measured_calls::measure(args)?;
     let text = match args.format.as_str() {
-        "json" => output::json(&calls_json::json(&measured))?,
-        _ => calls_text::text(&measured, args.top),
+        "json" => output::json(&calls_json::json(&calls))?,
+        _ => calls_text::text(&calls, args.top),
     };
     let printed = output::print(text.as_bytes())?;
-    Ok(if measured.is_partial { Exit::Partial } else { printed })
+    Ok(if calls.measured.is_partial { Exit::Partial } else { printed })
 }

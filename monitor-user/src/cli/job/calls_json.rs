@@ -1,21 +1,24 @@
 //! The calls of MPI of a job as JSON: all rows, times in nanoseconds.
 
-use super::measured_calls::MeasuredCalls;
+use super::measured_calls::JobCalls;
+use monitor_backend::call_profile::CallEnds;
 use monitor_format::human;
 use monitor_jobs::call_profile::{CallTotals, CalledRow, RankShare};
+use monitor_platform::call_measurement::MeasuredCalls;
 use serde_json::{Value as Json, json};
 
 /// The profile.
-pub fn json(measured: &MeasuredCalls) -> Json {
-    let MeasuredCalls { job, profile, .. } = measured;
+pub fn json(calls: &JobCalls) -> Json {
+    let JobCalls { job, node, measured } = calls;
+    let profile = &measured.profile;
     json!({
         "schema_version": 1,
-        "node": &*measured.node,
+        "node": &**node,
         "job": &*job.id,
         "runtime": job.runtime.name(),
         "size": job.size,
         "measured_ns": u64::try_from(measured.span.as_nanos()).unwrap_or(u64::MAX),
-        "timed": measured.is_timed,
+        "timed": measured.ends != CallEnds::Unseen,
         "error_per_call_ns": measured.error_ns,
         "price_per_call_ns": measured.price_ns,
         "overhead_percent": human::rounded(measured.overhead),

@@ -1,24 +1,26 @@
 //! The calls of MPI of a job as text: the ranks, the functions, the places, notes.
 
-use super::measured_calls::MeasuredCalls;
+use super::measured_calls::JobCalls;
+use monitor_backend::call_profile::CallEnds;
 use monitor_format::grid::{Column, Grid, Side};
 use monitor_format::human;
 use monitor_format::wrap::{COLUMNS, wrap};
 use monitor_jobs::call_profile::{CallTotals, CalledRow, RankShare};
+use monitor_platform::call_measurement::MeasuredCalls;
 use std::fmt::Write;
 
 /// Before a time of which a part is estimated.
 const ESTIMATED: &str = "~";
 
 /// The text; at most `top` functions and places. Writing to a `String` cannot fail.
-pub fn text(measured: &MeasuredCalls, top: usize) -> String {
+pub fn text(calls: &JobCalls, top: usize) -> String {
     let mut out = String::new();
-    head(measured, &mut out);
+    head(calls, &mut out);
+    let (measured, profile) = (&calls.measured, &calls.measured.profile);
     ranks(measured, &mut out);
-    let profile = &measured.profile;
     for (rows, title) in [(&profile.functions, None), (&profile.places, Some("PLACE"))] {
         out.push('\n');
-        table(rows, (title, measured.is_timed), top, &mut out);
+        table(rows, (title, is_timed(measured)), top, &mut out);
     }
     for note in &measured.notes {
         out.push_str("note: ");
@@ -27,8 +29,13 @@ pub fn text(measured: &MeasuredCalls, top: usize) -> String {
     out
 }
 
-fn head(measured: &MeasuredCalls, out: &mut String) {
-    let MeasuredCalls { job, node, profile, error_ns, overhead, .. } = measured;
+fn is_timed(measured: &MeasuredCalls) -> bool {
+    measured.ends != CallEnds::Unseen
+}
+
+fn head(calls: &JobCalls, out: &mut String) {
+    let JobCalls { job, node, measured } = calls;
+    let MeasuredCalls { profile, error_ns, overhead, .. } = measured;
     let (id, node) = (human::escaped_text(&job.id), human::escaped_text(node));
     let all = job.size.map(|size| format!(" of {size}")).unwrap_or_default();
     let (ranks, runtime) = (profile.ranks.len(), job.runtime.title());
@@ -36,7 +43,7 @@ fn head(measured: &MeasuredCalls, out: &mut String) {
     let _ =
         writeln!(out, "job {id}: {runtime}, {ranks}{all} ranks on {node}, measured over {span}");
     let _ = write!(out, "the probes cost a rank at most {overhead:.1} % of its time");
-    if measured.is_timed {
+    if is_timed(measured) {
         let error = human::duration_text(*error_ns as f64);
         let _ = write!(out, "; a time of a call is exact to {error}");
     }
@@ -51,10 +58,10 @@ fn ranks(measured: &MeasuredCalls, out: &mut String) {
         grid.cell(|out| _ = write!(out, "{rank}"));
         let process = measured.processes.get(rank);
         grid.cell(|out| optional(process.map(|it| it.pid.0.to_string()), out));
-        let time = measured.is_timed.then(|| share(sums, *percent));
+        let time = is_timed(measured).then(|| share(sums, *percent));
         grid.cell(|out| optional(time, out));
         grid.cell(|out| _ = write!(out, "{}", sums.calls));
-        grid.cell(|out| duration(measured.is_timed.then_some(sums.time_ns), out));
+        grid.cell(|out| duration(is_timed(measured).then_some(sums.time_ns), out));
         grid.cell(|out| bytes((sums.sized > 0).then_some(sums.bytes), out));
     }
     grid.lines(COLUMNS, out);

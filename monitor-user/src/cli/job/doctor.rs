@@ -13,7 +13,7 @@ use monitor_format::wrap::{COLUMNS, wrap};
 use monitor_jobs::Runtime;
 use monitor_jobs::hold_table::{HoldPoint, RUNTIMES, held_by};
 use monitor_jobs::runtime::LauncherRole;
-use monitor_loader::call_profile::CallProfiler;
+use monitor_loader::call_profile;
 use monitor_model::Pid;
 use monitor_sys::perf_event;
 use serde_json::{Value as Json, json};
@@ -123,8 +123,8 @@ fn needs() -> [Need; 5] {
         },
         Need {
             commands: "calls",
-            what: "links of many uprobes",
-            missing: CallProfiler::load().err().map(|why| why.to_string()),
+            what: "probes with a number",
+            missing: call_profile::check().err().map(|why| why.to_string()),
         },
     ]
 }

@@ -7,9 +7,6 @@
 
 pub mod args;
 mod attach;
-mod call_notes;
-mod call_overhead;
-mod call_session;
 mod calls;
 mod calls_json;
 mod calls_text;
@@ -34,7 +31,6 @@ mod notify;
 mod output;
 mod passed_signals;
 mod pmix_launch;
-mod profiled_functions;
 mod query;
 mod rank_errors;
 mod reader;

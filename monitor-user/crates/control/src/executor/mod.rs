@@ -20,6 +20,7 @@ use super::{
     event_pos::EventPositions,
     file_query, memory,
     process_ref::ProcessRef,
+    rank_calls::RankCallReader,
     signal, start,
     stop_reason::StopReason,
     uprobe_patches,
@@ -53,6 +54,8 @@ pub struct Executor {
     commands: CommandTable,
     /// Replies to requests that took their time, by number.
     late_replies: Vec<(u64, Answer)>,
+    /// What was read for a profile of calls, for the next question.
+    rank_calls: Option<RankCallReader>,
     events: Vec<WorkerEvent>,
     peer: Option<OwnedFd>,
     /// The daemon, whose rule programs end with it.

@@ -4,6 +4,8 @@
 //! signal. Reading lists of threads and the auxiliary vector stops nothing.
 
 use super::{Answer, Executor, done, open, request_deadline};
+use crate::call_questions::CallAnswers as _;
+use crate::rank_calls::RankCallReader;
 use crate::rank_program::program_processes;
 use crate::stack_rows::Threads;
 use crate::trace::ThreadSelection;
@@ -34,6 +36,10 @@ impl Executor {
             WorkerRequest::SetSignal(target, signal) => self.set_signal(tool, target, *signal),
             WorkerRequest::Catch(target, what, tag) => self.catch((tool, *tag), target, what),
             WorkerRequest::ReadRankStacks(ranks, which) => read_rank_stacks(ranks, *which),
+            WorkerRequest::ReadRankCalls(question) => {
+                let reader = self.rank_calls.get_or_insert_with(|| RankCallReader::new(false));
+                reader.answer(question.clone()).map(WorkerReply::RankCalls)
+            }
             WorkerRequest::StartDaemons(spec) => {
                 self.daemons.start(tool, spec).map(WorkerReply::DaemonsStarted)
             }

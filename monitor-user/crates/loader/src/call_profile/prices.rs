@@ -1,43 +1,28 @@
-//! Measures what the probes of a profile cost, on a function of this process.
+//! Measures what the probes of a profile cost, on functions of this process.
 //!
-//! In: the programs. Out: nanoseconds of each kind of probe, and how long an empty call seems to
-//! take: the time from the start to the end that the probes add themselves.
+//! In: how ends are seen, and how probes are set. Out: nanoseconds of each kind of probe, and how
+//! long an empty call seems to take: the time from the start to the end that the probes add
+//! themselves.
 
-use super::{CallProfiler, NO_ARGUMENT, ProfiledFile, ProfiledFunction};
+use super::KernelCallProfiler;
 use crate::rule::measured_prices::site;
 use monitor_backend::Error;
+use monitor_backend::call_profile::{
+    CallEnds, CallProbePrices, CallProfiler, NO_ARGUMENT, ProbeLinks, ProfiledFile,
+    ProfiledFunction,
+};
 use monitor_model::Pid;
 use monitor_sys::probed_code;
 use std::hint::black_box;
+use std::sync::Mutex;
 use std::time::Instant;
 
 /// Calls in a batch, and batches: the fastest one counts, because whatever else runs here adds.
 const CALLS: u64 = 50;
 const BATCHES: u32 = 9;
 
-/// What probes of a profile cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CallPrices {
-    /// A hit at a start: emulated, a five-byte NOP, single-stepped, ns.
-    pub start_ns: [u64; 3],
-    /// A hit at an end, ns.
-    pub end_ns: u64,
-    /// How long an empty call seems to take, by the kind of its start, ns.
-    pub empty_ns: [u64; 3],
-    /// The error of that: how far the times of batches are apart, ns.
-    pub error_ns: u64,
-}
-
-/// Kinds of starts, in the order of the prices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StartKind {
-    /// The kernel emulates the instruction.
-    Emulated,
-    /// A five-byte NOP.
-    Patched,
-    /// It is single-stepped.
-    Stepped,
-}
+/// Held while they are measured.
+static MEASURING: Mutex<()> = Mutex::new(());
 
 /// A function that does nothing.
 type EmptyFunction = extern "C" fn();
@@ -49,55 +34,65 @@ const FUNCTIONS: [(EmptyFunction, u64); 3] = [
     (probed_code::stepped_start, probed_code::STEPPED_RETURN),
 ];
 
-impl CallPrices {
-    /// Measures them.
-    ///
-    /// # Errors
-    /// If the kernel refuses the programs or the probes.
-    pub fn measure() -> Result<Self, Error> {
-        let mut profiler = CallProfiler::load()?;
-        let (count_argument, type_argument) = (NO_ARGUMENT, NO_ARGUMENT);
-        let timed = ProfiledFunction { is_timed: 1, count_argument, type_argument, zero: 0 };
-        profiler.set_functions(&[timed; 3])?;
-        let own = Pid(std::process::id());
-        let mut prices = Self { end_ns: u64::MAX, ..Self::default() };
-        for (kind, (function, return_offset)) in (0..).zip(FUNCTIONS) {
-            let start = site(function as usize)?;
-            let starts = vec![(start.offset, kind)];
-            let alone = ProfiledFile { path: start.path, starts, ..ProfiledFile::default() };
-            let free_ns = batch_ns(function);
-            let _lives = profiler.probe((0, own), std::slice::from_ref(&alone))?;
-            let start_ns = batch_ns(function).saturating_sub(free_ns);
-            let returns = vec![(start.offset + return_offset, kind)];
-            let _lives = profiler.probe((0, own), &[ProfiledFile { returns, ..alone }])?;
-            let mut times = Vec::new();
-            for _ in 0..BATCHES {
-                let before = profiler.time_of(kind);
-                let end_ns = calls_ns(function).saturating_sub(free_ns + start_ns);
-                prices.end_ns = prices.end_ns.min(end_ns / CALLS);
-                times.push((profiler.time_of(kind) - before) / CALLS);
+/// Measures them; without ends, the price of one is 0.
+fn measure(ends: CallEnds, links: ProbeLinks) -> Result<CallProbePrices, Error> {
+    // Another thread that measures would call the same functions.
+    let _turn = MEASURING.lock();
+    let mut profiler = KernelCallProfiler::load(links)?;
+    let (count_argument, type_argument) = (NO_ARGUMENT, NO_ARGUMENT);
+    let ends_byte = ends.in_kernel();
+    let timed = ProfiledFunction { ends: ends_byte, count_argument, type_argument, zero: 0 };
+    profiler.set_functions(&[timed; 3])?;
+    let own = Pid(std::process::id());
+    let mut prices = CallProbePrices::default();
+    let mut each_end_ns = Vec::new();
+    for (kind, (function, return_offset)) in (0..).zip(FUNCTIONS) {
+        let start = site(function as usize)?;
+        let starts = vec![(start.offset, kind)];
+        let alone = ProfiledFile { path: start.path, starts, ..ProfiledFile::default() };
+        let free_ns = batch_ns(function);
+        let _lives = profiler.probe((0, own), std::slice::from_ref(&alone))?;
+        let start_ns = batch_ns(function).saturating_sub(free_ns);
+        let index = kind as usize;
+        prices.start_ns[index] = start_ns / CALLS;
+        let probed = match ends {
+            CallEnds::Unseen => continue,
+            CallEnds::Instructions => {
+                ProfiledFile { returns: vec![(start.offset + return_offset, kind)], ..alone }
             }
-            times.sort_unstable();
-            let (shortest, median) = (times[0], times[times.len() / 2]);
-            let index = kind as usize;
-            (prices.start_ns[index], prices.empty_ns[index]) = (start_ns / CALLS, shortest);
-            prices.error_ns = prices.error_ns.max(median - shortest);
+            CallEnds::Trampolines => {
+                ProfiledFile { trampolines: vec![(start.offset, kind)], ..alone }
+            }
+        };
+        let _lives = profiler.probe((0, own), &[probed])?;
+        let mut times = Vec::new();
+        for _ in 0..BATCHES {
+            let before = profiler.time_of(kind);
+            let end_ns = calls_ns(function).saturating_sub(free_ns + start_ns);
+            each_end_ns.push(end_ns / CALLS);
+            times.push((profiler.time_of(kind) - before) / CALLS);
         }
-        Ok(prices)
+        times.sort_unstable();
+        let (shortest, median) = (times[0], times[times.len() / 2]);
+        prices.empty_ns[index] = shortest;
+        prices.error_ns = prices.error_ns.max(median - shortest);
     }
-
-    /// The price of a start, ns.
-    pub const fn start(&self, kind: StartKind) -> u64 {
-        self.start_ns[kind as usize]
-    }
-
-    /// How long an empty call with such a start seems to take, ns.
-    pub const fn empty(&self, kind: StartKind) -> u64 {
-        self.empty_ns[kind as usize]
-    }
+    prices.end_ns = each_end_ns.into_iter().min().unwrap_or(0);
+    Ok(prices)
 }
 
-impl CallProfiler {
+impl KernelCallProfiler {
+    /// Loads the programs, and measures what their probes cost.
+    ///
+    /// # Errors
+    /// If the kernel is older than 5.15, privileges are missing, or the machine is no x86.
+    pub fn open(ends: CallEnds, links: ProbeLinks) -> Result<Box<dyn CallProfiler>, Error> {
+        let prices = measure(ends, links)?;
+        let mut profiler = Self::load(links)?;
+        profiler.prices = prices;
+        Ok(Box::new(profiler))
+    }
+
     /// The time of all calls of a function, ns.
     fn time_of(&self, function: u32) -> u64 {
         let of_function = self.sums().into_iter().filter(|(site, _)| site.function == function);

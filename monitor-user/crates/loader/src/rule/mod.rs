@@ -12,7 +12,7 @@ pub mod measured_prices;
 mod mmapped_arrays;
 mod per_cpu;
 mod probe_closer;
-mod probed_thread;
+pub mod probed_thread;
 mod probes;
 mod process_sets;
 mod record_shares;

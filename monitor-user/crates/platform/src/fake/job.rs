@@ -1,21 +1,29 @@
-//! The ranks of jobs: all their stacks are alike, and daemons beside them are processes of the
-//! script.
+//! The ranks of jobs: all their stacks and their calls are alike, and daemons beside them are
+//! processes of the script.
 
 use super::FakePlatform;
+use crate::call_measurement::{CallMeasurer, CallSpec, MeasuredCalls, values};
 use crate::{ProcessAction, status_map};
+use monitor_backend::call_profile::CallEnds;
 use monitor_control::job_command::{CommandOutput, JobAct, OutputRange};
 use monitor_control::stack_rows::StackRows;
 use monitor_control::tool_daemon::DaemonPlace;
 use monitor_control::{DaemonSpec, StartedDaemon, WorkerReply};
 use monitor_event::outcome::{ProcessResults, Refusal};
-use monitor_event::right::SessionId;
+use monitor_event::right::{SessionId, Tool};
+use monitor_event::thread::Ticket;
 use monitor_jobs::RankProcesses;
+use monitor_jobs::call_profile::{CallTotals, RankCalls, call_profile};
 use monitor_jobs::stack_class::classes;
 use monitor_jobs::stack_tree::{RankFrame, RankThread, StackTree};
 use monitor_model::Identity;
 
 /// The functions that a rank is in, outermost first.
 const FUNCTIONS: [&str; 2] = ["main", "work"];
+/// The calls of a rank in a measurement, how long each takes in parts of the time, and its bytes.
+const CALLS: u64 = 10;
+const PARTS: u64 = 40;
+const BYTES: u64 = 8;
 
 impl FakePlatform {
     /// The result of an action on ranks.
@@ -81,6 +89,18 @@ fn command_output(act: &JobAct) -> WorkerReply {
     WorkerReply::CommandEnded(CommandOutput { code: Some(0), stdout, stderr: Vec::new() })
 }
 
+impl CallMeasurer for FakePlatform {
+    fn measure_calls(
+        &mut self,
+        _: Ticket,
+        _: &Tool,
+        spec: CallSpec,
+    ) -> Result<Option<ProcessResults>, Refusal> {
+        let values = values::values(&measured_calls(&spec));
+        Ok(Some(vec![(Identity::default(), Ok(values))]))
+    }
+}
+
 fn stacks(ranks: &[RankProcesses]) -> Result<WorkerReply, Refusal> {
     let frame = |name: &str| RankFrame { name: name.into(), cfa: 0, pc: 0 };
     let thread = |it: &RankProcesses| {
@@ -90,4 +110,38 @@ fn stacks(ranks: &[RankProcesses]) -> Result<WorkerReply, Refusal> {
     let threads: Vec<RankThread> = ranks.iter().map(thread).collect();
     let rows = StackRows::from_tree(&StackTree::merge(&threads, 1), classes(&threads));
     rows.map(WorkerReply::RankStacks).map_err(status_map::control_refusal)
+}
+
+/// The measured calls of ranks: a quarter of the time is in them.
+fn measured_calls(spec: &CallSpec) -> MeasuredCalls {
+    let span_ns = spec.span.as_secs() * 1_000_000_000;
+    let call_ns = span_ns / PARTS;
+    let timed = if spec.ends == CallEnds::Unseen { 0 } else { CALLS };
+    let sums = CallTotals {
+        calls: CALLS,
+        timed,
+        time_ns: timed * call_ns,
+        max_ns: call_ns,
+        sized: CALLS,
+        bytes: CALLS * BYTES,
+        ..CallTotals::default()
+    };
+    let calls = |(rank, _): &(u32, Identity)| RankCalls {
+        rank: *rank,
+        function: "MPI_Send".into(),
+        place: FUNCTIONS[1].into(),
+        sums,
+    };
+    let all: Vec<RankCalls> = spec.ranks.iter().map(calls).collect();
+    MeasuredCalls {
+        span: spec.span,
+        profile: call_profile(&all, &spec.ranks.iter().map(|(it, _)| (*it, span_ns)).collect()),
+        processes: spec.ranks.iter().copied().collect(),
+        ends: spec.ends,
+        price_ns: 0,
+        error_ns: 0,
+        overhead: 0.0,
+        notes: Vec::new(),
+        is_partial: false,
+    }
 }

@@ -3,6 +3,7 @@
 //! In: the backend to read with. Out: its processes, its facts, and what happens on it. The backend
 //! is opened when it is first needed: a client that reads no process costs nothing.
 
+mod call_measurements;
 mod diag_probe_counters;
 mod file_readers;
 mod node;
@@ -12,12 +13,14 @@ pub mod recorder;
 mod rules;
 mod user_workers;
 
+use super::call_measurement::{CallMeasurer, CallSpec};
 use super::poller::{Poller, backend_refusal};
 use super::{
     ActionContext, EventSource, HasMonitors, LibraryCalls, MonitorCalls, Platform, PlatformEvent,
     ProcessAction, ProcessActions, Processes, Recorder, WatchedProcesses, monitors::NoMonitors,
 };
 use crate::tap::price::ProbePrice;
+use call_measurements::CallMeasurements;
 use file_readers::{FileAnswer, FileQuestion, FileReaders};
 use monitor_backend::{Backend, Opener};
 use monitor_backends::procfs;
@@ -48,6 +51,7 @@ pub struct Linux {
     rule_events: Option<RuleEvents>,
     workers: WorkerDispatch,
     readers: FileReaders,
+    measurements: CallMeasurements,
     queues: QueueAnswers,
     opened_backend: Opening<Box<dyn Backend>>,
     opened_rules: Opening<RuleEvents>,
@@ -77,12 +81,14 @@ impl Linux {
             None,
         );
         let readers = FileReaders::new(user_worker::SELF_EXE.into());
+        let measurements = CallMeasurements::new(opener, user_worker::SELF_EXE.into());
         let monitors = Box::new(NoMonitors);
         Self {
             opener,
             poller,
             workers,
             readers,
+            measurements,
             queues: QueueAnswers::default(),
             rule_events,
             opened_backend: Opening::none(),
@@ -107,9 +113,10 @@ impl Linux {
     pub fn for_service(opener: Opener, service: ServiceConfig) -> Self {
         let ServiceConfig { worker_program, dump_folder, undo_folder, .. } = service.clone();
         let readers = FileReaders::new(worker_program.clone());
+        let measurements = CallMeasurements::new(opener, worker_program.clone());
         let workers = WorkerDispatch::new(worker_program, dump_folder, undo_folder);
         let saver = Some(RecordingSaver::new(service));
-        Self { workers, readers, saver, opens_beside: true, ..Self::new(opener) }
+        Self { workers, readers, measurements, saver, opens_beside: true, ..Self::new(opener) }
     }
 
     /// Whether what is not open yet is waited for.
@@ -307,7 +314,19 @@ impl ProcessActions for Linux {
 
     fn session_ended(&mut self, tool: &Tool) {
         self.workers.session_ended(tool);
+        self.measurements.session_ended(tool);
         self.monitors.session_ended(tool.session);
+    }
+}
+
+impl CallMeasurer for Linux {
+    fn measure_calls(
+        &mut self,
+        ticket: Ticket,
+        tool: &Tool,
+        spec: CallSpec,
+    ) -> Result<Option<ProcessResults>, Refusal> {
+        self.measurements.start(ticket, tool, spec).map(|()| None)
     }
 }
 
@@ -367,7 +386,9 @@ impl EventSource for Linux {
 
     fn wake_fds(&self) -> Vec<BorrowedFd<'_>> {
         let rules = self.rule_events.as_ref().and_then(RuleEvents::wake_fd);
-        let all = [self.workers.wake_fd(), rules, self.monitors.wake_fd(), self.opening_waker.fd()];
+        let measured = self.measurements.wake_fd();
+        let (monitors, opened) = (self.monitors.wake_fd(), self.opening_waker.fd());
+        let all = [self.workers.wake_fd(), rules, monitors, opened, measured];
         all.into_iter().flatten().chain(self.readers.wake_fds()).collect()
     }
 
@@ -399,6 +420,7 @@ impl EventSource for Linux {
             all.extend(poller.poll_events(now));
         }
         all.extend(self.monitors.poll_events(now));
+        all.extend(self.measurements.poll());
         let is_open = self.opening_waker.take();
         let is_answered = self.take_file_answers() || is_open;
         all.extend(is_answered.then_some(PlatformEvent::FilesRead));

@@ -33,7 +33,8 @@ impl OpeningWaker {
         self.fd().is_some_and(|fd| rustix::io::read(fd, &mut count).is_ok())
     }
 
-    fn wake(&self) {
+    /// Makes it readable.
+    pub fn wake(&self) {
         // Fails only if the counter is full, and then it is readable.
         let _ = self.fd().map(|fd| rustix::io::write(fd, &1_u64.to_ne_bytes()));
     }

@@ -61,7 +61,7 @@ fn hook_point(offsets: &[u64], at: impl Fn(u64) -> rule::Site) -> Option<HookPoi
 
 /// Refuses a process with a shadow stack: its processor checks that each return address is the one
 /// that the call stored, and a kernel that steps or emulates calls may store another.
-pub(super) fn refuse_shadow_stack(proc: &Path, pid: Pid) -> Result<(), SymbolError> {
+pub fn refuse_shadow_stack(proc: &Path, pid: Pid) -> Result<(), SymbolError> {
     let status = std::fs::read_to_string(proc.join(format!("{}/status", pid.0)));
     let status = status.unwrap_or_default();
     let features = status.lines().find_map(|line| line.strip_prefix("x86_Thread_features:"));

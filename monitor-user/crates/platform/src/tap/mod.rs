@@ -14,7 +14,7 @@ pub mod answers;
 mod attach;
 mod attach_program;
 pub mod decode;
-mod ends;
+pub mod ends;
 pub mod exec_hold;
 mod fork_watch;
 mod image_hold;

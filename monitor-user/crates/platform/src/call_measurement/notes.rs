@@ -1,7 +1,6 @@
 //! What a profile of calls lacks, as notes.
 
-use super::call_session::CallSession;
-use monitor_format::human;
+use super::session::CallSession;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +25,10 @@ pub fn add(session: &mut CallSession, called: &BTreeSet<Arc<str>>) {
         let (rank, pid) = (it.rank, it.process.pid.0);
         notes.push(format!("rank {rank} (process {pid}) has ended meanwhile"));
     }
+    if session.unseen_ends > 0 {
+        let unseen = session.unseen_ends;
+        notes.push(format!("{unseen} calls that had begun before have returned, unseen"));
+    }
     let lost = session.profiler.lost();
     if lost > 0 {
         is_partial = true;
@@ -39,8 +42,8 @@ pub fn add(session: &mut CallSession, called: &BTreeSet<Arc<str>>) {
 fn given_up(session: &CallSession, all: &BTreeMap<u32, Duration>, what: &str) -> Vec<String> {
     let note = |(function, after): (&u32, &Duration)| {
         let name = &session.functions.all[*function as usize].name;
-        let after = human::duration_text(after.as_nanos() as f64);
-        format!("{name} is {what} after {after}: its probes cost too much (--max-overhead)")
+        let after = after.as_secs_f64();
+        format!("{name} is {what} after {after:.1} s: its probes cost too much (--max-overhead)")
     };
     all.iter().map(note).collect()
 }

@@ -3,7 +3,7 @@
 //! In: the prices of probes, and counts of calls at two moments. Out: the largest share of
 //! the time of a rank, and the function that costs most.
 
-use monitor_loader::call_profile::{CallPrices, CallSite, CallSums, StartKind};
+use monitor_backend::call_profile::{CallProbePrices, CallSite, CallSums, StartKind};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ struct Counts {
 
 /// Judges the overhead.
 pub struct CallOverhead {
-    prices: CallPrices,
+    prices: CallProbePrices,
     since: Instant,
     before: BTreeMap<CallKey, Counts>,
     /// The largest share of a rank in any window, percent.
@@ -31,7 +31,7 @@ pub struct CallOverhead {
 
 impl CallOverhead {
     /// With the prices of this machine.
-    pub fn new(prices: CallPrices) -> Self {
+    pub fn new(prices: CallProbePrices) -> Self {
         Self { prices, since: Instant::now(), before: BTreeMap::new(), largest: 0.0 }
     }
 
@@ -85,7 +85,8 @@ mod tests {
 
     #[test]
     fn the_hottest_function_and_the_largest_share_are_found() {
-        let prices = CallPrices { start_ns: [1000; 3], end_ns: 9000, ..CallPrices::default() };
+        let prices =
+            CallProbePrices { start_ns: [1000; 3], end_ns: 9000, ..CallProbePrices::default() };
         let mut overhead = CallOverhead::new(prices);
         assert_eq!(overhead.judge(&[sums(0, 0, 1)], |_| StartKind::Emulated), None, "too early");
         overhead.since -= Duration::from_secs(1);
