@@ -4,7 +4,7 @@
 //! a time; a program that reads several files that block uses several clients.
 
 use crate::frame::{Frame, FrameBuffer};
-use crate::limits::MESSAGE_BYTES;
+use crate::limits::{DIRECTORY_BYTES, MESSAGE_BYTES};
 use crate::reply::{READ_HEADER, Reply};
 use crate::request::Request;
 use crate::stat::{Qid, Stat};
@@ -74,12 +74,11 @@ impl<S: Read + Write> Client<S> {
     pub fn stat(&mut self, path: &str) -> Result<Stat, ClientError> {
         self.walk(path)?;
         let frame = self.exchange(&Request::Stat { fid: FILE });
-        let stat = match self.decode(&frame?)? {
+        self.clunk()?;
+        match self.decode(&frame?)? {
             Reply::Stat { stat } => Ok(*stat),
             other => Err(unexpected(&other)),
-        };
-        self.clunk()?;
-        stat
+        }
     }
 
     /// The entries of a directory.
@@ -89,28 +88,51 @@ impl<S: Read + Write> Client<S> {
     /// When it is none, may not be read, or the stream fails.
     pub fn list(&mut self, path: &str) -> Result<Vec<Stat>, ClientError> {
         let mut bytes = Vec::new();
-        self.read_to(path, &mut bytes)?;
+        self.read_while(path, |content| {
+            bytes.extend_from_slice(content);
+            bytes.len() <= DIRECTORY_BYTES
+        })?;
         Stat::entries(&bytes).map_err(|why| ClientError::Protocol(why.to_string()))
     }
 
-    /// Writes the content of a file to `out`, as it arrives, to its end.
+    /// The explanation of the last error of this connection; empty if there is none.
+    pub fn explanation(&mut self) -> String {
+        let mut text = Vec::new();
+        let _ = self.read_while("err", |content| {
+            text.extend_from_slice(content);
+            text.len() <= MESSAGE_BYTES as usize
+        });
+        String::from_utf8_lossy(&text).trim_end().to_owned()
+    }
+
+    /// Reads a file to its end, and calls `take` with its content as it arrives, until that returns
+    /// false.
     ///
     /// # Errors
     ///
-    /// When the file may not be read, or the stream or `out` fails.
-    pub fn read_to(&mut self, path: &str, out: &mut impl Write) -> Result<(), ClientError> {
+    /// When the file may not be read, or the stream fails.
+    pub fn read_while(
+        &mut self,
+        path: &str,
+        mut take: impl FnMut(&[u8]) -> bool,
+    ) -> Result<(), ClientError> {
         self.open(path, 0)?;
         let count = self.message_bytes.saturating_sub(READ_HEADER as u32);
         let mut offset = 0;
         loop {
-            let frame = self.exchange(&Request::Read { fid: FILE, offset, count })?;
+            let frame = match self.exchange(&Request::Read { fid: FILE, offset, count }) {
+                Ok(frame) => frame,
+                Err(error) => {
+                    let _ = self.clunk();
+                    return Err(error);
+                }
+            };
             let Reply::Read { content } = self.decode(&frame)? else {
                 return Err(ClientError::Protocol("no reply to Tread".to_owned()));
             };
-            if content.is_empty() {
+            if content.is_empty() || !take(content) {
                 return self.clunk();
             }
-            out.write_all(content)?;
             offset += content.len() as u64;
         }
     }

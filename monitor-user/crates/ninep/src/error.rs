@@ -44,6 +44,8 @@ pub enum Errno {
     BadDirectoryOffset,
     /// EPIPE: the reader of what is written is gone.
     BrokenPipe,
+    /// EUSERS: a limit on connections.
+    TooManyUsers,
     /// EPROTO: the message is malformed or not expected.
     Protocol,
     /// Not in the table: Linux never sends Tauth, and Plan 9 prints the text.
@@ -52,7 +54,7 @@ pub enum Errno {
 
 impl Errno {
     /// All errors, in the order of their declaration.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::NotPermitted,
         Self::NotFound,
         Self::Io,
@@ -72,6 +74,7 @@ impl Errno {
         Self::TooLarge,
         Self::BadDirectoryOffset,
         Self::BrokenPipe,
+        Self::TooManyUsers,
         Self::Protocol,
         Self::NoAuthentication,
     ];
@@ -98,6 +101,7 @@ impl Errno {
             Self::TooLarge => "File too large",
             Self::BadDirectoryOffset => "bad offset in directory read",
             Self::BrokenPipe => "Broken pipe",
+            Self::TooManyUsers => "Too many users",
             Self::Protocol => "Protocol error",
             Self::NoAuthentication => "authentication not required",
         }

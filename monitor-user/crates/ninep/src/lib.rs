@@ -35,7 +35,7 @@ pub use stat::{Attributes, Qid, Stat};
 pub use tree::{Answer, OpenMode, Tree};
 pub use user::User;
 
-/// The version that is spoken.
+/// The version of the protocol.
 pub const VERSION: &str = "9P2000";
 /// The tag of Tversion.
 pub const NO_TAG: u16 = u16::MAX;

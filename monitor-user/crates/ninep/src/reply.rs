@@ -10,7 +10,7 @@ use bytes::BufMut;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of the manual, under their names")]
 pub enum Reply<'a> {
-    /// The largest message, and the version; `unknown` if the client's is not spoken.
+    /// The largest message, and the version; `unknown` if the client's is not known.
     Version { msize: u32, version: &'a str },
     /// Authentication goes on with this file; never sent here.
     Auth { qid: Qid },

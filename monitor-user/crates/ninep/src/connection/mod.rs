@@ -189,9 +189,9 @@ impl<T: Tree> Connection<T> {
             return self.error(tag, &FileError::new(Errno::Invalid, why));
         }
         // Variants have a suffix (`9P2000.L`), and the answer without it is their common part.
-        let is_spoken = version.starts_with(VERSION);
-        let version = if is_spoken { VERSION } else { "unknown" };
-        self.message_bytes = is_spoken.then_some(agreed);
+        let is_known = version.starts_with(VERSION);
+        let version = if is_known { VERSION } else { "unknown" };
+        self.message_bytes = is_known.then_some(agreed);
         self.reply(tag, &Reply::Version { msize: agreed, version });
     }
 

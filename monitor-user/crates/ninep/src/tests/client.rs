@@ -49,8 +49,13 @@ fn the_client_lists_reads_and_stats() {
     let names: Vec<String> = it.list("/").unwrap().into_iter().map(|it| it.name).collect();
     assert_eq!(names, NAMES[1..7]);
     let mut text = Vec::new();
-    it.read_to("/sub/leaf", &mut text).unwrap();
-    it.read_to("text", &mut text).unwrap();
+    for path in ["/sub/leaf", "text"] {
+        it.read_while(path, |content| {
+            text.extend_from_slice(content);
+            true
+        })
+        .unwrap();
+    }
     assert_eq!(text, b"hello, world\nhello, world\n");
     let stat = it.stat("sub").unwrap();
     assert_eq!((stat.qid.kind, stat.user.as_str()), (QID_DIRECTORY, "bob"));
@@ -59,9 +64,8 @@ fn the_client_lists_reads_and_stats() {
 #[test]
 fn a_refusal_leaves_the_client_usable() {
     let mut it = client();
-    let mut out = Vec::new();
-    assert!(matches!(it.read_to("none", &mut out), Err(ClientError::Refused(_))));
-    assert!(matches!(it.read_to("sub/none", &mut out), Err(ClientError::NotFound)));
+    assert!(matches!(it.read_while("none", |_| true), Err(ClientError::Refused(_))));
+    assert!(matches!(it.read_while("sub/none", |_| true), Err(ClientError::NotFound)));
     assert!(matches!(it.write("text", b"x"), Err(ClientError::Refused(_))));
     assert_eq!(it.list("sub").unwrap().len(), 1);
 }

@@ -352,7 +352,7 @@ fn all_errors_but_one_are_texts_of_linux() {
                  Resource temporarily unavailable|Permission denied|Device or resource busy|\
                  Not a directory|Is a directory|Invalid argument|illegal mode|unknown user|\
                  illegal path element|Too many open files|File too large|\
-                 bad offset in directory read|Broken pipe|Protocol error";
+                 bad offset in directory read|Broken pipe|Too many users|Protocol error";
     let linux: Vec<&str> = linux.split('|').collect();
     let others = Errno::ALL.iter().filter(|it| !linux.contains(&it.text()));
     assert_eq!(others.collect::<Vec<_>>(), [&Errno::NoAuthentication]);

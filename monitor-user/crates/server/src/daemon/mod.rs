@@ -13,6 +13,7 @@ mod daemon_status;
 mod dispatch;
 mod drop_notices;
 pub mod files;
+mod files_bridge;
 mod flight;
 mod http_bridge;
 mod internal_requests;
@@ -31,6 +32,7 @@ use super::{http, line::Arrival, policy::Policy, socket::SocketListener};
 use clients::{ClientInput, Clients};
 use config::Config;
 use files::FileReads;
+use files_bridge::FilesBridge;
 use http_bridge::HttpBridge;
 use loopback::LoopbackSessions;
 use monitor_backend::Backend;
@@ -69,7 +71,9 @@ pub async fn serve(
     backend: Box<dyn Backend>,
     startup_notes: Vec<Note>,
 ) -> std::io::Result<()> {
+    let backend_name = backend.kind().name();
     let mut daemon = DaemonLoop::start(settings, backend, startup_notes).await?;
+    daemon.open_files(backend_name).await?;
     daemon.configure_flight(daemon.settings.loaded.config.flight);
     daemon.request_thread.configure(daemon.settings.loaded.config.diag.clone());
     daemon.request_thread.follow_jobs(daemon.settings.loaded.config.follow_jobs);
@@ -118,6 +122,8 @@ struct DaemonLoop {
     /// Calls that wait for the doctor report of the sampler thread.
     waiting_for_doctor: Vec<(Conn, Tag)>,
     http: HttpBridge,
+    /// The 9P listener.
+    files_bridge: FilesBridge,
     /// Connections of request sessions that have monitors.
     loopback: LoopbackSessions,
     /// What metrics are exposed.
@@ -200,6 +206,7 @@ impl DaemonLoop {
             watchdog: Watchdog::new(Duration::from_nanos(budget.window.0)),
             waiting_for_doctor: Vec::new(),
             http,
+            files_bridge: FilesBridge::default(),
             exposed,
             socket,
             arrivals,
@@ -216,6 +223,7 @@ impl DaemonLoop {
     async fn shut_down(mut self) {
         self.files.stop();
         self.request_thread.stop();
+        self.files_bridge.close().await;
         self.http.close().await;
         self.clients.finish().await;
         self.sampler.stop();

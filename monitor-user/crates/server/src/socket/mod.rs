@@ -1,14 +1,16 @@
-//! The Unix socket: creation and removal of its file.
+//! Unix sockets: creation and removal of their files, and the credentials of peers.
 //!
 //! Every user may connect; the policy decides by the credentials what a client may request. A stale
 //! socket of a previous daemon is replaced, a socket that is in use is not, and no other file is
 //! removed. The folder is opened once, without following a symbolic link, and all operations are
 //! relative to it. A folder in which other users could exchange the file is refused.
 
+use crate::policy::Peer;
+use monitor_sys::peer;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::{io, time::Duration};
 use tokio::net::{UnixListener, UnixStream};
@@ -177,6 +179,18 @@ async fn remove_stale(folder: &OwnedFd, name: &OsStr, within: &Path) -> io::Resu
         }
     }
     Ok(rustix::fs::unlinkat(folder, name, AtFlags::empty())?)
+}
+
+/// The credentials of the peer, from the kernel.
+pub fn peer_of(stream: &UnixStream) -> Option<Peer> {
+    let peer = stream.peer_cred().ok()?;
+    let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
+    let groups = peer::groups(stream.as_fd()).unwrap_or_else(|why| {
+        // Not before Linux 4.13; then only the primary group counts.
+        tracing::debug!("the supplementary groups of a peer are not known: {why}");
+        Vec::new()
+    });
+    Some(Peer { uid: peer.uid(), gid: peer.gid(), pid, groups })
 }
 
 fn stat(folder: &OwnedFd, name: &OsStr) -> io::Result<Option<Stat>> {
