@@ -2,6 +2,7 @@
 
 mod client;
 mod flush;
+mod foreign;
 mod golden;
 mod hostile;
 mod rules;

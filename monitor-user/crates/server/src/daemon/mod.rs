@@ -28,6 +28,7 @@ mod timer;
 
 pub use settings::{Endpoint, Settings};
 
+use super::files::DaemonFacts;
 use super::{http, line::Arrival, policy::Policy, socket::SocketListener};
 use clients::{ClientInput, Clients};
 use config::Config;
@@ -71,9 +72,7 @@ pub async fn serve(
     backend: Box<dyn Backend>,
     startup_notes: Vec<Note>,
 ) -> std::io::Result<()> {
-    let backend_name = backend.kind().name();
     let mut daemon = DaemonLoop::start(settings, backend, startup_notes).await?;
-    daemon.open_files(backend_name).await?;
     daemon.configure_flight(daemon.settings.loaded.config.flight);
     daemon.request_thread.configure(daemon.settings.loaded.config.diag.clone());
     daemon.request_thread.follow_jobs(daemon.settings.loaded.config.follow_jobs);
@@ -160,14 +159,12 @@ impl DaemonLoop {
         let undo_folder = settings.endpoint.socket().map(undo_folder);
         let program = &settings.worker_program;
         let undo = || undo_folder.iter().try_for_each(|it| user_worker::undo_left(program, it));
-        let socket = match settings.endpoint.socket() {
-            Some(path) => Some(SocketListener::bind(path, undo).await?),
-            None => None,
-        };
+        let mut http = HttpBridge::new();
+        let facts = DaemonFacts { backend: backend.kind().name(), requests: http.requests() };
+        let (socket, files_bridge) = files_bridge::open_sockets(&settings, facts, undo).await?;
         let Config { limits, connections, grants, budget, .. } = settings.loaded.config.clone();
         let policy = Policy { hidden: settings.hidden, grants };
         let exposed = Arc::new(settings.loaded.config.exposed.clone());
-        let mut http = HttpBridge::new();
         http.open(&settings.loaded.config, (&settings.endpoint, settings.playback.take())).await?;
         let name = settings.node.name.as_str().into();
         let own = cluster_member(&settings.node);
@@ -206,7 +203,7 @@ impl DaemonLoop {
             watchdog: Watchdog::new(Duration::from_nanos(budget.window.0)),
             waiting_for_doctor: Vec::new(),
             http,
-            files_bridge: FilesBridge::default(),
+            files_bridge,
             exposed,
             socket,
             arrivals,

@@ -25,12 +25,18 @@ use monitor_sys::users;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::{sleep, timeout};
 use tree::NodeTree;
 
+/// Pause after a connection that could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Connections of all users except root.
 const CONNECTIONS: usize = 1024;
+/// How long the look-up of a name may take; then the user has its uid as name.
+const NAME_TIMEOUT: Duration = Duration::from_secs(1);
 /// Connections of one user.
 const USER_CONNECTIONS: usize = 64;
 
@@ -98,7 +104,7 @@ impl FilesListener {
         node: Arc<NodeFiles>,
         limits: ConnectionLimits,
     ) -> std::io::Result<Self> {
-        let socket = SocketListener::bind(path, || Ok(())).await?;
+        let socket = SocketListener::bind(path, async || Ok(())).await?;
         let shares = UserShares::new(limits.of_user());
         Ok(Self { socket, node, shares, open: Arc::default() })
     }
@@ -113,7 +119,7 @@ impl FilesListener {
                     // No descriptor is free: one is when a connection ends.
                     Err(why) => {
                         tracing::warn!("a connection to the files is not accepted: {why}");
-                        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                        sleep(ACCEPT_PAUSE).await;
                     }
                 },
                 Some(_) = tasks.join_next() => {}
@@ -163,9 +169,9 @@ async fn serve(
     (node, share): (Arc<NodeFiles>, Arc<UserShare>),
 ) {
     let &Peer { uid, pid, .. } = &peer;
-    // The name may come from a server of the network.
-    let name = spawn_blocking(move || users::name(uid)).await.ok().flatten();
-    let name = name.unwrap_or_else(|| uid.to_string());
+    // The name may come from a server of the network, which may not answer.
+    let name = timeout(NAME_TIMEOUT, spawn_blocking(move || users::name(uid))).await;
+    let name = name.ok().and_then(Result::ok).flatten().unwrap_or_else(|| uid.to_string());
     let tree = NodeTree::new(&node, (peer, name), Arc::clone(&share));
     let mut connection = Connection::new(tree, Limits::default());
     let served = connection::serve(&stream, &mut connection, &share).await;

@@ -17,7 +17,7 @@ use monitor_ninep::{Errno, FileError, User};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::mpsc::Sender;
+use tokio::sync::{Semaphore, mpsc::Sender};
 use tokio::time::Instant;
 
 /// How long the reading of a Tstat serves the open that follows it.
@@ -29,6 +29,7 @@ pub struct ProcessList {
     /// The process that made the connection.
     pid: u32,
     share: Arc<UserShare>,
+    one_reading: Semaphore,
     last: Mutex<LastReading>,
 }
 
@@ -64,7 +65,8 @@ impl Drop for HeldText {
 impl ProcessList {
     /// The readings of a connection of this process, whose user has this share.
     pub fn new(requests: Sender<DaemonRequest>, (pid, share): (u32, Arc<UserShare>)) -> Self {
-        Self { requests, pid, share, last: Mutex::default() }
+        let one_reading = Semaphore::new(1);
+        Self { requests, pid, share, one_reading, last: Mutex::default() }
     }
 
     /// The version and the length of the last reading for a user.
@@ -88,13 +90,22 @@ impl ProcessList {
         (recent.0 == uid && recent.1.elapsed() < RECENT).then_some(recent.2)
     }
 
-    async fn read(&self, user: &User) -> Result<HeldText, FileError> {
+    fn check_share(&self) -> Result<(), FileError> {
         if self.share.is_over() {
             return Err(FileError::new(Errno::TryAgain, self.share.refusal()));
         }
+        Ok(())
+    }
+
+    async fn read(&self, user: &User) -> Result<HeldText, FileError> {
+        // One after another: what waits for a reading is a few words, a sample is much more. The
+        // semaphore is never closed.
+        let _permit = self.one_reading.acquire().await;
+        self.check_share()?;
         let &User { uid, gid, ref groups, .. } = user;
         let peer = Peer { uid, gid, pid: self.pid, groups: groups.clone() };
         let text = read_text(&self.requests, peer).await?;
+        self.check_share()?;
         let text = HeldText::new(text, &self.share);
         let mut last = lock(&self.last);
         last.version = last.version.wrapping_add(1);

@@ -37,7 +37,10 @@ impl SocketListener {
     /// # Errors
     ///
     /// When the path is in use or not safe, `before` fails, or a system call does.
-    pub async fn bind(path: &Path, before: impl FnOnce() -> io::Result<()>) -> io::Result<Self> {
+    pub async fn bind(
+        path: &Path,
+        before: impl AsyncFnOnce() -> io::Result<()>,
+    ) -> io::Result<Self> {
         let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
         let name = path.file_name().ok_or_else(|| refused("the path has no file name"))?.to_owned();
@@ -46,7 +49,7 @@ impl SocketListener {
         let lock = BindLock::acquire(&folder, &name).await?;
         let within = fd_path(&folder, &name);
         remove_stale(&folder, &name, &within).await?;
-        before()?;
+        before().await?;
         let listener = UnixListener::bind(&within)?;
         rustix::fs::chmodat(&folder, &name, Mode::from_raw_mode(0o666), AtFlags::empty())?;
         let file = stat(&folder, &name)?.map_or((0, 0), |it| (it.st_dev, it.st_ino));

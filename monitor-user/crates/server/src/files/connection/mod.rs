@@ -4,11 +4,10 @@
 //! timer once the client has attached. A frame that arrives in pieces stays in the buffer, whatever
 //! happens between.
 
-use super::tree::NodeTree;
 use crate::user_shares::UserShare;
 use monitor_model::Ns;
-use monitor_ninep::Connection;
 use monitor_ninep::frame::FrameBuffer;
+use monitor_ninep::{Connection, Tree};
 use monitor_sys::clock;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -24,9 +23,9 @@ const BATCH: usize = 64;
 const CHUNK: usize = 16 << 10;
 
 /// Serves a client until it closes the connection, or breaks the protocol, which is the error.
-pub async fn serve(
+pub async fn serve<T: Tree>(
     stream: &UnixStream,
-    connection: &mut Connection<NodeTree>,
+    connection: &mut Connection<T>,
     share: &Arc<UserShare>,
 ) -> Result<(), String> {
     let mut frames = FrameBuffer::default();
@@ -57,12 +56,12 @@ pub async fn serve(
 }
 
 /// Executes messages that have arrived; true if there was one.
-async fn execute(
-    connection: &mut Connection<NodeTree>,
+async fn execute<T: Tree>(
+    connection: &mut Connection<T>,
     frames: &mut FrameBuffer,
     share: &Arc<UserShare>,
 ) -> Result<bool, String> {
-    let mut next = |connection: &Connection<NodeTree>| {
+    let mut next = |connection: &Connection<T>| {
         if !connection.wants_input() {
             return Ok(None);
         }
@@ -118,3 +117,6 @@ fn write(stream: &UnixStream, output: &mut Vec<u8>) -> io::Result<bool> {
         Err(why) => Err(why),
     }
 }
+
+#[cfg(test)]
+mod tests;
