@@ -143,7 +143,7 @@ fn the_socket_is_where_the_configuration_says_and_is_removed_at_the_end() {
     served.signal(Signal::TERM);
     served.ends();
     assert!(!beside.exists());
-    let off = Served::with("[files]\nsocket = \"\"\n");
+    let off = Served::with("[files]\nsocket = \"off\"\n");
     assert!(!path(&off).exists());
     let folder = crate::served::Folder::new();
     let elsewhere = folder.join("node.9p");

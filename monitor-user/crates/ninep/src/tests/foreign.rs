@@ -60,7 +60,7 @@ fn its_client_lists_and_reads_our_files() {
     assert_eq!(client.read_str("text").unwrap(), "hello, world\n");
     assert_eq!(client.read_str("sub/leaf").unwrap(), "hello, world\n");
     let names: Vec<String> =
-        client.read_dir("sub").unwrap().into_iter().map(|it| it.name().to_owned()).collect();
+        client.read_dir("sub").unwrap().into_iter().map(|it| it.name).collect();
     assert_eq!(names, ["leaf"]);
     assert!(client.read_str("absent").is_err());
 }

@@ -23,7 +23,9 @@ use monitor_ninep::limits::Limits;
 use monitor_ninep::{Connection, Errno, NO_TAG, Reply};
 use monitor_sys::users;
 use std::collections::HashMap;
+use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -50,6 +52,29 @@ pub enum FilesSocket {
     At(PathBuf),
     /// Nowhere.
     Off,
+}
+
+impl FromStr for FilesSocket {
+    type Err = String;
+
+    fn from_str(written: &str) -> Result<Self, String> {
+        match written {
+            "auto" => Ok(Self::Beside),
+            "off" => Ok(Self::Off),
+            path if path.starts_with('/') => Ok(Self::At(path.into())),
+            _ => Err("expected auto, off, or a path that begins with a slash".to_owned()),
+        }
+    }
+}
+
+impl Display for FilesSocket {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Beside => out.write_str("auto"),
+            Self::Off => out.write_str("off"),
+            Self::At(path) => path.display().fmt(out),
+        }
+    }
 }
 
 impl FilesSocket {

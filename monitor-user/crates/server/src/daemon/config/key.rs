@@ -1,7 +1,6 @@
 //! The keys of the configuration: one list for the parser, `config show` and the manual.
 
 use super::{Config, diag, rule, value};
-use crate::files::FilesSocket;
 use crate::http::push::Compression;
 use crate::policy::Grantee;
 use KeyValue::{Count, Duration, Other, Path, Size, Users};
@@ -237,15 +236,11 @@ pub const KEYS: &[ConfigKey] = &[
         [
             "files",
             "socket",
-            "path of the 9P socket; beside the other if absent; off if empty; read only at startup",
+            "path of the 9P socket; auto: beside the other; or off; read only at startup",
         ],
         Other(
-            |it, value| {
-                let path = value::path(value)?;
-                it.files = path.map_or(FilesSocket::Off, FilesSocket::At);
-                Ok(())
-            },
-            |it| value::path_to_toml(it.files.path(it.socket.as_deref()).as_deref()),
+            |it, value| value::text(value)?.parse().map(|socket| it.files = socket),
+            |it| format!("{:?}", it.files.to_string()),
         ),
     ),
     key(
