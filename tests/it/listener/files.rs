@@ -1,4 +1,4 @@
-//! The 9P socket: what its files say, for whom, and what is refused.
+//! The 9P socket: what its files say to which user, and what is refused.
 
 use crate::deadline::until;
 use crate::root::privilege::{USER, able, as_user};

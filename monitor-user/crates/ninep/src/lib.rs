@@ -32,7 +32,7 @@ pub use error::{Errno, FileError};
 pub use reply::Reply;
 pub use request::Request;
 pub use stat::{Attributes, Qid, Stat};
-pub use tree::{Answer, OpenMode, Tree};
+pub use tree::{Deferred, OpenMode, Tree};
 pub use user::User;
 
 /// The version of the protocol.

@@ -2,7 +2,7 @@
 
 /// Bytes of the largest message that is accepted, its size field included.
 pub const MESSAGE_BYTES: u32 = 64 << 10;
-/// Bytes of the smallest `msize` that is negotiated; a message before Tversion has no more either.
+/// Bytes of the smallest `msize` that is negotiated; it is also the limit before Tversion.
 pub const SMALLEST_MESSAGE_BYTES: u32 = 4 << 10;
 /// Fids of a connection.
 pub const FIDS: usize = 4096;

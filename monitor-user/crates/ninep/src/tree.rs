@@ -27,7 +27,7 @@ pub struct OpenMode {
 pub struct ReadRange {
     /// Where it begins.
     pub offset: u64,
-    /// At most so many bytes.
+    /// The most bytes.
     pub count: usize,
 }
 
@@ -41,7 +41,7 @@ pub enum Direction {
 }
 
 /// A result that is there, or will be.
-pub enum Answer<T> {
+pub enum Deferred<T> {
     /// It is there.
     Now(Result<T, FileError>),
     /// It will be. Dropped if the client abandons the request.
@@ -90,9 +90,9 @@ pub trait Tree {
         user: &Arc<User>,
         node: &Self::Node,
         file: Option<&Self::File>,
-    ) -> Answer<Attributes> {
+    ) -> Deferred<Attributes> {
         let _ = file;
-        Answer::Now(Ok(self.attributes(user, node)))
+        Deferred::Now(Ok(self.attributes(user, node)))
     }
 
     /// The files of a directory, in a fixed order.
@@ -103,10 +103,11 @@ pub trait Tree {
     fn entries(&mut self, user: &User, node: &Self::Node) -> Result<Vec<Attributes>, FileError>;
 
     /// Opens a file that is no directory.
-    fn open(&mut self, user: &Arc<User>, node: &Self::Node, mode: OpenMode) -> Answer<Self::File>;
+    fn open(&mut self, user: &Arc<User>, node: &Self::Node, mode: OpenMode)
+    -> Deferred<Self::File>;
 
-    /// The bytes of a range that are there; none at the end. Bytes of a queue are taken from it only
-    /// with `Ready`: a reply with them is then queued, and an abandoned read has taken none.
+    /// The bytes of a range that are there; none at the end. Bytes of a queue are taken from it
+    /// only with `Ready`: a reply with them is then queued, and an abandoned read has taken none.
     fn read(
         &mut self,
         file: &mut Self::File,

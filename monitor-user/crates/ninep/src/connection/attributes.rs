@@ -7,7 +7,7 @@ use crate::fid::{Fid, FidState};
 use crate::pending::{Operation, Pending};
 use crate::reply::Reply;
 use crate::stat::Stat;
-use crate::tree::{Answer, Tree};
+use crate::tree::{Deferred, Tree};
 use crate::user::Access;
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ impl<T: Tree> Connection<T> {
             _ => None,
         };
         match self.tree.stat(&fid.user, &fid.node, file) {
-            Answer::Now(attributes) => {
+            Deferred::Now(attributes) => {
                 let stat = Box::new(self.stat_of(attributes?));
                 self.reply(tag, &Reply::Stat { stat });
                 Ok(())
             }
-            Answer::Later(later) => self.wait(Pending::new(tag, number, Operation::Stat(later))),
+            Deferred::Later(later) => self.wait(Pending::new(tag, number, Operation::Stat(later))),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::limits::WAITING_BYTES;
 use crate::pending::{Operation, Pending};
 use crate::reply::{READ_HEADER, Reply};
 use crate::stat::Attributes;
-use crate::tree::{Answer, Direction, OpenMode, ReadRange, Tree};
+use crate::tree::{Deferred, Direction, OpenMode, ReadRange, Tree};
 use crate::user::{Access, User};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -68,8 +68,8 @@ impl<T: Tree> Connection<T> {
             return Ok(());
         }
         match self.tree.open(&user, &node, mode) {
-            Answer::Now(opened) => self.opened(tag, number, opened.map(|it| (it, mode))),
-            Answer::Later(later) => {
+            Deferred::Now(opened) => self.opened(tag, number, opened.map(|it| (it, mode))),
+            Deferred::Later(later) => {
                 self.wait(Pending::new(tag, number, Operation::Open(later, mode)))?;
                 self.fids.get(number)?.state = FidState::Opening;
                 Ok(())
@@ -250,8 +250,8 @@ impl<T: Tree> Connection<T> {
                 let waker = self.waker(number)?;
                 match later.as_mut().poll(&mut Context::from_waker(&waker)) {
                     Poll::Pending => return Some(pending),
-                    Poll::Ready(attributes) => attributes.map(|it| {
-                        let stat = Box::new(self.stat_of(it));
+                    Poll::Ready(result) => result.map(|attributes| {
+                        let stat = Box::new(self.stat_of(attributes));
                         self.reply(tag, &Reply::Stat { stat });
                     }),
                 }

@@ -4,7 +4,7 @@ use crate::error::{Errno, FileError};
 use crate::frame::{Frame, FrameBuffer};
 use crate::limits::Limits;
 use crate::stat::{Attributes, Qid};
-use crate::tree::{Answer, Attached, Direction, OpenMode, ReadRange, Tree};
+use crate::tree::{Attached, Deferred, Direction, OpenMode, ReadRange, Tree};
 use crate::{Connection, NO_FID, NO_TAG, Reply, Request, User};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -96,14 +96,14 @@ impl Tree for TestTree {
         Ok(all.map(|it| self.attributes(user, &it)).collect())
     }
 
-    fn open(&mut self, _: &Arc<User>, node: &usize, _: OpenMode) -> Answer<TestFile> {
+    fn open(&mut self, _: &Arc<User>, node: &usize, _: OpenMode) -> Deferred<TestFile> {
         let node = *node;
         let file = TestFile { node, written: 0 };
         if node != 4 {
-            return Answer::Now(Ok(file));
+            return Deferred::Now(Ok(file));
         }
         let (world, mut file) = (Arc::clone(&self.0), Some(file));
-        Answer::Later(Box::pin(std::future::poll_fn(move |context| {
+        Deferred::Later(Box::pin(std::future::poll_fn(move |context| {
             let mut world = world.lock().unwrap();
             if world.open {
                 return Poll::Ready(Ok(file.take().unwrap()));

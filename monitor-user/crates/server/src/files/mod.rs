@@ -1,8 +1,8 @@
 //! The 9P listener: the root of this node as files, on a Unix socket.
 //!
-//! In: connections. Out: texts of the node and of the sampling pipeline. A connection has the rights
-//! of the process that made it. The protocol itself is the crate `ninep`; there is no state here
-//! that outlives a connection.
+//! In: connections. Out: texts of the node and of the sampling pipeline. A connection has the
+//! rights of the process that made it. The protocol itself is the crate `ninep`; there is no state
+//! here that outlives a connection.
 
 mod connection;
 mod identity;
@@ -100,7 +100,7 @@ pub struct FilesListener {
     open: Arc<Mutex<HashMap<u32, usize>>>,
 }
 
-/// A connection that counts; no more when it is dropped.
+/// A connection that counts until it is dropped.
 struct Slot {
     uid: u32,
     open: Arc<Mutex<HashMap<u32, usize>>>,

@@ -134,7 +134,7 @@ fn put_value(
         CommandLine => return put_command_line(out, process),
         Milliseconds(name) => number(name).map(|ns| (ns / MS).to_string()),
         Age => {
-            let age = uptime.zip(number("start_time_ns")).map(|(now, start)| (now, start));
+            let age = uptime.zip(number("start_time_ns"));
             age.map(|(now, start)| (now.saturating_sub(start) / MS).to_string())
         }
         Priority => {

@@ -11,7 +11,7 @@ use crate::policy::Peer;
 use crate::user_shares::UserShare;
 use bytes::Bytes;
 use monitor_ninep::stat::{Attributes, Qid};
-use monitor_ninep::tree::{Answer, Attached, Direction, OpenMode, ReadRange, Tree};
+use monitor_ninep::tree::{Attached, Deferred, Direction, OpenMode, ReadRange, Tree};
 use monitor_ninep::{Errno, FileError, User};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -173,14 +173,14 @@ impl Tree for NodeTree {
         }
     }
 
-    /// The length of `procs` is that of a new reading, which the next open uses: a client that reads
-    /// as many bytes as the length says gets whole lines.
+    /// The length of `procs` is that of a new reading, which the next open uses: a client that
+    /// reads as many bytes as the length says gets whole lines.
     fn stat(
         &mut self,
         user: &Arc<User>,
         file: &NodeFile,
         open: Option<&OpenFile>,
-    ) -> Answer<Attributes> {
+    ) -> Deferred<Attributes> {
         let mut attributes = self.attributes(user, file);
         match (file, open) {
             (NodeFile::Procs, Some(OpenFile::Procs(reader))) => {
@@ -188,7 +188,7 @@ impl Tree for NodeTree {
             }
             (NodeFile::Procs, _) => {
                 let (list, user) = (Arc::clone(&self.processes), Arc::clone(user));
-                return Answer::Later(Box::pin(async move {
+                return Deferred::Later(Box::pin(async move {
                     let (version, length) = list.read_for_stat(&user).await?;
                     attributes.qid.version = version;
                     attributes.length = length as u64;
@@ -197,20 +197,20 @@ impl Tree for NodeTree {
             }
             _ => {}
         }
-        Answer::Now(Ok(attributes))
+        Deferred::Now(Ok(attributes))
     }
 
     fn entries(&mut self, user: &User, _: &NodeFile) -> Result<Vec<Attributes>, FileError> {
         Ok(FILES.iter().map(|(file, _)| self.attributes(user, file)).collect())
     }
 
-    fn open(&mut self, user: &Arc<User>, file: &NodeFile, mode: OpenMode) -> Answer<OpenFile> {
+    fn open(&mut self, user: &Arc<User>, file: &NodeFile, mode: OpenMode) -> Deferred<OpenFile> {
         if mode.write || mode.truncate {
             // Root passes the permission bits.
             let why = format!("{} is only read", self.attributes(user, file).name);
-            return Answer::Now(Err(FileError::new(Errno::NotPermitted, why)));
+            return Deferred::Now(Err(FileError::new(Errno::NotPermitted, why)));
         }
-        Answer::Now(Ok(match file {
+        Deferred::Now(Ok(match file {
             NodeFile::Procs => {
                 let reader = ListReader::new(Arc::clone(&self.processes), Arc::clone(user));
                 OpenFile::Procs(Box::new(reader))

@@ -9,6 +9,7 @@ use monitor_model::Ns;
 use monitor_ninep::frame::FrameBuffer;
 use monitor_ninep::{Connection, Tree};
 use monitor_sys::clock;
+use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +48,7 @@ pub async fn serve<T: Tree>(
                 }
             }
             ready = stream.writable(), if has_output => ready.map_err(|why| why.to_string())?,
-            () = std::future::poll_fn(|context| connection.poll_woken(context)), if wants_input => {}
+            () = poll_fn(|context| connection.poll_woken(context)), if wants_input => {}
             () = sleep_until(deadline), if !connection.is_attached() => {
                 return Err(format!("nothing was attached within {ATTACH_TIMEOUT:?}"));
             }

@@ -6,7 +6,7 @@ use crate::user_shares::{ShareLimits, UserShares};
 use bytes::Bytes;
 use monitor_ninep::limits::Limits;
 use monitor_ninep::stat::{Attributes, Qid};
-use monitor_ninep::tree::{Answer, Attached, OpenMode, ReadRange};
+use monitor_ninep::tree::{Attached, Deferred, OpenMode, ReadRange};
 use monitor_ninep::{FileError, NO_FID, NO_TAG, Request, User};
 use monitor_sys::fsuid;
 use std::io::{Read as _, Write as _};
@@ -48,8 +48,8 @@ impl Tree for EventTree {
         Ok(Vec::new())
     }
 
-    fn open(&mut self, _: &Arc<User>, (): &(), _: OpenMode) -> Answer<()> {
-        Answer::Now(Ok(()))
+    fn open(&mut self, _: &Arc<User>, (): &(), _: OpenMode) -> Deferred<()> {
+        Deferred::Now(Ok(()))
     }
 
     fn read(
@@ -115,8 +115,8 @@ fn replies(stream: &mut Blocking) {
     assert_eq!(bytes.last(), Some(&b'x'));
 }
 
-#[test]
-fn blocked_readers_wake_at_once_and_none_is_a_thread() {
+/// How long all readers of an event take to have it.
+fn woken_readers() -> Duration {
     let event = Arc::new(Mutex::new(Event::default()));
     let (mut near, far): (Vec<_>, Vec<_>) = (0..READERS).map(|_| blocked()).unzip();
     let server = std::thread::spawn({
@@ -136,7 +136,30 @@ fn blocked_readers_wake_at_once_and_none_is_a_thread() {
     let began = std::time::Instant::now();
     waiting.into_iter().for_each(Waker::wake);
     near.iter_mut().for_each(replies);
-    println!("{READERS} readers woke within {:?}", began.elapsed());
+    let took = began.elapsed();
     drop(near);
     server.join().expect("the server ends with its clients");
+    took
+}
+
+/// How long as many threads take that read a pipe each.
+fn woken_pipes() -> Duration {
+    let pipes = (0..READERS).map(|_| std::io::pipe().expect("a pipe"));
+    let (readers, mut writers): (Vec<_>, Vec<_>) = pipes.unzip();
+    let read = |mut reader: std::io::PipeReader| {
+        std::thread::spawn(move || reader.read_exact(&mut [0]).expect("a byte"))
+    };
+    let threads: Vec<_> = readers.into_iter().map(read).collect();
+    let began = std::time::Instant::now();
+    writers.iter_mut().for_each(|writer| writer.write_all(b"x").expect("room"));
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    began.elapsed()
+}
+
+#[test]
+fn blocked_readers_wake_as_fast_as_threads_at_pipes() {
+    let tries = std::iter::repeat_with(|| (woken_readers(), woken_pipes()));
+    let is_fast =
+        |(readers, pipes): (Duration, Duration)| readers <= pipes * 2 + Duration::from_millis(10);
+    assert!(tries.take(5).any(is_fast), "{:?}, {:?}", woken_readers(), woken_pipes());
 }
