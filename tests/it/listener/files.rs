@@ -65,7 +65,7 @@ fn the_root_of_a_node_is_listed_and_read() {
     let served = Served::with("");
     let mut client = own(&served);
     let names: Vec<String> = client.list("/").unwrap().into_iter().map(|it| it.name).collect();
-    assert_eq!(names, ["arch", "env", "err", "procs", "state", "uname", "version", "whoami"]);
+    assert_eq!(names.join(" "), "arch env err mon procs state uname version whoami");
     let arch = read(&mut client, "arch");
     assert_eq!(arch, format!("/Linux/{}\n", std::env::consts::ARCH));
     assert_eq!(read(&mut client, "uname"), arch);
@@ -100,6 +100,22 @@ fn procs_has_the_processes_of_a_reading() {
 }
 
 #[test]
+fn a_sample_of_the_node_has_the_numbers_that_its_description_names() {
+    let served = Served::with("");
+    let mut client = own(&served);
+    let names: Vec<String> = client.list("mon").unwrap().into_iter().map(|it| it.name).collect();
+    assert_eq!(names, ["desc", "pull"]);
+    let description = read(&mut client, "mon/desc");
+    assert!(description.contains("(cat node (var uptime_ns gauge ns)"), "{description}");
+    let first = read(&mut client, "mon/pull");
+    assert!(first.starts_with("(sample (node ") && first.contains(" (seq 1) (node "), "{first}");
+    assert!(first.contains("(uptime_ns ") && first.lines().count() == 1, "{first}");
+    // Each read from 0 is a sample of its own.
+    assert!(read(&mut client, "mon/pull").contains(" (seq 2) "));
+    assert_eq!(read(&mut client, "mon/../arch"), read(&mut client, "arch"));
+}
+
+#[test]
 fn an_error_is_a_text_of_linux_and_err_explains_it() {
     let served = Served::with("");
     let mut client = own(&served);
@@ -117,7 +133,7 @@ fn commands_list_and_read_the_files() {
     let served = Served::with("");
     assert_eq!(
         output(served.command("files ls")),
-        "arch\nenv\nerr\nprocs\nstate\nuname\nversion\nwhoami\n"
+        "arch\nenv\nerr\nmon/\nprocs\nstate\nuname\nversion\nwhoami\n"
     );
     let arch = format!("/Linux/{}\n", std::env::consts::ARCH);
     assert_eq!(output(served.command("files cat arch /uname")), arch.repeat(2));
@@ -164,7 +180,7 @@ fn connections_beyond_the_limit_are_refused_by_name() {
     let refused = Client::attach(stream, "").err().unwrap();
     assert_eq!(refused.to_string(), "Too many users");
     assert_eq!(served.status()["refused"]["9P connections of a user"], 1);
-    assert_eq!(first.list("/").unwrap().len(), 8);
+    assert_eq!(first.list("/").unwrap().len(), 9);
     drop(held);
     until(|| {
         let stream = UnixStream::connect(path(&served)).unwrap();
@@ -197,7 +213,7 @@ fn hostile_bytes_end_their_connection_and_no_other() {
         // It may be reset, as bytes of it were not read.
         let _ = stream.read_to_end(&mut rest);
         assert_eq!(rest, b"");
-        assert_eq!(other.list("/").unwrap().len(), 8);
+        assert_eq!(other.list("/").unwrap().len(), 9);
     }
     let closed = until(|| served.status()["refused"]["9P connection closed"].as_u64());
     assert!(closed >= 1);
@@ -272,7 +288,7 @@ fn py9p_lists_and_reads_the_files() {
     let uid = rustix::process::geteuid().as_raw();
     it.arg(script).arg(path(&served)).arg(format!("#{uid}"));
     let found: Value = serde_json::from_str(&output(it)).unwrap();
-    assert_eq!(found["names"].as_array().map(Vec::len), Some(8), "{found}");
+    assert_eq!(found["names"].as_array().map(Vec::len), Some(9), "{found}");
     assert_eq!(found["arch"], format!("/Linux/{}\n", std::env::consts::ARCH));
     assert_eq!(found["length"], found["arch"].as_str().unwrap().len());
     assert!(found["processes"].as_u64() > Some(0));

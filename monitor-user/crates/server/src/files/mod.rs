@@ -7,8 +7,9 @@
 mod connection;
 mod identity;
 mod node;
-mod process_list;
+mod node_sample;
 mod process_table;
+mod reading;
 mod sexpr;
 mod tree;
 

@@ -5,7 +5,8 @@
 
 use super::identity::{NONE_UID, attach_user};
 use super::node::NodeFiles;
-use super::process_list::{ListReader, ProcessList};
+use super::node_sample;
+use super::reading::{ReadingFile, ReadingKind, Readings};
 use super::sexpr::put_pair;
 use crate::policy::Peer;
 use crate::user_shares::UserShare;
@@ -38,18 +39,29 @@ pub enum NodeFile {
     Env,
     /// The last error of the connection.
     Err,
+    /// The directory of the node monitor.
+    Mon,
+    /// What a sample of the node has.
+    MonDesc,
+    /// A sample of the node.
+    MonPull,
 }
 
-/// The files in the order in which they are listed.
-const FILES: [(NodeFile, &str); 8] = [
-    (NodeFile::Arch, "arch"),
-    (NodeFile::Env, "env"),
-    (NodeFile::Err, "err"),
-    (NodeFile::Procs, "procs"),
-    (NodeFile::State, "state"),
-    (NodeFile::Uname, "uname"),
-    (NodeFile::Version, "version"),
-    (NodeFile::Whoami, "whoami"),
+use NodeFile::{Mon, Root};
+
+/// The files in the order in which they are listed: each with its directory and its name.
+const FILES: [(NodeFile, NodeFile, &str); 11] = [
+    (NodeFile::Arch, Root, "arch"),
+    (NodeFile::Env, Root, "env"),
+    (NodeFile::Err, Root, "err"),
+    (Mon, Root, "mon"),
+    (NodeFile::Procs, Root, "procs"),
+    (NodeFile::State, Root, "state"),
+    (NodeFile::Uname, Root, "uname"),
+    (NodeFile::Version, Root, "version"),
+    (NodeFile::Whoami, Root, "whoami"),
+    (NodeFile::MonDesc, Mon, "desc"),
+    (NodeFile::MonPull, Mon, "pull"),
 ];
 
 /// An open file.
@@ -58,8 +70,8 @@ pub enum OpenFile {
     Text(Bytes),
     /// The last error: taken again by a read from 0.
     Err(Bytes),
-    /// The processes: read again by a read from 0.
-    Procs(Box<ListReader>),
+    /// A reading: made again by a read from 0.
+    Reading(Box<ReadingFile>),
 }
 
 /// The root for one connection.
@@ -70,7 +82,8 @@ pub struct NodeTree {
     own_name: String,
     /// The users that have attached.
     names: BTreeMap<u32, String>,
-    processes: Arc<ProcessList>,
+    processes: Arc<Readings>,
+    node_samples: Arc<Readings>,
     /// The explanation of the last error, and how many there were.
     last_error: (String, u32),
 }
@@ -82,13 +95,19 @@ impl NodeTree {
         (peer, own_name): (Peer, String),
         share: Arc<UserShare>,
     ) -> Self {
-        let processes = Arc::new(ProcessList::new(node.requests.clone(), (peer.pid, share)));
+        let readings = |kind| {
+            let of_peer = (peer.pid, Arc::clone(&share));
+            Arc::new(Readings::new(kind, node.requests.clone(), of_peer))
+        };
+        let processes = readings(ReadingKind::Processes);
+        let node_samples = readings(ReadingKind::Node);
         Self {
             node: Arc::clone(node),
             peer,
             own_name,
             names: BTreeMap::new(),
             processes,
+            node_samples,
             last_error: (String::new(), 0),
         }
     }
@@ -105,6 +124,15 @@ impl NodeTree {
         out
     }
 
+    /// The readings of a file that has some.
+    const fn readings(&self, file: NodeFile) -> Option<&Arc<Readings>> {
+        match file {
+            NodeFile::Procs => Some(&self.processes),
+            NodeFile::MonPull => Some(&self.node_samples),
+            _ => None,
+        }
+    }
+
     fn error_text(&self) -> Bytes {
         Bytes::copy_from_slice(self.last_error.0.as_bytes())
     }
@@ -117,7 +145,8 @@ impl NodeTree {
             NodeFile::Env => Bytes::from_static(self.node.env.as_bytes()),
             NodeFile::Whoami => self.whoami(user).into(),
             NodeFile::Err => self.error_text(),
-            NodeFile::Root | NodeFile::Procs | NodeFile::State => Bytes::new(),
+            NodeFile::MonDesc => node_sample::description().into(),
+            Root | Mon | NodeFile::Procs | NodeFile::MonPull | NodeFile::State => Bytes::new(),
         }
     }
 }
@@ -133,28 +162,27 @@ impl Tree for NodeTree {
         }
         let user = attach_user(&self.peer, &self.own_name, user)?;
         self.names.insert(user.uid, user.name.clone());
-        Ok(Attached { user: Arc::new(user), root: NodeFile::Root })
+        Ok(Attached { user: Arc::new(user), root: Root })
     }
 
     fn walk(&mut self, _: &User, from: &NodeFile, name: &str) -> Result<NodeFile, FileError> {
-        let found = FILES.iter().find(|it| it.1 == name && *from == NodeFile::Root);
-        match found {
-            Some((file, _)) => Ok(*file),
-            None if name == ".." => Ok(NodeFile::Root),
+        match FILES.iter().find(|it| it.1 == *from && it.2 == name) {
+            Some((file, ..)) => Ok(*file),
+            None if name == ".." => Ok(Root),
             None => Err(FileError::new(Errno::NotFound, format!("there is no file {name:?}"))),
         }
     }
 
     fn attributes(&self, user: &User, file: &NodeFile) -> Attributes {
         let path = *file as u64;
-        let name = FILES.iter().find(|it| it.0 == *file).map_or("/", |it| it.1);
-        let (version, length) = match file {
-            NodeFile::Procs => self.processes.last(user.uid),
-            NodeFile::Err => (self.last_error.1, self.last_error.0.len()),
-            file => (0, self.text(user, *file).len()),
+        let name = FILES.iter().find(|it| it.0 == *file).map_or("/", |it| it.2);
+        let (version, length) = match (self.readings(*file), file) {
+            (Some(readings), _) => readings.last(user.uid),
+            (None, NodeFile::Err) => (self.last_error.1, self.last_error.0.len()),
+            (None, file) => (0, self.text(user, *file).len()),
         };
         let (qid, permissions) = match file {
-            NodeFile::Root => (Qid::directory(path), 0o555),
+            Root | Mon => (Qid::directory(path), 0o555),
             NodeFile::Err => (Qid { version, ..Qid::file(path) }, 0o400),
             _ => (Qid { version, ..Qid::file(path) }, 0o444),
         };
@@ -173,7 +201,7 @@ impl Tree for NodeTree {
         }
     }
 
-    /// The length of `procs` is that of a new reading, which the next open uses: a client that
+    /// The length of a reading is that of a new one, which the next open uses: a client that
     /// reads as many bytes as the length says gets whole lines.
     fn stat(
         &mut self,
@@ -182,26 +210,23 @@ impl Tree for NodeTree {
         open: Option<&OpenFile>,
     ) -> Deferred<Attributes> {
         let mut attributes = self.attributes(user, file);
-        match (file, open) {
-            (NodeFile::Procs, Some(OpenFile::Procs(reader))) => {
-                attributes.length = reader.length() as u64;
-            }
-            (NodeFile::Procs, _) => {
-                let (list, user) = (Arc::clone(&self.processes), Arc::clone(user));
-                return Deferred::Later(Box::pin(async move {
-                    let (version, length) = list.read_for_stat(&user).await?;
-                    attributes.qid.version = version;
-                    attributes.length = length as u64;
-                    Ok(attributes)
-                }));
-            }
-            _ => {}
+        if let Some(OpenFile::Reading(reader)) = open {
+            attributes.length = reader.length() as u64;
+        } else if let Some(readings) = self.readings(*file) {
+            let (readings, user) = (Arc::clone(readings), Arc::clone(user));
+            return Deferred::Later(Box::pin(async move {
+                let (version, length) = readings.read_for_stat(&user).await?;
+                attributes.qid.version = version;
+                attributes.length = length as u64;
+                Ok(attributes)
+            }));
         }
         Deferred::Now(Ok(attributes))
     }
 
-    fn entries(&mut self, user: &User, _: &NodeFile) -> Result<Vec<Attributes>, FileError> {
-        Ok(FILES.iter().map(|(file, _)| self.attributes(user, file)).collect())
+    fn entries(&mut self, user: &User, of: &NodeFile) -> Result<Vec<Attributes>, FileError> {
+        let files = FILES.iter().filter(|it| it.1 == *of);
+        Ok(files.map(|it| self.attributes(user, &it.0)).collect())
     }
 
     fn open(&mut self, user: &Arc<User>, file: &NodeFile, mode: OpenMode) -> Deferred<OpenFile> {
@@ -210,11 +235,11 @@ impl Tree for NodeTree {
             let why = format!("{} is only read", self.attributes(user, file).name);
             return Deferred::Now(Err(FileError::new(Errno::NotPermitted, why)));
         }
+        if let Some(readings) = self.readings(*file) {
+            let reader = ReadingFile::new(Arc::clone(readings), Arc::clone(user));
+            return Deferred::Now(Ok(OpenFile::Reading(Box::new(reader))));
+        }
         Deferred::Now(Ok(match file {
-            NodeFile::Procs => {
-                let reader = ListReader::new(Arc::clone(&self.processes), Arc::clone(user));
-                OpenFile::Procs(Box::new(reader))
-            }
             NodeFile::Err => OpenFile::Err(self.error_text()),
             file => OpenFile::Text(self.text(user, *file)),
         }))
@@ -234,14 +259,14 @@ impl Tree for NodeTree {
                 }
                 Poll::Ready(Ok(part(text, range)))
             }
-            OpenFile::Procs(reader) => {
+            OpenFile::Reading(reader) => {
                 reader.poll(range.offset, context).map_ok(|text| part(&text, range))
             }
         }
     }
 
     fn abandon(&mut self, file: &mut OpenFile, _: Direction) {
-        if let OpenFile::Procs(reader) = file {
+        if let OpenFile::Reading(reader) = file {
             reader.abandon();
         }
     }

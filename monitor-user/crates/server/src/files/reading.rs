@@ -1,11 +1,11 @@
-//! Readings for the file `procs`: asked of the daemon loop as any client does, kept while a file is
-//! open.
+//! Readings for the files `procs` and `mon/pull`: asked of the daemon loop as any client does, kept
+//! while a file is open.
 //!
 //! A reading has the visibility and the limits of the user of the attach, because it is a call on a
 //! connection of that user inside the daemon. What open files keep counts for the user of the
 //! connection, with its unread bytes.
 
-use super::process_table;
+use super::{node_sample, process_table};
 use crate::http::message::{Message, lines};
 use crate::http::{DaemonRequest, LoopbackClient};
 use crate::lock::lock;
@@ -23,8 +23,36 @@ use tokio::time::Instant;
 /// How long the reading of a Tstat serves the open that follows it.
 const RECENT: Duration = Duration::from_secs(1);
 
-/// The readings of one connection.
-pub struct ProcessList {
+/// Which file the readings are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadingKind {
+    /// `procs`.
+    Processes,
+    /// `mon/pull`.
+    Node,
+}
+
+impl ReadingKind {
+    /// The call `monitor` whose answer has what the file needs.
+    fn request(self) -> serde_json::Value {
+        match self {
+            Self::Processes => process_table::request(),
+            Self::Node => node_sample::request(),
+        }
+    }
+
+    /// The text of a sample, which is the one of this number.
+    fn text(self, sample: &str, number: u32) -> Result<String, FileError> {
+        match self {
+            Self::Processes => process_table::text(sample),
+            Self::Node => node_sample::text(sample, number),
+        }
+    }
+}
+
+/// The readings of one connection for one file.
+pub struct Readings {
+    kind: ReadingKind,
     requests: Sender<DaemonRequest>,
     /// The process that made the connection.
     pid: u32,
@@ -62,11 +90,15 @@ impl Drop for HeldText {
     }
 }
 
-impl ProcessList {
+impl Readings {
     /// The readings of a connection of this process, whose user has this share.
-    pub fn new(requests: Sender<DaemonRequest>, (pid, share): (u32, Arc<UserShare>)) -> Self {
+    pub fn new(
+        kind: ReadingKind,
+        requests: Sender<DaemonRequest>,
+        (pid, share): (u32, Arc<UserShare>),
+    ) -> Self {
         let one_reading = Semaphore::new(1);
-        Self { requests, pid, share, one_reading, last: Mutex::default() }
+        Self { kind, requests, pid, share, one_reading, last: Mutex::default() }
     }
 
     /// The version and the length of the last reading for a user.
@@ -104,34 +136,35 @@ impl ProcessList {
         self.check_share()?;
         let &User { uid, gid, ref groups, .. } = user;
         let peer = Peer { uid, gid, pid: self.pid, groups: groups.clone() };
-        let text = read_text(&self.requests, peer).await?;
+        let number = lock(&self.last).version.wrapping_add(1);
+        let text = self.read_text(peer, number).await?;
         self.check_share()?;
         let text = HeldText::new(text, &self.share);
         let mut last = lock(&self.last);
-        last.version = last.version.wrapping_add(1);
+        last.version = number;
         last.length = Some((uid, text.text.len()));
         Ok(text)
     }
-}
 
-/// One reading, as text.
-async fn read_text(requests: &Sender<DaemonRequest>, peer: Peer) -> Result<String, FileError> {
-    let denied = |why| FileError::new(Errno::Denied, why);
-    let client = LoopbackClient::connect_user(requests, peer).await.map_err(denied)?;
-    client.call(0, "monitor", &process_table::request()).await;
-    while let Some(chunk) = client.next_lines().await {
-        for line in lines(&chunk) {
-            let answer = Message::from_line(line).filter(|it| it.id == Some(0));
-            let Some(answer) = answer else { continue };
-            if let Some(error) = answer.error {
-                return Err(FileError::new(Errno::TryAgain, refusal(error.get())));
-            }
-            if let Some((Some(sample), _)) = answer.sample() {
-                return process_table::text(sample.get());
+    /// One reading, as text.
+    async fn read_text(&self, peer: Peer, number: u32) -> Result<String, FileError> {
+        let denied = |why| FileError::new(Errno::Denied, why);
+        let client = LoopbackClient::connect_user(&self.requests, peer).await.map_err(denied)?;
+        client.call(0, "monitor", &self.kind.request()).await;
+        while let Some(chunk) = client.next_lines().await {
+            for line in lines(&chunk) {
+                let answer = Message::from_line(line).filter(|it| it.id == Some(0));
+                let Some(answer) = answer else { continue };
+                if let Some(error) = answer.error {
+                    return Err(FileError::new(Errno::TryAgain, refusal(error.get())));
+                }
+                if let Some((Some(sample), _)) = answer.sample() {
+                    return self.kind.text(sample.get(), number);
+                }
             }
         }
+        Err(FileError::new(Errno::Io, "the daemon ends, or nothing could be read"))
     }
-    Err(FileError::new(Errno::Io, "the daemon ends, or nothing could be read"))
 }
 
 /// The message of a refused call.
@@ -140,20 +173,20 @@ fn refusal(error: &str) -> String {
     error["message"].as_str().unwrap_or("the reading was refused").to_owned()
 }
 
-/// An open `procs`.
-pub struct ListReader {
-    list: Arc<ProcessList>,
+/// An open `procs` or `mon/pull`.
+pub struct ReadingFile {
+    readings: Arc<Readings>,
     user: Arc<User>,
     text: Option<HeldText>,
     /// A reading that is being made.
     reading: Option<Later<HeldText>>,
 }
 
-impl ListReader {
+impl ReadingFile {
     /// Opened by this user; nothing is read yet.
-    pub fn new(list: Arc<ProcessList>, user: Arc<User>) -> Self {
+    pub fn new(readings: Arc<Readings>, user: Arc<User>) -> Self {
         let text = None;
-        Self { list, user, text, reading: None }
+        Self { readings, user, text, reading: None }
     }
 
     /// The length of what the last read found.
@@ -170,12 +203,12 @@ impl ListReader {
     ) -> Poll<Result<Bytes, FileError>> {
         if self.reading.is_none() && (offset == 0 || self.text.is_none()) {
             let is_first = self.text.take().is_none();
-            let recent = if is_first { self.list.take_recent(self.user.uid) } else { None };
+            let recent = if is_first { self.readings.take_recent(self.user.uid) } else { None };
             if let Some(recent) = recent {
                 return Poll::Ready(Ok(self.text.insert(recent).text.clone()));
             }
-            let (list, user) = (Arc::clone(&self.list), Arc::clone(&self.user));
-            self.reading = Some(Box::pin(async move { list.read(&user).await }));
+            let (readings, user) = (Arc::clone(&self.readings), Arc::clone(&self.user));
+            self.reading = Some(Box::pin(async move { readings.read(&user).await }));
         }
         if let Some(reading) = &mut self.reading {
             let Poll::Ready(result) = reading.as_mut().poll(context) else { return Poll::Pending };
