@@ -16,17 +16,25 @@ pub struct DirectoryCursor {
 }
 
 impl DirectoryCursor {
-    /// A cursor over these entries.
-    pub fn new(entries: impl Iterator<Item = Stat>) -> Result<Self, FileError> {
+    /// A cursor over these entries, of at most `room` bytes.
+    pub fn new(entries: impl Iterator<Item = Stat>, room: usize) -> Result<Self, FileError> {
         let mut bytes = Vec::new();
         for entry in entries {
             entry.put(&mut bytes);
-            if bytes.len() > DIRECTORY_BYTES {
-                let why = format!("the directory has more than {DIRECTORY_BYTES} bytes of entries");
-                return Err(FileError::new(Errno::TooLarge, why));
+            if bytes.len() > room {
+                let why = format!(
+                    "open directories have {DIRECTORY_BYTES} bytes of entries, the limit of a \
+                     connection: clunk some"
+                );
+                return Err(FileError::new(Errno::TryAgain, why));
             }
         }
         Ok(Self { bytes, position: 0 })
+    }
+
+    /// Bytes of its entries.
+    pub const fn bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// The whole entries that fit into `count` bytes, from `offset`.
@@ -64,7 +72,7 @@ mod tests {
 
     fn cursor() -> DirectoryCursor {
         let named = |name: &str| Stat { name: name.to_owned(), ..Stat::default() };
-        DirectoryCursor::new(["arch", "env", "procs"].map(named).into_iter()).unwrap()
+        DirectoryCursor::new(["arch", "env", "procs"].map(named).into_iter(), 4096).unwrap()
     }
 
     fn names(bytes: &[u8]) -> Vec<String> {
@@ -91,6 +99,12 @@ mod tests {
         assert_eq!(it.read(end + 1, 4096).unwrap_err().errno, Errno::BadDirectoryOffset);
         assert_eq!(it.read(u64::MAX, 4096).unwrap_err().errno, Errno::BadDirectoryOffset);
         assert_eq!(it.read(0, 4096).unwrap().len() as u64, end);
+    }
+
+    #[test]
+    fn entries_beyond_the_room_are_refused() {
+        let entries = std::iter::repeat_n(Stat::default(), 10);
+        assert_eq!(DirectoryCursor::new(entries, 400).unwrap_err().errno, Errno::TryAgain);
     }
 
     #[test]

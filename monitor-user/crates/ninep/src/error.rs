@@ -79,6 +79,20 @@ impl Errno {
         Self::NoAuthentication,
     ];
 
+    /// Whether it is a limit, a missing right or a broken rule: these are counted.
+    pub const fn is_refusal(self) -> bool {
+        matches!(
+            self,
+            Self::NotPermitted
+                | Self::TryAgain
+                | Self::Denied
+                | Self::TooManyFids
+                | Self::TooLarge
+                | Self::TooManyUsers
+                | Self::Protocol
+        )
+    }
+
     /// The text of Rerror.
     pub const fn text(self) -> &'static str {
         match self {

@@ -95,6 +95,15 @@ impl<T: Tree> FidTable<T> {
         self.all.clear();
     }
 
+    /// Bytes of the entries of open directories.
+    pub fn directory_bytes(&self) -> usize {
+        let bytes = self.all.values().map(|fid| match &fid.state {
+            FidState::Directory(cursor) => cursor.bytes(),
+            FidState::Closed | FidState::Opening | FidState::File(..) => 0,
+        });
+        bytes.sum()
+    }
+
     /// The number of fids.
     pub fn len(&self) -> usize {
         self.all.len()

@@ -14,8 +14,8 @@ pub const WAITING_BYTES: usize = 1 << 20;
 pub const WALK_NAMES: usize = 16;
 /// Bytes of replies that may wait for a client that does not read; then it is not read either.
 pub const OUTPUT_BYTES: usize = 256 << 10;
-/// Bytes of the entries of a directory that one open of it keeps.
-pub const DIRECTORY_BYTES: usize = 4 << 20;
+/// Bytes of entries that the open directories of a connection keep.
+pub const DIRECTORY_BYTES: usize = 1 << 20;
 
 /// The limits of one connection, for tests that need small ones.
 #[derive(Clone, Copy, Debug)]

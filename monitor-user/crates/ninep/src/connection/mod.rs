@@ -42,7 +42,7 @@ pub struct Connection<T: Tree> {
     pending: PendingTable<T::File>,
     woken: Arc<WakeQueue>,
     output: Vec<u8>,
-    /// What was refused, by the name of the limit or rule.
+    /// What was refused, by the text of the error.
     refused: BTreeMap<&'static str, u64>,
     /// Whether an attach has succeeded.
     attached: bool,
@@ -94,7 +94,7 @@ impl<T: Tree> Connection<T> {
         self.pending.len()
     }
 
-    /// What was refused since the last call, by the name of the limit or rule.
+    /// What was refused since the last call, by the text of the error ([`Errno::is_refusal`]).
     pub fn take_refused(&mut self) -> BTreeMap<&'static str, u64> {
         std::mem::take(&mut self.refused)
     }
@@ -234,7 +234,9 @@ impl<T: Tree> Connection<T> {
     }
 
     fn error(&mut self, tag: u16, error: &FileError) {
-        *self.refused.entry(error.errno.text()).or_default() += 1;
+        if error.errno.is_refusal() {
+            *self.refused.entry(error.errno.text()).or_default() += 1;
+        }
         self.tree.failed(error);
         self.reply(tag, &Reply::Error { text: error.errno.text() });
     }

@@ -4,7 +4,7 @@ use super::Connection;
 use crate::directory::DirectoryCursor;
 use crate::error::{Errno, FileError};
 use crate::fid::FidState;
-use crate::limits::WAITING_BYTES;
+use crate::limits::{DIRECTORY_BYTES, WAITING_BYTES};
 use crate::pending::{Operation, Pending};
 use crate::reply::{READ_HEADER, Reply};
 use crate::stat::Attributes;
@@ -95,7 +95,8 @@ impl<T: Tree> Connection<T> {
     /// The entries of a directory as they are now.
     fn list(&mut self, user: &User, node: &T::Node) -> Result<DirectoryCursor, FileError> {
         let entries = self.tree.entries(user, node)?;
-        DirectoryCursor::new(entries.into_iter().map(|it| self.stat_of(it)))
+        let room = DIRECTORY_BYTES.saturating_sub(self.fids.directory_bytes());
+        DirectoryCursor::new(entries.into_iter().map(|it| self.stat_of(it)), room)
     }
 
     pub(super) fn read(
@@ -126,6 +127,7 @@ impl<T: Tree> Connection<T> {
         if offset == 0 {
             let fid = self.fids.get(number)?;
             let (user, node) = (Arc::clone(&fid.user), fid.node.clone());
+            fid.state = FidState::Directory(DirectoryCursor::default());
             let cursor = self.list(&user, &node)?;
             self.fids.get(number)?.state = FidState::Directory(cursor);
         }

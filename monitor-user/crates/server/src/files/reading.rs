@@ -12,8 +12,10 @@ use crate::lock::lock;
 use crate::policy::Peer;
 use crate::user_shares::UserShare;
 use bytes::Bytes;
+use monitor_model::Ns;
 use monitor_ninep::tree::Later;
 use monitor_ninep::{Errno, FileError, User};
+use monitor_sys::clock;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -133,6 +135,8 @@ impl Readings {
         // One after another: what waits for a reading is a few words, a sample is much more. The
         // semaphore is never closed.
         let _permit = self.one_reading.acquire().await;
+        // A reading that waited behind others costs as much as a message of its own.
+        drop(self.share.admit_line(|| false).await);
         self.check_share()?;
         let &User { uid, gid, ref groups, .. } = user;
         let peer = Peer { uid, gid, pid: self.pid, groups: groups.clone() };
@@ -159,7 +163,10 @@ impl Readings {
                     return Err(FileError::new(Errno::TryAgain, refusal(error.get())));
                 }
                 if let Some((Some(sample), _)) = answer.sample() {
-                    return self.kind.text(sample.get(), number);
+                    let began = clock::thread_cpu();
+                    let text = self.kind.text(sample.get(), number);
+                    self.share.charge(Ns(clock::thread_cpu().since(began).0));
+                    return text;
                 }
             }
         }
