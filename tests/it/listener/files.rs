@@ -238,6 +238,33 @@ fn a_flushed_read_of_procs_has_no_reply() {
 }
 
 #[test]
+fn root_a_user_beyond_its_processor_time_waits_and_gets_all_replies() {
+    if !able("root_a_user_beyond_its_processor_time_waits_and_gets_all_replies") {
+        return;
+    }
+    let served = Served::with("[limits]\nprocessor = \"1%\"\n");
+    as_user(&[], || {
+        let mut clients: Vec<_> = (0..4).map(|_| Raw::attached(&served)).collect();
+        for raw in &mut clients {
+            for fid in 1..=60 {
+                raw.send(7, &Request::Walk { fid: 0, new: fid, names: vec!["procs"] });
+                raw.send(7, &Request::Open { fid, mode: 0 });
+                raw.send(fid as u16 + 100, &Request::Read { fid, offset: 0, count: 8000 });
+            }
+        }
+        // More messages arrive while readings wait for the turn of their user.
+        for raw in &mut clients {
+            raw.send(7, &Request::Stat { fid: 0 });
+        }
+        for raw in &mut clients {
+            let replies: Vec<String> = (0..181).map(|_| raw.reply()).collect();
+            let count = |kind| replies.iter().filter(|it| *it == kind).count();
+            assert_eq!((count("read"), count("stat")), (60, 1), "{replies:?}");
+        }
+    });
+}
+
+#[test]
 fn root_a_user_is_itself_and_root_is_the_user_that_it_names() {
     if !able("root_a_user_is_itself_and_root_is_the_user_that_it_names") {
         return;
@@ -306,7 +333,7 @@ struct Raw {
 impl Raw {
     fn attached(served: &Served) -> Self {
         let stream = UnixStream::connect(path(served)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut raw = Self { stream, frames: FrameBuffer::default() };
         raw.send(NO_TAG, &Request::Version { msize: 8192, version: "9P2000" });
         assert_eq!(raw.reply(), "version");

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc::Sender};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// How long the reading of a Tstat serves the open that follows it.
@@ -92,6 +93,15 @@ impl Drop for HeldText {
     }
 }
 
+/// A reading that ends when its result is not awaited any longer.
+struct ReadingTask(JoinHandle<Result<HeldText, FileError>>);
+
+impl Drop for ReadingTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 impl Readings {
     /// The readings of a connection of this process, whose user has this share.
     pub fn new(
@@ -103,6 +113,17 @@ impl Readings {
         Self { kind, requests, pid, share, one_reading, last: Mutex::default() }
     }
 
+    /// Begins a reading, on a task of its own: a connection that waits for something else, such as
+    /// the turn of its user, does not hold up what the reading holds.
+    fn begin(self: &Arc<Self>, user: &Arc<User>) -> Later<HeldText> {
+        let (readings, user) = (Arc::clone(self), Arc::clone(user));
+        let mut task = ReadingTask(tokio::spawn(async move { readings.read(&user).await }));
+        Box::pin(async move {
+            let ended = |_| FileError::new(Errno::Io, "the daemon ends");
+            (&mut task.0).await.unwrap_or_else(|error| Err(ended(error)))
+        })
+    }
+
     /// The version and the length of the last reading for a user.
     pub fn last(&self, uid: u32) -> (u32, usize) {
         let last = lock(&self.last);
@@ -110,8 +131,11 @@ impl Readings {
     }
 
     /// Reads for a Tstat, and returns version and length.
-    pub async fn read_for_stat(&self, user: &User) -> Result<(u32, usize), FileError> {
-        let text = self.read(user).await?;
+    pub async fn read_for_stat(
+        self: Arc<Self>,
+        user: Arc<User>,
+    ) -> Result<(u32, usize), FileError> {
+        let text = self.begin(&user).await?;
         let length = text.text.len();
         let mut last = lock(&self.last);
         last.recent = Some((user.uid, Instant::now(), text));
@@ -214,8 +238,7 @@ impl ReadingFile {
             if let Some(recent) = recent {
                 return Poll::Ready(Ok(self.text.insert(recent).text.clone()));
             }
-            let (readings, user) = (Arc::clone(&self.readings), Arc::clone(&self.user));
-            self.reading = Some(Box::pin(async move { readings.read(&user).await }));
+            self.reading = Some(self.readings.begin(&self.user));
         }
         if let Some(reading) = &mut self.reading {
             let Poll::Ready(result) = reading.as_mut().poll(context) else { return Poll::Pending };

@@ -215,7 +215,7 @@ impl Tree for NodeTree {
         } else if let Some(readings) = self.readings(*file) {
             let (readings, user) = (Arc::clone(readings), Arc::clone(user));
             return Deferred::Later(Box::pin(async move {
-                let (version, length) = readings.read_for_stat(&user).await?;
+                let (version, length) = readings.read_for_stat(user).await?;
                 attributes.qid.version = version;
                 attributes.length = length as u64;
                 Ok(attributes)
