@@ -14,6 +14,7 @@ mod doctor;
 mod event_writer;
 pub mod exit;
 mod fields;
+mod files;
 mod gdb;
 mod job;
 mod log;
@@ -80,6 +81,7 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Services(args)) => services::services(&args),
         Some(Command::Conformance(args)) => conformance::conformance(&args),
         Some(Command::ConformanceTarget) => conformance::target::main(),
+        Some(Command::Files(args)) => files::files(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Status(args)) => status::status(&args),
         Some(Command::Config(args)) => config::config(&args),

@@ -2,6 +2,7 @@
 
 mod budget;
 mod config;
+mod files;
 mod hostile;
 mod limit;
 mod relayed;

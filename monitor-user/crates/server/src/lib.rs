@@ -1,9 +1,10 @@
-//! The server: listeners (Unix socket and HTTP), peer credentials, send queues, and the daemon.
+//! The server: listeners (Unix socket, HTTP and 9P), peer credentials, send queues, and the daemon.
 //!
 //! A listener turns bytes into lines and lines into bytes; the engines interpret the lines. Every
 //! length is checked before anything is stored.
 
 pub mod daemon;
+pub mod files;
 pub mod http;
 pub mod limits;
 pub mod line;

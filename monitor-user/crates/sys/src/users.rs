@@ -10,6 +10,16 @@ pub fn name(uid: u32) -> Option<String> {
     User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name)
 }
 
+/// The primary group of a user; absent if the host does not know the user or the lookup fails.
+pub fn primary_group(uid: u32) -> Option<u32> {
+    User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.gid.as_raw())
+}
+
+/// The name of a group; absent if the host does not know the group or the lookup fails.
+pub fn group_name(gid: u32) -> Option<String> {
+    Group::from_gid(Gid::from_raw(gid)).ok().flatten().map(|group| group.name)
+}
+
 /// All groups of a user, including the primary group `gid`.
 pub fn groups(uid: u32, gid: u32) -> Vec<u32> {
     let name = name(uid).and_then(|name| CString::new(name).ok());

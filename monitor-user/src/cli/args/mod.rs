@@ -4,6 +4,7 @@
 //! are checked later, by `cli/plan`, which knows their category.
 
 pub mod daemon;
+pub mod files;
 mod reading;
 
 pub use daemon::{ConfigArgs, ServeArgs};
@@ -71,6 +72,8 @@ pub enum Command {
     Gdb(daemon::GdbArgs),
     /// List parallel jobs, compare their ranks, explain environment directives
     Job(job::args::JobArgs),
+    /// List or read the files that the daemon serves over 9P, without a mount
+    Files(files::FilesArgs),
     /// Run the daemon: one reader for all tools of this node
     Serve(ServeArgs),
     /// Print what the daemon uses, holds and has refused

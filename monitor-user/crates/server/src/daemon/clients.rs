@@ -5,6 +5,7 @@
 use super::{client_outbox::ClientOutbox, request_thread::Viewer};
 use crate::line::{Arrival, Line, LineConn, is_request, serve_lines};
 use crate::policy::{Class, Peer, Policy};
+use crate::socket::peer_of;
 use crate::{limits::ConnectionLimits, outbox::Outbox, user_shares::UserShares};
 use monitor_event::right::{ControlGrant, SessionId, Tool};
 use monitor_model::{Ns, Refusal, Status};
@@ -12,11 +13,10 @@ use monitor_monitors::{Answer, Caller, MonitorInput};
 use monitor_protocol::call::{Call, Fault, Tag};
 use monitor_protocol::{Conn, event::Event, reply};
 use monitor_sampling::visibility::Visibility;
-use monitor_sys::peer;
 use rustix::net::sockopt;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
-use std::{io::Write, os::fd::AsFd, sync::Arc, time::Duration};
+use std::{io::Write, sync::Arc, time::Duration};
 use tokio::{net::UnixStream, sync::Notify, sync::mpsc::Sender, task::JoinSet, time::timeout};
 
 /// How long a client that does not read can delay the end of the daemon.
@@ -141,6 +141,20 @@ impl Clients {
         // Loopback connections only observe; they never control processes.
         let opened = self.insert(conn, peer, (visibility, ControlGrant::None), outbox);
         Ok((conn, opened))
+    }
+
+    /// Accepts a loopback connection of a user of this machine, if its user has the right to
+    /// observe.
+    pub fn connect_user(
+        &mut self,
+        peer: &Peer,
+        outbox: Arc<Outbox>,
+    ) -> Result<(Conn, MonitorInput), String> {
+        if let Some((kind, refusal)) = self.refusal(peer) {
+            *self.refused.entry(kind).or_default() += 1;
+            return Err(refusal.message);
+        }
+        self.admit(peer, (self.policy.visibility(peer), ClientOutbox::Lines(outbox)))
     }
 
     fn insert(
@@ -328,16 +342,4 @@ impl Clients {
             self.tasks.abort_all();
         }
     }
-}
-
-/// The credentials of the peer, from the kernel.
-fn peer_of(stream: &UnixStream) -> Option<Peer> {
-    let peer = stream.peer_cred().ok()?;
-    let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
-    let groups = peer::groups(stream.as_fd()).unwrap_or_else(|why| {
-        // Not before Linux 4.13; then only the primary group counts.
-        tracing::debug!("the supplementary groups of a peer are not known: {why}");
-        Vec::new()
-    });
-    Some(Peer { uid: peer.uid(), gid: peer.gid(), pid, groups })
 }

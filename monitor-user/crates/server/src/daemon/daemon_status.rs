@@ -152,6 +152,9 @@ impl DaemonLoop {
         for (kind, n) in self.cluster.engine().refused().iter().chain(self.clients.refused()) {
             *refused.entry((*kind).to_owned()).or_default() += n;
         }
+        for (kind, n) in self.files_bridge.refused() {
+            *refused.entry(kind).or_default() += n;
+        }
         let config = self.settings.loaded.path.as_ref();
         DaemonStatus {
             node: self.settings.node.name.clone(),

@@ -70,6 +70,11 @@ impl HttpBridge {
         Ok(())
     }
 
+    /// Where other listeners inside the daemon send their requests.
+    pub fn requests(&self) -> Sender<DaemonRequest> {
+        self.sender.clone()
+    }
+
     /// Makes few pushes, or all of them again.
     pub fn shed_pushes(&self, shed: bool) {
         if let Some(pushes) = &self.push_status {

@@ -38,6 +38,15 @@ impl DaemonLoop {
                 let _ = reply.send(connected);
                 None
             }
+            DaemonRequest::ConnectUser { peer, outbox, reply } => {
+                let connected = self.clients.connect_user(&peer, outbox);
+                let connected = connected.map(|(conn, opened)| {
+                    self.input(opened);
+                    conn
+                });
+                let _ = reply.send(connected);
+                None
+            }
             DaemonRequest::Call { conn, line } => {
                 self.client_arrival(Arrival::Line(conn, line.into()))
             }

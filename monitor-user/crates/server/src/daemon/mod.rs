@@ -13,6 +13,7 @@ mod daemon_status;
 mod dispatch;
 mod drop_notices;
 pub mod files;
+mod files_bridge;
 mod flight;
 mod http_bridge;
 mod internal_requests;
@@ -27,10 +28,12 @@ mod timer;
 
 pub use settings::{Endpoint, Settings};
 
+use super::files::DaemonFacts;
 use super::{http, line::Arrival, policy::Policy, socket::SocketListener};
 use clients::{ClientInput, Clients};
 use config::Config;
 use files::FileReads;
+use files_bridge::FilesBridge;
 use http_bridge::HttpBridge;
 use loopback::LoopbackSessions;
 use monitor_backend::Backend;
@@ -118,6 +121,8 @@ struct DaemonLoop {
     /// Calls that wait for the doctor report of the sampler thread.
     waiting_for_doctor: Vec<(Conn, Tag)>,
     http: HttpBridge,
+    /// The 9P listener.
+    files_bridge: FilesBridge,
     /// Connections of request sessions that have monitors.
     loopback: LoopbackSessions,
     /// What metrics are exposed.
@@ -154,14 +159,12 @@ impl DaemonLoop {
         let undo_folder = settings.endpoint.socket().map(undo_folder);
         let program = &settings.worker_program;
         let undo = || undo_folder.iter().try_for_each(|it| user_worker::undo_left(program, it));
-        let socket = match settings.endpoint.socket() {
-            Some(path) => Some(SocketListener::bind(path, undo).await?),
-            None => None,
-        };
+        let mut http = HttpBridge::new();
+        let facts = DaemonFacts { backend: backend.kind().name(), requests: http.requests() };
+        let (socket, files_bridge) = files_bridge::open_sockets(&settings, facts, undo).await?;
         let Config { limits, connections, grants, budget, .. } = settings.loaded.config.clone();
         let policy = Policy { hidden: settings.hidden, grants };
         let exposed = Arc::new(settings.loaded.config.exposed.clone());
-        let mut http = HttpBridge::new();
         http.open(&settings.loaded.config, (&settings.endpoint, settings.playback.take())).await?;
         let name = settings.node.name.as_str().into();
         let own = cluster_member(&settings.node);
@@ -200,6 +203,7 @@ impl DaemonLoop {
             watchdog: Watchdog::new(Duration::from_nanos(budget.window.0)),
             waiting_for_doctor: Vec::new(),
             http,
+            files_bridge,
             exposed,
             socket,
             arrivals,
@@ -216,6 +220,7 @@ impl DaemonLoop {
     async fn shut_down(mut self) {
         self.files.stop();
         self.request_thread.stop();
+        self.files_bridge.close().await;
         self.http.close().await;
         self.clients.finish().await;
         self.sampler.stop();

@@ -5,7 +5,7 @@
 //! connection end with it, and share readings with all other monitors.
 
 use super::listen::AccessLevel;
-use crate::outbox::Outbox;
+use crate::{outbox::Outbox, policy::Peer};
 use bytes::Bytes;
 use monitor_format::exposition::Encoding;
 use monitor_protocol::Conn;
@@ -31,6 +31,15 @@ pub enum DaemonRequest {
     Connect {
         /// The access level of the client.
         access: AccessLevel,
+        /// Receives its lines.
+        outbox: Arc<Outbox>,
+        /// Receives its number, or why it is refused.
+        reply: oneshot::Sender<Result<Conn, String>>,
+    },
+    /// Open a loopback connection of a user of this machine.
+    ConnectUser {
+        /// The user.
+        peer: Peer,
         /// Receives its lines.
         outbox: Arc<Outbox>,
         /// Receives its number, or why it is refused.
@@ -79,9 +88,26 @@ impl LoopbackClient {
         requests: &Sender<DaemonRequest>,
         access: AccessLevel,
     ) -> Result<Self, String> {
+        let connect = |outbox, reply| DaemonRequest::Connect { access, outbox, reply };
+        Self::connect_by(requests, connect).await
+    }
+
+    /// Connects as a user of this machine, or returns why that is refused.
+    pub async fn connect_user(
+        requests: &Sender<DaemonRequest>,
+        peer: Peer,
+    ) -> Result<Self, String> {
+        let connect = |outbox, reply| DaemonRequest::ConnectUser { peer, outbox, reply };
+        Self::connect_by(requests, connect).await
+    }
+
+    async fn connect_by(
+        requests: &Sender<DaemonRequest>,
+        connect: impl FnOnce(Arc<Outbox>, oneshot::Sender<Result<Conn, String>>) -> DaemonRequest,
+    ) -> Result<Self, String> {
         let outbox = Arc::new(Outbox::new(QUEUE_BYTES));
         let (reply, answer) = oneshot::channel();
-        let request = DaemonRequest::Connect { access, outbox: Arc::clone(&outbox), reply };
+        let request = connect(Arc::clone(&outbox), reply);
         // Fails only if the daemon is shutting down.
         let _ = requests.send(request).await;
         let conn = answer.await.map_err(|_| "the daemon is stopping".to_owned())??;

@@ -13,7 +13,7 @@ mod history;
 mod listen;
 mod live;
 mod loopback;
-mod message;
+pub mod message;
 mod negotiation;
 mod page;
 mod playback;
@@ -27,7 +27,7 @@ mod token;
 mod write_timeout;
 
 pub use listen::{AccessLevel, Listen};
-pub use loopback::DaemonRequest;
+pub use loopback::{DaemonRequest, LoopbackClient};
 pub use playback::PlaybackClock;
 pub use state::ListenerState;
 pub use token::AccessToken;

@@ -1,14 +1,16 @@
-//! The Unix socket: creation and removal of its file.
+//! Unix sockets: creation and removal of their files, and the credentials of peers.
 //!
 //! Every user may connect; the policy decides by the credentials what a client may request. A stale
 //! socket of a previous daemon is replaced, a socket that is in use is not, and no other file is
 //! removed. The folder is opened once, without following a symbolic link, and all operations are
 //! relative to it. A folder in which other users could exchange the file is refused.
 
+use crate::policy::Peer;
+use monitor_sys::peer;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::{io, time::Duration};
 use tokio::net::{UnixListener, UnixStream};
@@ -35,7 +37,10 @@ impl SocketListener {
     /// # Errors
     ///
     /// When the path is in use or not safe, `before` fails, or a system call does.
-    pub async fn bind(path: &Path, before: impl FnOnce() -> io::Result<()>) -> io::Result<Self> {
+    pub async fn bind(
+        path: &Path,
+        before: impl AsyncFnOnce() -> io::Result<()>,
+    ) -> io::Result<Self> {
         let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
         let name = path.file_name().ok_or_else(|| refused("the path has no file name"))?.to_owned();
@@ -44,7 +49,7 @@ impl SocketListener {
         let lock = BindLock::acquire(&folder, &name).await?;
         let within = fd_path(&folder, &name);
         remove_stale(&folder, &name, &within).await?;
-        before()?;
+        before().await?;
         let listener = UnixListener::bind(&within)?;
         rustix::fs::chmodat(&folder, &name, Mode::from_raw_mode(0o666), AtFlags::empty())?;
         let file = stat(&folder, &name)?.map_or((0, 0), |it| (it.st_dev, it.st_ino));
@@ -177,6 +182,18 @@ async fn remove_stale(folder: &OwnedFd, name: &OsStr, within: &Path) -> io::Resu
         }
     }
     Ok(rustix::fs::unlinkat(folder, name, AtFlags::empty())?)
+}
+
+/// The credentials of the peer, from the kernel.
+pub fn peer_of(stream: &UnixStream) -> Option<Peer> {
+    let peer = stream.peer_cred().ok()?;
+    let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
+    let groups = peer::groups(stream.as_fd()).unwrap_or_else(|why| {
+        // Not before Linux 4.13; then only the primary group counts.
+        tracing::debug!("the supplementary groups of a peer are not known: {why}");
+        Vec::new()
+    });
+    Some(Peer { uid: peer.uid(), gid: peer.gid(), pid, groups })
 }
 
 fn stat(folder: &OwnedFd, name: &OsStr) -> io::Result<Option<Stat>> {

@@ -36,7 +36,7 @@ fn listen(path: &Path) -> Result<SocketListener, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime
         .expect("a runtime")
-        .block_on(SocketListener::bind(path, || Ok(())))
+        .block_on(SocketListener::bind(path, async || Ok(())))
         .map_err(|why| why.to_string())
 }
 

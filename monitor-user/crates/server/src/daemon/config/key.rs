@@ -234,6 +234,17 @@ pub const KEYS: &[ConfigKey] = &[
     ),
     key(
         [
+            "files",
+            "socket",
+            "path of the 9P socket; auto: beside the other; or off; read only at startup",
+        ],
+        Other(
+            |it, value| value::text(value)?.parse().map(|socket| it.files = socket),
+            |it| format!("{:?}", it.files.to_string()),
+        ),
+    ),
+    key(
+        [
             "http",
             "listen",
             "address and port, such as 127.0.0.1:9464; off if empty; read only at startup",

@@ -10,6 +10,7 @@ mod value;
 
 pub use key::{ConfigKey, KEYS};
 
+use crate::files::FilesSocket;
 use crate::policy::{Grants, default_grants};
 use crate::{http::Listen, http::push::PushConfig, limits};
 use monitor_backend::BackendChoice;
@@ -49,6 +50,8 @@ pub struct Config {
     pub grants: Grants,
     /// What the daemon may use itself.
     pub budget: budget::BudgetLimits,
+    /// Where the files are served.
+    pub files: FilesSocket,
     /// The HTTP listener.
     pub http: Listen,
     /// Which metrics are exposed.
@@ -90,6 +93,7 @@ impl Default for Config {
             connections: limits::ConnectionLimits::default(),
             grants: default_grants(),
             budget: budget::BudgetLimits::default(),
+            files: FilesSocket::default(),
             http: Listen::default(),
             exposed: ScrapeConfig::default(),
             flight: FlightConfig::default(),

@@ -1,0 +1,111 @@
+//! The fids of a connection: what each names, for which user, and whether it is open.
+
+use crate::directory::DirectoryCursor;
+use crate::error::{Errno, FileError};
+use crate::tree::{OpenMode, Tree};
+use crate::user::User;
+use crate::{NO_FID, pending::WakeQueue};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// A fid.
+pub struct Fid<T: Tree> {
+    /// The user whose rights it has.
+    pub user: Arc<User>,
+    /// What it names.
+    pub node: T::Node,
+    /// Whether it is open.
+    pub state: FidState<T::File>,
+    /// Wakes what waits on it; made when something first does.
+    waker: Option<Waker>,
+}
+
+/// Whether a fid is open.
+pub enum FidState<F> {
+    /// It is not.
+    Closed,
+    /// Its open waits for the tree.
+    Opening,
+    /// It is an open directory.
+    Directory(DirectoryCursor),
+    /// It is an open file.
+    File(F, OpenMode),
+}
+
+impl<T: Tree> Fid<T> {
+    /// A fid that is not open.
+    pub const fn closed(user: Arc<User>, node: T::Node) -> Self {
+        Self { user, node, state: FidState::Closed, waker: None }
+    }
+
+    /// What wakes the requests that wait on it.
+    pub fn waker(&mut self, number: u32, queue: &Arc<WakeQueue>) -> Waker {
+        self.waker.get_or_insert_with(|| WakeQueue::waker(queue, number)).clone()
+    }
+}
+
+/// All fids of a connection.
+pub struct FidTable<T: Tree> {
+    all: HashMap<u32, Fid<T>>,
+    most: usize,
+}
+
+impl<T: Tree> FidTable<T> {
+    /// No fids, of at most `most`.
+    pub fn new(most: usize) -> Self {
+        Self { all: HashMap::new(), most }
+    }
+
+    /// The fid of this number.
+    pub fn get(&mut self, number: u32) -> Result<&mut Fid<T>, FileError> {
+        self.all.get_mut(&number).ok_or_else(|| {
+            FileError::new(Errno::UnknownFid, format!("fid {number} names no file here"))
+        })
+    }
+
+    /// Checks that a further fid can have this number.
+    pub fn check_new(&self, number: u32) -> Result<(), FileError> {
+        if number == NO_FID {
+            return Err(FileError::new(Errno::UnknownFid, "the new fid is NOFID"));
+        }
+        if self.all.contains_key(&number) {
+            let why = format!("fid {number} names a file: clunk it first");
+            return Err(FileError::new(Errno::FidInUse, why));
+        }
+        if self.all.len() >= self.most {
+            let why = format!("{} fids, the limit of a connection: clunk some", self.most);
+            return Err(FileError::new(Errno::TooManyFids, why));
+        }
+        Ok(())
+    }
+
+    /// Adds or replaces a fid.
+    pub fn insert(&mut self, number: u32, fid: Fid<T>) {
+        self.all.insert(number, fid);
+    }
+
+    /// Removes a fid.
+    pub fn remove(&mut self, number: u32) -> Option<Fid<T>> {
+        self.all.remove(&number)
+    }
+
+    /// Removes all fids.
+    pub fn clear(&mut self) {
+        self.all.clear();
+    }
+
+    /// Bytes of the entries of open directories.
+    pub fn directory_bytes(&self) -> usize {
+        let bytes = self.all.values().map(|fid| match &fid.state {
+            FidState::Directory(cursor) => cursor.bytes(),
+            FidState::Closed | FidState::Opening | FidState::File(..) => 0,
+        });
+        bytes.sum()
+    }
+
+    /// The number of fids.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+}

@@ -1,0 +1,63 @@
+//! What all connections share: facts about the node, and the way to the daemon loop.
+
+use crate::http::DaemonRequest;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use tokio::sync::mpsc::Sender;
+
+/// The environment of sessions before one is configured.
+const DEFAULT_ENV: &str = "PATH=/usr/local/bin:/usr/bin:/bin\n";
+
+/// What the files of a node's root are about.
+pub struct NodeFiles {
+    /// `/Linux/x86_64`, with its line break.
+    pub arch: String,
+    /// This program and what it can do, as a list.
+    pub version: String,
+    /// The default environment of sessions.
+    pub env: &'static str,
+    /// The uid that owns the files: the daemon's own.
+    pub owner: (u32, String),
+    /// The gid of their group.
+    pub group: (u32, String),
+    /// When the daemon began, in seconds since 1970.
+    pub started_s: u32,
+    /// Where readings are asked for.
+    pub requests: Sender<DaemonRequest>,
+    /// What was refused, by kind.
+    pub refused: Mutex<BTreeMap<String, u64>>,
+}
+
+/// What the listener needs of the daemon.
+pub struct DaemonFacts {
+    /// The name of the backend.
+    pub backend: &'static str,
+    /// Where readings are asked for.
+    pub requests: Sender<DaemonRequest>,
+}
+
+impl NodeFiles {
+    /// The files of this node.
+    pub fn new(facts: DaemonFacts) -> Self {
+        use monitor_sys::users;
+        let uname = rustix::system::uname();
+        let text = |it: &std::ffi::CStr| it.to_string_lossy().into_owned();
+        let (system, machine) = (text(uname.sysname()), text(uname.machine()));
+        let ebpf = if facts.backend == "ebpf" { "yes" } else { "no" };
+        let version = env!("CARGO_PKG_VERSION");
+        let uid = monitor_sys::fsuid::effective_uid();
+        let gid = rustix::process::getegid().as_raw();
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let name = |name: Option<String>, number: u32| name.unwrap_or_else(|| number.to_string());
+        Self {
+            arch: format!("/{system}/{machine}\n"),
+            version: format!("(version monitor {version} (9p 9P2000) (ebpf {ebpf}))\n"),
+            env: DEFAULT_ENV,
+            owner: (uid, name(users::name(uid), uid)),
+            group: (gid, name(users::group_name(gid), gid)),
+            started_s: now.map_or(0, |it| u32::try_from(it.as_secs()).unwrap_or(u32::MAX)),
+            requests: facts.requests,
+            refused: Mutex::default(),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The files `mon/desc` and `mon/pull`: which numbers a sample of the node has, and the sample.
+//!
+//! In: the field list, and a sample as a client of the socket gets it. Out: one list on one line.
+//! Names and units are those of FIELDS.md; a number that was not read is absent.
+
+use super::sexpr::{put_pair, put_word};
+use monitor_model::field::{Category, CpuField, DiskField, Field, NetField, NodeField, Role};
+use monitor_ninep::{Errno, FileError};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+
+/// The categories of a sample: their name, the key of `node_stats` with their rows, and the field
+/// that names a row.
+const CATEGORIES: [(&str, &str, &str); 3] =
+    [("cpu", "cpus", "cpu"), ("disk", "disks", "device"), ("net", "nets", "interface")];
+
+/// The call `monitor` whose answer is the sample.
+pub fn request() -> Value {
+    json!({"part": "node"})
+}
+
+/// The description: a list for each category, with a list for each number: name, what it does over
+/// time, unit.
+pub fn description() -> String {
+    let mut out = "(desc".to_owned();
+    let lists = [NodeField::FIELDS, CpuField::FIELDS, DiskField::FIELDS, NetField::FIELDS];
+    let names = std::iter::once("node").chain(CATEGORIES.iter().map(|it| it.0));
+    for (name, fields) in names.zip(lists) {
+        let _ = write!(out, " (cat {name}");
+        fields.iter().for_each(|field| put_variable(&mut out, field));
+        out.push(')');
+    }
+    out.push_str(")\n");
+    out
+}
+
+/// Appends the description of a field; a rate is none, as it needs two samples.
+fn put_variable(out: &mut String, field: &Field) {
+    let role = match field.role {
+        Role::Label => "label",
+        Role::Gauge => "gauge",
+        Role::Counter => "counter",
+        Role::RateOf(_) => return,
+    };
+    let _ = write!(out, " (var {} {role} ", field.name);
+    put_word(out, field.unit.name());
+    out.push(')');
+}
+
+/// The text of a sample, which is the one of this number.
+///
+/// # Errors
+///
+/// When it is none.
+pub fn text(sample: &str, number: u32) -> Result<String, FileError> {
+    let sample: Map<String, Value> = serde_json::from_str(sample)
+        .map_err(|why| FileError::new(Errno::Io, format!("the sample cannot be parsed: {why}")))?;
+    let mut out = "(sample ".to_owned();
+    put_pair(&mut out, "node", sample.get("node").and_then(Value::as_str).unwrap_or_default());
+    let _ = write!(out, " (time {})", sample.get("time_unix_ns").unwrap_or(&Value::Null));
+    let _ = write!(out, " (seq {number})");
+    if let Some(Value::Object(node)) = sample.get("node_stats") {
+        out.push_str(" (node");
+        put_numbers(&mut out, node);
+        out.push(')');
+        for (name, key, label) in CATEGORIES {
+            let rows = node.get(key).and_then(Value::as_array);
+            put_rows(&mut out, name, (rows.map_or(&[][..], Vec::as_slice), label));
+        }
+    }
+    out.push_str(")\n");
+    Ok(out)
+}
+
+/// Appends the rows of a category, each with its name first.
+fn put_rows(out: &mut String, name: &str, (rows, label): (&[Value], &str)) {
+    let _ = write!(out, " ({name}");
+    for row in rows.iter().filter_map(Value::as_object) {
+        out.push_str(" (");
+        put_value(out, row.get(label).unwrap_or(&Value::Null));
+        let others = row.iter().filter(|it| it.0 != label);
+        put_numbers(out, &others.map(|(name, value)| (name.clone(), value.clone())).collect());
+        out.push(')');
+    }
+    out.push(')');
+}
+
+/// Appends the numbers and texts of an object.
+fn put_numbers(out: &mut String, from: &Map<String, Value>) {
+    for (name, value) in from.iter().filter(|it| !it.1.is_array() && !it.1.is_object()) {
+        let _ = write!(out, " ({name} ");
+        put_value(out, value);
+        out.push(')');
+    }
+}
+
+fn put_value(out: &mut String, value: &Value) {
+    match value {
+        Value::String(text) => put_word(out, text),
+        Value::Null => put_word(out, ""),
+        other => put_word(out, &other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_has_the_categories_of_a_sample() {
+        let text = description();
+        assert!(text.starts_with("(desc (cat node (var uptime_ns gauge ns) "), "{text}");
+        for (name, ..) in CATEGORIES {
+            assert!(text.contains(&format!(" (cat {name} (var ")), "{text}");
+        }
+        assert_eq!(text.matches('(').count(), text.matches(')').count());
+        assert!(text.ends_with("))\n") && text.lines().count() == 1);
+    }
+
+    #[test]
+    fn a_sample_is_one_list() {
+        let sample = r#"{"node":"x 1","time_unix_ns":5,"node_stats":{"uptime_ns":7,"load1":0.5,
+            "cpus":[{"cpu":0,"busy_ns":3}],"disks":[{"device":"sda","reads":2}],"nets":[]}}"#;
+        assert_eq!(
+            text(sample, 4).expect("a sample"),
+            "(sample (node 'x 1') (time 5) (seq 4) (node (load1 0.5) (uptime_ns 7)) \
+             (cpu (0 (busy_ns 3))) (disk (sda (reads 2))) (net))\n"
+        );
+    }
+}

@@ -1,0 +1,296 @@
+//! The root of a node as one connection sees it.
+//!
+//! In: names and reads. Out: texts of this node, of this connection, and of the sampling pipeline
+//! with the visibility of the user that attached. Measures and decides nothing.
+
+use super::identity::{NONE_UID, attach_user};
+use super::node::NodeFiles;
+use super::node_sample;
+use super::reading::{ReadingFile, ReadingKind, Readings};
+use super::sexpr::put_pair;
+use crate::policy::Peer;
+use crate::user_shares::UserShare;
+use bytes::Bytes;
+use monitor_ninep::stat::{Attributes, Qid};
+use monitor_ninep::tree::{Attached, Deferred, Direction, OpenMode, ReadRange, Tree};
+use monitor_ninep::{Errno, FileError, User};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// A file of the root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeFile {
+    /// The directory.
+    Root,
+    /// Operating system and machine.
+    Arch,
+    /// The same under its old name.
+    Uname,
+    /// This program.
+    Version,
+    /// The user of the attach.
+    Whoami,
+    /// All processes.
+    Procs,
+    /// The state that an administrator has set.
+    State,
+    /// The default environment of sessions.
+    Env,
+    /// The last error of the connection.
+    Err,
+    /// The directory of the node monitor.
+    Mon,
+    /// What a sample of the node has.
+    MonDesc,
+    /// A sample of the node.
+    MonPull,
+}
+
+use NodeFile::{Mon, Root};
+
+/// The files in the order in which they are listed: each with its directory and its name.
+const FILES: [(NodeFile, NodeFile, &str); 11] = [
+    (NodeFile::Arch, Root, "arch"),
+    (NodeFile::Env, Root, "env"),
+    (NodeFile::Err, Root, "err"),
+    (Mon, Root, "mon"),
+    (NodeFile::Procs, Root, "procs"),
+    (NodeFile::State, Root, "state"),
+    (NodeFile::Uname, Root, "uname"),
+    (NodeFile::Version, Root, "version"),
+    (NodeFile::Whoami, Root, "whoami"),
+    (NodeFile::MonDesc, Mon, "desc"),
+    (NodeFile::MonPull, Mon, "pull"),
+];
+
+/// An open file.
+pub enum OpenFile {
+    /// A text that does not change while it is open.
+    Text(Bytes),
+    /// The last error: taken again by a read from 0.
+    Err(Bytes),
+    /// A reading: made again by a read from 0.
+    Reading(Box<ReadingFile>),
+}
+
+/// The root for one connection.
+pub struct NodeTree {
+    node: Arc<NodeFiles>,
+    peer: Peer,
+    /// The name of the peer's user.
+    own_name: String,
+    /// The users that have attached.
+    names: BTreeMap<u32, String>,
+    processes: Arc<Readings>,
+    node_samples: Arc<Readings>,
+    /// The explanation of the last error, and how many there were.
+    last_error: (String, u32),
+}
+
+impl NodeTree {
+    /// The root for a connection of this peer.
+    pub fn new(
+        node: &Arc<NodeFiles>,
+        (peer, own_name): (Peer, String),
+        share: Arc<UserShare>,
+    ) -> Self {
+        let readings = |kind| {
+            let of_peer = (peer.pid, Arc::clone(&share));
+            Arc::new(Readings::new(kind, node.requests.clone(), of_peer))
+        };
+        let processes = readings(ReadingKind::Processes);
+        let node_samples = readings(ReadingKind::Node);
+        Self {
+            node: Arc::clone(node),
+            peer,
+            own_name,
+            names: BTreeMap::new(),
+            processes,
+            node_samples,
+            last_error: (String::new(), 0),
+        }
+    }
+
+    fn whoami(&self, user: &User) -> String {
+        let auth = if user.uid == NONE_UID { "none" } else { "peercred" };
+        let mut out = "(whoami ".to_owned();
+        put_pair(&mut out, "user", &user.name);
+        out.push(' ');
+        put_pair(&mut out, "uid", &user.uid.to_string());
+        out.push(' ');
+        put_pair(&mut out, "auth", auth);
+        out.push_str(")\n");
+        out
+    }
+
+    /// The readings of a file that has some.
+    const fn readings(&self, file: NodeFile) -> Option<&Arc<Readings>> {
+        match file {
+            NodeFile::Procs => Some(&self.processes),
+            NodeFile::MonPull => Some(&self.node_samples),
+            _ => None,
+        }
+    }
+
+    fn error_text(&self) -> Bytes {
+        Bytes::copy_from_slice(self.last_error.0.as_bytes())
+    }
+
+    /// The text of a file that is read at once.
+    fn text(&self, user: &User, file: NodeFile) -> Bytes {
+        match file {
+            NodeFile::Arch | NodeFile::Uname => Bytes::copy_from_slice(self.node.arch.as_bytes()),
+            NodeFile::Version => Bytes::copy_from_slice(self.node.version.as_bytes()),
+            NodeFile::Env => Bytes::from_static(self.node.env.as_bytes()),
+            NodeFile::Whoami => self.whoami(user).into(),
+            NodeFile::Err => self.error_text(),
+            NodeFile::MonDesc => node_sample::description().into(),
+            Root | Mon | NodeFile::Procs | NodeFile::MonPull | NodeFile::State => Bytes::new(),
+        }
+    }
+}
+
+impl Tree for NodeTree {
+    type Node = NodeFile;
+    type File = OpenFile;
+
+    fn attach(&mut self, user: &str, tree: &str) -> Result<Attached<NodeFile>, FileError> {
+        if !matches!(tree, "" | "/") {
+            let why = format!("there is no tree {tree:?} here: attach without its name");
+            return Err(FileError::new(Errno::NotFound, why));
+        }
+        let user = attach_user(&self.peer, &self.own_name, user)?;
+        self.names.insert(user.uid, user.name.clone());
+        Ok(Attached { user: Arc::new(user), root: Root })
+    }
+
+    fn walk(&mut self, _: &User, from: &NodeFile, name: &str) -> Result<NodeFile, FileError> {
+        match FILES.iter().find(|it| it.1 == *from && it.2 == name) {
+            Some((file, ..)) => Ok(*file),
+            None if name == ".." => Ok(Root),
+            None => Err(FileError::new(Errno::NotFound, format!("there is no file {name:?}"))),
+        }
+    }
+
+    fn attributes(&self, user: &User, file: &NodeFile) -> Attributes {
+        let path = *file as u64;
+        let name = FILES.iter().find(|it| it.0 == *file).map_or("/", |it| it.2);
+        let (version, length) = match (self.readings(*file), file) {
+            (Some(readings), _) => readings.last(user.uid),
+            (None, NodeFile::Err) => (self.last_error.1, self.last_error.0.len()),
+            (None, file) => (0, self.text(user, *file).len()),
+        };
+        let (qid, permissions) = match file {
+            Root | Mon => (Qid::directory(path), 0o555),
+            NodeFile::Err => (Qid { version, ..Qid::file(path) }, 0o400),
+            _ => (Qid { version, ..Qid::file(path) }, 0o444),
+        };
+        let is_own = *file == NodeFile::Err;
+        let (uid, gid) =
+            if is_own { (user.uid, user.gid) } else { (self.node.owner.0, self.node.group.0) };
+        let modified_s = self.node.started_s;
+        Attributes {
+            qid,
+            permissions,
+            modified_s,
+            length: length as u64,
+            name: name.into(),
+            uid,
+            gid,
+        }
+    }
+
+    /// The length of a reading is that of a new one, which the next open uses: a client that
+    /// reads as many bytes as the length says gets whole lines.
+    fn stat(
+        &mut self,
+        user: &Arc<User>,
+        file: &NodeFile,
+        open: Option<&OpenFile>,
+    ) -> Deferred<Attributes> {
+        let mut attributes = self.attributes(user, file);
+        if let Some(OpenFile::Reading(reader)) = open {
+            attributes.length = reader.length() as u64;
+        } else if let Some(readings) = self.readings(*file) {
+            let (readings, user) = (Arc::clone(readings), Arc::clone(user));
+            return Deferred::Later(Box::pin(async move {
+                let (version, length) = readings.read_for_stat(user).await?;
+                attributes.qid.version = version;
+                attributes.length = length as u64;
+                Ok(attributes)
+            }));
+        }
+        Deferred::Now(Ok(attributes))
+    }
+
+    fn entries(&mut self, user: &User, of: &NodeFile) -> Result<Vec<Attributes>, FileError> {
+        let files = FILES.iter().filter(|it| it.1 == *of);
+        Ok(files.map(|it| self.attributes(user, &it.0)).collect())
+    }
+
+    fn open(&mut self, user: &Arc<User>, file: &NodeFile, mode: OpenMode) -> Deferred<OpenFile> {
+        if mode.write || mode.truncate {
+            // Root passes the permission bits.
+            let why = format!("{} is only read", self.attributes(user, file).name);
+            return Deferred::Now(Err(FileError::new(Errno::NotPermitted, why)));
+        }
+        if let Some(readings) = self.readings(*file) {
+            let reader = ReadingFile::new(Arc::clone(readings), Arc::clone(user));
+            return Deferred::Now(Ok(OpenFile::Reading(Box::new(reader))));
+        }
+        Deferred::Now(Ok(match file {
+            NodeFile::Err => OpenFile::Err(self.error_text()),
+            file => OpenFile::Text(self.text(user, *file)),
+        }))
+    }
+
+    fn read(
+        &mut self,
+        file: &mut OpenFile,
+        range: ReadRange,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Bytes, FileError>> {
+        match file {
+            OpenFile::Text(text) => Poll::Ready(Ok(part(text, range))),
+            OpenFile::Err(text) => {
+                if range.offset == 0 {
+                    *text = self.error_text();
+                }
+                Poll::Ready(Ok(part(text, range)))
+            }
+            OpenFile::Reading(reader) => {
+                reader.poll(range.offset, context).map_ok(|text| part(&text, range))
+            }
+        }
+    }
+
+    fn abandon(&mut self, file: &mut OpenFile, _: Direction) {
+        if let OpenFile::Reading(reader) = file {
+            reader.abandon();
+        }
+    }
+
+    fn user_name(&self, uid: u32) -> String {
+        if uid == self.node.owner.0 {
+            return self.node.owner.1.clone();
+        }
+        self.names.get(&uid).cloned().unwrap_or_else(|| uid.to_string())
+    }
+
+    fn group_name(&self, gid: u32) -> String {
+        if gid == self.node.group.0 { self.node.group.1.clone() } else { gid.to_string() }
+    }
+
+    fn failed(&mut self, error: &FileError) {
+        self.last_error.0 = format!("{}\n", error.explanation);
+        self.last_error.1 = self.last_error.1.wrapping_add(1);
+    }
+}
+
+/// The bytes of a text in a range.
+fn part(text: &Bytes, range: ReadRange) -> Bytes {
+    let start = usize::try_from(range.offset).unwrap_or(usize::MAX).min(text.len());
+    let end = start.saturating_add(range.count).min(text.len());
+    text.slice(start..end)
+}

@@ -1,0 +1,55 @@
+//! Arguments of `files`.
+
+use super::daemon::DaemonArgs;
+use crate::cli::exit;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// Arguments of `files`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct FilesArgs {
+    /// List or read.
+    #[command(subcommand)]
+    pub command: FilesCommand,
+}
+
+/// The commands below `files`.
+#[derive(Debug, Subcommand)]
+pub enum FilesCommand {
+    /// List a directory, or name a file
+    Ls {
+        /// Path from the root of the tree
+        #[arg(default_value = "/")]
+        path: String,
+        /// Print mode, owner, group and length too
+        #[arg(short, long)]
+        long: bool,
+        /// The tree.
+        #[command(flatten)]
+        source: FilesSourceArgs,
+    },
+    /// Print files to their end, as their content arrives
+    Cat {
+        /// Paths from the root of the tree
+        #[arg(required = true, value_name = "PATH")]
+        paths: Vec<String>,
+        /// The tree.
+        #[command(flatten)]
+        source: FilesSourceArgs,
+    },
+}
+
+/// Which tree, as which user.
+#[derive(Debug, Args)]
+pub struct FilesSourceArgs {
+    /// 9P socket; default: the daemon's socket with .9p after its name
+    #[arg(long, value_name = "PATH", conflicts_with = "socket")]
+    pub at: Option<PathBuf>,
+    /// Attach as this user: only root may name another; none observes what any user may
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// The daemon.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}

@@ -1,0 +1,130 @@
+//! `monitor files`: lists and reads the files of the 9P socket, without a mount.
+//!
+//! In: paths. Out: names or contents. What the files say comes from the daemon; nothing is computed
+//! here.
+
+use super::args::files::{FilesArgs, FilesCommand, FilesSourceArgs};
+use super::exit::{Exit, Failure};
+use super::output::{Output, OutputState, print};
+use monitor_client::socket_path;
+use monitor_ninep::Stat;
+use monitor_ninep::client::{Client, ClientError};
+use monitor_sys::fsuid;
+use std::fmt::Write as _;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+/// Lists or reads.
+pub fn files(args: &FilesArgs) -> Result<Exit, Failure> {
+    match &args.command {
+        FilesCommand::Ls { path, long, source } => {
+            let mut client = connect(source)?;
+            let entries = list(&mut client, path).map_err(|it| failed(path, it, &mut client))?;
+            let text = if *long { long_lines(&entries) } else { names(&entries) };
+            print(text.as_bytes())
+        }
+        FilesCommand::Cat { paths, source } => {
+            let mut client = connect(source)?;
+            for path in paths {
+                cat(&mut client, path)?;
+            }
+            Ok(Exit::Ok)
+        }
+    }
+}
+
+/// Prints a file as its content arrives, until the reader of the output closes it.
+fn cat(client: &mut Client<UnixStream>, path: &str) -> Result<(), Failure> {
+    let (mut output, mut failure) = (Output::Stream, None);
+    let read = client.read_while(path, |content| match output.put(content) {
+        Ok(state) => state == OutputState::Open,
+        Err(error) => {
+            failure = Some(error);
+            false
+        }
+    });
+    read.map_err(|error| failed(path, error, client))?;
+    failure.map_or(Ok(()), Err)
+}
+
+/// The entries of a directory, or a file as its only entry.
+fn list(client: &mut Client<UnixStream>, path: &str) -> Result<Vec<Stat>, ClientError> {
+    let stat = client.stat(path)?;
+    if stat.qid.is_directory() { client.list(path) } else { Ok(vec![stat]) }
+}
+
+fn names(entries: &[Stat]) -> String {
+    entries.iter().fold(String::new(), |mut out, it| {
+        let _ = writeln!(out, "{}{}", it.name, if it.qid.is_directory() { "/" } else { "" });
+        out
+    })
+}
+
+fn long_lines(entries: &[Stat]) -> String {
+    entries.iter().fold(String::new(), |mut out, it| {
+        let (mode, user, group) = (mode(it), &it.user, &it.group);
+        let _ = writeln!(out, "{mode} {user:<8} {group:<8} {:>9} {}", it.length, it.name);
+        out
+    })
+}
+
+/// The mode as ls(1) prints it.
+fn mode(stat: &Stat) -> String {
+    let letters = "rwxrwxrwx".chars().enumerate();
+    let bits = letters.map(|(at, it)| if stat.mode & (0o400 >> at) != 0 { it } else { '-' });
+    std::iter::once(if stat.qid.is_directory() { 'd' } else { '-' }).chain(bits).collect()
+}
+
+/// A client of the first socket that answers.
+fn connect(source: &FilesSourceArgs) -> Result<Client<UnixStream>, Failure> {
+    let beside = |mut it: PathBuf| {
+        it.as_mut_os_string().push(".9p");
+        it
+    };
+    let named = source.daemon.socket.as_deref();
+    let candidates: Vec<PathBuf> = match &source.at {
+        Some(path) => vec![path.clone()],
+        None => socket_path::candidates(named).into_iter().map(beside).collect(),
+    };
+    let mut last = None;
+    for path in &candidates {
+        match UnixStream::connect(path) {
+            Ok(stream) => return attach(stream, source),
+            Err(error) => last = Some((path, error)),
+        }
+    }
+    let why = last.map_or_else(String::new, |(path, why)| format!("{}: {why}", path.display()));
+    let message = format!(
+        "no daemon serves files here ({why}): start `monitor serve`, or name its socket with --at"
+    );
+    Err(Failure { message, exit: Exit::NoDaemon })
+}
+
+/// Attaches as the user that is named, else as the one of this process.
+fn attach(stream: UnixStream, source: &FilesSourceArgs) -> Result<Client<UnixStream>, Failure> {
+    let own = format!("#{}", fsuid::effective_uid());
+    let user = source.user.as_deref().unwrap_or(&own);
+    Client::attach(stream, user).map_err(|error| {
+        let message = format!("cannot attach as {user}: {error}");
+        Failure { message, exit: exit(&error) }
+    })
+}
+
+/// A refusal with the explanation of the file `err`.
+fn failed(path: &str, error: ClientError, client: &mut Client<UnixStream>) -> Failure {
+    let explanation = match &error {
+        ClientError::Refused(_) | ClientError::NotFound => client.explanation(),
+        ClientError::Stream(_) | ClientError::Protocol(_) => String::new(),
+    };
+    let why = if explanation.is_empty() { String::new() } else { format!(": {explanation}") };
+    Failure { message: format!("{path}: {error}{why}"), exit: exit(&error) }
+}
+
+fn exit(error: &ClientError) -> Exit {
+    let denied = ["Permission denied", "Operation not permitted"];
+    match error {
+        ClientError::Refused(text) if denied.contains(&text.as_str()) => Exit::Denied,
+        ClientError::Stream(_) => Exit::NoDaemon,
+        _ => Exit::Failed,
+    }
+}
