@@ -15,6 +15,7 @@ mod native_host;
 mod rank_tool;
 mod service;
 mod service_calls;
+mod service_launch;
 mod service_tools;
 mod show;
 mod slurm;

@@ -5,6 +5,7 @@
 //! Framing is in `user_worker::frame`.
 
 use super::call_questions::{CallAnswer, CallQuestion};
+use super::job_command::{CommandOutput, JobCommand};
 use super::machine::{Changes, FrameStore};
 use super::message_queue::{QueueAnswer, QueueQuery};
 use super::stack_rows::{StackRows, Threads};
@@ -92,6 +93,8 @@ pub enum WorkerRequest {
     ReadRankStacks(Vec<RankProcesses>, Threads),
     /// Read what a profile of the calls of MPI needs of a rank.
     ReadRankCalls(CallQuestion),
+    /// Run a command on a job; its reply comes when it has ended.
+    RunJobCommand(JobCommand),
     /// Check whether CRIU works on this node.
     CheckCriu,
     /// Check that CRIU works and that a dump of this process would lose no message in transit.
@@ -363,6 +366,8 @@ pub enum WorkerReply {
     RankStacks(StackRows),
     /// What a profile of calls needs.
     RankCalls(CallAnswer),
+    /// A command on a job has ended.
+    CommandEnded(CommandOutput),
     /// A breakpoint is set.
     BreakpointSet(BreakpointMeans),
     /// Whether a condition of a breakpoint holds, or there are none.

@@ -9,8 +9,9 @@
 use super::args::JobLaunchArgs;
 use super::env;
 use super::hold;
-use super::host_command::{host_command, host_lost, run_in_background};
+use super::host_command::{host_command, host_lost, missing_home, run_in_background};
 use super::passed_signals::{run_passing_signals, start_and_wait, wait};
+use super::pmix_launch;
 use super::target::JobTarget;
 use super::tool_daemon::{ToolDaemons, ended_text};
 use crate::cli::exit::{Exit, Failure};
@@ -26,6 +27,7 @@ use monitor_format::human;
 use monitor_jobs::directive::Directive;
 use monitor_jobs::discovery::local_size;
 use monitor_jobs::envar::Environment;
+use monitor_jobs::launch_method::LaunchMethod;
 use monitor_jobs::mpi_name;
 use monitor_model::{Environ, Identity, Pid};
 use monitor_sampling::job::rank_number;
@@ -56,6 +58,16 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
     if args.within.is_some() && args.stop.as_deref() != Some(INIT) {
         return Err(Failure::usage("--within is for --stop init"));
     }
+    let method = LaunchMethod::choose(&args.with, args.ranks, &args.command[0]);
+    let method = method.map_err(|why| Failure::usage(format!("--with: {why}")))?;
+    let directives = env::parsed(&args.env)?;
+    let environment = env::own_environment();
+    if let LaunchMethod::Pmix(ranks) = method {
+        return pmix_launch::launch(args, ranks, (environment, &directives));
+    }
+    if args.server.is_some() {
+        return Err(Failure::usage("--server is for --with pmix"));
+    }
     let is_held = args.stop.as_deref().is_some_and(|it| it != APP);
     if args.stop.as_deref() == Some(APP) && args.ranks.is_none() {
         let why = "--stop app is for -n; mpirun of Open MPI 5 has --rtos stop-in-app";
@@ -64,8 +76,6 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
     if args.background && is_held {
         return Err(Failure::usage("--background does not hold ranks at exec or in MPI_Init"));
     }
-    let directives = env::parsed(&args.env)?;
-    let environment = env::own_environment();
     let own: Vec<u8> = joined(environment.variables());
     if is_held && rank_number(&Environ::parse(&own)).is_some() {
         let why = "this command is itself a rank of a job: all that it starts would be held";
@@ -74,7 +84,12 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
     let (command, hold) = match args.tracer_of.map(Pid) {
         None if is_held => (tracer(args), None),
         None if args.background => {
-            return run_in_background(launcher(args, environment, &directives)?);
+            return run_in_background(launcher(args, environment, &directives)?, &args.format);
+        }
+        None if method == LaunchMethod::Launcher => {
+            // It takes the place of this process, with its pid and its signals.
+            let error = launcher(args, environment, &directives)?.exec();
+            return Ok(not_started(&args.command[0], &error));
         }
         None => (launcher(args, environment, &directives)?, None),
         Some(parent) => (launcher(args, environment, &directives)?, Some(Hold::new(args, parent)?)),
@@ -113,6 +128,9 @@ fn launcher(
         }
     };
     command.env_clear().envs(environment.os_variables());
+    if args.ranks.is_some() {
+        command.envs(missing_home(&environment));
+    }
     fd_limit::restore_in(&mut command);
     Ok(command)
 }
@@ -150,6 +168,7 @@ fn tracer(args: &JobLaunchArgs) -> Command {
     let mut command = Command::new(SELF_EXE);
     command.arg0("monitor");
     command.args(["job", "launch", "--tracer-of", &std::process::id().to_string()]);
+    command.args(["--with", &args.with]);
     if let Some(ranks) = args.ranks {
         command.args(["-n", &ranks.to_string()]);
     }

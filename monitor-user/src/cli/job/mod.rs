@@ -30,6 +30,7 @@ mod merged_stacks;
 mod notify;
 mod output;
 mod passed_signals;
+mod pmix_launch;
 mod query;
 mod rank_errors;
 mod reader;

@@ -9,10 +9,10 @@ use super::target::JobTarget;
 use super::tool_connection::ask;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
+use monitor_control::host_protocol::HostRequest;
 use monitor_format::human;
 use monitor_jobs::Runtime;
 use monitor_pmix::attribute::event_attributes;
-use monitor_pmix::host::request::HostRequest;
 use monitor_pmix::status::{RANGE_CUSTOM, RANGE_GLOBAL};
 use std::collections::BTreeSet;
 

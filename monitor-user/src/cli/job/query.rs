@@ -8,11 +8,11 @@ use super::target::JobTarget;
 use super::tool_connection::ask;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{self, notice};
+use monitor_control::host_protocol::{HostAnswer, HostRequest};
 use monitor_format::human;
 use monitor_jobs::Runtime;
 use monitor_pmix::attribute::{Attribute, Datum};
 use monitor_pmix::attribute_json::as_json;
-use monitor_pmix::host::request::{HostAnswer, HostRequest};
 use serde_json::{Map, Value as Json, json};
 use std::slice::from_ref;
 
@@ -38,7 +38,7 @@ const OF_SERVER: [&str; 4] = ["pmix.qry.ns", "pmix.qry.spawn", "pmix.qry.debug",
 pub fn query(args: &JobQueryArgs) -> Result<Exit, Failure> {
     let target = JobTarget::find(&args.job)?;
     let mut exit = Exit::Ok;
-    let (mut text, mut values) = (String::new(), Map::new());
+    let (mut text, mut values, mut missing) = (String::new(), Map::new(), Map::new());
     for (key, answer) in answers(&target, &args.keys)? {
         match answer {
             Ok(value) => {
@@ -47,13 +47,15 @@ pub fn query(args: &JobQueryArgs) -> Result<Exit, Failure> {
             }
             Err(why) => {
                 notice(&format!("{key}: {why}"));
+                missing.insert(key, why.into());
                 exit = Exit::Partial;
             }
         }
     }
     if args.format == "json" {
         let id = &*target.job.id;
-        text = output::json(&json!({ "schema_version": 1, "job": id, "values": values }))?;
+        let all = json!({ "schema_version": 1, "job": id, "values": values, "missing": missing });
+        text = output::json(&all)?;
     }
     output::print(text.as_bytes())?;
     Ok(exit)

@@ -83,7 +83,7 @@ fn find(target: &JobTarget) -> Result<Rendezvous, Failure> {
 }
 
 /// Whether a process executes the launcher of Open MPI 4, whatever its ranks say.
-fn executes_open_mpi_4(pid: Pid) -> bool {
+pub fn executes_open_mpi_4(pid: Pid) -> bool {
     let executable = Process::new(pid.0.cast_signed()).and_then(|it| it.exe());
     executable.is_ok_and(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

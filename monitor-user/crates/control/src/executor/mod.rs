@@ -5,6 +5,7 @@
 //! thread, because ptrace requires that.
 
 mod checkpoint;
+mod commands;
 mod daemons;
 mod registers;
 mod threads;
@@ -24,6 +25,7 @@ use super::{
     stop_reason::StopReason,
     uprobe_patches,
 };
+use commands::CommandTable;
 use daemons::DaemonTable;
 use monitor_event::Target;
 use monitor_model::Identity;
@@ -51,6 +53,9 @@ pub struct Executor {
     daemons: DaemonTable,
     /// What was read for a profile of calls, for the next question.
     rank_calls: Option<RankCallReader>,
+    commands: CommandTable,
+    /// Replies to requests that took their time, by number.
+    late_replies: Vec<(u64, Answer)>,
     events: Vec<WorkerEvent>,
     peer: Option<OwnedFd>,
     /// The daemon, whose rule programs end with it.
@@ -67,8 +72,17 @@ impl Executor {
         executor
     }
 
-    /// Carries out one request.
-    pub fn execute(&mut self, numbered: &NumberedRequest) -> Answer {
+    /// Carries out one request; without a reply if that comes later, by `drain_replies`.
+    pub fn execute(&mut self, numbered: &NumberedRequest) -> Option<Answer> {
+        match &numbered.request {
+            WorkerRequest::RunJobCommand(command) => {
+                self.commands.start(numbered, command).err().map(Err)
+            }
+            _ => Some(self.execute_at_once(numbered)),
+        }
+    }
+
+    fn execute_at_once(&mut self, numbered: &NumberedRequest) -> Answer {
         let tool = numbered.tool;
         match &numbered.request {
             WorkerRequest::Stop(target) => self.stop(tool, target),
@@ -138,15 +152,20 @@ impl Executor {
                 )
             }
             WorkerRequest::ForgetTool => {
-                self.tracer.forget_tool(tool);
-                self.stops.forget_tool(tool);
-                self.guards.forget_tool(tool);
-                self.event_positions.forget_tool(tool);
-                self.daemons.forget_tool(tool);
+                self.forget_tool(tool);
                 Ok(WorkerReply::Done)
             }
             _ => self.execute_on_threads(tool, &numbered.request),
         }
+    }
+
+    fn forget_tool(&mut self, tool: ToolId) {
+        self.tracer.forget_tool(tool);
+        self.stops.forget_tool(tool);
+        self.guards.forget_tool(tool);
+        self.event_positions.forget_tool(tool);
+        self.daemons.forget_tool(tool);
+        self.commands.forget_tool(tool);
     }
 
     /// Requests that need the tracer or cause later events.
@@ -267,14 +286,19 @@ impl Executor {
         // The wait statuses of a traced child belong to the tracer, its exit included.
         self.children.retain(|pid| tracer.traces(*pid) || matches!(wait_status(*pid), Ok(None)));
         self.daemons.poll(&|pid| tracer.traces(pid));
+        self.commands.poll(&|pid| tracer.traces(pid), &mut self.late_replies);
         self.poll_checkpoints();
     }
 
     /// When `poll` must be called at the latest.
     pub fn next_deadline(&self) -> Option<Instant> {
         let look = self.stops.needs_polling().then(|| Instant::now() + stop::POLL_INTERVAL);
-        let deadlines =
-            [self.tracer.next_deadline(), self.stops.next_deadline(), self.daemons.next_deadline()];
+        let deadlines = [
+            self.tracer.next_deadline(),
+            self.stops.next_deadline(),
+            self.daemons.next_deadline(),
+            self.commands.next_deadline(),
+        ];
         deadlines.into_iter().chain([look, self.checkpoint_jobs.next_poll()]).flatten().min()
     }
 
@@ -286,6 +310,11 @@ impl Executor {
     /// Takes the events collected so far.
     pub fn drain_events(&mut self) -> Vec<WorkerEvent> {
         std::mem::take(&mut self.events)
+    }
+
+    /// Takes the replies that `execute` did not return, each with the number of its request.
+    pub fn drain_replies(&mut self) -> Vec<(u64, Answer)> {
+        std::mem::take(&mut self.late_replies)
     }
 
     /// Restores every process; for when this process exits.
@@ -308,6 +337,7 @@ impl Executor {
         };
         self.tracer.undo_all(tracer, &mut rules_run);
         self.checkpoint_jobs.undo();
+        self.commands.end_all();
         self.daemons.end_all();
         self.guards = Guards::default();
     }

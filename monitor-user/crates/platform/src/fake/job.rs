@@ -5,6 +5,7 @@ use super::FakePlatform;
 use crate::call_measurement::{CallMeasurer, CallSpec, MeasuredCalls, values};
 use crate::{ProcessAction, status_map};
 use monitor_backend::call_profile::CallEnds;
+use monitor_control::job_command::{CommandOutput, JobAct, OutputRange};
 use monitor_control::stack_rows::StackRows;
 use monitor_control::tool_daemon::DaemonPlace;
 use monitor_control::{DaemonSpec, StartedDaemon, WorkerReply};
@@ -34,6 +35,7 @@ impl FakePlatform {
         let done = match action {
             ProcessAction::RankStacks(ranks, _) => stacks(ranks),
             ProcessAction::StartDaemons(spec) => self.start_daemons(tool, spec),
+            ProcessAction::JobCommand(command) => Ok(command_output(&command.act)),
             _ => return None,
         };
         Some(vec![(Identity::default(), done.map(status_map::reply_values))])
@@ -74,6 +76,29 @@ impl CallMeasurer for FakePlatform {
         let values = values::values(&measured_calls(&spec));
         Ok(Some(vec![(Identity::default(), Ok(values))]))
     }
+}
+
+/// What the commands print of a job of one rank, which has written a line and has ended.
+fn command_output(act: &JobAct) -> WorkerReply {
+    let stdout = match act {
+        JobAct::Launch(_) => r#"{"job":"monitor-101","host_pid":101}"#.to_owned(),
+        JobAct::Output(OutputRange { job, .. }) => [
+            format!(
+                r#"{{"output":{{"namespace":"{job}","rank":0,"is_error":false,"bytes":"aGkK"}}}}"#
+            ),
+            r#"{"position":3}"#.to_owned(),
+            format!(r#"{{"ended":[{{"namespace":"{job}","rank":0,"code":0,"signal":null}}]}}"#),
+        ]
+        .join("\n"),
+        JobAct::Query(_, keys) => {
+            let value = |key: &String| format!("\"{key}\":1");
+            let values: Vec<String> = keys.iter().map(value).collect();
+            format!(r#"{{"values":{{{}}},"missing":{{}}}}"#, values.join(","))
+        }
+        JobAct::Notify(_) | JobAct::Log(..) => String::new(),
+    };
+    let stdout = stdout.into_bytes();
+    WorkerReply::CommandEnded(CommandOutput { code: Some(0), stdout, stderr: Vec::new() })
 }
 
 fn stacks(ranks: &[RankProcesses]) -> Result<WorkerReply, Refusal> {
