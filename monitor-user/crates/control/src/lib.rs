@@ -42,6 +42,7 @@ mod uprobe_patches;
 // Ranks of parallel jobs.
 pub mod rank_program;
 pub mod rank_stacks;
+pub mod stack_looks;
 pub mod stack_rows;
 pub mod step_cgroup;
 pub mod tool_daemon;

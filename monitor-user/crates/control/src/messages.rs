@@ -6,7 +6,7 @@
 
 use super::machine::{Changes, FrameStore};
 use super::message_queue::{QueueAnswer, QueueQuery};
-use super::stack_rows::{StackRows, Threads};
+use super::stack_rows::{StackOptions, StackRows};
 use super::tool_daemon::DaemonsPer;
 use super::{ControlError, StoppedBatch};
 use monitor_event::{AgentExpression, Argument, Catch, Target};
@@ -88,7 +88,8 @@ pub enum WorkerRequest {
     /// Start daemons beside ranks, which end when the tool disconnects.
     StartDaemons(DaemonSpec),
     /// Read the call stacks of ranks, merged; each thread is stopped while its stack is copied.
-    ReadRankStacks(Vec<RankProcesses>, Threads),
+    /// After several looks an event with the tag has them.
+    ReadRankStacks(Vec<RankProcesses>, RequestTag, StackOptions),
     /// Check whether CRIU works on this node.
     CheckCriu,
     /// Check that CRIU works and that a dump of this process would lose no message in transit.
@@ -439,6 +440,8 @@ pub enum WorkerEventKind {
     Dumped,
     /// A process was restored; `target` names it.
     Restored,
+    /// A series of looks at the stacks of ranks has ended.
+    StacksRead(Result<Box<StackRows>, ControlError>),
 }
 
 /// A message from a user worker to the daemon.

@@ -3,7 +3,7 @@
 //! An action is data: a user worker or a script performs it. Whether the tool may do it was checked
 //! before; the kernel checks again.
 
-pub use monitor_control::stack_rows::Threads;
+pub use monitor_control::stack_rows::{StackOptions, Threads};
 pub use monitor_control::tool_daemon::DaemonsPer;
 pub use monitor_control::{DaemonSpec, FrameNames, LaunchSpec, RegisterSet, StoppedBatch};
 pub use monitor_event::thread::{Argument, Target};
@@ -76,7 +76,7 @@ pub enum ProcessAction {
     /// Start daemons beside ranks, which end with the session; it has no target.
     StartDaemons(DaemonSpec),
     /// Read the merged call stacks of ranks, which are its targets.
-    RankStacks(Vec<RankProcesses>, Threads),
+    RankStacks(Vec<RankProcesses>, StackOptions),
 }
 
 /// The caller of an action.

@@ -19,7 +19,9 @@ use super::{
     event_pos::EventPositions,
     file_query, memory,
     process_ref::ProcessRef,
-    signal, start,
+    signal,
+    stack_looks::StackLooks,
+    start,
     stop_reason::StopReason,
     uprobe_patches,
 };
@@ -48,6 +50,7 @@ pub struct Executor {
     /// Pids of started programs, to be reaped.
     children: Vec<i32>,
     daemons: DaemonTable,
+    stack_looks: StackLooks,
     events: Vec<WorkerEvent>,
     peer: Option<OwnedFd>,
     /// The daemon, whose rule programs end with it.
@@ -140,6 +143,7 @@ impl Executor {
                 self.guards.forget_tool(tool);
                 self.event_positions.forget_tool(tool);
                 self.daemons.forget_tool(tool);
+                self.stack_looks.forget_tool(tool);
                 Ok(WorkerReply::Done)
             }
             _ => self.execute_on_threads(tool, &numbered.request),
@@ -265,6 +269,7 @@ impl Executor {
         self.children.retain(|pid| tracer.traces(*pid) || matches!(wait_status(*pid), Ok(None)));
         self.daemons.poll(&|pid| tracer.traces(pid));
         self.poll_checkpoints();
+        self.stack_looks.poll(&mut self.events);
     }
 
     /// When `poll` must be called at the latest.
@@ -272,7 +277,8 @@ impl Executor {
         let look = self.stops.needs_polling().then(|| Instant::now() + stop::POLL_INTERVAL);
         let deadlines =
             [self.tracer.next_deadline(), self.stops.next_deadline(), self.daemons.next_deadline()];
-        deadlines.into_iter().chain([look, self.checkpoint_jobs.next_poll()]).flatten().min()
+        let series = [self.checkpoint_jobs.next_poll(), self.stack_looks.next_deadline()];
+        deadlines.into_iter().chain([look]).chain(series).flatten().min()
     }
 
     /// Whether `poll` is due; a series of long requests must not delay it.
