@@ -69,7 +69,7 @@ pub enum Command {
     When(when::args::WhenArgs),
     /// Debug a process with gdb, beside other debuggers, rules and screens
     Gdb(daemon::GdbArgs),
-    /// List parallel jobs, compare their ranks, explain environment directives
+    /// Launch, watch, hold and end parallel jobs; their stacks, MPI calls, output and tools
     Job(job::args::JobArgs),
     /// Run the daemon: one reader for all tools of this node
     Serve(ServeArgs),
