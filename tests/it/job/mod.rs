@@ -6,6 +6,7 @@ mod calls;
 mod doctor;
 mod end;
 mod env;
+mod environment;
 mod events;
 mod launch;
 mod launch_init;

@@ -3,9 +3,9 @@
 //! In: the job of a reading, or that none has it any more. Out: transitions. A job whose processes
 //! are replaced for ever takes a bounded room: the ends of those of the past are put together.
 
-use super::transition::{EndStatus, FoundJob, JobChange, JobTransition};
+use super::transition::{EndStatus, FoundJob, JobChange, JobTransition, ProcessStates};
 use crate::discovery::{JobState, ParallelJob};
-use monitor_model::{Credentials, Identity, Ns};
+use monitor_model::{Credentials, Identity, Ns, Pid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub(super) const KNOWN_ENDS: usize = 64;
 /// How long after the last rank the end of the launcher, which has the status, is awaited.
 pub(super) const LAUNCHER_GRACE: Ns = Ns(1_000_000_000);
+/// Most processes of a job of which each reading asks whether they are traced.
+const ASKED_FOR_TRACER: usize = 512;
 
 /// A job that is there.
 #[derive(Debug)]
@@ -24,7 +26,11 @@ pub(super) struct FollowedJob {
     pub(super) ends: BTreeMap<Identity, Option<(Ns, EndStatus)>>,
     /// Those of processes before, together.
     past: PastEnds,
+    /// The rank of each of these processes.
+    rank_of: BTreeMap<Identity, u32>,
     is_ready: bool,
+    has_failed: bool,
+    is_traced: bool,
     is_stopped: bool,
     /// Since when no rank is left.
     pub(super) missing_since: Option<Ns>,
@@ -38,7 +44,10 @@ impl FollowedJob {
             ranks: 0,
             ends: BTreeMap::new(),
             past: PastEnds::default(),
+            rank_of: BTreeMap::new(),
             is_ready: false,
+            has_failed: false,
+            is_traced: false,
             is_stopped: false,
             missing_since: None,
         }
@@ -50,7 +59,13 @@ impl FollowedJob {
         job.ranks.iter().any(|it| is_known(it.process)) || self.job.start == job.start
     }
 
-    pub(super) fn see(&mut self, found: &FoundJob, now: Ns, new: &mut Vec<JobTransition>) {
+    pub(super) fn see(
+        &mut self,
+        found: &FoundJob,
+        (now, states): (Ns, &ProcessStates<'_>),
+        new: &mut Vec<JobTransition>,
+    ) {
+        new.extend(self.failure());
         let (start, launcher) = (self.job.start, self.job.launcher);
         self.job = found.job.clone();
         self.job.start = start.min(found.job.start);
@@ -62,6 +77,7 @@ impl FollowedJob {
         for process in ranks.chain(self.job.launcher) {
             let _known = self.ends.entry(process).or_default();
         }
+        self.rank_of.extend(self.job.ranks.iter().map(|it| (it.process, it.rank)));
         if self.ends.len() > self.job.ranks.len() + 1 + KNOWN_ENDS {
             self.fold_past_ends();
         }
@@ -75,6 +91,40 @@ impl FollowedJob {
             let change = if is_stopped { JobChange::Stopped } else { JobChange::Continued };
             new.push(self.transition(now, change));
         }
+        new.extend(self.trace_change(now, states));
+    }
+
+    /// The failure of its first rank that has ended with another code than 0, or by a signal.
+    fn failure(&mut self) -> Option<JobTransition> {
+        if self.has_failed {
+            return None;
+        }
+        let ranks = self.ends.iter().filter(|(id, _)| self.rank_of.contains_key(id));
+        let failed = ranks.filter_map(|(id, end)| Some((*id, (*end)?)));
+        let failed = failed.filter(|(_, (_, end))| end.code.is_some_and(|code| code != 0));
+        let (id, (at, end)) = failed.min_by_key(|(_, (at, _))| *at)?;
+        self.has_failed = true;
+        let (rank, pid) = (self.rank_of.get(&id).copied(), Some(id.pid));
+        Some(JobTransition { end, rank, pid, ..self.transition(at, JobChange::Failed) })
+    }
+
+    /// Another process has begun to trace a rank, or none does any more.
+    fn trace_change(&mut self, now: Ns, states: &ProcessStates<'_>) -> Option<JobTransition> {
+        let ranks = self.job.ranks.iter();
+        let processes = ranks.flat_map(|rank| rank.all.iter().map(|id| (rank.rank, *id)));
+        let mut traced = processes
+            .take(ASKED_FOR_TRACER)
+            .filter_map(|(rank, id)| Some((rank, (states.tracer)(id)?)));
+        let traced: Option<(u32, Pid)> = traced.next();
+        if std::mem::replace(&mut self.is_traced, traced.is_some()) == traced.is_some() {
+            return None;
+        }
+        let change = match traced {
+            Some(_) => JobChange::DebuggerAttached,
+            None => JobChange::DebuggerDetached,
+        };
+        let (rank, pid) = traced.unzip();
+        Some(JobTransition { rank, pid, ..self.transition(now, change) })
     }
 
     /// Puts the ends of processes that are neither the launcher nor a rank now together.
@@ -89,17 +139,19 @@ impl FollowedJob {
             }
             stays
         });
+        self.rank_of.retain(|id, _| now.contains(id));
     }
 
     /// No rank is left; returns whether the end of the launcher is awaited.
     pub(super) fn miss(
         &mut self,
         now: Ns,
-        is_running: &dyn Fn(Identity) -> bool,
+        states: &ProcessStates<'_>,
         new: &mut Vec<JobTransition>,
     ) -> bool {
         let since = *self.missing_since.get_or_insert(now);
-        let launcher = self.job.launcher.filter(|it| is_running(*it));
+        new.extend(self.failure());
+        let launcher = self.job.launcher.filter(|it| (states.is_running)(*it));
         if launcher.is_some() && now.since(since) < LAUNCHER_GRACE {
             return true;
         }
@@ -138,6 +190,8 @@ impl FollowedJob {
             ranks: self.ranks.max(self.job.ranks.len()),
             age: at.since(self.job.start),
             end: EndStatus::default(),
+            rank: None,
+            pid: None,
         }
     }
 }

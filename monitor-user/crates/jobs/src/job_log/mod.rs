@@ -1,4 +1,4 @@
-//! The transitions of parallel jobs: appeared, ready, stopped, continued, ended; and a log of them.
+//! The transitions of parallel jobs, from the first rank to the last, and a log of them.
 //!
 //! In: the jobs that readings of the node show, and ends of processes in between. Out: transitions,
 //! and those of the past. A job that comes and goes between two readings is not seen. The log has
@@ -10,10 +10,11 @@ mod followed;
 mod tests;
 mod transition;
 
-pub use transition::{EndStatus, FoundJob, JobChange, JobTransition};
+pub use transition::{EndStatus, FoundJob, JobChange, JobTransition, ProcessStates};
 
-use crate::discovery::JobState;
+use crate::discovery::{JobState, ParallelJob};
 use followed::FollowedJob;
+use monitor_model::id::is_same;
 use monitor_model::{Identity, Ns};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -39,12 +40,11 @@ pub struct JobLog {
 
 impl JobLog {
     /// Compares the jobs of a reading with those of the one before; returns what changed.
-    /// `is_running` says whether a process is there and no zombie.
     pub fn compare(
         &mut self,
         now: Ns,
         jobs: &[FoundJob],
-        is_running: &dyn Fn(Identity) -> bool,
+        states: &ProcessStates<'_>,
     ) -> Vec<JobTransition> {
         let is_named = |it: &&FoundJob| it.job.id.len() <= LONGEST_ID;
         let living = jobs.iter().filter(|it| it.job.state != JobState::Ended).filter(is_named);
@@ -54,11 +54,11 @@ impl JobLog {
         self.followed.retain(|key, followed| {
             match living.get(key).filter(|it| followed.has_rank_of(&it.job)) {
                 Some(found) => {
-                    followed.see(found, now, &mut new);
+                    followed.see(found, (now, states), &mut new);
                     living.remove(key);
                     true
                 }
-                None => followed.miss(now, is_running, &mut new),
+                None => followed.miss(now, states, &mut new),
             }
         });
         for (key, found) in living {
@@ -66,7 +66,7 @@ impl JobLog {
             if of_user < MAX_JOBS_OF_USER && !self.followed.contains_key(&key) {
                 let mut followed = FollowedJob::new(found);
                 new.push(followed.transition(now, JobChange::Appeared));
-                followed.see(found, now, &mut new);
+                followed.see(found, (now, states), &mut new);
                 self.followed.insert(key, followed);
             }
         }
@@ -106,6 +106,15 @@ impl JobLog {
             *count += all.len() - before;
         }
         all
+    }
+
+    /// The job and the rank of a process, by the last reading.
+    pub fn rank_of(&self, id: Identity) -> Option<(&ParallelJob, u32)> {
+        self.followed.values().find_map(|it| {
+            let mut ranks = it.job.ranks.iter();
+            let of_process = ranks.find(|rank| rank.all.iter().any(|it| is_same(*it, id)))?;
+            Some((&it.job, of_process.rank))
+        })
     }
 
     /// Number of jobs that are there.

@@ -2,7 +2,7 @@
 
 use super::followed::{KNOWN_ENDS, LAUNCHER_GRACE};
 use super::*;
-use crate::discovery::{ParallelJob, RankProcesses};
+use crate::discovery::RankProcesses;
 use crate::runtime::Runtime;
 use monitor_model::Pid;
 
@@ -35,13 +35,21 @@ fn job(name: &str, ranks: &[u32], state: JobState) -> FoundJob {
 struct World {
     log: JobLog,
     launcher_runs: bool,
+    tracer: Option<Pid>,
 }
+
+/// Processes that are all there, and that nothing traces.
+const ALL_RUN: ProcessStates<'_> = ProcessStates { is_running: &|_| true, tracer: &|_| None };
 
 impl World {
     #[track_caller]
     fn check(&mut self, at: u64, jobs: &[FoundJob], want: &str) -> Vec<JobTransition> {
-        let runs = self.launcher_runs;
-        let new = self.log.compare(Ns(at), jobs, &|it| runs && it == id(LAUNCHER));
+        let (runs, tracer) = (self.launcher_runs, self.tracer);
+        let states = ProcessStates {
+            is_running: &|it| runs && it == id(LAUNCHER),
+            tracer: &|it| tracer.filter(|_| it == id(21)),
+        };
+        let new = self.log.compare(Ns(at), jobs, &states);
         let names: Vec<_> =
             new.iter().map(|it| format!("{} {}", it.id, it.change.name())).collect();
         assert_eq!(names.join(", "), want);
@@ -97,7 +105,8 @@ fn a_launcher_that_stays_is_not_awaited_for_ever() {
     world.check(30, &[job("a", &[20, 21], JobState::Running)], "a appeared, a ready");
     assert!(world.log.note_end(id(21), Ns(35), end(137, 9)));
     assert!(world.log.note_end(id(20), Ns(36), end(143, 15)));
-    world.check(40, &[job("a", &[20, 21], JobState::Ended)], "");
+    let new = world.check(40, &[job("a", &[20, 21], JobState::Ended)], "a failed");
+    assert_eq!((new[0].end, new[0].at, new[0].rank), (end(137, 9), Ns(35), Some(21)));
     let new = world.check(40 + LAUNCHER_GRACE.0, &[], "a ended");
     assert_eq!((new[0].end, new[0].at), (end(137, 9), Ns(36)));
 }
@@ -129,7 +138,7 @@ fn the_user_with_the_most_transitions_loses_the_oldest() {
     for at in 0..u64::try_from(MAX_TRANSITIONS).unwrap() {
         let state = if at % 2 == 0 { JobState::Running } else { JobState::Stopped };
         let jobs = [other.clone(), job("a", &[30, 31], state)];
-        let _new = world.log.compare(Ns(40 + at), &jobs, &|_| true);
+        let _new = world.log.compare(Ns(40 + at), &jobs, &ALL_RUN);
     }
     assert_eq!(world.log.transitions().count(), MAX_TRANSITIONS);
     let of_other = world.log.transitions().filter(|it| it.uid == Some(8));
@@ -141,7 +150,7 @@ fn a_user_has_a_limit_of_jobs() {
     let mut world = World::default();
     let all: Vec<_> =
         (0..300).map(|n| job(&n.to_string(), &[1000 + n], JobState::Running)).collect();
-    let new = world.log.compare(Ns(30), &all, &|_| true);
+    let new = world.log.compare(Ns(30), &all, &ALL_RUN);
     assert_eq!((new.len(), world.log.n_followed()), (MAX_JOBS_OF_USER, MAX_JOBS_OF_USER));
 }
 
@@ -152,7 +161,7 @@ fn a_job_whose_ranks_are_replaced_for_ever_takes_a_bounded_room() {
     world.check(30, &of(100), "a appeared, a ready");
     for first in (102..2000).step_by(2) {
         assert!(world.log.note_end(id(first - 1), Ns(40), end(u32::from(first == 104), 0)));
-        world.check(40, &of(first), "");
+        world.check(40, &of(first), if first == 104 { "a failed" } else { "" });
         assert!(world.log.processes().len() <= KNOWN_ENDS + 4);
     }
     world.log.note_end(id(LAUNCHER), Ns(50), EndStatus::default());
@@ -180,4 +189,46 @@ fn a_job_is_named_by_the_beginning_of_its_id_or_its_launcher() {
     );
     let named = ["", "12", "1200", "10", "13", "20"].map(|written| new[0].is_of(written));
     assert_eq!(named, [true, true, true, true, false, false]);
+}
+
+#[test]
+fn the_first_rank_that_fails_is_reported_once_while_the_others_run() {
+    let mut world = World::default();
+    world.check(30, &[job("a", &[20, 21], JobState::Running)], "a appeared, a ready");
+    assert!(world.log.note_end(id(21), Ns(35), end(3, 0)));
+    let new = world.check(40, &[job("a", &[20], JobState::Incomplete)], "a failed");
+    let failed = &new[0];
+    assert_eq!((failed.end, failed.rank, failed.pid), (end(3, 0), Some(21), Some(Pid(21))));
+    assert!(world.log.note_end(id(20), Ns(45), end(143, 15)));
+    world.check(50, &[], "a ended");
+}
+
+#[test]
+fn a_rank_that_ends_well_and_a_launcher_that_fails_are_no_failure() {
+    let mut world = World { launcher_runs: true, ..World::default() };
+    world.check(30, &[job("a", &[20, 21], JobState::Running)], "a appeared, a ready");
+    assert!(world.log.note_end(id(21), Ns(35), end(0, 0)));
+    assert!(world.log.note_end(id(LAUNCHER), Ns(36), end(1, 0)));
+    world.check(40, &[job("a", &[20], JobState::Incomplete)], "");
+}
+
+#[test]
+fn a_debugger_is_seen_while_it_traces_a_rank() {
+    let mut world = World::default();
+    let all = [job("a", &[20, 21], JobState::Running)];
+    world.check(30, &all, "a appeared, a ready");
+    world.tracer = Some(Pid(99));
+    let new = world.check(40, &all, "a debugger-attached");
+    assert_eq!((new[0].rank, new[0].pid), (Some(21), Some(Pid(99))));
+    world.check(50, &all, "");
+    world.tracer = None;
+    world.check(60, &all, "a debugger-detached");
+}
+
+#[test]
+fn a_process_of_a_rank_has_its_job() {
+    let mut world = World::default();
+    world.check(30, &[job("a", &[20, 21], JobState::Running)], "a appeared, a ready");
+    let found = world.log.rank_of(id(21)).map(|(job, rank)| (&*job.id, rank));
+    assert_eq!((found, world.log.rank_of(id(99))), (Some(("a", 21)), None));
 }

@@ -4,7 +4,7 @@
 
 use crate::discovery::ParallelJob;
 use crate::runtime::{Runtime, slurm_step};
-use monitor_model::{Credentials, Ns, Pid};
+use monitor_model::{Credentials, Identity, Ns, Pid};
 use std::sync::Arc;
 
 /// What changed of a job.
@@ -14,6 +14,12 @@ pub enum JobChange {
     Appeared,
     /// All its ranks of this node are there.
     Ready,
+    /// A rank has ended with another code than 0, or by a signal: the first one.
+    Failed,
+    /// Another process traces a rank: a debugger.
+    DebuggerAttached,
+    /// No other process traces a rank any more.
+    DebuggerDetached,
     /// All its ranks are stopped.
     Stopped,
     /// Not all of its ranks are stopped any more.
@@ -23,7 +29,8 @@ pub enum JobChange {
 }
 
 monitor_model::names! { JobChange {
-    Appeared "appeared", Ready "ready", Stopped "stopped", Continued "continued", Ended "ended",
+    Appeared "appeared", Ready "ready", Failed "failed", DebuggerAttached "debugger-attached",
+    DebuggerDetached "debugger-detached", Stopped "stopped", Continued "continued", Ended "ended",
 } }
 
 /// How a process, or a job, has ended.
@@ -56,8 +63,12 @@ pub struct JobTransition {
     pub ranks: usize,
     /// The time since its first rank on this node started.
     pub age: Ns,
-    /// How it ended.
+    /// How it ended; of a failure, how the rank ended.
     pub end: EndStatus,
+    /// The rank that has failed, or that is traced.
+    pub rank: Option<u32>,
+    /// The process of a rank that has failed, or the process that traces a rank.
+    pub pid: Option<Pid>,
 }
 
 impl JobTransition {
@@ -68,6 +79,14 @@ impl JobTransition {
             || slurm_step(&self.id) == Some(written)
             || written.parse().is_ok_and(|pid| self.launcher == Some(Pid(pid)))
     }
+}
+
+/// What is asked about processes while a reading is compared.
+pub struct ProcessStates<'p> {
+    /// Whether a process is there and no zombie.
+    pub is_running: &'p dyn Fn(Identity) -> bool,
+    /// The process that traces a process, if another one does.
+    pub tracer: &'p dyn Fn(Identity) -> Option<Pid>,
 }
 
 /// A job that a reading shows.
