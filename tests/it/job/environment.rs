@@ -1,5 +1,5 @@
-//! `environment_changed`, `environment_history` and `job events --class environment`: a rank that is
-//! killed because the memory of its control group is used up.
+//! `environment_changed`, `environment_history` and `job events --class environment`: a rank that
+//! is killed because the memory of its control group is used up.
 
 use super::OPEN_MPI;
 use super::events::Printing;

@@ -440,7 +440,7 @@ pub enum WorkerEventKind {
     Dumped,
     /// A process was restored; `target` names it.
     Restored,
-    /// A series of looks at the stacks of ranks has ended.
+    /// A series of readings of the stacks of ranks has ended.
     StacksRead(Result<Box<StackRows>, ControlError>),
 }
 

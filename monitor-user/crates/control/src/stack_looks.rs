@@ -1,4 +1,4 @@
-//! Looks at the call stacks of ranks over a time, between which the user worker does other work.
+//! Readings of the call stacks of ranks over a time, between which the user worker does other work.
 //!
 //! In: the ranks, how often and how far apart. Out: an event with the merged stacks when the last
 //! look is done, or when [`LONGEST`] has passed: the rows say how many looks there were. A tool
@@ -42,7 +42,7 @@ impl StackLooks {
         options: StackOptions,
     ) -> Result<(), ControlError> {
         if self.0.len() >= MAX_SERIES {
-            let why = format!("{MAX_SERIES} series of looks at stacks are going on, the maximum");
+            let why = format!("{MAX_SERIES} series of looks are going on, the maximum");
             return Err(ControlError::Exhausted(why));
         }
         let now = Instant::now();
@@ -55,16 +55,16 @@ impl StackLooks {
     pub fn poll(&mut self, events: &mut Vec<WorkerEvent>) {
         let due = self.0.iter_mut().filter(|it| it.next <= Instant::now());
         let Some(series) = due.min_by_key(|it| it.next) else { return };
-        if series.look() {
+        if series.read_once() {
             return;
         }
         let requester = series.requester;
         let ended = self.0.extract_if(.., |it| it.requester == requester);
-        events.extend(ended.map(|it| {
-            let rows = it.reader.rows().map(Box::new);
+        events.extend(ended.map(|series| {
+            let rows = series.reader.rows().map(Box::new);
             let kind = WorkerEventKind::StacksRead(rows);
             let target = Target::from(Identity::default());
-            WorkerEvent { target, requester: Some(it.requester), kind }
+            WorkerEvent { target, requester: Some(series.requester), kind }
         }));
     }
 
@@ -81,7 +81,7 @@ impl StackLooks {
 
 impl LookSeries {
     /// Looks once; returns whether another look follows.
-    fn look(&mut self) -> bool {
+    fn read_once(&mut self) -> bool {
         let begun = Instant::now();
         self.reader.read_in_time();
         // The time between the beginnings of looks; one that takes longer is followed at once.

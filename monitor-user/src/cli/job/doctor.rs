@@ -2,7 +2,8 @@
 //! commands of this group need.
 //!
 //! In: the search path, and the rights of the user. Out: a table of launchers, one of places at
-//! which ranks are held, one of needs, and one of sources of faults and limits. Starts no launcher, and opens no connection to one.
+//! which ranks are held, one of needs, and one of sources of faults and limits. Starts no
+//! launcher, and opens no connection to one.
 
 use super::args::JobDoctorArgs;
 use crate::cli::exit::{Exit, Failure};
@@ -193,7 +194,10 @@ fn source_text(sources: &[EnvironmentSourceState]) -> String {
 }
 
 fn json(launchers: &[FoundLauncher], needs: &[Need], sources: &[EnvironmentSourceState]) -> Json {
-    let source = |it: &EnvironmentSourceState| json!({ "source": it.source.name(), "values": it.values.ok(), "missing": it.values.err() });
+    let source = |it: &EnvironmentSourceState| {
+        let (values, missing) = (it.values.ok(), it.values.err());
+        json!({ "source": it.source.name(), "values": values, "missing": missing })
+    };
     let launcher = |it: &FoundLauncher| {
         let [path, program] = [&it.path, &it.program].map(|it| it.to_string_lossy());
         json!({ "runtime": it.runtime.name(), "path": path, "program": program })

@@ -37,7 +37,8 @@ impl EventClass {
     const fn wait(self) -> &'static str {
         match self {
             Self::Job => {
-                "1 [0] job_changed([]): 2 [0] print([\"job\",$1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12])"
+                "1 [0] job_changed([]): \
+                 2 [0] print([\"job\",$1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12])"
             }
             Self::Environment => {
                 "5 [0] environment_changed([]): \

@@ -5,7 +5,7 @@
 //! Documentation/ABI/stable/sysfs-class-infiniband and
 //! Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats of the kernel.
 
-use super::{Values, entries, number, numbered, text};
+use super::values::{Values, entries, number, numbered, text};
 use monitor_model::environment::ChangeRule;
 use std::path::Path;
 

@@ -6,17 +6,12 @@
 
 mod hardware;
 mod processor;
+mod values;
 
-use monitor_model::environment::{
-    ChangeRule, EnvironmentKey, EnvironmentSource, EnvironmentSourceState, EnvironmentValue,
-};
+use monitor_model::environment::{EnvironmentSource, EnvironmentSourceState, EnvironmentValue};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// Most values of one source: a node with 1,024 processors has 3,072 of machine checks.
-pub const MAX_VALUES: usize = 16_384;
-/// Longest name of a part, bytes.
-const LONGEST_NAME: usize = 128;
+use values::Values;
 
 /// Reads all sources.
 #[derive(Clone, Debug)]
@@ -82,58 +77,6 @@ impl EnvironmentReader {
         };
         if values.all.is_empty() { Err(missing) } else { Ok(values.all) }
     }
-}
-
-/// The values of one source.
-struct Values {
-    source: EnvironmentSource,
-    all: Vec<EnvironmentValue>,
-}
-
-impl Values {
-    /// Adds a counter, if it could be read.
-    fn add(&mut self, what: &str, kind: &str, value: Option<i64>) {
-        self.add_with(what, kind, value.map(|value| (value, ChangeRule::Counter)));
-    }
-
-    /// Adds a value, if it could be read.
-    fn add_with(&mut self, what: &str, kind: &str, value: Option<(i64, ChangeRule)>) {
-        let is_named = what.len() <= LONGEST_NAME && kind.len() <= LONGEST_NAME;
-        if let Some((value, rule)) = value.filter(|_| is_named && self.all.len() < MAX_VALUES) {
-            let key = EnvironmentKey { source: self.source, what: what.into(), kind: kind.into() };
-            self.all.push(EnvironmentValue { key, value, rule });
-        }
-    }
-}
-
-/// The number in a file; nothing if there is none.
-fn number(path: &Path) -> Option<i64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
-}
-
-/// The text of a file without the space around it; nothing if it is empty.
-fn text(path: &Path) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?.trim().to_owned();
-    (!text.is_empty()).then_some(text)
-}
-
-/// The entries of a folder whose names begin so, with the rest of the name, in their order; none
-/// if there is no such folder.
-fn entries(folder: &Path, prefix: &str) -> Vec<(String, PathBuf)> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let named = entries.filter_map(|it| {
-        let rest = it.file_name().to_str()?.strip_prefix(prefix)?.to_owned();
-        Some((rest, it.path()))
-    });
-    let mut all: Vec<_> = named.collect();
-    all.sort_by_key(|(rest, _)| (rest.len(), rest.clone()));
-    all
-}
-
-/// The same, where a number is the rest of the name.
-fn numbered(folder: &Path, prefix: &str) -> Vec<(u32, PathBuf)> {
-    let all = entries(folder, prefix).into_iter();
-    all.filter_map(|(rest, path)| Some((rest.parse().ok()?, path))).collect()
 }
 
 #[cfg(test)]

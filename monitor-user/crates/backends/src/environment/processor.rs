@@ -4,7 +4,7 @@
 //! processor, or by package. The rows are those of arch/x86/kernel/irq.c, the files those of
 //! drivers/thermal/intel/therm_throt.c of the kernel: other architectures have none.
 
-use super::{Values, number, numbered};
+use super::values::{Values, number, numbered};
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -1,6 +1,8 @@
 //! Readings of a recorded node, and of one that has nothing.
 
+use super::values::MAX_VALUES;
 use super::*;
+use monitor_model::environment::ChangeRule;
 
 const SERVER: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/fixture/environment/server.txt");

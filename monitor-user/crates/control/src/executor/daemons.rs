@@ -18,9 +18,9 @@ const END: Duration = Duration::from_secs(5);
 /// The same for all of them when this process ends, for which the service waits.
 const EXIT_END: Duration = Duration::from_millis(200);
 
-/// Between two looks at what was killed.
+/// Between two checks of what was killed.
 const AFTER_KILL: Duration = Duration::from_millis(500);
-/// Between two looks at a group, whose leader may have ended.
+/// Between two checks of a group, whose leader may have ended.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The daemons.

@@ -137,17 +137,19 @@ impl Executor {
                         .release((tool, StopReason::ProcessEvent(*tag, *target)), target.process),
                 )
             }
-            WorkerRequest::ForgetTool => {
-                self.tracer.forget_tool(tool);
-                self.stops.forget_tool(tool);
-                self.guards.forget_tool(tool);
-                self.event_positions.forget_tool(tool);
-                self.daemons.forget_tool(tool);
-                self.stack_looks.forget_tool(tool);
-                Ok(WorkerReply::Done)
-            }
+            WorkerRequest::ForgetTool => self.forget_tool(tool),
             _ => self.execute_on_threads(tool, &numbered.request),
         }
+    }
+
+    fn forget_tool(&mut self, tool: ToolId) -> Answer {
+        self.tracer.forget_tool(tool);
+        self.stops.forget_tool(tool);
+        self.guards.forget_tool(tool);
+        self.event_positions.forget_tool(tool);
+        self.daemons.forget_tool(tool);
+        self.stack_looks.forget_tool(tool);
+        Ok(WorkerReply::Done)
     }
 
     /// Requests that need the tracer or cause later events.

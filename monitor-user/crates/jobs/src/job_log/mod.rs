@@ -110,10 +110,10 @@ impl JobLog {
 
     /// The job and the rank of a process, by the last reading.
     pub fn rank_of(&self, id: Identity) -> Option<(&ParallelJob, u32)> {
-        self.followed.values().find_map(|it| {
-            let mut ranks = it.job.ranks.iter();
+        self.followed.values().find_map(|followed| {
+            let mut ranks = followed.job.ranks.iter();
             let of_process = ranks.find(|rank| rank.all.iter().any(|it| is_same(*it, id)))?;
-            Some((&it.job, of_process.rank))
+            Some((&followed.job, of_process.rank))
         })
     }
 

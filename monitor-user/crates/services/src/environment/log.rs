@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_the_most_changes_loses_the_oldest() {
+    fn the_user_with_the_most_changes_loses_the_oldest() {
         let mut log = EnvironmentLog::default();
         let _first = log.add_kill(Ns(1), "other", killed(8));
         for _ in 0..MAX_CHANGES {

@@ -99,7 +99,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                      > 10 [0] environment_changed([\"pcie\"]): 11 [0] print($3)\n\
                      < 10 [0] environment_changed(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
                      at 1000ms environment pcie 0000:3b:00.0 fatal 2\n\
-                     at 6000ms\n< 11 [0] print(0,\"fatal\")\n> 13 [0] environment_history(60)\n\
+                     at 6000ms\n< 11 [0] print(0,[\"fatal\"])\n> 13 [0] environment_history(60)\n\
                      < 13 [0] environment_history(0,6.0,\
                      [\"pcie\",\"0000:3b:00.0\",\"fatal\",0,2,-1,\"\",-1,-1,1006000000000])"],
         errors: &[error(Status::RANGE, "a negative time", "> 10 [0] environment_history(-1)")],

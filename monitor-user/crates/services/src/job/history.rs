@@ -50,14 +50,17 @@ pub const SERVICES: &[ServiceSpec] = &[
                by a signal: the first one), `debugger-attached` (another process traces a rank), \
                `debugger-detached` (none does any more), `stopped` (all ranks are stopped), \
                `continued`, `ended` (none is left). Further parameters name jobs as `job_history` \
-               does; without them it occurs for all. `$1` is the id, `$2` the runtime as `job_list` names it, `$3` the \
+               does; without them it occurs for all. `$1` is the id, `$2` the runtime as \
+               `job_list` names it, `$3` the \
                state, `$4` the process id of the launcher, `$5` the user id; `$6` at the end the \
                exit code of the launcher, or else of the first rank that failed, or 128 and the \
                number of a signal; `$7` that signal, 0 if it ended by itself; `$8` the most ranks \
                that it had here, `$9` the seconds since its first rank here started, `$10` the \
-               time in nanoseconds since 1970. Of `failed`, `$6` and `$7` are of the rank, `$11` is its \
+               time in nanoseconds since 1970. Of `failed`, `$6` and `$7` are of the rank, `$11` \
+               is its \
                number and `$12` its process id; of `debugger-attached`, `$11` is the first rank \
-               that is traced, and `$12` the process that traces it. -1 stands for an unknown number. The first tool \
+               that is traced, and `$12` the process that traces it. -1 stands for an \
+               unknown number. The first tool \
                that waits also gets the jobs that are there. A job that is there for less than \
                0.3 s may be missed; without eBPF, for less than a second, and then codes are \
                mostly unknown. Changes of jobs of other users occur only for a tool that may \

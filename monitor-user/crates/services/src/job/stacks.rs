@@ -60,7 +60,7 @@ pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
            `looks` is the number of looks: fewer, if they take longer than 40 s. `lacks_lines` is \
            1 if lines were not looked up, because the files belong to another user. Between looks \
            other requests are executed, and a tool that disconnects ends its own. A user has 4 \
-           series of looks at a time.",
+           series of readings of a time.",
     examples: &[
         "process 7 state=S $PMIX_NAMESPACE=77 $PMIX_RANK=0\n\
                  process 8 state=S $PMIX_NAMESPACE=77 $PMIX_RANK=1\n\

@@ -69,7 +69,7 @@ impl WorkerDispatch {
         }
     }
 
-    /// Whether it is the end of looks at stacks.
+    /// Whether it is the end of a series of looks.
     pub(super) fn handle_looks_event(&mut self, it: &WorkerEvent) -> bool {
         let WorkerEventKind::StacksRead(rows) = &it.kind else { return false };
         let Some((_, RequestTag(ticket))) = it.requester else { return true };

@@ -65,7 +65,7 @@ pub enum ActionKind {
     Restore,
     /// The same, of one that was here.
     Return,
-    /// Looks at stacks over a time, done when the worker reports them.
+    /// Readings of stacks over a time, done when the worker reports them.
     Looks,
     Other,
 }
