@@ -13,6 +13,7 @@ mod dist;
 mod docs;
 mod fuzz;
 mod harness;
+mod mpi;
 mod pictures;
 mod soak;
 mod step;
@@ -90,6 +91,12 @@ const COMMANDS: &[Command] = &[
         takes: Takes::flags(&["--check"]),
         help: "Make the Debian package and the static program; --check installs and removes them",
         run: dist::run,
+    },
+    Command {
+        name: "mpi",
+        takes: Takes::NOTHING,
+        help: "Get the MPI runtimes that Debian does not have, for the tests of jobs, from PyPI",
+        run: mpi::run,
     },
     Command {
         name: "docs",

@@ -18,7 +18,9 @@ const KILLS: &str = "soak::root_whatever_is_killed_no_program_is_harmed_and_noth
 const REQUESTS: &str =
     "soak::requests::root_whichever_way_a_program_ends_at_an_event_its_parent_can_wait_for_it";
 
-const JOBS: &str = "soak::jobs::root_whichever_command_is_killed_a_job_ends_with_its_own_status";
+/// Two tests.
+const JOBS: &str = "soak::jobs::root_whichever_command_is_killed_a_job_ends_with_its_own_status \
+     soak::job_attached::root_a_job_that_is_attached_to_again_and_again_ends_with_its_own_status";
 const SHARED: &str = "gdb::shared::root_two_debuggers_and_a_rule_share_programs_on_a_screen";
 const SESSIONS: &str = "gdb::sessions::root_all_sessions_are_those_of_gdbserver";
 
@@ -38,13 +40,14 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let (test, variable, length) = length(arguments)?;
     let mut command = step::cargo();
     command.args(["test", "--locked", "--all-features", "--package", PACKAGE, "--test=it"]);
-    command.args(["--", "--exact", test, "--nocapture"]).env("MONITOR_REQUIRE_ROOT", "1");
+    command.args(["--", "--exact"]).args(test.split(' ')).args(["--test-threads=1", "--nocapture"]);
+    command.env("MONITOR_REQUIRE_ROOT", "1");
     command.env(variable, length.to_string());
     let _off = autogroup::Off::begin();
     step::run(command.env("MONITOR_SOAK_SEED", seed.to_string()))
 }
 
-/// The test, and how long it runs, as a variable of its environment.
+/// The tests, and how long they run, as a variable of its environment.
 fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), String> {
     let words: Vec<&str> = arguments.operands.iter().map(String::as_str).collect();
     match words[..] {

@@ -2,23 +2,29 @@
 
 mod act;
 mod attach;
+mod bad_input;
 mod calls;
+mod case;
 mod doctor;
 mod end;
 mod env;
 mod environment;
 mod events;
+pub mod gate;
 mod launch;
 mod launch_init;
 mod launch_native;
 mod list;
 mod native_host;
 mod rank_tool;
+pub mod runtime;
 mod service;
+mod service_launch;
 mod service_tools;
 mod show;
 mod slurm;
-mod slurm_node;
+pub mod slurm_node;
+mod slurm_step;
 mod stacks;
 mod where_tool;
 
@@ -184,6 +190,15 @@ pub fn mpir(job: &str) -> Vec<[String; 3]> {
 pub fn shown(job: &str, span: &str) -> Value {
     let words = ["job", "show", job, "--for", span, "--format", "json", "--backend", "procfs"];
     serde_json::from_str(&printed(&words)).unwrap()
+}
+
+/// The job of a process with its ranks, if it has one.
+pub fn job_of(pid: i32) -> Option<Value> {
+    let pid = pid.to_string();
+    let words = ["job", "show", &pid, "--for", "1ms", "--format", "json", "--backend", "procfs"];
+    let got = monitor().args(words).output().unwrap();
+    let table: Option<Value> = serde_json::from_slice(&got.stdout).ok();
+    table.map(|it| it["job"].clone())
 }
 
 /// The output of a command that succeeds.

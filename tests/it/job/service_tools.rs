@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const IDLE: &str = "exec sleep 1000";
 
 /// The status of a service, and its other results.
-fn results(session: &mut SocketSession, service: &str) -> (i64, Vec<Value>) {
+pub fn results(session: &mut SocketSession, service: &str) -> (i64, Vec<Value>) {
     let reply = session.request(&format!("1 [0] {service}"));
     let begin = reply.find('(').unwrap() + 1;
     let values = &reply[begin..reply.rfind(')').unwrap()];
@@ -28,7 +28,7 @@ fn results(session: &mut SocketSession, service: &str) -> (i64, Vec<Value>) {
     (all.remove(0).as_i64().unwrap(), all)
 }
 
-fn rows(list: &Value, n: usize) -> Vec<Vec<Value>> {
+pub fn rows(list: &Value, n: usize) -> Vec<Vec<Value>> {
     list.as_array().unwrap().chunks(n).map(<[Value]>::to_vec).collect()
 }
 

@@ -1,5 +1,5 @@
-//! Slurm for one node in a folder of its own: munged, slurmctld and slurmd, which end with the
-//! test, and steps with all their processes.
+//! Slurm for one node, or two, in a folder of its own: munged, slurmctld and a slurmd for each
+//! node, which end with the test, and steps with all their processes. Both nodes are this machine.
 //!
 //! In: nothing but Debian's packages. Out: commands such as `srun` that use it. With cgroups of
 //! version 1 steps are in cgroups, as on a cluster; without them Slurm follows processes by itself.
@@ -30,7 +30,7 @@ pub struct SlurmNode {
     pub folder: Folder,
     /// Whether steps are in cgroups.
     pub has_cgroups: bool,
-    name: String,
+    names: Vec<String>,
     daemons: Vec<Guarded>,
 }
 
@@ -38,6 +38,15 @@ impl SlurmNode {
     /// Starts it. Without the packages or root the test is skipped, or fails if skips are not
     /// allowed.
     pub fn start(test: &str) -> Option<Self> {
+        Self::begin(test, &["n"])
+    }
+
+    /// The same with two nodes.
+    pub fn start_two(test: &str) -> Option<Self> {
+        Self::begin(test, &["n", "m"])
+    }
+
+    fn begin(test: &str, letters: &[&str]) -> Option<Self> {
         if !PROGRAMS.iter().all(|it| Path::new(it).exists()) {
             skip(test, &format!("needs {PACKAGES}"));
             return None;
@@ -46,10 +55,11 @@ impl SlurmNode {
             return None;
         }
         let folder = Folder::new();
-        let name = format!("n{}", std::process::id());
+        let name = |letter: &&str| format!("{letter}{}", std::process::id());
+        let names: Vec<String> = letters.iter().map(name).collect();
         let has_cgroups =
             HIERARCHIES.iter().all(|it| Path::new(CGROUPS).join(it).join("tasks").exists());
-        let mut node = Self { folder, has_cgroups, name, daemons: Vec::new() };
+        let mut node = Self { folder, has_cgroups, names, daemons: Vec::new() };
         node.configure();
         let path = |name: &str| node.folder.join(name).display().to_string();
         let munged = [
@@ -63,9 +73,13 @@ impl SlurmNode {
         node.run(PROGRAMS[0], &munged);
         deadline::until(|| socket.exists().then_some(()));
         node.run(PROGRAMS[1], &["-D".to_owned(), "-f".to_owned(), conf.clone()]);
-        let slurmd = ["-D".to_owned(), "-f".to_owned(), conf, "-N".to_owned(), node.name.clone()];
-        node.run(PROGRAMS[2], &slurmd);
-        deadline::until(|| (node.printed("sinfo", &["-h", "-o", "%t"]) == "idle").then_some(()));
+        for name in node.names.clone() {
+            node.run(PROGRAMS[2], &["-D", "-f", &conf, "-N", &name].map(str::to_owned));
+        }
+        let idle = vec!["idle"; node.names.len()].join("\n");
+        deadline::until(|| {
+            (node.printed("sinfo", &["-N", "-h", "-o", "%t"]) == idle).then_some(())
+        });
         Some(node)
     }
 
@@ -75,32 +89,44 @@ impl SlurmNode {
             fs::create_dir(self.folder.join(name)).unwrap();
             fs::set_permissions(self.folder.join(name), fs::Permissions::from_mode(mode)).unwrap();
         }
+        for name in &self.names {
+            fs::create_dir(self.folder.join("spool").join(name)).unwrap();
+        }
         let key = self.folder.join("key/munge.key");
         write(&key, &"a key of a test\n".repeat(8));
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
-        // Both are free at once, and are two.
-        let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [control, node] = ports.map(|it| it.local_addr().unwrap().port());
+        // All are free at once, and differ.
+        let ports = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [control, ports @ ..] = ports.map(|it| it.local_addr().unwrap().port());
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
         let host = host.trim().split('.').next().unwrap();
         let (track, gather) = match self.has_cgroups {
             true => ("cgroup", "cgroup"),
             false => ("linuxproc", "none"),
         };
-        let (folder, name) = (self.folder.path().display(), &self.name);
+        let folder = self.folder.path().display();
         let conf = format!(
             "ClusterName=test\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={control}\n\
              SlurmUser=root\nSlurmdUser=root\nAuthType=auth/munge\nCredType=cred/munge\n\
              AuthInfo=socket={folder}/munge/socket\nMpiDefault=none\n\
-             StateSaveLocation={folder}/state\nSlurmdSpoolDir={folder}/spool\n\
-             SlurmctldPidFile={folder}/slurmctld.pid\nSlurmdPidFile={folder}/slurmd.pid\n\
-             SlurmctldLogFile={folder}/slurmctld.log\nSlurmdLogFile={folder}/slurmd.log\n\
+             StateSaveLocation={folder}/state\nSlurmdSpoolDir={folder}/spool/%n\n\
+             SlurmctldPidFile={folder}/slurmctld.pid\nSlurmdPidFile={folder}/%n.pid\n\
+             SlurmctldLogFile={folder}/slurmctld.log\nSlurmdLogFile={folder}/%n.log\n\
              ProctrackType=proctrack/{track}\nJobAcctGatherType=jobacct_gather/{gather}\n\
              TaskPlugin=task/none\nSwitchType=switch/none\nSelectType=select/cons_tres\n\
              SelectTypeParameters=CR_Core\nSlurmdParameters=config_overrides\n\
-             NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={node} CPUs={CPUS}\n\
-             PartitionName=test Nodes={name} Default=YES\n"
+             SchedulerParameters=bf_interval=1\n\
+             PartitionName=test Nodes={} Default=YES\n",
+            self.names.join(",")
         );
+        let node = |(name, port): (&String, u16)| {
+            format!(
+                "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={CPUS}\n"
+            )
+        };
+        let nodes: String = self.names.iter().zip(ports).map(node).collect();
+        // Partitions name nodes that are defined before.
+        let conf = conf.replace("PartitionName", &format!("{nodes}PartitionName"));
         write(&self.folder.join("slurm.conf"), &conf);
         let cgroup = format!("CgroupPlugin=cgroup/v1\nCgroupMountpoint={CGROUPS}\n");
         write(&self.folder.join("cgroup.conf"), &cgroup);
@@ -116,8 +142,13 @@ impl SlurmNode {
     /// A command that uses this Slurm.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        command.env("SLURM_CONF", self.conf()).current_dir("/").stdin(Stdio::null());
+        self.set_environment(command.current_dir("/").stdin(Stdio::null()));
         command
+    }
+
+    /// Makes commands that this one runs use this Slurm.
+    pub fn set_environment(&self, command: &mut Command) {
+        command.env("SLURM_CONF", self.conf());
     }
 
     /// What such a command prints, without the end of the line.
@@ -161,7 +192,9 @@ impl Drop for SlurmNode {
             left.into_iter().for_each(super::kill);
         }
         for hierarchy in HIERARCHIES {
-            remove_tree(&Path::new(CGROUPS).join(hierarchy).join(format!("slurm_{}", self.name)));
+            for name in &self.names {
+                remove_tree(&Path::new(CGROUPS).join(hierarchy).join(format!("slurm_{name}")));
+            }
         }
     }
 }

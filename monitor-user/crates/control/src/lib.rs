@@ -40,6 +40,8 @@ mod trace;
 mod unwind;
 mod uprobe_patches;
 // Ranks of parallel jobs.
+pub mod host_protocol;
+pub mod job_command;
 pub mod rank_program;
 pub mod rank_stacks;
 pub mod stack_looks;

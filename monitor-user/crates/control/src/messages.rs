@@ -4,6 +4,7 @@
 //! the same program, so there are no version numbers and no defaults for missing fields.
 //! Framing is in `user_worker::frame`.
 
+use super::job_command::{CommandOutput, JobCommand};
 use super::machine::{Changes, FrameStore};
 use super::message_queue::{QueueAnswer, QueueQuery};
 use super::stack_rows::{StackOptions, StackRows};
@@ -90,6 +91,8 @@ pub enum WorkerRequest {
     /// Read the call stacks of ranks, merged; each thread is stopped while its stack is copied.
     /// After several looks an event with the tag has them.
     ReadRankStacks(Vec<RankProcesses>, RequestTag, StackOptions),
+    /// Run a command on a job; its reply comes when it has ended.
+    RunJobCommand(JobCommand),
     /// Check whether CRIU works on this node.
     CheckCriu,
     /// Check that CRIU works and that a dump of this process would lose no message in transit.
@@ -359,6 +362,8 @@ pub enum WorkerReply {
     DaemonsStarted(Vec<StartedDaemon>),
     /// Merged call stacks.
     RankStacks(StackRows),
+    /// A command on a job has ended.
+    CommandEnded(CommandOutput),
     /// A breakpoint is set.
     BreakpointSet(BreakpointMeans),
     /// Whether a condition of a breakpoint holds, or there are none.

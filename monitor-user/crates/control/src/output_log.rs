@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// Bytes that a part needs besides its text.
 const OVERHEAD: usize = 64;
@@ -29,6 +30,8 @@ pub struct OutputPart {
     pub source: OutputSource,
     /// The bytes.
     pub bytes: Arc<[u8]>,
+    /// The number of bytes before it, of all processes.
+    pub at: u64,
 }
 
 /// What processes have written.
@@ -47,6 +50,8 @@ struct Kept {
     bytes: usize,
     /// Number of parts that were dropped, and their bytes.
     dropped: (u64, u64),
+    /// Number of bytes that were added.
+    end: u64,
     /// The number of the next part of each reader, by its id.
     readers: BTreeMap<u64, u64>,
     /// The id of the next reader.
@@ -58,12 +63,25 @@ struct Kept {
     taken: u64,
 }
 
-/// Reads a log from its first part that is kept.
+/// Reads a log from a position.
 #[derive(Debug)]
 pub struct OutputReader {
     end: OutputEnd,
-    /// Bytes that were dropped before it came.
+    /// Its position, which may be within a part.
+    from: u64,
+    /// Bytes that were dropped after its position, before it came.
     pub lost: u64,
+}
+
+/// How long a reader waits for a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputWait {
+    /// Not at all.
+    No,
+    /// Until this time.
+    Until(Instant),
+    /// Until the log is closed.
+    ToTheEnd,
 }
 
 /// Ends a reader, from another thread.
@@ -111,7 +129,9 @@ impl OutputLog {
         if kept.bytes + bytes.len() + OVERHEAD <= 2 * self.limit {
             kept.push(source, bytes);
         } else {
-            kept.dropped.1 += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+            let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+            kept.dropped.1 += length;
+            kept.end += length;
         }
         self.changed.notify_all();
     }
@@ -128,21 +148,43 @@ impl OutputLog {
         (kept.readers.len(), kept.taken)
     }
 
-    /// Begins to read.
-    pub fn reader(self: &Arc<Self>) -> OutputReader {
+    /// Begins to read at a position: the number of bytes before it.
+    pub fn reader_from(self: &Arc<Self>, from: u64) -> OutputReader {
         let mut kept = self.lock();
-        let (next, lost) = kept.dropped;
+        let is_before = |it: &OutputPart| it.end() <= from;
+        let skipped = kept.parts.iter().take_while(|it| is_before(it)).count();
+        let first = kept.parts.front().map_or(kept.end, |it| it.at);
+        let lost = if from == 0 { kept.dropped.1 } else { first.saturating_sub(from) };
         let id = kept.next_id;
         kept.next_id += 1;
+        let next = kept.dropped.0 + u64::try_from(skipped).unwrap_or(u64::MAX);
         kept.readers.insert(id, next);
-        OutputReader { end: OutputEnd { log: Arc::clone(self), id }, lost }
+        OutputReader { end: OutputEnd { log: Arc::clone(self), id }, from, lost }
+    }
+}
+
+impl OutputPart {
+    /// The number of bytes before its end.
+    pub fn end(&self) -> u64 {
+        self.at.saturating_add(u64::try_from(self.bytes.len()).unwrap_or(u64::MAX))
+    }
+
+    /// What follows a position.
+    fn after(self, from: u64) -> Self {
+        let skipped = usize::try_from(from.saturating_sub(self.at)).unwrap_or(usize::MAX);
+        match self.bytes.get(skipped..) {
+            Some(rest) if skipped > 0 => Self { bytes: rest.into(), at: from, ..self },
+            _ => self,
+        }
     }
 }
 
 impl Kept {
     fn push(&mut self, source: &OutputSource, bytes: &[u8]) {
         self.bytes += bytes.len() + OVERHEAD;
-        self.parts.push_back(OutputPart { source: source.clone(), bytes: bytes.into() });
+        let part = OutputPart { source: source.clone(), bytes: bytes.into(), at: self.end };
+        self.end = part.end();
+        self.parts.push_back(part);
     }
 
     fn drop_oldest(&mut self) {
@@ -165,8 +207,8 @@ impl Kept {
 }
 
 impl OutputReader {
-    /// The next part; with `follow`, waits for it until the log is closed, or the reader is ended.
-    pub fn next_part(&self, follow: bool) -> Option<OutputPart> {
+    /// The next part; waits for it, unless the log is closed, or the reader is ended.
+    pub fn next_part(&self, wait: OutputWait) -> Option<OutputPart> {
         let OutputEnd { log, id } = &self.end;
         let mut kept = log.lock();
         loop {
@@ -175,10 +217,18 @@ impl OutputReader {
                 log.changed.notify_all();
             }
             let is_complete = kept.is_closed && kept.waiting == 0;
-            if part.is_some() || !follow || is_complete || !kept.readers.contains_key(id) {
-                return part;
+            if part.is_some() || is_complete || !kept.readers.contains_key(id) {
+                return part.map(|it| it.after(self.from));
             }
-            kept = log.wait(kept);
+            kept = match wait {
+                OutputWait::No => return None,
+                OutputWait::ToTheEnd => log.wait(kept),
+                OutputWait::Until(until) => {
+                    let left = until.checked_duration_since(Instant::now())?;
+                    let waited = log.changed.wait_timeout(kept, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
         }
     }
 
@@ -211,7 +261,7 @@ mod tests {
     }
 
     fn all(reader: &OutputReader) -> String {
-        let parts = std::iter::from_fn(|| reader.next_part(false));
+        let parts = std::iter::from_fn(|| reader.next_part(OutputWait::No));
         parts.map(|it| String::from_utf8(it.bytes.to_vec()).unwrap()).collect()
     }
 
@@ -221,7 +271,7 @@ mod tests {
         for text in ["a", "b", "c", "d", "e"] {
             log.append(&source(0), text.as_bytes());
         }
-        let (one, other) = (log.reader(), log.reader());
+        let (one, other) = (log.reader_from(0), log.reader_from(0));
         assert_eq!([one.lost, other.lost], [2, 2]);
         assert_eq!([all(&one), all(&other)], ["cde", "cde"]);
         log.append(&source(1), b"f");
@@ -231,7 +281,7 @@ mod tests {
     #[test]
     fn a_writer_waits_for_a_reader_and_loses_nothing() {
         let log = OutputLog::new(2 * (OVERHEAD + 1));
-        let reader = log.reader();
+        let reader = log.reader_from(0);
         let writer = Arc::clone(&log);
         let thread = std::thread::spawn(move || {
             for number in 0..100u8 {
@@ -239,7 +289,7 @@ mod tests {
             }
             writer.close();
         });
-        let parts = std::iter::from_fn(|| reader.next_part(true));
+        let parts = std::iter::from_fn(|| reader.next_part(OutputWait::ToTheEnd));
         let got: Vec<u8> = parts.flat_map(|it| it.bytes.to_vec()).collect();
         assert_eq!(got, (0..100).collect::<Vec<u8>>());
         thread.join().unwrap();
@@ -248,32 +298,32 @@ mod tests {
     #[test]
     fn a_writer_does_not_wait_for_a_reader_that_has_gone() {
         let log = OutputLog::new(OVERHEAD + 1);
-        let reader = log.reader();
+        let reader = log.reader_from(0);
         log.append(&source(0), b"a");
         let writer = Arc::clone(&log);
         let thread = std::thread::spawn(move || writer.append(&source(0), b"b"));
         drop(reader);
         thread.join().unwrap();
-        assert_eq!((log.readers().0, all(&log.reader())), (0, "b".to_owned()));
+        assert_eq!((log.readers().0, all(&log.reader_from(0))), (0, "b".to_owned()));
     }
 
     #[test]
     fn the_program_that_serves_readers_does_not_wait_for_them() {
         let log = OutputLog::new(OVERHEAD + 1);
-        let reader = log.reader();
+        let reader = log.reader_from(0);
         for text in ["a", "b", "c"] {
             log.append_at_once(&source(0), text.as_bytes());
         }
         assert_eq!(all(&reader), "ab");
-        assert_eq!(log.reader().lost, 1);
+        assert_eq!(log.reader_from(0).lost, 1);
     }
 
     #[test]
     fn a_reader_that_waits_is_ended_by_another_thread() {
         let log = OutputLog::new(1000);
-        let reader = log.reader();
+        let reader = log.reader_from(0);
         let end = reader.end();
-        let thread = std::thread::spawn(move || reader.next_part(true));
+        let thread = std::thread::spawn(move || reader.next_part(OutputWait::ToTheEnd));
         end.end();
         assert_eq!(thread.join().unwrap(), None);
     }
@@ -283,7 +333,34 @@ mod tests {
         let log = OutputLog::new(4);
         log.append(&source(0), b"0123456789");
         log.append(&source(0), b"abcdefghij");
-        let reader = log.reader();
+        let reader = log.reader_from(0);
         assert_eq!((reader.lost, all(&reader)), (10, "abcdefghij".to_owned()));
+    }
+
+    #[test]
+    fn a_reader_begins_at_its_position_also_within_a_part() {
+        let log = OutputLog::new(2 * (OVERHEAD + 3));
+        for text in ["abc", "def", "ghi"] {
+            log.append(&source(0), text.as_bytes());
+        }
+        let from = |position| {
+            let reader = log.reader_from(position);
+            let parts = std::iter::from_fn(|| reader.next_part(OutputWait::No));
+            let parts: Vec<OutputPart> = parts.collect();
+            let text = parts.iter().flat_map(|it| it.bytes.to_vec()).collect();
+            (reader.lost, parts.last().map(OutputPart::end), String::from_utf8(text).unwrap())
+        };
+        assert_eq!(from(1), (2, Some(9), "defghi".to_owned()));
+        assert_eq!(from(4), (0, Some(9), "efghi".to_owned()));
+        assert_eq!(from(6), (0, Some(9), "ghi".to_owned()));
+        assert_eq!(from(9), (0, None, String::new()));
+        assert_eq!(from(20), (0, None, String::new()));
+    }
+
+    #[test]
+    fn a_reader_waits_until_its_time() {
+        let log = OutputLog::new(1000);
+        let reader = log.reader_from(0);
+        assert_eq!(reader.next_part(OutputWait::Until(Instant::now())), None);
     }
 }

@@ -14,6 +14,9 @@ use std::{
     ffi::OsStr, os::unix::ffi::OsStrExt as _, os::unix::process::CommandExt as _, path::Path,
 };
 
+/// This program, even if its file was replaced since it started.
+pub const SELF_EXE: &str = "/proc/self/exe";
+
 /// Starts the program.
 pub fn start(
     spec: &LaunchSpec,

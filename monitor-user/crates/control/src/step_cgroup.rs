@@ -61,10 +61,14 @@ impl StepCgroups {
         }
     }
 
-    /// Why a daemon that has started is not in all of them.
+    /// Why a daemon that has started is not in all of them. Of one that has ended the kernel says
+    /// that it is in none, so it is missed only where one cannot be entered.
     pub fn missed(&self, daemon: Pid) -> Option<String> {
         let own: Vec<String> = groups(daemon).into_iter().map(|it| it.pathname).collect();
         let missed = self.paths.iter().find(|it| !own.contains(it))?;
+        if self.refused.is_none() && has_ended(daemon) {
+            return None;
+        }
         let refused = || format!("the kernel refuses its entry into {missed}");
         let why = self.refused.clone().unwrap_or_else(refused);
         let rank = self.rank;
@@ -73,6 +77,12 @@ impl StepCgroups {
              it: {why}"
         ))
     }
+}
+
+/// Whether a process has ended; it may be a zombie.
+fn has_ended(pid: Pid) -> bool {
+    let process = i32::try_from(pid.0).ok().and_then(|pid| Process::new(pid).ok());
+    process.and_then(|it| it.stat().ok()).is_none_or(|it| matches!(it.state, 'Z' | 'X'))
 }
 
 /// The cgroups of a process that belong to a step; none if it has ended.

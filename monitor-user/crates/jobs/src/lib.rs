@@ -21,6 +21,7 @@ pub mod envar;
 pub mod find;
 pub mod hold_table;
 pub mod job_log;
+pub mod launch_method;
 pub mod mpi_datatype;
 pub mod mpi_name;
 pub mod rank_set;

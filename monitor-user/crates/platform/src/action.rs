@@ -3,6 +3,9 @@
 //! An action is data: a user worker or a script performs it. Whether the tool may do it was checked
 //! before; the kernel checks again.
 
+pub use monitor_control::job_command::{
+    JobAct, JobCommand, JobEvent, LogStream, OutputRange, RankLaunch,
+};
 pub use monitor_control::stack_rows::{StackOptions, Threads};
 pub use monitor_control::tool_daemon::DaemonsPer;
 pub use monitor_control::{DaemonSpec, FrameNames, LaunchSpec, RegisterSet, StoppedBatch};
@@ -75,6 +78,8 @@ pub enum ProcessAction {
     Start(LaunchSpec),
     /// Start daemons beside ranks, which end with the session; it has no target.
     StartDaemons(DaemonSpec),
+    /// Run a command on a job as the user of the tool; it has no target.
+    JobCommand(JobCommand),
     /// Read the merged call stacks of ranks, which are its targets.
     RankStacks(Vec<RankProcesses>, StackOptions),
 }

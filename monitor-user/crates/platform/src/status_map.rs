@@ -3,6 +3,7 @@
 //! In: what was done, or why not. Out: values, or a refusal with its status. The one place where
 //! the errors of `control` get statuses.
 
+use monitor_control::job_command::CommandOutput;
 use monitor_control::stack_rows::{ClassRow, MissingStack, NodeRow, StackRows};
 use monitor_control::{
     ControlError, LoadedImage, StackFrame, StartedDaemon, ThreadEntry, WorkerReply,
@@ -41,6 +42,7 @@ pub fn reply_values(done: WorkerReply) -> Vec<Value> {
         }
         WorkerReply::DaemonsStarted(daemons) => daemon_values(&daemons).into(),
         WorkerReply::RankStacks(rows) => stack_values(rows).into(),
+        WorkerReply::CommandEnded(output) => command_values(output).into(),
     }
 }
 
@@ -116,6 +118,12 @@ fn daemon_values(daemons: &[StartedDaemon]) -> [Value; 2] {
     let started = daemons.iter().flat_map(|it| [rank(it), Value::from(it.pid)]);
     let outside = daemons.iter().filter_map(|it| it.outside.as_deref());
     [Value::List(started.collect()), list(outside)]
+}
+
+/// Exit code, standard output and standard error.
+fn command_values(output: CommandOutput) -> [Value; 3] {
+    let text = |bytes: Vec<u8>| Value::Text(Text::from(bytes));
+    [Value::from(output.code.unwrap_or(-1)), text(output.stdout), text(output.stderr)]
 }
 
 /// Classes, nodes, what is missing, and the longest stop in seconds.

@@ -17,4 +17,5 @@ pub mod rendezvous;
 pub mod status;
 mod upcall;
 
-pub use libpmix::{PmixError, Tool, check_installed};
+pub use libpmix::{PmixError, Tool, ToolEvent, check_installed};
+pub use upcall::SpawnedApp;

@@ -17,6 +17,8 @@ pub const FOLDER: &str = "PMIX_SERVER_TMPDIR";
 const LONGEST: u64 = 4096;
 /// Permissions to write for others than the owner.
 const WRITABLE: u32 = 0o022;
+/// The sticky bit of a folder.
+const STICKY: u32 = 0o1000;
 
 /// How a server is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub struct Rendezvous {
     pub uri: String,
     /// The version of its library, such as `5.0.11`.
     pub version: String,
+    /// Its process.
+    pub server: Pid,
 }
 
 /// Why a server is not connected to.
@@ -61,13 +65,34 @@ pub fn read(
     owner: u32,
 ) -> Result<Rendezvous, RendezvousError> {
     let path = folder.join(format!("pmix.{host}.tool.{}", server.0));
-    let doubt = |why: String| RendezvousError::NotBelieved { path: path.clone(), why };
-    let not_read = |error| RendezvousError::NotRead { path: path.clone(), error };
+    let found = read_file(&path, owner)?;
+    if found.server == server {
+        return Ok(found);
+    }
+    let why =
+        format!("it is of process {}, and the server is process {}", found.server.0, server.0);
+    Err(RendezvousError::NotBelieved { path, why })
+}
+
+/// The path of the rendezvous file of the system server: that of the node, if it has one.
+pub fn system_path(host: &str) -> PathBuf {
+    let folder = std::env::var_os("PMIX_SYSTEM_TMPDIR").map(PathBuf::from);
+    folder.unwrap_or_else(std::env::temp_dir).join(format!("pmix.sys.{host}"))
+}
+
+/// The rendezvous in a file; the file belongs to this user or to root.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_file(path: &Path, owner: u32) -> Result<Rendezvous, RendezvousError> {
+    let folder = path.parent().filter(|it| *it != Path::new("")).unwrap_or(Path::new("."));
+    let doubt = |why: String| RendezvousError::NotBelieved { path: path.to_owned(), why };
+    let not_read = |error| RendezvousError::NotRead { path: path.to_owned(), error };
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let opened = |flags: OFlags, path: &Path| openat(CWD, path, flags, Mode::empty());
     let directory = opened(flags | OFlags::DIRECTORY, folder).map_err(|it| not_read(it.into()))?;
     // A link, which this flag refuses, and a pipe, at which open(2) would wait, are no such files.
-    let file = match opened(flags | OFlags::NONBLOCK, &path) {
+    let file = match opened(flags | OFlags::NONBLOCK, path) {
         Err(rustix::io::Errno::LOOP) => return Err(doubt("it is a symbolic link".to_owned())),
         other => other.map_err(|it| not_read(it.into()))?,
     };
@@ -82,28 +107,30 @@ pub fn read(
         if stat.st_uid != owner && stat.st_uid != 0 {
             return Err(doubt(format!("{what} belongs to user {}", stat.st_uid)));
         }
-        if stat.st_mode & WRITABLE != 0 {
+        // A folder such as /tmp, in which each user replaces the own files only.
+        let is_sticky = kind == FileType::Directory && stat.st_mode & STICKY != 0;
+        if stat.st_mode & WRITABLE != 0 && !is_sticky {
             return Err(doubt(format!("others than its owner may write {what}")));
         }
     }
     let mut text = String::new();
     std::fs::File::from(file).take(LONGEST).read_to_string(&mut text).map_err(not_read)?;
-    parse(&text, server).map_err(doubt)
+    parse(&text).map_err(doubt)
 }
 
-fn parse(text: &str, server: Pid) -> Result<Rendezvous, String> {
+fn parse(text: &str) -> Result<Rendezvous, String> {
     let mut lines = text.lines();
     let mut next = || lines.next().unwrap_or_default().to_owned();
     let [uri, version, pid] = [next(), next(), next()];
     if !uri.contains(";tcp4://") && !uri.contains(";tcp6://") {
         return Err("its first line is no URI of a server".to_owned());
     }
-    if pid != server.0.to_string() {
-        return Err(format!("it is of process {pid}, and the server is process {}", server.0));
-    }
+    let Some(server) = pid.parse().ok().map(Pid) else {
+        return Err("its third line is no process".to_owned());
+    };
     let major = version.trim_start_matches('v').split('.').next().and_then(|it| it.parse().ok());
     match major {
-        Some(4u32..) => Ok(Rendezvous { uri, version }),
+        Some(4u32..) => Ok(Rendezvous { uri, version, server }),
         _ => Err(format!("PMIx {version} of the server does not survive tools")),
     }
 }

@@ -28,6 +28,12 @@ pub const FAILED_TO_LAUNCH: c_int = -181;
 pub const READY_FOR_DEBUG: c_int = -58;
 /// Ranks that wait for a debugger run on.
 pub const DEBUGGER_RELEASE: c_int = -3;
+/// A job has ended.
+pub const JOB_END: c_int = -145;
+/// The connection to the server is lost.
+pub const LOST_CONNECTION: c_int = -61;
+/// A handler has done all that an event needs.
+pub const ACTION_COMPLETE: c_int = -334;
 /// A new sample of resource usage.
 pub const RESOURCE_USAGE_UPDATE: c_int = -114;
 

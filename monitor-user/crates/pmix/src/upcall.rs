@@ -1,8 +1,8 @@
 //! What the library asks of its host, as data.
 
 use crate::attribute::{Attribute, ProcName};
-use crate::host::request::{HostAnswer, HostRequest};
 use crate::libpmix::{Blob, Reply};
+use monitor_control::host_protocol::{HostAnswer, HostRequest};
 use std::ffi::{CString, c_int};
 use std::sync::mpsc::Sender;
 

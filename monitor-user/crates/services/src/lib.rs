@@ -99,6 +99,8 @@ pub const SERVICE_GROUPS: &[(&str, &[&[ServiceSpec]])] = &[
             job::act::SERVICES,
             job::stacks::SERVICES,
             job::attach::SERVICES,
+            job::launch::SERVICES,
+            job::host::SERVICES,
             job::history::SERVICES,
         ],
     ),

@@ -6,7 +6,9 @@ use crate::cli::args::{formats, interval, names, signal};
 use crate::cli::exit;
 use clap::{Args, Subcommand};
 use monitor_backend::BackendChoice;
+use monitor_jobs::launch_method::METHODS;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Arguments of `job`.
@@ -202,6 +204,15 @@ pub struct JobLaunchArgs {
     #[arg(short = 'n', long = "ranks", value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub ranks: Option<u32>,
+    /// How the ranks are started; native: by this program; pmix: by a PMIx server that runs, such
+    /// as prte; mpirun, srun: by that launcher, whose command line follows; auto: native with -n,
+    /// otherwise by the launcher, or by a script that starts one
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = formats(&METHODS))]
+    pub with: String,
+    /// With --with pmix: the rendezvous file of the server [default: that of the system server,
+    /// pmix.sys.HOST in $PMIX_SYSTEM_TMPDIR or the folder for temporary files]
+    #[arg(long, value_name = "FILE")]
+    pub server: Option<PathBuf>,
     /// With -n: write the rank before each line of the ranks
     #[arg(long, requires = "ranks")]
     pub tag: bool,
@@ -212,6 +223,10 @@ pub struct JobLaunchArgs {
     #[arg(long, value_name = "TIME", default_value = "10m", requires = "background",
         value_parser = interval)]
     pub keep: Duration,
+    /// With --background: output format
+    #[arg(long, default_value = "text", requires = "background",
+        value_parser = formats(&["text", "json"]))]
+    pub format: String,
     /// Where to hold the ranks; exec: before the first instruction of their program, init: where
     /// they call MPI_Init, app: with -n, where their program waits for a debugger by PMIx
     #[arg(long, value_name = "WHERE", value_parser = formats(&["exec", "init", "app"]))]
@@ -344,6 +359,16 @@ pub struct JobOutputArgs {
     /// Print what is there, and do not wait for the end of the job
     #[arg(long)]
     pub no_follow: bool,
+    /// Begin at this position, in bytes of the output of the whole job: the last `position` of
+    /// --format json
+    #[arg(long, value_name = "POSITION", default_value_t = 0)]
+    pub from: u64,
+    /// Print at most this number of bytes, rounded up to what a rank has written at once
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub most: Option<u64>,
+    /// With --no-follow: where nothing is there, wait for it at most this time
+    #[arg(long = "for", value_name = "TIME", requires = "no_follow", value_parser = interval)]
+    pub span: Option<Duration>,
     /// Output format; json: a line for each part, with bytes in base64
     #[arg(long, default_value = "text", value_parser = formats(&["text", "json"]))]
     pub format: String,
@@ -362,6 +387,9 @@ pub struct JobQueryArgs {
     /// Output format
     #[arg(long, default_value = "table", value_parser = formats(&["table", "json"]))]
     pub format: String,
+    /// Connect in this process
+    #[arg(long, hide = true)]
+    pub connects: bool,
 }
 
 /// Arguments of `job notify`.
@@ -381,6 +409,9 @@ pub struct JobNotifyArgs {
     /// A text for the handlers (pmix.evtext)
     #[arg(long)]
     pub text: Option<String>,
+    /// Connect in this process
+    #[arg(long, hide = true)]
+    pub connects: bool,
 }
 
 /// Arguments of `job log`.

@@ -10,9 +10,14 @@ use monitor_jobs::directive::{Directive, DirectiveKind};
 use monitor_jobs::envar::{Environment, Step};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fmt::Write;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt as _;
+
+/// The set-user-ID and set-group-ID bits of a mode.
+const SET_ID: u32 = 0o6000;
 
 /// Prints the steps.
 ///
@@ -37,6 +42,30 @@ pub fn explain(args: &JobEnvArgs) -> Result<Exit, Failure> {
 pub fn parsed(written: &[String]) -> Result<Vec<Directive>, Failure> {
     let all = written.iter().map(|it| Directive::parse(it));
     all.collect::<Result<_, _>>().map_err(Failure::usage)
+}
+
+/// Refuses directives for the dynamic linker where the program changes its user or group: the
+/// linker would ignore them (ld.so(8)).
+///
+/// # Errors
+/// If there is one, and the program is such a file.
+pub fn check_program(program: &OsStr, directives: &[Directive]) -> Result<(), Failure> {
+    let Some(directive) = directives.iter().find(|it| it.concerns_dynamic_linker()) else {
+        return Ok(());
+    };
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let in_folders = std::env::split_paths(&folders).map(|folder| folder.join(program));
+    let is_path = program.as_bytes().contains(&b'/');
+    let file = if is_path { Some(program.into()) } else { { in_folders }.find(|it| it.is_file()) };
+    let mode = file.and_then(|file| file.metadata().ok()).map_or(0, |it| it.permissions().mode());
+    if mode & SET_ID == 0 {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{directive} is refused: {} is a set-user-ID or set-group-ID program, whose dynamic linker \
+         ignores it",
+        program.display()
+    )))
 }
 
 /// The environment of this program.

@@ -9,15 +9,18 @@ use crate::cli::output;
 use monitor_control::stop_all::{Outcomes, signal_all};
 use monitor_control::user_worker::SELF_EXE;
 use monitor_jobs::Runtime;
+use monitor_jobs::envar::Environment;
 use monitor_model::Identity;
 use monitor_pmix::host::{path_of, remove_left};
 use monitor_sys::pidfd::returned_code;
+use monitor_sys::users;
 use rustix::process::Signal;
+use serde_json::json;
 use std::collections::hash_map::RandomState;
 use std::ffi::CStr;
 use std::hash::BuildHasher as _;
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -28,6 +31,8 @@ pub const PROGRAM: &CStr = c"monitor-pmix";
 pub const STARTED: &str = "started";
 /// The daemon of Slurm on a compute node.
 const SLURM_DAEMON: &str = "slurmd";
+/// The variable with the home directory.
+const HOME: &str = "HOME";
 /// Set in an allocation of Slurm.
 const ALLOCATION: &str = "SLURM_JOB_ID";
 
@@ -62,8 +67,17 @@ pub fn host_command(args: &JobLaunchArgs, ranks: u32) -> Result<Command, Failure
     Ok(command)
 }
 
-/// Starts a host that goes on when this command has ended. Returns the exit code.
-pub fn run_in_background(mut command: Command) -> Result<u8, Failure> {
+/// The home directory that the host and its ranks need where their environment has none: PMIx does
+/// not survive a user without an entry in passwd(5) (`pmix_home_directory`, PMIx 4.2.2 and 5.0).
+pub fn missing_home(environment: &Environment) -> Option<(&'static str, &'static str)> {
+    let has_home = environment.variables().any(|(name, _)| name == HOME.as_bytes());
+    let has_entry = || users::name(rustix::process::geteuid().as_raw()).is_some();
+    (!has_home && !has_entry()).then_some((HOME, "/"))
+}
+
+/// Starts a host that goes on when this command has ended, and prints the id of its job. Returns
+/// the exit code.
+pub fn run_in_background(mut command: Command, format: &str) -> Result<u8, Failure> {
     let failed = |error| Failure::failed(format!("job launch: {error}"));
     let mut host = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().map_err(failed)?;
     let mut line = String::new();
@@ -71,10 +85,17 @@ pub fn run_in_background(mut command: Command) -> Result<u8, Failure> {
         BufReader::new(stdout).read_line(&mut line).map_err(failed)?;
     }
     if line.trim_end() != STARTED {
-        return Ok(returned_code(host.wait().map_err(failed)?));
+        let status = host.wait().map_err(failed)?;
+        if let Some(signal) = status.signal() {
+            host_lost(signal);
+        }
+        return Ok(returned_code(status));
     }
     let id = id();
-    let text = format!("job {id} runs; its output: monitor job output {id}\n");
+    let text = match format {
+        "json" => output::json(&json!({ "schema_version": 1, "job": id, "host_pid": host.id() }))?,
+        _ => format!("job {id} runs; its output: monitor job output {id}\n"),
+    };
     output::print(text.as_bytes()).map(|exit| exit as u8)
 }
 

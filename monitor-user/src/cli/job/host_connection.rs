@@ -6,9 +6,9 @@
 use super::reader::{JobReader, jobs_of, named_ranks};
 use crate::cli::exit::{Exit, Failure};
 use monitor_backend::BackendChoice;
+use monitor_control::host_protocol::{HostAnswer, HostRequest, socket_path};
 use monitor_jobs::{ParallelJob, RankSet, Runtime};
 use monitor_pmix::host::path_of;
-use monitor_pmix::host::request::{HostAnswer, HostRequest, socket_path};
 use monitor_pmix::rendezvous::FOLDER;
 use procfs::process::Process;
 use rustix::net::sockopt::socket_peercred;

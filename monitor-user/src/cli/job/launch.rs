@@ -9,8 +9,9 @@
 use super::args::JobLaunchArgs;
 use super::env;
 use super::hold;
-use super::host_command::{host_command, host_lost, run_in_background};
+use super::host_command::{host_command, host_lost, missing_home, run_in_background};
 use super::passed_signals::{run_passing_signals, start_and_wait, wait};
+use super::pmix_launch;
 use super::target::JobTarget;
 use super::tool_daemon::{ToolDaemons, ended_text};
 use crate::cli::exit::{Exit, Failure};
@@ -26,7 +27,9 @@ use monitor_format::human;
 use monitor_jobs::directive::Directive;
 use monitor_jobs::discovery::local_size;
 use monitor_jobs::envar::Environment;
-use monitor_jobs::mpi_name;
+use monitor_jobs::hold_table::{HoldPoint, held_by};
+use monitor_jobs::launch_method::LaunchMethod;
+use monitor_jobs::{Runtime, mpi_name};
 use monitor_model::{Environ, Identity, Pid};
 use monitor_sampling::job::rank_number;
 use monitor_sys::fd_limit;
@@ -34,8 +37,10 @@ use monitor_sys::perf_event::TRAP_NEEDS;
 use monitor_sys::pidfd::{PidFd, returned_code};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -47,25 +52,30 @@ const INIT: &str = "init";
 /// The value of `--stop` for a place that the program chooses.
 const APP: &str = "app";
 
+/// What to do where a launcher is not there.
+const INSTALL: &str = "install an MPI (Debian: apt install openmpi-bin, or mpich), load its \
+     module, or start ranks without a launcher (-n); monitor job doctor shows what is here";
+
 /// Runs the launcher. Returns its exit code.
 ///
 /// # Errors
 /// If a directive is not valid, if this process is itself a rank, or if the launcher cannot be
 /// traced.
 pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
-    if args.within.is_some() && args.stop.as_deref() != Some(INIT) {
-        return Err(Failure::usage("--within is for --stop init"));
+    let method = method_of(args)?;
+    let directives = env::parsed(&args.env)?;
+    let environment = env::own_environment();
+    if let LaunchMethod::Pmix(ranks) = method {
+        return pmix_launch::launch(args, ranks, (environment, &directives));
     }
     let is_held = args.stop.as_deref().is_some_and(|it| it != APP);
-    if args.stop.as_deref() == Some(APP) && args.ranks.is_none() {
-        let why = "--stop app is for -n; mpirun of Open MPI 5 has --rtos stop-in-app";
-        return Err(Failure::usage(why));
-    }
     if args.background && is_held {
         return Err(Failure::usage("--background does not hold ranks at exec or in MPI_Init"));
     }
-    let directives = env::parsed(&args.env)?;
-    let environment = env::own_environment();
+    if let Some(place) = args.stop.as_deref().filter(|_| is_held) {
+        check_holds(&args.command[0], place)?;
+    }
+    env::check_program(&args.command[0], &directives)?;
     let own: Vec<u8> = joined(environment.variables());
     if is_held && rank_number(&Environ::parse(&own)).is_some() {
         let why = "this command is itself a rank of a job: all that it starts would be held";
@@ -74,7 +84,12 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
     let (command, hold) = match args.tracer_of.map(Pid) {
         None if is_held => (tracer(args), None),
         None if args.background => {
-            return run_in_background(launcher(args, environment, &directives)?);
+            return run_in_background(launcher(args, environment, &directives)?, &args.format);
+        }
+        None if method == LaunchMethod::Launcher => {
+            // It takes the place of this process, with its pid and its signals.
+            let error = launcher(args, environment, &directives)?.exec();
+            return Ok(launcher_not_started(&args.command[0], &error));
         }
         None => (launcher(args, environment, &directives)?, None),
         Some(parent) => (launcher(args, environment, &directives)?, Some(Hold::new(args, parent)?)),
@@ -92,8 +107,53 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
             }
             Ok(returned_code(status))
         }
-        Err(LaunchError::NotStarted(error)) => Ok(not_started(&args.command[0], &error)),
+        Err(LaunchError::NotStarted(error)) => Ok(launcher_not_started(&args.command[0], &error)),
         Err(LaunchError::Control(error)) => Err(Failure::failed(format!("job launch: {error}"))),
+    }
+}
+
+/// How the ranks are started, if the options fit that.
+fn method_of(args: &JobLaunchArgs) -> Result<LaunchMethod, Failure> {
+    let method = LaunchMethod::choose(&args.with, args.ranks, &args.command[0]);
+    let method = method.map_err(|why| Failure::usage(format!("--with: {why}")))?;
+    if args.within.is_some() && args.stop.as_deref() != Some(INIT) {
+        return Err(Failure::usage("--within is for --stop init"));
+    }
+    if args.server.is_some() && !matches!(method, LaunchMethod::Pmix(_)) {
+        return Err(Failure::usage("--server is for --with pmix"));
+    }
+    if args.stop.as_deref() == Some(APP) && args.ranks.is_none() {
+        let why = "--stop app is for -n; mpirun of Open MPI 5 has --rtos stop-in-app";
+        return Err(Failure::usage(why));
+    }
+    Ok(method)
+}
+
+/// Says why a launcher was not started; the exit code.
+fn launcher_not_started(program: &OsStr, error: &std::io::Error) -> u8 {
+    let code = not_started(program, error);
+    if error.kind() == ErrorKind::NotFound && runtime_of(program).is_some() {
+        output::notice(INSTALL);
+    }
+    code
+}
+
+/// The runtime of a launcher, by its name.
+fn runtime_of(program: &OsStr) -> Option<Runtime> {
+    let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
+    Runtime::of_program(&name).map(|(runtime, _)| runtime)
+}
+
+/// Refuses a launcher whose ranks are no descendants of it, as far as its name shows that.
+fn check_holds(program: &OsStr, place: &str) -> Result<(), Failure> {
+    let runtime = runtime_of(program).filter(|it| *it == Runtime::Slurm);
+    let refused = runtime.zip(HoldPoint::from_name(place)).map(|(it, point)| held_by(it, point));
+    match refused {
+        Some(Err(why)) => {
+            let name = program.display();
+            Err(Failure::usage(format!("--stop does not hold ranks of {name}: {why}")))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -113,6 +173,9 @@ fn launcher(
         }
     };
     command.env_clear().envs(environment.os_variables());
+    if args.ranks.is_some() {
+        command.envs(missing_home(&environment));
+    }
     fd_limit::restore_in(&mut command);
     Ok(command)
 }
@@ -150,6 +213,7 @@ fn tracer(args: &JobLaunchArgs) -> Command {
     let mut command = Command::new(SELF_EXE);
     command.arg0("monitor");
     command.args(["job", "launch", "--tracer-of", &std::process::id().to_string()]);
+    command.args(["--with", &args.with]);
     if let Some(ranks) = args.ranks {
         command.args(["-n", &ranks.to_string()]);
     }

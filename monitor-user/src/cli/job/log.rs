@@ -7,7 +7,7 @@
 use super::args::JobLogArgs;
 use super::host_connection::HostConnection;
 use crate::cli::exit::{Exit, Failure};
-use monitor_pmix::host::request::HostRequest;
+use monitor_control::host_protocol::HostRequest;
 
 /// Sends the text.
 ///

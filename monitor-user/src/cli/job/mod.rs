@@ -34,6 +34,7 @@ mod merged_stacks;
 mod notify;
 mod output;
 mod passed_signals;
+mod pmix_launch;
 mod profiled_functions;
 mod query;
 mod rank_errors;

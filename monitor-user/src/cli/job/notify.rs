@@ -6,13 +6,13 @@
 use super::args::JobNotifyArgs;
 use super::host_connection::HostConnection;
 use super::target::JobTarget;
-use super::tool_connection::ask;
+use super::tool_connection::{Connects, ask, run_apart};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
+use monitor_control::host_protocol::HostRequest;
 use monitor_format::human;
 use monitor_jobs::Runtime;
 use monitor_pmix::attribute::event_attributes;
-use monitor_pmix::host::request::HostRequest;
 use monitor_pmix::status::{RANGE_CUSTOM, RANGE_GLOBAL};
 use std::collections::BTreeSet;
 
@@ -22,6 +22,11 @@ use std::collections::BTreeSet;
 /// As those of [`ask`].
 pub fn notify(args: &JobNotifyArgs) -> Result<Exit, Failure> {
     let target = JobTarget::find(&args.job)?;
+    if target.job.runtime == Runtime::Prrte
+        && let Some(exit) = run_apart(Connects::from_option(args.connects))?
+    {
+        return Ok(exit);
+    }
     let nspace = &target.job.id;
     let ranks: BTreeSet<u32> = match args.job.contains(':') {
         true => target.processes().into_iter().map(|(rank, _)| rank).collect(),

@@ -9,9 +9,9 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{self, notice};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use monitor_control::host_protocol::{EndedRank, HostAnswer, HostRequest, OutputSpan, SpanWait};
 use monitor_format::human;
 use monitor_jobs::RankSet;
-use monitor_pmix::host::request::{EndedRank, HostAnswer, HostRequest};
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 
@@ -30,7 +30,13 @@ pub fn output(args: &JobOutputArgs) -> Result<Exit, Failure> {
         (Some(_), None) => false,
         (None, _) => true,
     };
-    let request = HostRequest::Output { follow: !args.no_follow };
+    let wait = match args.span {
+        _ if !args.no_follow => SpanWait::ToTheEnd,
+        None => SpanWait::First(0),
+        Some(span) => SpanWait::First(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)),
+    };
+    let most = args.most.unwrap_or(u64::MAX);
+    let request = HostRequest::Output(OutputSpan { from: args.from, most, wait });
     let mut exit = Exit::Ok;
     host.ask(&request, |answer| {
         let answer = match answer {
@@ -85,7 +91,10 @@ impl Printer<'_> {
                 summary(&ranks).iter().for_each(|line| notice(line));
                 Ok(true)
             }
-            HostAnswer::Done | HostAnswer::Refused(_) | HostAnswer::Values(_) => Ok(true),
+            HostAnswer::Done
+            | HostAnswer::Refused(_)
+            | HostAnswer::Values(_)
+            | HostAnswer::Position(_) => Ok(true),
         }
     }
 

@@ -5,14 +5,14 @@
 use super::args::JobQueryArgs;
 use super::host_connection::HostConnection;
 use super::target::JobTarget;
-use super::tool_connection::ask;
+use super::tool_connection::{Connects, ask, run_apart};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{self, notice};
+use monitor_control::host_protocol::{HostAnswer, HostRequest};
 use monitor_format::human;
 use monitor_jobs::Runtime;
 use monitor_pmix::attribute::{Attribute, Datum};
 use monitor_pmix::attribute_json::as_json;
-use monitor_pmix::host::request::{HostAnswer, HostRequest};
 use serde_json::{Map, Value as Json, json};
 use std::slice::from_ref;
 
@@ -37,8 +37,13 @@ const OF_SERVER: [&str; 4] = ["pmix.qry.ns", "pmix.qry.spawn", "pmix.qry.debug",
 /// As those of [`ask`]; if the output cannot be written.
 pub fn query(args: &JobQueryArgs) -> Result<Exit, Failure> {
     let target = JobTarget::find(&args.job)?;
+    if target.job.runtime == Runtime::Prrte
+        && let Some(exit) = run_apart(Connects::from_option(args.connects))?
+    {
+        return Ok(exit);
+    }
     let mut exit = Exit::Ok;
-    let (mut text, mut values) = (String::new(), Map::new());
+    let (mut text, mut values, mut missing) = (String::new(), Map::new(), Map::new());
     for (key, answer) in answers(&target, &args.keys)? {
         match answer {
             Ok(value) => {
@@ -47,13 +52,15 @@ pub fn query(args: &JobQueryArgs) -> Result<Exit, Failure> {
             }
             Err(why) => {
                 notice(&format!("{key}: {why}"));
+                missing.insert(key, why.into());
                 exit = Exit::Partial;
             }
         }
     }
     if args.format == "json" {
         let id = &*target.job.id;
-        text = output::json(&json!({ "schema_version": 1, "job": id, "values": values }))?;
+        let all = json!({ "schema_version": 1, "job": id, "values": values, "missing": missing });
+        text = output::json(&all)?;
     }
     output::print(text.as_bytes())?;
     Ok(exit)

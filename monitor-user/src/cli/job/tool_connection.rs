@@ -1,16 +1,22 @@
 //! A connection to the PMIx server of a job, as a tool: only for a command that asks it to act.
 //!
 //! In: a job. Out: what the server answers; or why it is not connected to. A server that does not
-//! answer in time is given up.
+//! answer in time is given up. A process of its own connects: `mpirun` of Open MPI 5.0.11 ends by a
+//! signal, and the job with it, when a tool ends in the moment in which it connects.
 
 use super::target::JobTarget;
 use crate::cli::exit::{Exit, Failure};
+use monitor_control::user_worker::SELF_EXE;
 use monitor_jobs::Runtime;
 use monitor_model::{Identity, Pid};
 use monitor_pmix::rendezvous::{self, FOLDER, Rendezvous};
 use monitor_pmix::{PmixError, Tool};
+use monitor_sys::fd_limit;
+use monitor_sys::pidfd::returned_code;
 use procfs::process::Process;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -18,6 +24,51 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(10);
 /// The variable of a rank with the name of its node, as its server has it.
 const HOST: &str = "PMIX_HOSTNAME";
+
+/// Which process connects.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Connects {
+    /// This one.
+    Here,
+    /// A child of it.
+    InChild,
+}
+
+impl Connects {
+    /// As the hidden option says.
+    pub const fn from_option(is_set: bool) -> Self {
+        if is_set { Self::Here } else { Self::InChild }
+    }
+}
+
+/// The exit codes of commands that connect.
+const EXITS: [Exit; 6] =
+    [Exit::Ok, Exit::Usage, Exit::Partial, Exit::Denied, Exit::NoTarget, Exit::TimedOut];
+
+/// Runs this command again, in a process that neither the end of this one nor the terminal ends;
+/// its exit code. `None` in that process.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn run_apart(connects: Connects) -> Result<Option<Exit>, Failure> {
+    if connects == Connects::Here {
+        // It fails where the process leads a group already, which no terminal signals then.
+        let _own = rustix::process::setsid();
+        return Ok(None);
+    }
+    let mut command = Command::new(SELF_EXE);
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    // What follows `--` is no option.
+    let (options, rest) =
+        words.split_at(words.iter().position(|it| it == "--").unwrap_or(words.len()));
+    command.arg0("monitor").args(options).arg("--connects").args(rest);
+    fd_limit::restore_in(&mut command);
+    let status = command.status().map_err(|error| {
+        Failure::failed(format!("cannot start the process that connects: {error}"))
+    })?;
+    let code = returned_code(status);
+    Ok(Some(EXITS.into_iter().find(|it| *it as u8 == code).unwrap_or(Exit::Failed)))
+}
 
 /// Connects to the server of the job, and asks it. Call it before there is another thread.
 ///
@@ -83,7 +134,7 @@ fn find(target: &JobTarget) -> Result<Rendezvous, Failure> {
 }
 
 /// Whether a process executes the launcher of Open MPI 4, whatever its ranks say.
-fn executes_open_mpi_4(pid: Pid) -> bool {
+pub fn executes_open_mpi_4(pid: Pid) -> bool {
     let executable = Process::new(pid.0.cast_signed()).and_then(|it| it.exe());
     executable.is_ok_and(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

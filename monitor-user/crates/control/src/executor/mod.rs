@@ -5,6 +5,7 @@
 //! thread, because ptrace requires that.
 
 mod checkpoint;
+mod commands;
 mod daemons;
 mod registers;
 mod threads;
@@ -25,6 +26,7 @@ use super::{
     stop_reason::StopReason,
     uprobe_patches,
 };
+use commands::CommandTable;
 use daemons::DaemonTable;
 use monitor_event::Target;
 use monitor_model::Identity;
@@ -51,6 +53,9 @@ pub struct Executor {
     children: Vec<i32>,
     daemons: DaemonTable,
     stack_looks: StackLooks,
+    commands: CommandTable,
+    /// Replies to requests that took their time, by number.
+    late_replies: Vec<(u64, Answer)>,
     events: Vec<WorkerEvent>,
     peer: Option<OwnedFd>,
     /// The daemon, whose rule programs end with it.
@@ -67,8 +72,17 @@ impl Executor {
         executor
     }
 
-    /// Carries out one request.
-    pub fn execute(&mut self, numbered: &NumberedRequest) -> Answer {
+    /// Carries out one request; without a reply if that comes later, by `drain_replies`.
+    pub fn execute(&mut self, numbered: &NumberedRequest) -> Option<Answer> {
+        match &numbered.request {
+            WorkerRequest::RunJobCommand(command) => {
+                self.commands.start(numbered, command).err().map(Err)
+            }
+            _ => Some(self.execute_at_once(numbered)),
+        }
+    }
+
+    fn execute_at_once(&mut self, numbered: &NumberedRequest) -> Answer {
         let tool = numbered.tool;
         match &numbered.request {
             WorkerRequest::Stop(target) => self.stop(tool, target),
@@ -137,19 +151,22 @@ impl Executor {
                         .release((tool, StopReason::ProcessEvent(*tag, *target)), target.process),
                 )
             }
-            WorkerRequest::ForgetTool => self.forget_tool(tool),
+            WorkerRequest::ForgetTool => {
+                self.forget_tool(tool);
+                Ok(WorkerReply::Done)
+            }
             _ => self.execute_on_threads(tool, &numbered.request),
         }
     }
 
-    fn forget_tool(&mut self, tool: ToolId) -> Answer {
+    fn forget_tool(&mut self, tool: ToolId) {
         self.tracer.forget_tool(tool);
         self.stops.forget_tool(tool);
         self.guards.forget_tool(tool);
         self.event_positions.forget_tool(tool);
         self.daemons.forget_tool(tool);
         self.stack_looks.forget_tool(tool);
-        Ok(WorkerReply::Done)
+        self.commands.forget_tool(tool);
     }
 
     /// Requests that need the tracer or cause later events.
@@ -270,6 +287,7 @@ impl Executor {
         // The wait statuses of a traced child belong to the tracer, its exit included.
         self.children.retain(|pid| tracer.traces(*pid) || matches!(wait_status(*pid), Ok(None)));
         self.daemons.poll(&|pid| tracer.traces(pid));
+        self.commands.poll(&|pid| tracer.traces(pid), &mut self.late_replies);
         self.poll_checkpoints();
         self.stack_looks.poll(&mut self.events);
     }
@@ -277,8 +295,12 @@ impl Executor {
     /// When `poll` must be called at the latest.
     pub fn next_deadline(&self) -> Option<Instant> {
         let look = self.stops.needs_polling().then(|| Instant::now() + stop::POLL_INTERVAL);
-        let deadlines =
-            [self.tracer.next_deadline(), self.stops.next_deadline(), self.daemons.next_deadline()];
+        let deadlines = [
+            self.tracer.next_deadline(),
+            self.stops.next_deadline(),
+            self.daemons.next_deadline(),
+            self.commands.next_deadline(),
+        ];
         let series = [self.checkpoint_jobs.next_poll(), self.stack_looks.next_deadline()];
         deadlines.into_iter().chain([look]).chain(series).flatten().min()
     }
@@ -291,6 +313,11 @@ impl Executor {
     /// Takes the events collected so far.
     pub fn drain_events(&mut self) -> Vec<WorkerEvent> {
         std::mem::take(&mut self.events)
+    }
+
+    /// Takes the replies that `execute` did not return, each with the number of its request.
+    pub fn drain_replies(&mut self) -> Vec<(u64, Answer)> {
+        std::mem::take(&mut self.late_replies)
     }
 
     /// Restores every process; for when this process exits.
@@ -313,6 +340,7 @@ impl Executor {
         };
         self.tracer.undo_all(tracer, &mut rules_run);
         self.checkpoint_jobs.undo();
+        self.commands.end_all();
         self.daemons.end_all();
         self.guards = Guards::default();
     }

@@ -82,10 +82,12 @@ impl MainLoop {
             }
             while let Some(numbered) = self.inbox.next_message::<NumberedRequest>()? {
                 let reply = self.executor.execute(&numbered);
-                if matches!(reply, Err(ControlError::WorkerLost)) {
+                if matches!(reply, Some(Err(ControlError::WorkerLost))) {
                     return Ok(());
                 }
-                self.send(&WorkerMessage::Reply(numbered.number, reply))?;
+                if let Some(reply) = reply {
+                    self.send(&WorkerMessage::Reply(numbered.number, reply))?;
+                }
                 if self.executor.is_due() {
                     self.poll_executor()?;
                 }
@@ -94,9 +96,12 @@ impl MainLoop {
         }
     }
 
-    /// Polls the executor and sends its events.
+    /// Polls the executor and sends its events, and replies that took their time.
     fn poll_executor(&mut self) -> io::Result<()> {
         self.executor.poll();
+        for (number, reply) in self.executor.drain_replies() {
+            self.send(&WorkerMessage::Reply(number, reply))?;
+        }
         for event in self.executor.drain_events() {
             self.send(&WorkerMessage::Event(event))?;
         }

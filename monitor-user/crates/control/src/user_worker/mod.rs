@@ -17,10 +17,11 @@ mod undo_file;
 mod undo_log;
 mod user;
 
+pub use super::start::SELF_EXE;
 use super::{
     ControlError, Executor, NumberedRequest, ToolId, WorkerEvent, WorkerReply, WorkerRequest,
 };
-pub use pool::{SELF_EXE, WorkerPool, undo_left};
+pub use pool::{WorkerPool, undo_left};
 pub use proxy::WorkerProxy;
 pub use role::WorkerRole;
 pub use undo_file::UndoFolder;
@@ -45,7 +46,8 @@ impl UserWorker for Executor {
         tool: ToolId,
         request: WorkerRequest,
     ) -> Result<WorkerReply, ControlError> {
-        self.execute(&NumberedRequest { number: 0, tool, request })
+        let late = || Err(ControlError::Unsupported("its reply comes later".to_owned()));
+        self.execute(&NumberedRequest { number: 0, tool, request }).unwrap_or_else(late)
     }
 
     fn poll_events(&mut self) -> Vec<WorkerEvent> {

@@ -11,9 +11,6 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use std::{collections::BTreeMap, io, path::Path, path::PathBuf, sync::Arc};
 
-/// This program, even if its file was replaced since it started.
-pub const SELF_EXE: &str = "/proc/self/exe";
-
 /// Time before the service listens for everything that a former service has left in the processes
 /// of one user.
 const UNDO_TIME: Duration = Duration::from_secs(1);

@@ -218,8 +218,10 @@ impl Launchers {
         for ancestor in tree.ancestors(rank) {
             last = ancestor;
             let Some((runtime, role)) = program(ancestor, executable) else { continue };
-            // The launcher of a job within a rank of another one comes first.
-            if it.runtime.is_some_and(|known| known != runtime && known != Runtime::Unknown) {
+            // The launcher of a job within a rank of another one comes first. A program that
+            // several runtimes have, such as `mpiexec`, is of that of its daemon.
+            let differs = |known| ![runtime, Runtime::Unknown].contains(&known);
+            if runtime != Runtime::Unknown && it.runtime.is_some_and(differs) {
                 break;
             }
             it.runtime = it.runtime.filter(|known| *known != Runtime::Unknown).or(Some(runtime));

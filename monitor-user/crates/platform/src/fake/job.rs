@@ -3,6 +3,7 @@
 
 use super::FakePlatform;
 use crate::{ProcessAction, status_map};
+use monitor_control::job_command::{CommandOutput, JobAct, OutputRange};
 use monitor_control::stack_rows::StackRows;
 use monitor_control::tool_daemon::DaemonPlace;
 use monitor_control::{DaemonSpec, StartedDaemon, WorkerReply};
@@ -26,6 +27,7 @@ impl FakePlatform {
         let done = match action {
             ProcessAction::RankStacks(ranks, options) => stacks(ranks, options.looks),
             ProcessAction::StartDaemons(spec) => self.start_daemons(tool, spec),
+            ProcessAction::JobCommand(command) => Ok(command_output(&command.act)),
             _ => return None,
         };
         Some(vec![(Identity::default(), done.map(status_map::reply_values))])
@@ -54,6 +56,29 @@ impl FakePlatform {
             let _ended = self.apply_action(&format!("end {} exit_code=143", id.pid.0));
         }
     }
+}
+
+/// What the commands print of a job of one rank, which has written a line and has ended.
+fn command_output(act: &JobAct) -> WorkerReply {
+    let stdout = match act {
+        JobAct::Launch(_) => r#"{"job":"monitor-101","host_pid":101}"#.to_owned(),
+        JobAct::Output(OutputRange { job, .. }) => [
+            format!(
+                r#"{{"output":{{"namespace":"{job}","rank":0,"is_error":false,"bytes":"aGkK"}}}}"#
+            ),
+            r#"{"position":3}"#.to_owned(),
+            format!(r#"{{"ended":[{{"namespace":"{job}","rank":0,"code":0,"signal":null}}]}}"#),
+        ]
+        .join("\n"),
+        JobAct::Query(_, keys) => {
+            let value = |key: &String| format!("\"{key}\":1");
+            let values: Vec<String> = keys.iter().map(value).collect();
+            format!(r#"{{"values":{{{}}},"missing":{{}}}}"#, values.join(","))
+        }
+        JobAct::Notify(_) | JobAct::Log(..) => String::new(),
+    };
+    let stdout = stdout.into_bytes();
+    WorkerReply::CommandEnded(CommandOutput { code: Some(0), stdout, stderr: Vec::new() })
 }
 
 fn stacks(ranks: &[RankProcesses], looks: usize) -> Result<WorkerReply, Refusal> {

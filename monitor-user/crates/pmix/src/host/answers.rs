@@ -4,10 +4,10 @@ use super::Host;
 use super::hosted_job::{HostedJob, job_of};
 use super::job_data::server_name;
 use super::query;
-use super::request::{EndedRank, HostAnswer, HostRequest};
 use crate::attribute::{ProcName, event_attributes};
 use crate::attribute_json::as_json;
 use crate::status;
+use monitor_control::host_protocol::{EndedRank, HostAnswer, HostRequest};
 use std::os::unix::process::ExitStatusExt as _;
 
 impl Host {
@@ -27,7 +27,7 @@ impl Host {
                 self.write_line(&text, is_error);
                 HostAnswer::Done
             }
-            HostRequest::Output { .. } => {
+            HostRequest::Output(_) => {
                 HostAnswer::Ended(self.jobs.iter().flat_map(ended_ranks).collect())
             }
         }

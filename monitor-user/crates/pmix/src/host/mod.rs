@@ -12,7 +12,6 @@ mod logged;
 mod published;
 mod query;
 mod rank_process;
-pub mod request;
 mod request_socket;
 mod session_folder;
 mod spawned;

@@ -4,12 +4,12 @@
 //! ranks, from the log. Each connection has a thread, at most sixteen at a time. The folder of the
 //! socket is closed to other users.
 
-use super::request::{HostAnswer, HostRequest, socket_path};
 use crate::libpmix::send;
 use crate::upcall::Upcall;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use monitor_control::output_log::{OutputLog, OutputPart, OutputReader};
+use monitor_control::host_protocol::{HostAnswer, HostRequest, OutputSpan, SpanWait, socket_path};
+use monitor_control::output_log::{OutputLog, OutputPart, OutputReader, OutputWait};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::Shutdown;
@@ -17,7 +17,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Most connections at a time.
 const CONNECTIONS: usize = 16;
@@ -25,6 +25,8 @@ const CONNECTIONS: usize = 16;
 const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// How long to wait where no connection can be accepted.
 const AGAIN: Duration = Duration::from_millis(100);
+/// Longest time to wait for the first part of an output.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 /// Longest request, bytes.
 const LONGEST: u64 = 1 << 20;
 
@@ -67,14 +69,14 @@ fn serve(stream: &UnixStream, log: &Arc<OutputLog>) -> io::Result<()> {
     BufReader::new(stream).take(LONGEST).read_line(&mut line)?;
     stream.set_read_timeout(None)?;
     match serde_json::from_str(&line) {
-        Ok(HostRequest::Output { follow }) => {
-            let reader = log.reader();
+        Ok(HostRequest::Output(span)) => {
+            let reader = log.reader_from(span.from);
             let (end, watched) = (reader.end(), stream.try_clone()?);
             let _ends_with_the_connection = std::thread::Builder::new().spawn(move || {
                 let _closed = (&watched).read(&mut [0]);
                 end.end();
             })?;
-            let done = write_output(stream, &reader, follow);
+            let done = write_output(stream, &reader, span);
             // The thread above ends.
             let _closed = stream.shutdown(Shutdown::Both);
             done
@@ -84,14 +86,28 @@ fn serve(stream: &UnixStream, log: &Arc<OutputLog>) -> io::Result<()> {
     }
 }
 
-fn write_output(stream: &UnixStream, reader: &OutputReader, follow: bool) -> io::Result<()> {
+fn write_output(stream: &UnixStream, reader: &OutputReader, span: OutputSpan) -> io::Result<()> {
     if reader.lost > 0 {
         write(stream, &HostAnswer::Lost(reader.lost))?;
     }
-    while let Some(part) = reader.next_part(follow) {
+    let (mut wait, later) = match span.wait {
+        SpanWait::ToTheEnd => (OutputWait::ToTheEnd, OutputWait::ToTheEnd),
+        SpanWait::First(milliseconds) => {
+            let within = LONGEST_WAIT.min(Duration::from_millis(milliseconds));
+            (OutputWait::Until(Instant::now() + within), OutputWait::No)
+        }
+    };
+    let (mut written, mut next) = (0, span.from + reader.lost);
+    while written < span.most
+        && let Some(part) = reader.next_part(wait)
+    {
+        written = written.saturating_add(u64::try_from(part.bytes.len()).unwrap_or(u64::MAX));
+        next = part.end();
         write(stream, &output(&part))?;
+        wait = later;
     }
-    write(stream, &ask(HostRequest::Output { follow })?)
+    write(stream, &HostAnswer::Position(next))?;
+    write(stream, &ask(HostRequest::Output(span))?)
 }
 
 /// The answer of the host.

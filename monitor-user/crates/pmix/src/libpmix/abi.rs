@@ -166,6 +166,49 @@ pub type NotifyEvent = unsafe extern "C" fn(
     OpCallback,
     *mut c_void,
 ) -> c_int;
+/// `PMIx_Spawn`.
+pub type Spawn = unsafe extern "C" fn(
+    *const KeyedValue,
+    usize,
+    *const App,
+    usize,
+    *mut [c_char; NAMESPACE],
+) -> c_int;
+/// `PMIx_Job_control`.
+pub type JobControl = unsafe extern "C" fn(
+    *const Proc,
+    usize,
+    *const KeyedValue,
+    usize,
+    *mut *mut KeyedValue,
+    *mut usize,
+) -> c_int;
+/// `pmix_event_notification_cbfunc_fn_t`: says what a handler has done.
+pub type HandlerDone = Option<
+    unsafe extern "C" fn(c_int, *mut KeyedValue, usize, OpCallback, *mut c_void, *mut c_void),
+>;
+/// `pmix_notification_fn_t`: handles an event.
+pub type Handler = unsafe extern "C" fn(
+    usize,
+    c_int,
+    *const Proc,
+    *mut KeyedValue,
+    usize,
+    *mut KeyedValue,
+    usize,
+    HandlerDone,
+    *mut c_void,
+);
+/// `PMIx_Register_event_handler`; its last callback gets the number of the handler.
+pub type RegisterHandler = unsafe extern "C" fn(
+    *mut c_int,
+    usize,
+    *mut KeyedValue,
+    usize,
+    Option<Handler>,
+    Option<unsafe extern "C" fn(c_int, usize, *mut c_void)>,
+    *mut c_void,
+) -> c_int;
 /// `pmix_release_cbfunc_t`.
 pub type ReleaseCallback = unsafe extern "C" fn(*mut c_void);
 /// `pmix_modex_cbfunc_t`.

@@ -10,6 +10,7 @@ mod reply;
 mod server;
 mod server_module;
 mod tool;
+mod tool_events;
 mod values;
 
 pub use functions::{send, set_queue};
@@ -17,3 +18,4 @@ pub use library::{PmixError, check_installed};
 pub use reply::{Blob, Reply};
 pub use server::Server;
 pub use tool::Tool;
+pub use tool_events::ToolEvent;

@@ -3,14 +3,17 @@
 //! In: the URI of a server, keys, events. Out: values. Documented in `pmix_tool.h` and the PMIx
 //! standard, chapter "Tools and Debuggers".
 
-use super::abi::{KeyedValue, NotifyEvent, Proc, Query};
+use super::abi::{App, JobControl, KeyedValue, NotifyEvent, Proc, Query, RegisterHandler, Spawn};
 use super::library::{ErrorText, PmixError, function, open};
-use super::values::{InfoArray, chars, read_infos};
-use crate::attribute::{Attribute, Datum, ProcName};
+use super::tool_events::{ToolEvent, handle_event, set_receiver};
+use super::values::{InfoArray, chars, read_chars, read_infos};
+use crate::attribute::{Attribute, Datum, ProcName, WILDCARD};
 use crate::status;
+use crate::upcall::SpawnedApp;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW, Symbol};
 use std::ffi::{CString, c_char, c_int};
 use std::ptr::null_mut;
+use std::sync::mpsc::Sender;
 
 type QueryInfo = unsafe extern "C" fn(*mut Query, usize, *mut *mut KeyedValue, *mut usize) -> c_int;
 /// A connection to a server.
@@ -19,6 +22,9 @@ pub struct Tool {
     finalize: Symbol<unsafe extern "C" fn() -> c_int>,
     query_info: Symbol<QueryInfo>,
     notify_event: Symbol<NotifyEvent>,
+    spawn: Symbol<Spawn>,
+    register_handler: Symbol<RegisterHandler>,
+    job_control: Symbol<JobControl>,
     errors: ErrorText,
     _library: Library,
 }
@@ -64,6 +70,9 @@ impl Tool {
             finalize = c"PMIx_tool_finalize",
             query_info = c"PMIx_Query_info",
             notify_event = c"PMIx_Notify_event",
+            spawn = c"PMIx_Spawn",
+            register_handler = c"PMIx_Register_event_handler",
+            job_control = c"PMIx_Job_control",
         })
     }
 
@@ -116,6 +125,82 @@ impl Tool {
             (self.notify_event)(code, &raw const source, range, pointer, count, None, null_mut())
         };
         self.errors.check("PMIx_Notify_event", status)
+    }
+}
+
+impl Tool {
+    /// Starts the ranks of an application; the namespace of their job. The library writes what they
+    /// write to the standard output and error of this process, if the attributes forward it.
+    ///
+    /// # Errors
+    /// If the server does not start them.
+    pub fn spawn(&self, app: &SpawnedApp, attributes: &[Attribute]) -> Result<String, PmixError> {
+        let pointers = |texts: &[CString]| -> Vec<*mut c_char> {
+            texts.iter().map(|it| it.as_ptr().cast_mut()).chain([null_mut()]).collect()
+        };
+        let (mut arguments, mut environment) =
+            (pointers(&app.arguments), pointers(&app.environment));
+        let mut of_app = InfoArray::new(&app.attributes);
+        let folder = app.folder.as_deref().map_or(null_mut(), |it| it.as_ptr().cast_mut());
+        let apps = [App {
+            command: app.command.as_ptr().cast_mut(),
+            arguments: arguments.as_mut_ptr(),
+            environment: environment.as_mut_ptr(),
+            folder,
+            ranks: c_int::try_from(app.ranks).unwrap_or(c_int::MAX),
+            infos: of_app.pointer(),
+            info_count: of_app.count(),
+        }];
+        let mut infos = InfoArray::new(attributes);
+        let mut nspace = chars("");
+        let (pointer, count) = (infos.pointer(), infos.count());
+        // SAFETY: what it reads lives until it returns, and a namespace fits.
+        let status = unsafe { (self.spawn)(pointer, count, apps.as_ptr(), 1, &raw mut nspace) };
+        self.errors.check("PMIx_Spawn", status)?;
+        Ok(read_chars(&nspace))
+    }
+
+    /// Sends the end of each job of this tool, and that of the connection, to a queue. A process
+    /// has one.
+    ///
+    /// # Errors
+    /// If the library refuses it.
+    pub fn watch_ends(&self, events: Sender<ToolEvent>) -> Result<(), PmixError> {
+        set_receiver(events);
+        let mut codes = [status::JOB_END, status::LOST_CONNECTION];
+        let name = [Attribute::new("pmix.evname", Datum::text("ends"))];
+        let mut infos = InfoArray::new(&name);
+        let (codes, pointer, count) = (&raw mut codes, infos.pointer(), infos.count());
+        // SAFETY: without a callback, the function returns when the handler is there: its number,
+        // or an error.
+        let number = unsafe {
+            (self.register_handler)(
+                codes.cast(),
+                2,
+                pointer,
+                count,
+                Some(handle_event),
+                None,
+                null_mut(),
+            )
+        };
+        self.errors.check("PMIx_Register_event_handler", number.min(0))
+    }
+
+    /// Ends a job.
+    ///
+    /// # Errors
+    /// If the server refuses it.
+    pub fn kill(&self, nspace: &str) -> Result<(), PmixError> {
+        let target = Proc { nspace: chars(nspace), rank: WILDCARD };
+        let kill = [Attribute::new("pmix.jctrl.kill", Datum::flag(true))];
+        let mut infos = InfoArray::new(&kill);
+        let (pointer, infos) = (infos.pointer(), infos.count());
+        let (mut results, mut count) = (null_mut(), 0);
+        let (target, results, count) = (&raw const target, &raw mut results, &raw mut count);
+        // SAFETY: what it reads lives until it returns; the library allocates the results.
+        let status = unsafe { (self.job_control)(target, 1, pointer, infos, results, count) };
+        self.errors.check("PMIx_Job_control", status)
     }
 }
 

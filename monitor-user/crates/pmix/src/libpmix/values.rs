@@ -103,7 +103,8 @@ pub fn chars<const N: usize>(text: &str) -> [c_char; N] {
     chars
 }
 
-fn read_chars(chars: &[c_char]) -> String {
+/// The text in an array, up to its NUL byte.
+pub fn read_chars(chars: &[c_char]) -> String {
     let bytes: Vec<u8> =
         chars.iter().map(|it| it.cast_unsigned()).take_while(|it| *it != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()

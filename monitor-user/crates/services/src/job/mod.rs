@@ -1,6 +1,7 @@
 //! The extension `job_`: the parallel jobs of a node, the process table of one, ranks that are
 //! stopped, continued or signalled (`act`), their call stacks (`stacks`), tools beside them
-//! (`attach`), and how jobs change (`watch`, `history`).
+//! (`attach`), how jobs change (`watch`, `history`), and commands that act as its user (`command`):
+//! launching (`launch`), and what hosts know and keep (`host`).
 //!
 //! In: the processes of the node, as the caller may see them. Out: jobs as `monitor_jobs` finds
 //! them. Ranks are known by their environment, which only their user may read: the ranks of other
@@ -8,7 +9,10 @@
 
 pub mod act;
 pub mod attach;
+mod command;
 pub mod history;
+pub mod host;
+pub mod launch;
 pub mod stacks;
 pub mod watch;
 

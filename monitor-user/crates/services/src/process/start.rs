@@ -144,7 +144,7 @@ pub fn check_may_start(ctx: &CallContext<'_>) -> Result<(), Refusal> {
 }
 
 /// Attaches a process that was started or restored.
-pub(super) fn attach_started(
+pub fn attach_started(
     ctx: &mut CallContext<'_>,
     report: ActionReport,
 ) -> Result<CallResult, Refusal> {

@@ -25,6 +25,7 @@ const fn has_no_target(action: &ProcessAction) -> bool {
             | ProcessAction::Restore(_)
             | ProcessAction::Return(_)
             | ProcessAction::StartDaemons(_)
+            | ProcessAction::JobCommand(_)
             | ProcessAction::RankStacks(..)
     )
 }

@@ -1,5 +1,5 @@
-//! What commands ask a host, and what it answers: a line of JSON each, on a Unix socket in the
-//! folder of the job.
+//! What commands ask the host of a job, and what it answers: a line of JSON each, on a Unix socket
+//! in the folder of the job.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -46,10 +46,28 @@ pub enum HostRequest {
         is_error: bool,
     },
     /// What the ranks have written.
-    Output {
-        /// Whether to wait for more, until the job has ended.
-        follow: bool,
-    },
+    Output(OutputSpan),
+}
+
+/// Which part of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputSpan {
+    /// Its position, in bytes of the output of the whole job.
+    pub from: u64,
+    /// Its length in bytes, rounded up to whole writes.
+    pub most: u64,
+    /// How long to wait for it.
+    pub wait: SpanWait,
+}
+
+/// How long to wait for output that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpanWait {
+    /// Until the job has ended.
+    ToTheEnd,
+    /// For the first part, at most this number of milliseconds; and not at all for more.
+    First(u64),
 }
 
 /// An answer; those of an output are many.
@@ -75,6 +93,8 @@ pub enum HostAnswer {
         /// The bytes, in base64.
         bytes: String,
     },
+    /// Where the next part begins, in bytes of the output of the whole job: after the last part.
+    Position(u64),
     /// How ranks ended, at the end of an output; those that have not are left out.
     Ended(Vec<EndedRank>),
 }

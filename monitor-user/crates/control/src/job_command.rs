@@ -1,0 +1,229 @@
+//! Commands of this program on jobs, which a user worker runs for a tool, as the user of the tool.
+//!
+//! In: what to do. Out: the words of the command line, and what the command has written. A command
+//! is a process of its own, because it may use the library of PMIx: a fault of that library, or a
+//! server that does not answer, ends or delays the command and not the worker.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A word of a command line.
+type Word = Vec<u8>;
+
+/// A command on a job.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub struct JobCommand {
+    /// What it does.
+    pub act: JobAct,
+    /// Its environment; absent, that of the user worker.
+    pub environment: Option<Vec<(Vec<u8>, Vec<u8>)>>,
+    /// Its working directory; absent, `/`.
+    pub folder: Option<PathBuf>,
+}
+
+/// What a command does. A job is the text that names it, perhaps with ranks: `77:0-3,7`.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub enum JobAct {
+    /// Start ranks, in the background.
+    Launch(RankLaunch),
+    /// Read what ranks have written.
+    Output(OutputRange),
+    /// The values of these keys, of the PMIx server of the job.
+    Query(String, Vec<String>),
+    /// Raise an event.
+    Notify(JobEvent),
+    /// Write a line into the output of the job: the job, the text, and whether it is an error.
+    Log(String, Word, LogStream),
+}
+
+/// Ranks to be started.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub struct RankLaunch {
+    /// Their number; absent, the words are the command line of a launcher.
+    pub ranks: Option<u32>,
+    /// How they are started, as `job launch --with` has it.
+    pub with: String,
+    /// Where they are held, as `job launch --stop` has it.
+    pub stop: Option<String>,
+    /// Directives on the environment, in their order.
+    pub directives: Vec<Word>,
+    /// The program and its arguments.
+    pub words: Vec<Word>,
+}
+
+/// A part of what ranks have written.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct OutputRange {
+    /// The job.
+    pub job: String,
+    /// Its position in the output of the job, in bytes.
+    pub from: u64,
+    /// Its length, in bytes, rounded up to whole writes.
+    pub most: u64,
+    /// How long to wait for the first byte of it, in milliseconds.
+    pub wait_ms: u64,
+}
+
+/// An event for processes of a job.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct JobEvent {
+    /// The job.
+    pub job: String,
+    /// The name or number of the event.
+    pub event: String,
+    /// Which processes get it, as `job notify --range` has it.
+    pub range: String,
+    /// A text for the handlers.
+    pub text: Option<Word>,
+}
+
+/// The stream of a line.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogStream {
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Error,
+}
+
+impl LogStream {
+    /// That with a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "stdout" => Some(Self::Output),
+            "stderr" => Some(Self::Error),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Output => "stdout",
+            Self::Error => "stderr",
+        }
+    }
+}
+
+/// What a command has written, and how it ended.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandOutput {
+    /// Its exit code; absent if a signal has ended it.
+    pub code: Option<i32>,
+    /// Its standard output.
+    pub stdout: Vec<u8>,
+    /// Its standard error.
+    pub stderr: Vec<u8>,
+}
+
+impl JobAct {
+    /// The words of the command line, without the name of this program.
+    pub fn words(&self) -> Vec<Word> {
+        let mut words = match self {
+            Self::Launch(launch) => return launch.words(),
+            Self::Output(range) => texts(&["job", "output", "--format=json", "--no-follow"])
+                .chain([
+                    format!("--from={}", range.from).into_bytes(),
+                    format!("--most={}", range.most).into_bytes(),
+                ])
+                .chain(
+                    Some(range.wait_ms)
+                        .filter(|it| *it > 0)
+                        .map(|it| format!("--for={it}ms").into_bytes()),
+                )
+                .collect(),
+            Self::Query(..) => texts(&["job", "query", "--format=json"]).collect(),
+            Self::Notify(JobEvent { range, text, .. }) => texts(&["job", "notify"])
+                .chain([format!("--range={range}").into_bytes()])
+                .chain(text.iter().map(|it| [b"--text=", it.as_slice()].concat()))
+                .collect(),
+            Self::Log(_, _, stream) => texts(&["job", "log"])
+                .chain([format!("--to={}", stream.name()).into_bytes()])
+                .collect::<Vec<_>>(),
+        };
+        // What follows is no option, whatever it begins with.
+        words.push(b"--".to_vec());
+        match self {
+            Self::Launch(_) => {}
+            Self::Output(range) => words.push(range.job.clone().into_bytes()),
+            Self::Query(job, keys) => {
+                words.extend([job].into_iter().chain(keys).map(|it| it.clone().into_bytes()));
+            }
+            Self::Notify(JobEvent { job, event, .. }) => {
+                words.extend([job, event].map(|it| it.clone().into_bytes()));
+            }
+            Self::Log(job, text, _) => words.extend([job.clone().into_bytes(), text.clone()]),
+        }
+        words
+    }
+}
+
+impl RankLaunch {
+    /// Whether the command ends when the ranks run: with neither a launcher nor ranks that it
+    /// holds.
+    pub fn is_in_background(&self) -> bool {
+        self.ranks.is_some() && !matches!(self.stop.as_deref(), Some("exec" | "init"))
+    }
+
+    /// The words of the command line.
+    pub fn words(&self) -> Vec<Word> {
+        let mut words: Vec<Word> = texts(&["job", "launch"]).collect();
+        words.push(format!("--with={}", self.with).into_bytes());
+        if let Some(ranks) = self.ranks {
+            words.push(format!("-n{ranks}").into_bytes());
+        }
+        if self.is_in_background() {
+            words.extend(texts(&["--background", "--format=json"]));
+        }
+        words.extend(self.stop.iter().map(|it| format!("--stop={it}").into_bytes()));
+        words.extend(self.directives.iter().map(|it| [b"--env=", it.as_slice()].concat()));
+        words.push(b"--".to_vec());
+        words.extend(self.words.iter().cloned());
+        words
+    }
+}
+
+fn texts<'t>(words: &'t [&'t str]) -> impl Iterator<Item = Word> + 't {
+    words.iter().map(|it| it.as_bytes().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(act: &JobAct, want: &str) {
+        let words: Vec<String> =
+            act.words().into_iter().map(|it| String::from_utf8(it).unwrap()).collect();
+        assert_eq!(words.join(" "), want);
+    }
+
+    #[test]
+    fn what_a_tool_writes_is_never_an_option() {
+        let keys = vec!["--help".to_owned()];
+        check(&JobAct::Query("-x".to_owned(), keys), "job query --format=json -- -x --help");
+        let log = JobAct::Log("-x".to_owned(), b"--to=stdout".to_vec(), LogStream::Error);
+        check(&log, "job log --to=stderr -- -x --to=stdout");
+        let event = JobEvent {
+            job: "7".to_owned(),
+            event: "-1".to_owned(),
+            range: "ranks".to_owned(),
+            text: Some(b"--x".to_vec()),
+        };
+        check(&JobAct::Notify(event), "job notify --range=ranks --text=--x -- 7 -1");
+    }
+
+    #[test]
+    fn ranks_without_a_launcher_are_started_in_the_background() {
+        let launch = RankLaunch {
+            ranks: Some(2),
+            with: "native".to_owned(),
+            stop: Some("app".to_owned()),
+            directives: vec![b"unset:A".to_vec()],
+            words: vec![b"./a".to_vec(), b"-n".to_vec()],
+        };
+        let want = "job launch --with=native -n2 --background --format=json --stop=app \
+                    --env=unset:A -- ./a -n";
+        check(&JobAct::Launch(launch), want);
+    }
+}
