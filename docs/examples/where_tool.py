@@ -26,7 +26,7 @@ def run_beside(tool, rank, command):
 
 def main(job, command=None):
     tool = Tool()
-    classes, _, missing, _ = tool.results(f'job_stacks("{job}","first")')
+    classes, _, missing, *_ = tool.results(f'job_stacks("{job}","first")')
     for at in range(0, len(classes), 4):
         ranks, rank, _, path = classes[at : at + 4]
         path = path[path.index("main") :] if "main" in path else path

@@ -6,6 +6,7 @@ use crate::root::privilege::{able, as_user};
 use crate::root::workload::Guarded;
 use crate::served::{Folder, Served, monitor};
 use crate::socket_session::SocketSession;
+use monitor_sys::ptrace;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
@@ -68,11 +69,13 @@ fn check_transitions(test: &str, launcher: &Launcher) {
     assert_eq!(next(&mut session, &pid), "stopped -1,-1,3");
     signal_all(&job, Signal::CONT);
     assert_eq!(next(&mut session, &pid), "continued -1,-1,3");
-    kill(job.ranks()[1]);
+    let killed = job.ranks()[1];
+    kill(killed);
     let end = status(&mut job);
+    assert_eq!(next(&mut session, &pid), "failed 137,9,3");
     assert_eq!(next(&mut session, &pid), format!("ended {end},3"));
     let history = session.request(&format!("13 [0] job_history(\"{pid}\",60)"));
-    let states = ["appeared", "ready", "stopped", "continued", "ended"];
+    let states = ["appeared", "ready", "stopped", "continued", "failed", "ended"];
     let places = states.map(|state| history.find(&format!("\"{state}\",{pid},")).unwrap());
     assert!(places.is_sorted(), "{history}");
     let mut other = as_user(&[], || served.connect());
@@ -88,6 +91,39 @@ fn root_each_transition_of_a_job_is_reported_and_kept() {
 }
 
 #[test]
+fn root_a_debugger_of_a_rank_is_reported_to_a_tool_that_waits_for_this_job() {
+    const TEST: &str = "root_a_debugger_of_a_rank_is_reported_to_a_tool_that_waits_for_this_job";
+    if !able(TEST) {
+        return;
+    }
+    let served = Served::started(FOLLOWING, monitor(), "ebpf");
+    let Some(other) = HYDRA.start(TEST, 1, "exec sleep 1000") else { return };
+    let Some(job) = OPEN_MPI.start(TEST, 2, "exec sleep 1000") else { return };
+    let (pid, rank) = (job.pid(), job.ranks()[1]);
+    let mut session = served.connect();
+    let states = "[\"debugger-attached\",\"debugger-detached\"]";
+    let wait = format!("10 [0] job_changed({states},\"{pid}\"): 11 [0] print([$3,$4,$11,$12])");
+    assert_eq!(session.request(&wait), "10 [0] job_changed(0)");
+    assert_eq!(session.request("12 [0] enable(10)"), "12 [0] enable(0)");
+    let known = format!("1 [0] job_history(\"{pid}\",0)");
+    deadline::until(|| served.connect().request(&known).contains("\"ready\"").then_some(()));
+    // The kernel detaches both when this thread ends.
+    let traced = [other.ranks()[0], rank].map(|pid| pid.0.cast_signed());
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let debugger = std::thread::spawn(move || {
+        traced.into_iter().for_each(|pid| ptrace::seize_alone(pid).unwrap());
+        let _closed = ended.recv();
+    });
+    let own = std::process::id();
+    let line = session.line().unwrap();
+    assert!(line.contains(&format!("[\"debugger-attached\",{pid},1,{own}]")), "{line}");
+    drop(end);
+    debugger.join().unwrap();
+    let line = session.line().unwrap();
+    assert!(line.contains(&format!("[\"debugger-detached\",{pid},-1,-1]")), "{line}");
+}
+
+#[test]
 fn without_ebpf_jobs_are_followed_while_a_tool_waits() {
     const TEST: &str = "without_ebpf_jobs_are_followed_while_a_tool_waits";
     let served = Served::started(FOLLOWING, monitor(), "procfs");
@@ -97,20 +133,20 @@ fn without_ebpf_jobs_are_followed_while_a_tool_waits() {
     assert_eq!(next(&mut session, &pid).split(',').next(), Some("appeared -1"));
     assert_eq!(next(&mut session, &pid), "ready -1,-1,2");
     signal_all(&job, Signal::KILL);
-    assert!(next(&mut session, &pid).starts_with("ended "));
+    while !next(&mut session, &pid).starts_with("ended ") {}
     drop(session);
     let followed = || served.connect().request("1 [0] job_history(\"\",0)");
     deadline::until(|| followed().starts_with("1 [0] job_history(0,-1.0,[").then_some(()));
 }
 
 /// A command that prints transitions.
-struct Printing {
+pub(super) struct Printing {
     command: Guarded,
     lines: BufReader<ChildStdout>,
 }
 
 impl Printing {
-    fn run(served: &Served, words: &str) -> Self {
+    pub(super) fn run(served: &Served, words: &str) -> Self {
         let mut command = served.command(words);
         let mut command = Guarded::run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
         let lines = BufReader::new(command.0.stdout.take().unwrap());
@@ -118,7 +154,7 @@ impl Printing {
     }
 
     #[track_caller]
-    fn line(&mut self) -> String {
+    pub(super) fn line(&mut self) -> String {
         let mut line = String::new();
         let _bytes = self.lines.read_line(&mut line).unwrap();
         line
@@ -161,7 +197,11 @@ fn root_the_command_prints_transitions_of_a_job_as_they_occur_and_those_before()
     let end = status(&mut job);
     let code = end.split_once(',').unwrap().0;
     let line = text.line();
+    assert!(line.contains(&format!("Z {id} failed: rank 0, status SIGKILL, pid ")), "{line}");
+    let line = text.line();
     assert!(line.contains(&format!("Z {id} ended: status {code}, after ")), "{line}");
+    let line: Value = serde_json::from_str(&json.line()).unwrap();
+    assert_eq!((&line["state"], &line["rank"]), (&"failed".into(), &0.into()));
     let line: Value = serde_json::from_str(&json.line()).unwrap();
     assert_eq!((&line["state"], &line["code"]), (&"ended".into(), &code.parse().unwrap()));
     assert_eq!((text.end(Signal::INT), json.end(Signal::TERM)), (Some(130), Some(0)));

@@ -8,6 +8,7 @@ mod case;
 mod doctor;
 mod end;
 mod env;
+mod environment;
 mod events;
 pub mod gate;
 mod launch;

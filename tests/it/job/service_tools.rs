@@ -13,6 +13,7 @@ use monitor_sys::ptrace;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Ranks that do nothing until they are ended.
 const IDLE: &str = "exec sleep 1000";
@@ -68,7 +69,7 @@ fn check_two_places(test: &str, library: &Library) {
         let reads = read.iter().any(|it| it.contains("fgets")) && *pid == ranks.pids[0].0;
         (most == "1-2" && one == "0" && waits && reads).then_some(all)
     });
-    let nodes = rows(&all[1], 5);
+    let nodes = rows(&all[1], 6);
     let main = nodes.iter().find(|it| it[1] == "main").unwrap();
     assert_eq!((&main[2], &main[3], &main[4]), (&"0-2".into(), &3.into(), &0.into()));
     let depths: Vec<i64> = nodes.iter().map(|it| it[0].as_i64().unwrap()).collect();
@@ -79,7 +80,7 @@ fn check_two_places(test: &str, library: &Library) {
     let (_, all) = results(&mut session, &format!("job_stacks(\"{job}:1\",\"all\")"));
     assert_eq!(classes(&all).len(), 1);
     let tasks = std::fs::read_dir(format!("/proc/{}/task", ranks.pids[1].0)).unwrap().count();
-    assert_eq!(ends(&rows(&all[1], 5)), i64::try_from(tasks).unwrap());
+    assert_eq!(ends(&rows(&all[1], 6)), i64::try_from(tasks).unwrap());
     // The program goes on as before.
     ranks.run("fill 3");
     ranks.end();
@@ -278,6 +279,50 @@ fn daemons_end_with_the_session_of_their_tool_and_the_ranks_run_on() {
     kill_all(&mut served);
     deadline::until(|| killed.iter().all(|pid| has_ended(*pid)).then_some(()));
     assert_eq!(states(&ranks), "SS");
+}
+
+#[test]
+fn the_child_of_a_daemon_that_has_ended_ends_with_the_session() {
+    const TEST: &str = "the_child_of_a_daemon_that_has_ended_ends_with_the_session";
+    let Some(job) = OPEN_MPI.start(TEST, 1, IDLE) else { return };
+    let (served, folder) = (Served::start("procfs"), Folder::new());
+    let mut session = served.connect();
+    let file = folder.join("out");
+    write_to(&mut session, &file);
+    let service = format!("job_attach(\"{}\",\"sleep 1001 & echo $!\",\"node\")", job.pid());
+    let daemon = daemons(&mut session, &service)[0].1;
+    let child = Pid(lines(&file, 1)[0].parse().unwrap());
+    deadline::until(|| has_ended(daemon).then_some(()));
+    assert!(!has_ended(child));
+    drop(session);
+    deadline::until(|| has_ended(child).then_some(()));
+}
+
+#[test]
+fn looks_over_a_time_leave_the_service_free_for_others() {
+    const TEST: &str = "looks_over_a_time_leave_the_service_free_for_others";
+    let Some(job) = OPEN_MPI.start(TEST, 2, IDLE) else { return };
+    let (served, pid) = (Served::start("procfs"), job.pid());
+    let (mut looking, mut other) = (served.connect(), served.connect());
+    let begun = Instant::now();
+    let looks = format!("1 [0] job_stacks(\"{pid}\",\"first\",4,0.5,\"lines\")\n");
+    looking.send(looks.as_bytes()).unwrap();
+    let mut gone = served.connect();
+    gone.send(looks.as_bytes()).unwrap();
+    drop(gone);
+    // They are answered between the looks.
+    let (status, all) = results(&mut other, &format!("job_stacks(\"{pid}\",\"first\")"));
+    assert_eq!((status, &all[4], &all[5]), (0, &1.into(), &0.into()));
+    let answered = Instant::now();
+    let reply = looking.line().unwrap();
+    let least = Duration::from_millis(1500);
+    assert!(begun.elapsed() >= least && answered < begun + least, "{:?}", begun.elapsed());
+    assert!(reply.starts_with("1 [0] job_stacks(0,[\"0-1\",") && reply.contains(",4,"), "{reply}");
+    let values = &reply[reply.find('(').unwrap() + 1..reply.rfind(')').unwrap()];
+    let all: Vec<Value> = serde_json::from_str(&format!("[{values}]")).unwrap();
+    assert_eq!((&all[5], all.len()), (&4.into(), 7));
+    let nodes = rows(&all[2], 6);
+    assert!(nodes.iter().all(|it| it[5] == 1), "a sleeping rank stays where it is: {nodes:?}");
 }
 
 #[test]

@@ -126,10 +126,12 @@ pub mod hook {
     pub const WAKEUP: u32 = 7;
     /// A thread ends whose process continues without its first thread.
     pub const LEADERLESS_EXIT: u32 = 8;
+    /// A process is killed because memory is used up.
+    pub const OOM_KILL: u32 = 9;
     /// The first user event.
-    pub const FIRST_USER_EVENT: u32 = 9;
+    pub const FIRST_USER_EVENT: u32 = 10;
     /// Maximum number of user events.
-    pub const MAX_USER_EVENTS: u32 = 247;
+    pub const MAX_USER_EVENTS: u32 = 246;
     /// Number of rows.
     pub const ROWS: u32 = FIRST_USER_EVENT + MAX_USER_EVENTS;
 }

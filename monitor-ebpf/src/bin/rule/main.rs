@@ -256,5 +256,19 @@ mod program {
         0
     }
 
+    /// `(task, user)`: the pid of a process that is killed because memory is used up. Before Linux
+    /// 6.10 the tracepoint has a number in place of the task, and the verifier refuses the program.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/mark_victim")]
+    fn oom_kill(arguments: &[u64; 1]) -> i32 {
+        if let Some(task) = Task::from_argument(arguments[0]) {
+            let ids = [u64::from(task.tgid()), 0, 0, 0, 0, 0];
+            let mut frame = Frame::new(context(arguments), task, ids);
+            frame.may_allocate = 0;
+            frame.run_hook(hook::OOM_KILL);
+        }
+        0
+    }
+
     monitor_ebpf::object!();
 }

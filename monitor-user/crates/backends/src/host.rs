@@ -4,8 +4,10 @@
 //! blocks and what to do. A missing file is a fact too. Nothing is tried here: the backends do
 //! that.
 
+use super::environment::EnvironmentReader;
 use super::procfs::hidepid::Hidepid;
 use monitor_model::Ns;
+use monitor_model::environment::{EnvironmentSource, EnvironmentSourceState};
 use monitor_proc::status;
 use monitor_sys::clock;
 use monitor_sys::memory::memlock_limits_maps;
@@ -128,7 +130,7 @@ impl Host {
     pub fn read(root: &Path) -> Self {
         let effective = effective_capabilities(root);
         let btf = exists(root, "sys/kernel/btf/vmlinux");
-        let facts = vec![
+        let mut facts = vec![
             capabilities(effective),
             present("BTF", btf, "eBPF", "boot a kernel with CONFIG_DEBUG_INFO_BTF=y"),
             lockdown(root),
@@ -138,6 +140,7 @@ impl Host {
             memlock(),
             cgroups(root),
         ];
+        facts.extend(environment(root));
         let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
         Self { kernel, uid: rustix::process::geteuid().as_raw(), btf, facts }
     }
@@ -180,6 +183,26 @@ fn unprivileged_bpf(root: &Path, effective: u64) -> HostFact {
         value: value.unwrap_or_else(|| "absent".into()),
         blocks: refused.then_some(("eBPF without privilege", "grant CAP_BPF and CAP_PERFMON")),
     }
+}
+
+/// The sources of faults and limits: what is missing blocks nothing but its events.
+fn environment(root: &Path) -> Vec<HostFact> {
+    let fact = |it: EnvironmentSourceState| {
+        let name = match it.source {
+            EnvironmentSource::Ecc => "events ecc",
+            EnvironmentSource::MachineCheck => "events machine-check",
+            EnvironmentSource::Thermal => "events thermal",
+            EnvironmentSource::Infiniband => "events infiniband",
+            EnvironmentSource::Pcie => "events pcie",
+            EnvironmentSource::Oom => "events oom",
+        };
+        let value = match it.values {
+            Ok(count) => format!("{count} values"),
+            Err(why) => format!("none: {why}"),
+        };
+        HostFact { name, value, blocks: None }
+    };
+    EnvironmentReader::new(root).sources().into_iter().map(fact).collect()
 }
 
 fn tracefs(root: &Path) -> HostFact {

@@ -6,6 +6,7 @@
 
 pub mod canned;
 pub mod device;
+pub mod environment;
 pub mod host;
 pub mod inet_diag;
 pub mod pidfd_watch;

@@ -70,6 +70,19 @@ impl GroupedProcess {
         self.status
     }
 
+    /// Whether it, or a process of its group, runs. Until none does its end is not reaped, so that
+    /// the number of the group is not given to another one.
+    pub fn group_runs(&mut self) -> bool {
+        if self.status.is_some() {
+            return false;
+        }
+        if !self.pidfd.has_ended() || has_others(self.child.id()) {
+            return true;
+        }
+        let _ended = self.poll();
+        false
+    }
+
     /// How it had ended at the last [`GroupedProcess::poll`].
     pub const fn status(&self) -> Option<ExitStatus> {
         self.status
@@ -95,6 +108,15 @@ impl GroupedProcess {
         let left = until.saturating_duration_since(Instant::now());
         let _closed = self.written.recv_timeout(left);
     }
+}
+
+/// Whether a process besides its leader runs in a group.
+fn has_others(group: u32) -> bool {
+    let group = i32::try_from(group).unwrap_or(-1);
+    let all = procfs::process::all_processes().into_iter().flatten().flatten();
+    // One that has ended meanwhile is in no group.
+    let mut of_group = all.filter_map(|it| it.stat().ok()).filter(|it| it.pgrp == group);
+    of_group.any(|it| it.pid != group && it.state != 'Z')
 }
 
 /// Readable at its end.

@@ -46,6 +46,7 @@ pub mod job_command;
 pub mod rank_calls;
 pub mod rank_program;
 pub mod rank_stacks;
+pub mod stack_looks;
 pub mod stack_rows;
 pub mod step_cgroup;
 pub mod tool_daemon;

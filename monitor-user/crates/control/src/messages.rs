@@ -8,7 +8,7 @@ use super::call_questions::{CallAnswer, CallQuestion};
 use super::job_command::{CommandOutput, JobCommand};
 use super::machine::{Changes, FrameStore};
 use super::message_queue::{QueueAnswer, QueueQuery};
-use super::stack_rows::{StackRows, Threads};
+use super::stack_rows::{StackOptions, StackRows};
 use super::tool_daemon::DaemonsPer;
 use super::{ControlError, StoppedBatch};
 use monitor_event::{AgentExpression, Argument, Catch, Target};
@@ -90,7 +90,8 @@ pub enum WorkerRequest {
     /// Start daemons beside ranks, which end when the tool disconnects.
     StartDaemons(DaemonSpec),
     /// Read the call stacks of ranks, merged; each thread is stopped while its stack is copied.
-    ReadRankStacks(Vec<RankProcesses>, Threads),
+    /// After several looks an event with the tag has them.
+    ReadRankStacks(Vec<RankProcesses>, RequestTag, StackOptions),
     /// Run a command on a job; its reply comes when it has ended.
     RunJobCommand(JobCommand),
     /// Read what a profile of the calls of MPI needs of a rank.
@@ -449,6 +450,8 @@ pub enum WorkerEventKind {
     Dumped,
     /// A process was restored; `target` names it.
     Restored,
+    /// A series of readings of the stacks of ranks has ended.
+    StacksRead(Result<Box<StackRows>, ControlError>),
 }
 
 /// A message from a user worker to the daemon.

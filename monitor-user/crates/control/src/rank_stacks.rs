@@ -40,11 +40,11 @@ pub struct RankStacks {
 }
 
 /// Reads the stacks of ranks, at one look after another.
-pub struct RankStackReader<'r> {
+pub struct RankStackReader {
     reader: CallStackReader,
     lines: bool,
     which: Threads,
-    ranks: &'r [(u32, Identity)],
+    ranks: Vec<(u32, Identity)>,
     looks: usize,
     /// By rank, and then the first thread first.
     threads: BTreeMap<(u32, bool, i32), RankThread>,
@@ -53,9 +53,9 @@ pub struct RankStackReader<'r> {
     missed: BTreeSet<(u32, Option<i32>)>,
 }
 
-impl<'r> RankStackReader<'r> {
+impl RankStackReader {
     /// A reader of ranks, each with its process; `lines` looks up line numbers too.
-    pub fn new(ranks: &'r [(u32, Identity)], which: Threads, lines: bool) -> Self {
+    pub fn new(ranks: Vec<(u32, Identity)>, which: Threads, lines: bool) -> Self {
         Self {
             reader: CallStackReader::new(lines),
             lines,
@@ -74,18 +74,31 @@ impl<'r> RankStackReader<'r> {
         self.add_look(all);
     }
 
+    /// Reads all stacks once, within the time of a request.
+    pub fn read_in_time(&mut self) {
+        let all = self.reader.read_within(&self.processes(), self.which, LOOK_TIME);
+        self.add_look(all);
+    }
+
+    /// Number of looks so far.
+    pub const fn looks(&self) -> usize {
+        self.looks
+    }
+
     fn processes(&self) -> Vec<Identity> {
         self.ranks.iter().map(|(_, process)| *process).collect()
     }
 
     fn add_look(&mut self, all: Vec<Result<ProcessStacks, ControlError>>) {
         self.looks += 1;
-        for (rank, stacks) in self.ranks.iter().zip(all) {
+        let ranks = std::mem::take(&mut self.ranks);
+        for (rank, stacks) in ranks.iter().zip(all) {
             match stacks {
                 Ok(stacks) => self.add(*rank, stacks),
                 Err(why) => self.add_missing(*rank, None, why),
             }
         }
+        self.ranks = ranks;
     }
 
     fn add(&mut self, (rank, process): (u32, Identity), read: ProcessStacks) {
@@ -129,6 +142,22 @@ impl<'r> RankStackReader<'r> {
             ..self.stacks
         }
     }
+
+    /// Merges what was read into rows for a reply.
+    ///
+    /// # Errors
+    /// If no rank could be read, or the rows would be too long.
+    pub fn rows(self) -> Result<StackRows, ControlError> {
+        let (looks, is_wanted) = (self.looks, !self.ranks.is_empty());
+        let stacks = self.merge();
+        let first = stacks.missing.first().filter(|_| stacks.ranks == 0 && is_wanted);
+        if let Some(first) = first {
+            return Err(first.why.clone());
+        }
+        let rows = StackRows::from_tree(&stacks.tree, stacks.classes)?;
+        let RankStacks { missing, stopped, lacks_lines, .. } = stacks;
+        Ok(StackRows { missing, stopped, looks, lacks_lines, ..rows })
+    }
 }
 
 /// Most ranks and threads that are named as missing.
@@ -143,20 +172,4 @@ fn frames(thread: &ThreadStack) -> Vec<RankFrame> {
         pc: it.place.address,
     };
     cut.into_iter().chain(thread.frames.iter().rev().map(frame)).collect()
-}
-
-/// One look at ranks, each with its process, within the time of a request.
-///
-/// # Errors
-/// If none could be read, or the rows would be too long for a reply.
-pub fn read_rows(ranks: &[(u32, Identity)], which: Threads) -> Result<StackRows, ControlError> {
-    let mut reader = RankStackReader::new(ranks, which, false);
-    let all = reader.reader.read_within(&reader.processes(), which, LOOK_TIME);
-    reader.add_look(all);
-    let stacks = reader.merge();
-    if let Some(first) = stacks.missing.first().filter(|_| stacks.ranks == 0) {
-        return Err(first.why.clone());
-    }
-    let rows = StackRows::from_tree(&stacks.tree, stacks.classes)?;
-    Ok(StackRows { missing: stacks.missing, stopped: stacks.stopped, ..rows })
 }

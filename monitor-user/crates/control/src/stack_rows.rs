@@ -26,6 +26,19 @@ pub enum Threads {
 
 monitor_model::names! { Threads { First "first", All "all" } }
 
+/// How the stacks of ranks are read.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackOptions {
+    /// Which threads.
+    pub threads: Threads,
+    /// Whether line numbers are looked up too.
+    pub lines: bool,
+    /// Number of looks.
+    pub looks: usize,
+    /// The time from one look to the next.
+    pub every: Duration,
+}
+
 /// Merged stacks as rows.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
 pub struct StackRows {
@@ -37,6 +50,10 @@ pub struct StackRows {
     pub missing: Vec<MissingStack>,
     /// The longest time for which a thread was stopped.
     pub stopped: Duration,
+    /// Number of looks.
+    pub looks: usize,
+    /// Whether lines were wanted and not looked up: the files belong to another user.
+    pub lacks_lines: bool,
 }
 
 /// Ranks at one place.
@@ -65,6 +82,8 @@ pub struct NodeRow {
     pub threads: u64,
     /// Number of stacks that end with it.
     pub ends: u64,
+    /// Whether each of these threads stayed in it from the first look to the last.
+    pub stayed: bool,
 }
 
 /// A stack that could not be read.
@@ -103,7 +122,8 @@ impl StackRows {
             );
             return Err(ControlError::Exhausted(why));
         }
-        Ok(Self { classes, nodes, missing: Vec::new(), stopped: Duration::ZERO })
+        let (missing, stopped) = (Vec::new(), Duration::ZERO);
+        Ok(Self { classes, nodes, missing, stopped, looks: 1, lacks_lines: false })
     }
 }
 
@@ -119,6 +139,7 @@ fn node_rows(tree: &StackTree) -> Vec<NodeRow> {
             ranks: node.ranks.to_string(),
             threads: node.threads as u64,
             ends: node.ends as u64,
+            stayed: node.stayed,
         }
     };
     tree.in_order().map(row).collect()

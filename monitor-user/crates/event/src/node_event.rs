@@ -59,8 +59,12 @@ pub enum EventKind {
     Scheduled,
     /// A process, any of the node, has executed another program.
     Executed,
+    /// A process, any of the node, is killed because memory is used up.
+    OomKilled,
     /// A parallel job has appeared, ended, or changed in between.
     JobChanged,
+    /// The hardware or the kernel of the node has reported a fault or a limit.
+    EnvironmentChanged,
 }
 
 /// The activity of processes that must be followed to see a kind of event, where the kernel can
@@ -128,13 +132,14 @@ impl EventKind {
                 | Self::Unblocked
                 | Self::Scheduled
                 | Self::Executed
+                | Self::OomKilled
         )
     }
 
     /// The activity to follow; `None` if it is not about processes or results from an action.
     pub const fn followed_activity(&self) -> Option<FollowedActivity> {
         match self {
-            Self::Created | Self::Ended | Self::Signalled | Self::Executed => {
+            Self::Created | Self::Ended | Self::Signalled | Self::Executed | Self::OomKilled => {
                 Some(FollowedActivity::Lifecycle)
             }
             Self::Blocked | Self::Unblocked | Self::Scheduled => Some(FollowedActivity::Scheduling),
@@ -151,7 +156,8 @@ impl EventKind {
             | Self::MonitorEnded(_)
             | Self::Alerted(_)
             | Self::Diagnosed(_)
-            | Self::JobChanged => None,
+            | Self::JobChanged
+            | Self::EnvironmentChanged => None,
         }
     }
 }
@@ -233,8 +239,12 @@ pub enum Predicate {
     Not(usize, Value),
     /// The parameter is an integer and at least this.
     AtLeast(usize, i64),
+    /// The parameter is a text that begins so.
+    BeginsWith(usize, String),
     /// All of these predicates hold.
     All(Vec<Self>),
+    /// One of these predicates holds.
+    Any(Vec<Self>),
 }
 
 impl Predicate {
@@ -250,7 +260,12 @@ impl Predicate {
             Self::AtLeast(place, least) => {
                 value(*place).and_then(Value::integer::<i64>).is_some_and(|it| it >= *least)
             }
+            Self::BeginsWith(place, begin) => {
+                let text = value(*place).and_then(Value::text);
+                text.is_some_and(|it| it.to_str_lossy().starts_with(begin.as_str()))
+            }
             Self::All(all) => all.iter().all(|check| check.holds(it)),
+            Self::Any(any) => any.iter().any(|check| check.holds(it)),
         }
     }
 }

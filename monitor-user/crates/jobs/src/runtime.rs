@@ -45,6 +45,11 @@ pub fn slurm_step(namespace: &str) -> Option<&str> {
     namespace.strip_prefix(SLURM_PMIX)
 }
 
+/// The namespace that Slurm's PMIx plugin gives a step, `JOB.STEP`.
+pub fn slurm_namespace(step: &str) -> String {
+    format!("{SLURM_PMIX}{step}")
+}
+
 impl Runtime {
     /// Its name in a sentence.
     pub const fn title(self) -> &'static str {

@@ -10,6 +10,7 @@ pub mod capability;
 pub mod credentials;
 pub mod degradation;
 pub mod diagnosis;
+pub mod environment;
 pub mod errno_place;
 pub mod event;
 pub mod field;

@@ -6,7 +6,7 @@
 pub use monitor_control::job_command::{
     JobAct, JobCommand, JobEvent, LogStream, OutputRange, RankLaunch,
 };
-pub use monitor_control::stack_rows::Threads;
+pub use monitor_control::stack_rows::{StackOptions, Threads};
 pub use monitor_control::tool_daemon::DaemonsPer;
 pub use monitor_control::{DaemonSpec, FrameNames, LaunchSpec, RegisterSet, StoppedBatch};
 pub use monitor_event::thread::{Argument, Target};
@@ -81,7 +81,7 @@ pub enum ProcessAction {
     /// Run a command on a job as the user of the tool; it has no target.
     JobCommand(JobCommand),
     /// Read the merged call stacks of ranks, which are its targets.
-    RankStacks(Vec<RankProcesses>, Threads),
+    RankStacks(Vec<RankProcesses>, StackOptions),
 }
 
 /// The caller of an action.

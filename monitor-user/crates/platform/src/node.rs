@@ -7,6 +7,7 @@ use monitor_control::{QueueAnswer, QueueQuery};
 use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::right::Tool;
 use monitor_event::thread::{Target, Ticket};
+use monitor_model::environment::EnvironmentValue;
 use monitor_model::{DiagOrigin, Identity, Ns, Pid, Process};
 use monitor_symbols::diag_probes::DiagProbe;
 use monitor_sys::extents::Extent;
@@ -32,6 +33,9 @@ pub trait Processes {
 
     /// The path of the file that a process executes; nothing, if it cannot be read.
     fn executable(&self, id: Identity) -> Option<Arc<str>>;
+
+    /// The process that traces the first thread of a process, if one does.
+    fn tracer(&self, id: Identity) -> Option<Pid>;
 
     /// Fills in command lines, cgroups and paths.
     fn describe(&mut self, processes: &mut [Process]);
@@ -62,6 +66,10 @@ pub struct NodeFacts {
 pub trait NodeInfo {
     /// What is known of it now.
     fn node_facts(&mut self) -> Result<NodeFacts, Refusal>;
+
+    /// What its hardware and its kernel report of faults and limits. While that is being read, the
+    /// call is to be made again after `FilesRead`.
+    fn read_environment(&mut self) -> Poll<Vec<EnvironmentValue>>;
 }
 
 /// The layout of a file on its disk.

@@ -110,8 +110,8 @@ impl<B: Backend + ?Sized> Poller<B> {
     /// Whether the event can be watched.
     pub fn check_event(&self, topic: &EventKind) -> Result<(), Refusal> {
         match topic {
-            EventKind::Executed => {
-                let text = "executions of all processes are seen by eBPF only: see monitor doctor";
+            EventKind::Executed | EventKind::OomKilled => {
+                let text = "what all processes do is seen by eBPF only: see monitor doctor";
                 Err(Refusal::new(Status::UNSUPPORTED, text))
             }
             EventKind::Signalled if !reports_signals(self.backend.kind()) => {

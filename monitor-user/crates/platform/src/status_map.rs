@@ -129,14 +129,16 @@ fn command_values(output: CommandOutput) -> [Value; 3] {
 }
 
 /// Classes, nodes, what is missing, and the longest stop in seconds.
-fn stack_values(rows: StackRows) -> [Value; 4] {
+fn stack_values(rows: StackRows) -> [Value; 6] {
     let class = |it: ClassRow| {
         let path = list(it.path.iter().map(String::as_str));
         [Value::from(&*it.ranks), Value::from(it.rank), Value::from(it.pid), path]
     };
     let node = |it: NodeRow| {
         let [function, ranks] = [&it.function, &it.ranks].map(|it| Value::from(&**it));
-        [Value::from(it.depth), function, ranks, Value::from(it.threads), Value::from(it.ends)]
+        let numbers = [it.threads, it.ends, u64::from(it.stayed)].map(Value::from);
+        let [threads, ends, stayed] = numbers;
+        [Value::from(it.depth), function, ranks, threads, ends, stayed]
     };
     let missing = |it: MissingStack| {
         let why = control_refusal(it.why);
@@ -150,5 +152,7 @@ fn stack_values(rows: StackRows) -> [Value; 4] {
         Value::List(rows.nodes.into_iter().flat_map(node).collect()),
         Value::List(rows.missing.into_iter().flat_map(missing).collect()),
         Value::from(rows.stopped.as_secs_f64()),
+        Value::from(u64::try_from(rows.looks).unwrap_or(u64::MAX)),
+        Value::from(u64::from(rows.lacks_lines)),
     ]
 }

@@ -2,7 +2,10 @@
 //!
 //! The request engine implements it (`requests/session_api.rs`); services name objects by number.
 
-use super::{counter::InstrumentRegistry, diag::DiagCounters, job::watch::JobWatch};
+use super::{
+    counter::InstrumentRegistry, diag::DiagCounters, environment::watch::EnvironmentWatch,
+    job::watch::JobWatch,
+};
 use monitor_event::{CallResult, EventFilter, ExecutionPlace, Refusal, SessionId, Ticket, Tool};
 use monitor_model::Ns;
 use monitor_omis::{RequestId, Value};
@@ -87,4 +90,6 @@ pub trait EngineApi {
     fn diag_counters(&mut self) -> &mut DiagCounters;
     /// The parallel jobs that are followed, and their transitions.
     fn job_watch(&self) -> &JobWatch;
+    /// The faults and limits of the node, and their changes.
+    fn environment_watch(&self) -> &EnvironmentWatch;
 }

@@ -69,7 +69,8 @@ pub const SERVICES: &[ServiceSpec] = &[
         results: &[ResultSpec::new("extension", "string*")],
         help: "Lists the prefixes of the available extensions.",
         examples: &["> 10 [0] extensions()\n\
-                     < 10 [0] extensions(0,[\"cnt_\",\"diag_\",\"job_\",\"mon_\",\"pio_\"])"],
+                     < 10 [0] extensions(0,[\"cnt_\",\"diag_\",\
+                     \"environment_\",\"job_\",\"mon_\",\"pio_\"])"],
         handler: Handler::Synchronous(extensions),
         ..ServiceSpec::BASE
     },

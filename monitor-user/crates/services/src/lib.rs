@@ -29,6 +29,7 @@ pub mod timeouts;
 pub mod counter;
 pub mod diag;
 mod disk;
+pub mod environment;
 mod event;
 mod extension;
 pub mod external_service;
@@ -104,5 +105,6 @@ pub const SERVICE_GROUPS: &[(&str, &[&[ServiceSpec]])] = &[
             job::history::SERVICES,
         ],
     ),
+    ("Faults and limits of the node", &[environment::SERVICES]),
     ("Monitors", &[monitor::SERVICES, monitor::alarm::SERVICES]),
 ];

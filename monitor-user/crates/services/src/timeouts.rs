@@ -13,5 +13,7 @@ pub const CALLS: Ns = Ns(360_000_000_000);
 pub const MIGRATION_ACTIONS: Ns = Ns(30_000_000_000);
 /// CRIU's work on one process: the user worker gives CRIU 30 s, and a pid 5 s to become free.
 pub const CHECKPOINT: Ns = Ns(45_000_000_000);
+/// Series of readings of call stacks: the user worker ends them after 40 s and the last look.
+pub const STACKS: Ns = Ns(60_000_000_000);
 /// A migration: preparation, action lists, dump, restore there or else here, and the messages.
 pub const MIGRATION: Ns = Ns(ACTION.0 + MIGRATION_ACTIONS.0 + 3 * CHECKPOINT.0 + ACTION.0);

@@ -70,7 +70,7 @@ pub enum Command {
     When(when::args::WhenArgs),
     /// Debug a process with gdb, beside other debuggers, rules and screens
     Gdb(daemon::GdbArgs),
-    /// List parallel jobs, compare their ranks, explain environment directives
+    /// Launch, watch, hold and end parallel jobs; their stacks, MPI calls, output and tools
     Job(job::args::JobArgs),
     /// List or read the files that the daemon serves over 9P, without a mount
     Files(files::FilesArgs),

@@ -24,7 +24,7 @@ pub struct JobArgs {
 pub enum JobCommand {
     /// List the parallel jobs with a rank on this node
     List(JobListArgs),
-    /// Print when jobs appear, become ready, stop, continue and end
+    /// Print when jobs appear, change and end, and when the node reports faults and limits
     Events(JobEventsArgs),
     /// Show the ranks of a job, what each uses, and which are far from the median
     Show(JobShowArgs),
@@ -85,6 +85,9 @@ pub struct JobListArgs {
 pub struct JobEventsArgs {
     /// Only of this job: its id, the beginning of it, or the pid of its launcher
     pub job: Option<String>,
+    /// Only of this class: transitions of jobs, or faults and limits of the node
+    #[arg(long, value_parser = formats(&["job", "environment"]))]
+    pub class: Option<String>,
     /// Print first those of this last time, which the service of the node has kept
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub replay: Option<Duration>,

@@ -2,11 +2,13 @@
 //! commands of this group need.
 //!
 //! In: the search path, and the rights of the user. Out: a table of launchers, one of places at
-//! which ranks are held, and one of needs. Starts no launcher, and opens no connection to one.
+//! which ranks are held, one of needs, and one of sources of faults and limits. Starts no
+//! launcher, and opens no connection to one.
 
 use super::args::JobDoctorArgs;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
+use monitor_backends::environment::EnvironmentReader;
 use monitor_format::grid::{Column, Grid, Side};
 use monitor_format::human;
 use monitor_format::wrap::{COLUMNS, wrap};
@@ -15,6 +17,7 @@ use monitor_jobs::hold_table::{HoldPoint, RUNTIMES, held_by};
 use monitor_jobs::runtime::LauncherRole;
 use monitor_loader::call_profile;
 use monitor_model::Pid;
+use monitor_model::environment::EnvironmentSourceState;
 use monitor_sys::perf_event;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
@@ -50,9 +53,10 @@ struct Need {
 /// If standard output cannot be written.
 pub fn doctor(args: &JobDoctorArgs) -> Result<Exit, Failure> {
     let (launchers, needs) = (launchers(), needs());
+    let sources = EnvironmentReader::new(Path::new("/")).sources();
     let text = match args.format.as_str() {
-        "json" => output::json(&json(&launchers, &needs))?,
-        _ => text(&launchers, &needs),
+        "json" => output::json(&json(&launchers, &needs, &sources))?,
+        _ => text(&launchers, &needs) + &source_text(&sources),
     };
     let printed = output::print(text.as_bytes())?;
     Ok(if needs.iter().any(|it| it.missing.is_some()) { Exit::Degraded } else { printed })
@@ -175,7 +179,25 @@ fn text(launchers: &[FoundLauncher], needs: &[Need]) -> String {
     out
 }
 
-fn json(launchers: &[FoundLauncher], needs: &[Need]) -> Json {
+/// The sources of faults and limits. Writing to a `String` cannot fail.
+fn source_text(sources: &[EnvironmentSourceState]) -> String {
+    let mut out = format!("\n{:<INDENT$}FAULTS AND LIMITS OF THE NODE\n", "SOURCE");
+    for it in sources {
+        let _ = write!(out, "{:<INDENT$}", it.source.name());
+        let state = match it.values {
+            Ok(count) => format!("{count} values are read"),
+            Err(why) => format!("not on this node: {why}"),
+        };
+        wrap(&state, INDENT, COLUMNS, &mut out);
+    }
+    out
+}
+
+fn json(launchers: &[FoundLauncher], needs: &[Need], sources: &[EnvironmentSourceState]) -> Json {
+    let source = |it: &EnvironmentSourceState| {
+        let (values, missing) = (it.values.ok(), it.values.err());
+        json!({ "source": it.source.name(), "values": values, "missing": missing })
+    };
     let launcher = |it: &FoundLauncher| {
         let [path, program] = [&it.path, &it.program].map(|it| it.to_string_lossy());
         json!({ "runtime": it.runtime.name(), "path": path, "program": program })
@@ -200,5 +222,6 @@ fn json(launchers: &[FoundLauncher], needs: &[Need]) -> Json {
         "launchers": launchers.iter().map(launcher).collect::<Vec<_>>(),
         "holds": holds.collect::<Vec<_>>(),
         "needs": needs.iter().map(need).collect::<Vec<_>>(),
+        "sources": sources.iter().map(source).collect::<Vec<_>>(),
     })
 }

@@ -9,6 +9,7 @@ use super::rank_errors::RankErrors;
 use super::target::JobTarget;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
+use monitor_backends::procfs;
 use monitor_control::ControlError;
 use monitor_control::process_ref::ProcessRef;
 use monitor_control::stop_all::{Outcomes, continue_all, signal_all};
@@ -43,8 +44,7 @@ pub fn end(args: &JobEndArgs) -> Result<Exit, Failure> {
     let ids: Vec<Identity> = processes.iter().map(|(_, id)| *id).collect();
     let _running = continue_all(&ids);
     let begun = Instant::now();
-    // The host of `launch --background` stays, with what its ranks have written.
-    let launcher = launcher.filter(|_| target.job.runtime != Runtime::Native);
+    let launcher = launcher.filter(|it| target.job.runtime != Runtime::Native || !stays(*it));
     let mut left = wait(&mut target, launcher, args.span)?;
     if !left.is_empty() && args.kill {
         let ranks: Vec<(u32, Identity)> = target.processes_now()?;
@@ -84,6 +84,12 @@ fn check(target: &JobTarget, written: &str) -> Result<(), Failure> {
 /// daemon may serve other jobs.
 fn launcher(target: &JobTarget) -> Option<Identity> {
     target.job.launcher.filter(|_| target.job.runtime != Runtime::Slurm)
+}
+
+/// Whether a host stays with what its ranks have written, as that of `launch --background` does.
+fn stays(host: Identity) -> bool {
+    let words = procfs::arguments(host.pid).unwrap_or_default();
+    words.iter().take_while(|word| *word != b"--").any(|word| word == b"--keep")
 }
 
 fn send(processes: &[(u32, Identity)], signal: Signal, is_launcher: bool) -> Result<(), Failure> {

@@ -107,7 +107,8 @@ mod tests {
         let values = [text("77"), text("openmpi4"), text("ended"), 6.into(), 4_000_000.into()];
         let more: [Value; 5] =
             [code.into(), signal.into(), 2.into(), 1.5.into(), 5_000_000_000_u64.into()];
-        transition(&[&values[..], &more[..]].concat()).expect("ten values")
+        let last: [Value; 2] = [Value::from(-1), Value::from(-1)];
+        transition(&[&values[..], &more[..], &last[..]].concat()).expect("twelve values")
     }
 
     #[test]

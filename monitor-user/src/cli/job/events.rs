@@ -1,9 +1,11 @@
-//! `monitor job events`: a line for each transition of jobs, as the service of the node reports it.
+//! `monitor job events`: a line for each transition of jobs, and for each fault or limit of the
+//! node, as its service reports them.
 //!
-//! In: events of the service `job_changed`, and what it has kept of the time before. Out: text or
-//! lines of JSON, until it is interrupted or the service ends.
+//! In: events of the services `job_changed` and `environment_changed`, and what is kept of the time
+//! before. Out: text or lines of JSON, until it is interrupted or the service ends.
 
 use super::args::JobEventsArgs;
+use super::environment_event::{self, EnvironmentEvent};
 use super::history::{self, JobHistory, parsed, status_text, transition, transition_json};
 use super::reader::user;
 use crate::cli::client::runtime;
@@ -13,15 +15,62 @@ use crate::cli::run_loop::{EndSignals, LoopEnd};
 use monitor_client::tool::Tool;
 use monitor_format::human;
 use monitor_jobs::job_log::{JobChange, JobTransition};
+use monitor_model::Ns;
 use monitor_omis::{Reply, Value};
 use serde_json::{Value as Json, json};
+use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// The request that waits for transitions and sends their values.
-const WAIT: &str = "1 [0] job_changed([]): 2 [0] print([$1,$2,$3,$4,$5,$6,$7,$8,$9,$10])";
-const BEGIN: &str = "3 [0] enable(1)";
+/// A class of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EventClass {
+    /// Transitions of jobs.
+    Job,
+    /// Faults and limits of the node.
+    Environment,
+}
 
-/// Prints transitions until the end.
+monitor_model::names! { EventClass { Job "job", Environment "environment" } }
+
+impl EventClass {
+    /// The request that waits for its events, and sends the class and their values.
+    const fn wait(self) -> &'static str {
+        match self {
+            Self::Job => {
+                "1 [0] job_changed([]): \
+                 2 [0] print([\"job\",$1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12])"
+            }
+            Self::Environment => {
+                "5 [0] environment_changed([]): \
+                 6 [0] print([\"environment\",$1,$2,$3,$4,$5,$6,$7,$8,$9,$10])"
+            }
+        }
+    }
+
+    /// The call that begins to wait.
+    const fn begin(self) -> &'static str {
+        match self {
+            Self::Job => "3 [0] enable(1)",
+            Self::Environment => "7 [0] enable(5)",
+        }
+    }
+
+    /// The call that returns what is kept of the last time.
+    fn history(self, job: &str, last: Duration) -> String {
+        match self {
+            Self::Job => format!("4 [0] {}", history::call(job, last)),
+            Self::Environment => format!("8 [0] environment_history({:?})", last.as_secs_f64()),
+        }
+    }
+}
+
+/// An event of a class.
+enum PrintedEvent {
+    Job(JobTransition),
+    Environment(EnvironmentEvent),
+}
+
+/// Prints events until the end.
 ///
 /// # Errors
 /// If no service answers, or it refuses the call.
@@ -36,42 +85,107 @@ pub fn events(args: &JobEventsArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// Waits for transitions from now on, and prints those before: in one line, so that none is lost
-/// or printed twice.
+/// Waits for events from now on, and prints those before: in one line, so that none is lost or
+/// printed twice.
 fn begin(
     args: &JobEventsArgs,
     tool: &Tool,
     printer: &mut Printer,
 ) -> Result<UnboundedReceiver<Reply>, Failure> {
+    let named = args.class.as_deref().and_then(EventClass::from_name);
+    let classes: Vec<EventClass> = named.map_or(EventClass::ALL.to_vec(), |it| vec![it]);
     let (sender, lines) = unbounded_channel();
-    let (refused, refusal) = std::sync::mpsc::channel();
-    let mut is_defined = false;
-    tool.request(WAIT, move |line| {
-        let reply = parsed(line);
-        match reply {
-            // The receiver is there until the end.
-            Ok(reply) if is_defined => drop(sender.send(reply)),
-            reply => drop(refused.send(reply.map(drop))),
-        }
-        is_defined = true;
-    })?;
-    refusal.recv().unwrap_or_else(|_| Err(history::lost()))?;
-    let line = match args.replay {
-        Some(last) => format!("{BEGIN}; 4 [0] {}", history::call(&printer.job, last)),
-        None => BEGIN.to_owned(),
-    };
-    let results = history::last_results(&tool.request_block(&line)?)?;
+    for class in &classes {
+        let (refused, refusal) = std::sync::mpsc::channel();
+        let (sender, mut is_defined) = (sender.clone(), false);
+        tool.request(class.wait(), move |line| {
+            let reply = parsed(line);
+            match reply {
+                // The receiver is there until the end.
+                Ok(reply) if is_defined => drop(sender.send(reply)),
+                reply => drop(refused.send(reply.map(drop))),
+            }
+            is_defined = true;
+        })?;
+        refusal.recv().unwrap_or_else(|_| Err(history::lost()))?;
+    }
+    let begun = classes.iter().map(|class| class.begin().to_owned());
+    let kept = args
+        .replay
+        .iter()
+        .flat_map(|last| classes.iter().map(|class| class.history(&printer.job, *last)));
+    let calls: Vec<String> = begun.chain(kept).collect();
+    let reply = parsed(&tool.request_block(&calls.join("; "))?)?;
     if let Some(last) = args.replay {
-        let history = JobHistory::from_results(&results)?;
-        history.gap(last).into_iter().for_each(|gap| notice(&gap));
-        for it in &history.transitions {
+        let mut before = Vec::new();
+        for (class, answer) in classes.iter().zip(reply.0.iter().skip(classes.len())) {
+            before = merged(before, kept_events(*class, &answer.results, last)?);
+        }
+        for it in &before {
             let _state = printer.print(it)?;
         }
     }
     Ok(lines)
 }
 
-/// Prints the transitions of a job, or of all.
+/// The events of two classes by time, each class in its order: times since 1970 of one moment
+/// differ by what it takes to read two clocks.
+fn merged(one: Vec<PrintedEvent>, other: Vec<PrintedEvent>) -> Vec<PrintedEvent> {
+    let mut all = Vec::with_capacity(one.len() + other.len());
+    let (mut one, mut other) = (one.into_iter().peekable(), other.into_iter().peekable());
+    while let (Some(a), Some(b)) = (one.peek(), other.peek()) {
+        let next = if b.at() < a.at() { other.next() } else { one.next() };
+        all.extend(next);
+    }
+    all.extend(one);
+    all.extend(other);
+    all
+}
+
+/// What is kept of the last time; what is missing of it is a note.
+fn kept_events(
+    class: EventClass,
+    results: &[Value],
+    last: Duration,
+) -> Result<Vec<PrintedEvent>, Failure> {
+    if class == EventClass::Job {
+        let history = JobHistory::from_results(results)?;
+        history.gap(last).into_iter().for_each(|gap| notice(&gap));
+        return Ok(history.transitions.into_iter().map(PrintedEvent::Job).collect());
+    }
+    let [_, changes] = results else { return Err(history::unexpected()) };
+    let rows = changes.list().unwrap_or_default().chunks(environment_event::VALUES);
+    let events: Option<Vec<_>> = rows.map(EnvironmentEvent::from_values).collect();
+    let events = events.ok_or_else(history::unexpected)?;
+    Ok(events.into_iter().map(PrintedEvent::Environment).collect())
+}
+
+impl PrintedEvent {
+    /// From the name of its class and its values.
+    fn from_values(values: &[Value]) -> Option<Self> {
+        let (class, values) = values.split_first()?;
+        match EventClass::from_name(&class.text()?.to_str_lossy())? {
+            EventClass::Job => transition(values).map(Self::Job),
+            EventClass::Environment => EnvironmentEvent::from_values(values).map(Self::Environment),
+        }
+    }
+
+    const fn at(&self) -> Ns {
+        match self {
+            Self::Job(it) => it.at,
+            Self::Environment(it) => it.at,
+        }
+    }
+
+    fn is_of(&self, job: &str) -> bool {
+        match self {
+            Self::Job(it) => it.is_of(job),
+            Self::Environment(it) => it.is_of(job),
+        }
+    }
+}
+
+/// Prints the events of a job, or all.
 struct Printer {
     job: String,
     is_json: bool,
@@ -93,7 +207,7 @@ impl Printer {
                 reply = lines.recv() => reply.ok_or_else(history::lost)?,
             };
             let values = reply.0.iter().flat_map(|answer| answer.results.iter());
-            for it in values.filter_map(Value::list).filter_map(transition) {
+            for it in values.filter_map(Value::list).filter_map(PrintedEvent::from_values) {
                 if self.print(&it)? == OutputState::Closed {
                     return Ok(Exit::Ok);
                 }
@@ -101,17 +215,21 @@ impl Printer {
         }
     }
 
-    fn print(&self, it: &JobTransition) -> Result<OutputState, Failure> {
+    fn print(&self, it: &PrintedEvent) -> Result<OutputState, Failure> {
         if !it.is_of(&self.job) {
             return Ok(OutputState::Open);
         }
-        let line = if self.is_json { json_line(it)? } else { text_line(it) };
+        let line = match it {
+            PrintedEvent::Job(it) if self.is_json => json_line(transition_json(it))?,
+            PrintedEvent::Environment(it) if self.is_json => json_line(it.json())?,
+            PrintedEvent::Job(it) => text_line(it),
+            PrintedEvent::Environment(it) => it.text_line(),
+        };
         Output::Stream.put(line.as_bytes())
     }
 }
 
-fn json_line(it: &JobTransition) -> Result<String, Failure> {
-    let mut object = transition_json(it);
+fn json_line(mut object: Json) -> Result<String, Failure> {
     if let Json::Object(members) = &mut object {
         let _none = members.insert("schema_version".to_owned(), json!(1));
     }
@@ -134,11 +252,26 @@ fn text_line(it: &JobTransition) -> String {
             }
         }
         JobChange::Ready => out += &format!(": {} ranks", it.ranks),
-        JobChange::Stopped | JobChange::Continued => {}
+        JobChange::Failed => {
+            out += &format!(": rank {}, status {}", rank_text(it), status_text(it.end));
+            out += &pid_text(", pid ", it);
+        }
+        JobChange::DebuggerAttached => {
+            out += &format!(": rank {}{}", rank_text(it), pid_text(", traced by ", it));
+        }
+        JobChange::DebuggerDetached | JobChange::Stopped | JobChange::Continued => {}
         JobChange::Ended => out += &format!(": status {}, after {age}", status_text(it.end)),
     }
     out.push('\n');
     out
+}
+
+fn rank_text(it: &JobTransition) -> String {
+    it.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string())
+}
+
+fn pid_text(before: &str, it: &JobTransition) -> String {
+    it.pid.map(|pid| format!("{before}{}", pid.0)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -150,19 +283,28 @@ mod tests {
         let values = [text("a\u{1b}"), text("hydra"), text(change), 6.into(), 4_000_000.into()];
         let more: [Value; 5] =
             [code.into(), signal.into(), 2.into(), 1.5.into(), 5_000_000_000_u64.into()];
-        transition(&[&values[..], &more[..]].concat()).expect("ten values")
+        let last: [Value; 2] = [3.into(), 7.into()];
+        transition(&[&values[..], &more[..], &last[..]].concat()).expect("twelve values")
     }
 
     #[test]
     fn a_line_has_what_the_transition_is_about() {
         let start = "1970-01-01T00:00:05Z a\\u{1b}";
-        let lines = [it("appeared", -1, -1), it("ready", -1, -1), it("ended", 137, 9)];
+        let lines = [
+            it("appeared", -1, -1),
+            it("ready", -1, -1),
+            it("failed", 137, 9),
+            it("debugger-attached", -1, -1),
+            it("ended", 137, 9),
+        ];
         let lines: Vec<_> = lines.iter().map(text_line).collect();
         assert_eq!(
             lines,
             [
                 format!("{start} appeared: hydra, launcher 6, user 4000000\n"),
                 format!("{start} ready: 2 ranks\n"),
+                format!("{start} failed: rank 3, status SIGKILL, pid 7\n"),
+                format!("{start} debugger-attached: rank 3, traced by 7\n"),
                 format!("{start} ended: status SIGKILL, after 1.5s\n"),
             ]
         );
@@ -170,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_line_of_json_has_null_for_what_is_unknown() {
-        let line = json_line(&it("stopped", -1, -1)).expect("an object");
+        let line = json_line(transition_json(&it("stopped", -1, -1))).expect("an object");
         let object: Json = serde_json::from_str(&line).expect("JSON");
         assert_eq!((&object["state"], &object["code"]), (&json!("stopped"), &Json::Null));
         assert_eq!(object["schema_version"], 1);

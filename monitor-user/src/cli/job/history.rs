@@ -15,7 +15,7 @@ use serde_json::{Value as Json, json};
 use std::{path::Path, time::Duration};
 
 /// Number of values of a transition.
-const VALUES: usize = 10;
+const VALUES: usize = 12;
 
 /// What a service has kept.
 pub struct JobHistory {
@@ -76,7 +76,8 @@ impl JobHistory {
 
 /// The transition of these values, as `job_changed` documents them.
 pub fn transition(values: &[Value]) -> Option<JobTransition> {
-    let [id, runtime, change, launcher, uid, code, signal, ranks, age, unix] = values else {
+    let [id, runtime, change, launcher, uid, code, signal, ranks, age, unix, rank, pid] = values
+    else {
         return None;
     };
     let text = |value: &Value| value.text().map(|it| Text::to_str_lossy(it).into_owned());
@@ -92,6 +93,8 @@ pub fn transition(values: &[Value]) -> Option<JobTransition> {
         ranks: ranks.integer().unwrap_or(0),
         age: Ns((age.float()? * 1e9) as u64),
         end,
+        rank: rank.integer(),
+        pid: pid.integer().map(Pid),
     })
 }
 
@@ -119,7 +122,8 @@ pub fn parsed(line: &str) -> Result<Reply, Failure> {
     }
 }
 
-fn unexpected() -> Failure {
+/// The failure of results of another version of the service.
+pub fn unexpected() -> Failure {
     let message = "the service has another version: it does not keep jobs as this program expects";
     Failure { message: message.to_owned(), exit: Exit::Failed }
 }
@@ -141,6 +145,7 @@ pub fn status_text(end: EndStatus) -> String {
 /// A transition as JSON, with the name of its time.
 pub fn transition_json(it: &JobTransition) -> Json {
     json!({
+        "class": "job",
         "id": &*it.id,
         "runtime": it.runtime.name(),
         "state": it.change.name(),
@@ -150,6 +155,8 @@ pub fn transition_json(it: &JobTransition) -> Json {
         "local_ranks": it.ranks,
         "code": it.end.code,
         "signal": it.end.signal,
+        "rank": it.rank,
+        "pid": it.pid.map(|pid| pid.0),
         "age_ns": it.age.0,
         "time_unix_ns": it.at.0,
     })

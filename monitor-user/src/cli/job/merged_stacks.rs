@@ -51,7 +51,7 @@ pub fn read(args: &JobStacksArgs) -> Result<MergedStacks, Failure> {
     let (job, ranks) = named_ranks(&jobs, &args.job, &sample)?;
     let ranks = program_processes(ranks);
     let which = if args.threads { Threads::All } else { Threads::First };
-    let mut reader = RankStackReader::new(&ranks, which, args.lines);
+    let mut reader = RankStackReader::new(ranks, which, args.lines);
     for index in 0..args.count {
         if index != 0 {
             sleep(args.every);

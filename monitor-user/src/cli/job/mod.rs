@@ -14,6 +14,7 @@ mod doctor;
 mod end;
 mod ended;
 mod env;
+mod environment_event;
 mod event_code;
 mod events;
 mod history;

@@ -62,6 +62,8 @@ pub enum HookPoint {
     Switch,
     /// A thread is made runnable: pid, thread.
     Wakeup,
+    /// A process is killed because memory is used up: pid.
+    OomKill,
     /// A user event was raised by another program: its parameters.
     Raised(UserEventId),
 }

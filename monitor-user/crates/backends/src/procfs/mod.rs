@@ -280,6 +280,9 @@ impl Backend for Procfs {
     }
 }
 
+/// Room for most environments, bytes.
+const USUAL_ENVIRON: usize = 16 << 10;
+
 /// Start time of the process with this pid, in whole ticks as in `/proc`.
 pub fn start_time(pid: Pid) -> Option<Ns> {
     let text = std::fs::read(format!("/proc/{}/stat", pid.0)).ok()?;
@@ -291,6 +294,20 @@ pub fn start_time(pid: Pid) -> Option<Ns> {
 pub fn real_uid(pid: Pid) -> Option<u32> {
     let text = std::fs::read(format!("/proc/{}/status", pid.0)).ok()?;
     u32::try_from(monitor_proc::status::parse(&text).ok()?.uid).ok()
+}
+
+/// The process that traces the first thread of the process with this pid (proc_pid_status(5)), if
+/// one does.
+pub fn tracer(pid: Pid) -> Option<Pid> {
+    let thread = status_number(pid, "TracerPid:").filter(|thread| *thread != 0)?;
+    // A thread traces, not its process. It may have ended.
+    Some(Pid(status_number(Pid(thread), "Tgid:").unwrap_or(thread)))
+}
+
+/// The number in a row of `/proc/<pid>/status`.
+fn status_number(pid: Pid, row: &str) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{}/status", pid.0)).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(row))?.trim().parse().ok()
 }
 
 /// The path of the file that the process with this pid executes, without what the kernel appends if
@@ -307,7 +324,8 @@ pub fn executable(pid: Pid) -> Option<Arc<str>> {
 /// caller may not read it.
 pub fn environ(pid: Pid) -> Option<Environ> {
     let file = std::fs::File::open(format!("/proc/{}/environ", pid.0)).ok()?;
-    let mut bytes = Vec::new();
+    // The file has no length: without room, it is read in pieces from 32 bytes on.
+    let mut bytes = Vec::with_capacity(USUAL_ENVIRON);
     let _length = file.take(LONGEST_ENVIRON as u64).read_to_end(&mut bytes).ok()?;
     Some(job_origin::environ(bytes))
 }

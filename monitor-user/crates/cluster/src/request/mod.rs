@@ -111,8 +111,8 @@ impl ClusterRequests {
     }
 
     /// Whether parallel jobs are followed, so that the platform is needed also without sessions.
-    pub const fn follows_jobs(&self) -> bool {
-        self.engine.follows_jobs()
+    pub const fn follows_any(&self) -> bool {
+        self.engine.follows_any()
     }
 
     /// Number of sessions, including those of tools on other nodes.

@@ -1,15 +1,14 @@
 //! The daemons of tools beside ranks, which end with their tool.
 //!
 //! In: a tool and what to start; that the tool has gone. Out: the processes, each in a group of its
-//! own. They get SIGTERM, and SIGKILL if they do not end; if this process is killed, the kernel
-//! kills them.
+//! own. They and the processes of their groups get SIGTERM, and SIGKILL if they do not end; if this
+//! process is killed, the kernel kills them, and not their children.
 
 use crate::grouped_process::GroupedProcess;
 use crate::process_ref::raw_pid;
 use crate::rank_program::program_processes;
 use crate::tool_daemon::DaemonPlace;
 use crate::{ControlError, DaemonSpec, StartedDaemon, ToolId, start};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -19,12 +18,17 @@ const END: Duration = Duration::from_secs(5);
 /// The same for all of them when this process ends, for which the service waits.
 const EXIT_END: Duration = Duration::from_millis(200);
 
+/// Between two checks of what was killed.
+const AFTER_KILL: Duration = Duration::from_millis(500);
+/// Between two checks of a group, whose leader may have ended.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// The daemons.
 #[derive(Default)]
 pub(super) struct DaemonTable {
     running: BTreeMap<ToolId, Vec<GroupedProcess>>,
     /// Those whose tool has gone, with the time at which they are killed.
-    ending: Vec<(Option<Instant>, GroupedProcess)>,
+    ending: Vec<(Instant, GroupedProcess)>,
 }
 
 impl DaemonTable {
@@ -57,26 +61,28 @@ impl DaemonTable {
         Ok(started)
     }
 
-    /// Reaps those that have ended, except for traced ones, which the tracer reaps; kills those
-    /// that do not end in time.
+    /// Reaps those that have ended with their groups, except for traced ones, which the tracer
+    /// reaps; kills those that do not end in time.
     pub fn poll(&mut self, is_traced: &dyn Fn(i32) -> bool) {
-        let mut runs =
-            |it: &mut GroupedProcess| is_traced(raw_pid(it.pid())) || it.poll().is_none();
+        let mut runs = |it: &mut GroupedProcess| is_traced(raw_pid(it.pid())) || it.group_runs();
         for daemons in self.running.values_mut() {
             daemons.retain_mut(&mut runs);
         }
         self.running.retain(|_, daemons| !daemons.is_empty());
         self.ending.retain_mut(|(_, it)| runs(it));
+        let now = Instant::now();
         for (kill_at, daemon) in &mut self.ending {
-            if kill_at.take_if(|at| *at <= Instant::now()).is_some() {
+            if *kill_at <= now {
                 daemon.signal(Signal::KILL);
+                // The end of a child of a daemon is reported to another process: look again.
+                *kill_at = now + AFTER_KILL;
             }
         }
     }
 
     /// When `poll` must be called at the latest.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.ending.iter().filter_map(|(kill_at, _)| *kill_at).min()
+        self.ending.iter().map(|(kill_at, _)| *kill_at).min()
     }
 
     /// Ends those of a tool.
@@ -84,7 +90,7 @@ impl DaemonTable {
         let kill_at = Instant::now() + END;
         for daemon in self.running.remove(&tool).into_iter().flatten() {
             daemon.signal(Signal::TERM);
-            self.ending.push((Some(kill_at), daemon));
+            self.ending.push((kill_at, daemon));
         }
     }
 
@@ -94,18 +100,12 @@ impl DaemonTable {
         tools.into_iter().for_each(|tool| self.forget_tool(tool));
         let until = Instant::now() + EXIT_END;
         for (_, mut daemon) in self.ending.drain(..) {
-            wait_for_end(&daemon, until);
-            if daemon.poll().is_none() {
+            while daemon.group_runs() && Instant::now() < until {
+                std::thread::sleep(PAUSE);
+            }
+            if daemon.group_runs() {
                 daemon.signal(Signal::KILL);
             }
         }
     }
-}
-
-/// Waits until a daemon has ended, or until then.
-fn wait_for_end(daemon: &GroupedProcess, until: Instant) {
-    let left = until.saturating_duration_since(Instant::now());
-    let left = Timespec::try_from(left).unwrap_or_default();
-    // Interrupted, it is killed earlier.
-    let _ready = poll(&mut [PollFd::new(daemon, PollFlags::IN)], Some(&left));
 }

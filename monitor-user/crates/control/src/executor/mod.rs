@@ -21,7 +21,9 @@ use super::{
     file_query, memory,
     process_ref::ProcessRef,
     rank_calls::RankCallReader,
-    signal, start,
+    signal,
+    stack_looks::StackLooks,
+    start,
     stop_reason::StopReason,
     uprobe_patches,
 };
@@ -51,6 +53,7 @@ pub struct Executor {
     /// Pids of started programs, to be reaped.
     children: Vec<i32>,
     daemons: DaemonTable,
+    stack_looks: StackLooks,
     commands: CommandTable,
     /// Replies to requests that took their time, by number.
     late_replies: Vec<(u64, Answer)>,
@@ -165,6 +168,7 @@ impl Executor {
         self.guards.forget_tool(tool);
         self.event_positions.forget_tool(tool);
         self.daemons.forget_tool(tool);
+        self.stack_looks.forget_tool(tool);
         self.commands.forget_tool(tool);
     }
 
@@ -288,6 +292,7 @@ impl Executor {
         self.daemons.poll(&|pid| tracer.traces(pid));
         self.commands.poll(&|pid| tracer.traces(pid), &mut self.late_replies);
         self.poll_checkpoints();
+        self.stack_looks.poll(&mut self.events);
     }
 
     /// When `poll` must be called at the latest.
@@ -299,7 +304,8 @@ impl Executor {
             self.daemons.next_deadline(),
             self.commands.next_deadline(),
         ];
-        deadlines.into_iter().chain([look, self.checkpoint_jobs.next_poll()]).flatten().min()
+        let series = [self.checkpoint_jobs.next_poll(), self.stack_looks.next_deadline()];
+        deadlines.into_iter().chain([look]).chain(series).flatten().min()
     }
 
     /// Whether `poll` is due; a series of long requests must not delay it.

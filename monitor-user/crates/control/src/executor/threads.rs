@@ -7,11 +7,11 @@ use super::{Answer, Executor, done, open, request_deadline};
 use crate::call_questions::CallAnswers as _;
 use crate::rank_calls::RankCallReader;
 use crate::rank_program::program_processes;
-use crate::stack_rows::Threads;
+use crate::rank_stacks::RankStackReader;
+use crate::stack_rows::StackOptions;
 use crate::trace::ThreadSelection;
 use crate::{
-    ControlError, RequestTag, ThreadEntry, ToolId, WorkerReply, WorkerRequest, loader, rank_stacks,
-    signal,
+    ControlError, RequestTag, ThreadEntry, ToolId, WorkerReply, WorkerRequest, loader, signal,
 };
 use monitor_event::{Catch, Target};
 use monitor_jobs::RankProcesses;
@@ -35,16 +35,34 @@ impl Executor {
             }
             WorkerRequest::SetSignal(target, signal) => self.set_signal(tool, target, *signal),
             WorkerRequest::Catch(target, what, tag) => self.catch((tool, *tag), target, what),
-            WorkerRequest::ReadRankStacks(ranks, which) => read_rank_stacks(ranks, *which),
             WorkerRequest::ReadRankCalls(question) => {
                 let reader = self.rank_calls.get_or_insert_with(|| RankCallReader::new(false));
                 reader.answer(question.clone()).map(WorkerReply::RankCalls)
+            }
+            WorkerRequest::ReadRankStacks(ranks, tag, options) => {
+                self.read_rank_stacks((tool, *tag), ranks, *options)
             }
             WorkerRequest::StartDaemons(spec) => {
                 self.daemons.start(tool, spec).map(WorkerReply::DaemonsStarted)
             }
             _ => self.execute_traced(tool, request),
         }
+    }
+
+    /// One look at once; of several an event has the result.
+    fn read_rank_stacks(
+        &mut self,
+        requester: (ToolId, RequestTag),
+        ranks: &[RankProcesses],
+        options: StackOptions,
+    ) -> Answer {
+        let ranks = program_processes(ranks);
+        if options.looks > 1 {
+            return done(self.stack_looks.begin(requester, ranks, options));
+        }
+        let mut reader = RankStackReader::new(ranks, options.threads, options.lines);
+        reader.read_in_time();
+        reader.rows().map(WorkerReply::RankStacks)
     }
 
     fn stop_threads(&mut self, tool: ToolId, target: &Target, tids: &[u32]) -> Answer {
@@ -103,8 +121,4 @@ impl Executor {
         bytes.truncate(MAX_AUXV);
         Ok(WorkerReply::Bytes(bytes))
     }
-}
-
-fn read_rank_stacks(ranks: &[RankProcesses], which: Threads) -> Answer {
-    rank_stacks::read_rows(&program_processes(ranks), which).map(WorkerReply::RankStacks)
 }

@@ -23,6 +23,7 @@ const TRACEPOINTS: &[(u32, &str, &str)] = &[
     (hook::SIGNAL_DELIVER, "signal_deliver", "signal_deliver"),
     (hook::SWITCH, "switch", "sched_switch"),
     (hook::WAKEUP, "wakeup", "sched_wakeup"),
+    (hook::OOM_KILL, "oom_kill", "mark_victim"),
 ];
 
 /// The BPF program of rules, the one that keeps the process sets alone, and their tracepoint.
@@ -245,6 +246,7 @@ const fn row(hook: &HookPoint) -> u32 {
         HookPoint::SignalDeliver => hook::SIGNAL_DELIVER,
         HookPoint::Switch => hook::SWITCH,
         HookPoint::Wakeup => hook::WAKEUP,
+        HookPoint::OomKill => hook::OOM_KILL,
         HookPoint::Raised(event) => hook::FIRST_USER_EVENT + event.0,
     }
 }

@@ -33,7 +33,7 @@ impl FakePlatform {
         action: &ProcessAction,
     ) -> Option<ProcessResults> {
         let done = match action {
-            ProcessAction::RankStacks(ranks, _) => stacks(ranks),
+            ProcessAction::RankStacks(ranks, options) => stacks(ranks, options.looks),
             ProcessAction::StartDaemons(spec) => self.start_daemons(tool, spec),
             ProcessAction::JobCommand(command) => Ok(command_output(&command.act)),
             _ => return None,
@@ -101,14 +101,15 @@ impl CallMeasurer for FakePlatform {
     }
 }
 
-fn stacks(ranks: &[RankProcesses]) -> Result<WorkerReply, Refusal> {
+fn stacks(ranks: &[RankProcesses], looks: usize) -> Result<WorkerReply, Refusal> {
     let frame = |name: &str| RankFrame { name: name.into(), cfa: 0, pc: 0 };
     let thread = |it: &RankProcesses| {
-        let stacks = vec![FUNCTIONS.into_iter().map(frame).collect()];
+        let stacks = vec![FUNCTIONS.into_iter().map(frame).collect(); looks];
         RankThread { rank: it.rank, pid: it.process.pid.0, tid: it.process.pid.0, stacks }
     };
     let threads: Vec<RankThread> = ranks.iter().map(thread).collect();
-    let rows = StackRows::from_tree(&StackTree::merge(&threads, 1), classes(&threads));
+    let rows = StackRows::from_tree(&StackTree::merge(&threads, looks), classes(&threads));
+    let rows = rows.map(|rows| StackRows { looks, ..rows });
     rows.map(WorkerReply::RankStacks).map_err(status_map::control_refusal)
 }
 

@@ -6,6 +6,7 @@
 
 mod call;
 mod checkpoint;
+mod environment;
 mod job;
 mod migrate;
 mod scheduling;
@@ -25,6 +26,7 @@ use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::{Target, Ticket};
 use monitor_event::{node_event::EventKind, tap::Tap};
+use monitor_model::environment::EnvironmentValue;
 use monitor_model::{Identity, NodeField, Ns, Pid, Process};
 use monitor_omis::{Status, Value};
 use monitor_symbols::SymbolError;
@@ -51,6 +53,8 @@ pub struct FakePlatform {
     watched: WatchedProcesses,
     pending: Vec<PlatformEvent>,
     checkpoints: checkpoint::FakeCheckpoints,
+    /// What the node reports of faults and limits.
+    environment: Vec<EnvironmentValue>,
     monitors: Box<dyn MonitorCalls>,
 }
 
@@ -68,6 +72,7 @@ impl FakePlatform {
             watched: WatchedProcesses::default(),
             pending: Vec::new(),
             checkpoints: checkpoint::FakeCheckpoints::default(),
+            environment: Vec::new(),
             monitors: Box::new(NoMonitors),
         })
     }
@@ -85,7 +90,10 @@ impl FakePlatform {
         if self.finish_started(line) || self.checkpoints.apply(line) {
             return Ok(());
         }
-        if let Some(event) = self.scheduling_event(line) {
+        if self.sets_environment(line) {
+            return Ok(());
+        }
+        if let Some(event) = self.scheduling_event(line).or_else(|| self.oom_event(line)) {
             self.pending.push(event);
             return Ok(());
         }
@@ -198,6 +206,10 @@ impl Processes for FakePlatform {
         None
     }
 
+    fn tracer(&self, _: Identity) -> Option<Pid> {
+        None
+    }
+
     fn describe(&mut self, processes: &mut [Process]) {
         self.poller.describe(processes);
     }
@@ -222,6 +234,10 @@ impl NodeInfo for FakePlatform {
             avail_memory: row.get(NodeField::MemAvailable),
             ..NodeFacts::default()
         })
+    }
+
+    fn read_environment(&mut self) -> Poll<Vec<EnvironmentValue>> {
+        Poll::Ready(self.environment.clone())
     }
 }
 
@@ -357,7 +373,7 @@ impl EventSource for FakePlatform {
         match topic {
             EventKind::Stopped | EventKind::Continued | EventKind::RunControl(_) => Ok(()),
             EventKind::Migrating | EventKind::Migrated => Ok(()),
-            EventKind::Diagnosed(_) => Ok(()),
+            EventKind::Diagnosed(_) | EventKind::OomKilled => Ok(()),
             EventKind::Sampled(_) | EventKind::MonitorEnded(_) | EventKind::Alerted(_) => Ok(()),
             _ => self.poller.check_event(topic),
         }

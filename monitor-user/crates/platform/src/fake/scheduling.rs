@@ -30,7 +30,7 @@ impl FakePlatform {
         Some(PlatformEvent::Event(event))
     }
 
-    fn find(&mut self, pid: &str) -> Option<Identity> {
+    pub(super) fn find(&mut self, pid: &str) -> Option<Identity> {
         let pid = Pid(pid.parse().ok()?);
         Some(self.poller.read_processes(&[pid]).ok()?.first()?.id)
     }

@@ -29,6 +29,7 @@ use monitor_event::node_event::{EventKind, FollowedActivity};
 use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::thread::{HeldThread, Target, Ticket};
 use monitor_event::{right::Tool, tap::Tap};
+use monitor_model::environment::EnvironmentValue;
 use monitor_model::id::is_same;
 use monitor_model::{BackendKind, Capability, Identity, Ns, Pid, Process};
 use monitor_omis::Status;
@@ -64,6 +65,8 @@ pub struct Linux {
     /// Why the kernel runs no rules, once it was tried.
     no_rules: Option<Refusal>,
     diag_counters: diag_probe_counters::DiagProbeCounters,
+    /// A reading of faults and limits, while it is being made.
+    environment: Opening<Vec<EnvironmentValue>>,
     /// Files of the flight recorder that are being written, if there is one.
     saver: Option<RecordingSaver>,
     /// The way to the monitors of the node.
@@ -99,6 +102,7 @@ impl Linux {
             opens_beside: false,
             no_rules,
             diag_counters,
+            environment: Opening::none(),
             saver,
             monitors,
         }
@@ -251,6 +255,12 @@ impl Processes for Linux {
         let path = is_real.then(|| procfs::executable(id.pid))??;
         let start = procfs::start_time(id.pid)?;
         is_same(Identity { start, ..id }, id).then_some(path)
+    }
+
+    fn tracer(&self, id: Identity) -> Option<Pid> {
+        let kind = self.poller.as_ref()?.backend.kind();
+        let is_real = matches!(kind, BackendKind::Ebpf | BackendKind::Procfs);
+        is_real.then(|| procfs::tracer(id.pid))?
     }
 
     fn describe(&mut self, processes: &mut [Process]) {

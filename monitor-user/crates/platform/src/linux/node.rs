@@ -3,12 +3,14 @@
 //! Only regular files are opened and only file systems of devices are queried: a pipe or an
 //! unresponsive server would block all clients.
 
-use super::{Linux, diag_probe_counters};
+use super::{Linux, diag_probe_counters, opening::Caller};
 use crate::node::{DiagProbeCount, FileLayout, FileSystemSpace};
 use crate::{DiagProbes, Disks, MessageQueues, NodeFacts, NodeInfo};
+use monitor_backends::environment::EnvironmentReader;
 use monitor_backends::host::{self, MountedDevice};
 use monitor_control::{QueueAnswer, QueueQuery};
 use monitor_event::outcome::Refusal;
+use monitor_model::environment::EnvironmentValue;
 use monitor_model::{BackendKind, DiagOrigin, Identity, NodeField, NodeRow, Ns};
 use monitor_omis::Status;
 use monitor_symbols::held_file::is_of_user_mount;
@@ -132,6 +134,16 @@ impl NodeInfo for Linux {
             BackendKind::Ebpf | BackendKind::Procfs => of_host(&row),
             BackendKind::Test | BackendKind::Unsupported => of_sample(&row),
         })
+    }
+
+    fn read_environment(&mut self) -> Poll<Vec<EnvironmentValue>> {
+        // A port may wait for its hardware: other requests do not.
+        let caller = if self.opens_beside { Caller::Returns } else { Caller::Waits };
+        let read = || Ok(EnvironmentReader::new(Path::new("/")).read());
+        match self.environment.poll(caller, &self.opening_waker, read) {
+            Some(values) => Poll::Ready(values.unwrap_or_default()),
+            None => Poll::Pending,
+        }
     }
 }
 

@@ -43,6 +43,8 @@ pub enum Tracepoint {
     Wakeup,
     /// Processors that go from one thread to another.
     Switch,
+    /// Processes, any of the node, that are killed because memory is used up.
+    OomKill,
 }
 
 impl Tracepoint {
@@ -62,6 +64,7 @@ impl Tracepoint {
             EventKind::Blocked => &[Self::Block],
             EventKind::Unblocked => &[Self::Wakeup],
             EventKind::Scheduled => &[Self::Switch],
+            EventKind::OomKilled => &[Self::OomKill],
             _ => &[],
         }
     }
@@ -71,10 +74,16 @@ impl Tracepoint {
         matches!(self, Self::Block | Self::Wakeup | Self::Switch)
     }
 
+    /// Whether it is watched all the time on some nodes, so that a record that is lost is worth no
+    /// timer.
+    pub const fn is_permanent(self) -> bool {
+        matches!(self, Self::Exec | Self::OomKill)
+    }
+
     /// The activity whose process set it uses; none, if it is for all processes.
     pub const fn activity(self) -> Option<FollowedActivity> {
         match self {
-            Self::ForkOfAll | Self::Exec => None,
+            Self::ForkOfAll | Self::Exec | Self::OomKill => None,
             Self::Fork | Self::Exit | Self::Signal => Some(FollowedActivity::Lifecycle),
             Self::Block | Self::Wakeup | Self::Switch => Some(FollowedActivity::Scheduling),
         }
@@ -97,6 +106,7 @@ impl Tracepoint {
             Self::Signal => HookPoint::SignalDeliver,
             Self::Block | Self::Switch => HookPoint::Switch,
             Self::Wakeup => HookPoint::Wakeup,
+            Self::OomKill => HookPoint::OomKill,
         }
     }
 
@@ -108,7 +118,9 @@ impl Tracepoint {
             (Self::Exit | Self::Signal, _) => vec![argument(NUMBER.0, 1)],
             (Self::Block, Some(set)) => block_insns(set),
             (Self::Switch, Some(set)) => switch_insns(set),
-            (Self::Exec | Self::Wakeup | Self::Block | Self::Switch, _) => Vec::new(),
+            (Self::Exec | Self::OomKill | Self::Wakeup | Self::Block | Self::Switch, _) => {
+                Vec::new()
+            }
         }
     }
 
@@ -144,6 +156,7 @@ impl Tracepoint {
             }
             Self::Exec => vec![PlatformEvent::ProcessExecuted(it.process)],
             Self::Exit => end_events(it.process, it.at, Some(first)),
+            Self::OomKill => own(EventKind::OomKilled, Vec::new()),
             Self::Signal => own(EventKind::Signalled, vec![number(first)]),
             Self::Block => own(EventKind::Blocked, Vec::new()),
             Self::Wakeup => own(EventKind::Unblocked, Vec::new()),

@@ -136,7 +136,7 @@ impl DaemonLoop {
         self.usage.set_limits(config.budget);
         self.cluster.set_budget(self_usage::reading_budget(&config.budget));
         self.request_thread.configure(config.diag.clone());
-        self.request_thread.follow_jobs(config.follow_jobs);
+        self.request_thread.follow(config.followed);
         // The same metrics keep their consumer, so that their counters go on.
         if *self.exposed != config.exposed {
             self.exposed = Arc::new(config.exposed.clone());

@@ -75,7 +75,7 @@ pub async fn serve(
     let mut daemon = DaemonLoop::start(settings, backend, startup_notes).await?;
     daemon.configure_flight(daemon.settings.loaded.config.flight);
     daemon.request_thread.configure(daemon.settings.loaded.config.diag.clone());
-    daemon.request_thread.follow_jobs(daemon.settings.loaded.config.follow_jobs);
+    daemon.request_thread.follow(daemon.settings.loaded.config.followed);
     // Other nodes request ranks by name, so they must know which ranks are here.
     if daemon.bus.is_some() {
         daemon.send_job(sampler::SamplerJob::WatchRanks);

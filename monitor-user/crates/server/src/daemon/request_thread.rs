@@ -15,7 +15,7 @@ use monitor_omis::{Dialect, Node};
 use monitor_platform::{EventSource, linux::Linux, linux::recorder::ServiceConfig};
 use monitor_protocol::{Conn, call::Tag, reply};
 use monitor_sampling::visibility::Visibility;
-use monitor_services::requests::{EngineInput, RequestLimits};
+use monitor_services::requests::{EngineInput, FollowSettings, RequestLimits};
 use monitor_services::{context::ClusterMember, diag::DiagSettings};
 use monitor_sys::clock;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -42,7 +42,7 @@ enum RequestJob {
     Members(Vec<ClusterMember>),
     RemoteMessage(Node, RequestMessage),
     Diag(DiagSettings),
-    FollowJobs(bool),
+    Follow(FollowSettings),
     Rules(Viewer, Tag),
 }
 
@@ -148,9 +148,9 @@ impl RequestThread {
         self.send(RequestJob::Diag(settings));
     }
 
-    /// Sets whether parallel jobs are followed also while no tool waits for their changes.
-    pub fn follow_jobs(&self, is_on: bool) {
-        self.send(RequestJob::FollowJobs(is_on));
+    /// Sets what is followed also while no tool waits for its changes.
+    pub fn follow(&self, settings: FollowSettings) {
+        self.send(RequestJob::Follow(settings));
     }
 
     /// Passes on a message of another node.
@@ -246,7 +246,7 @@ impl RequestLoop {
             RequestJob::Rules(viewer, tag) => self.reply_rules(&viewer, &tag),
             RequestJob::Members(members) => self.input(EngineInput::Members(members)),
             RequestJob::Diag(settings) => self.input(EngineInput::Diagnoses(settings)),
-            RequestJob::FollowJobs(is_on) => self.follow_jobs(is_on),
+            RequestJob::Follow(settings) => self.follow(settings),
             RequestJob::RemoteMessage(from, message) => {
                 let now = clock::boot();
                 let outputs = self.requests.receive(now, (from, message), &mut self.platform);
@@ -262,10 +262,10 @@ impl RequestLoop {
         viewer.outbox.reply(reply::result_line(tag, rules));
     }
 
-    /// Without a session, the platform is closed some time after jobs are not followed any more.
-    fn follow_jobs(&mut self, is_on: bool) {
-        let did = self.requests.follows_jobs();
-        self.input(EngineInput::FollowJobs(is_on));
+    /// Without a session, the platform is closed some time after nothing is followed any more.
+    fn follow(&mut self, settings: FollowSettings) {
+        let did = self.requests.follows_any();
+        self.input(EngineInput::Follow(settings));
         if did && self.requests.n_sessions() == 0 {
             self.idle_since = Some(clock::boot());
         }
@@ -282,7 +282,7 @@ impl RequestLoop {
 
     /// When the backend and its probes are not needed any more, unless a session opens before.
     fn end_of_idle_time(&self) -> Option<Ns> {
-        let idle_since = self.idle_since.filter(|_| !self.requests.follows_jobs())?;
+        let idle_since = self.idle_since.filter(|_| !self.requests.follows_any())?;
         Some(Ns(idle_since.0.saturating_add(IDLE_TIME.0)))
     }
 

@@ -8,11 +8,15 @@ use crate::spec::{error, param, params};
 use crate::{CallContext, Handler, Outcome, ResultSpec, ServiceSpec};
 use monitor_event::{CallResult, EventFilter, EventKind, Predicate, ProcessSelector, Refusal};
 use monitor_jobs::job_log::{JobChange, JobTransition};
+use monitor_jobs::runtime::slurm_namespace;
 use monitor_model::Ns;
 use monitor_omis::param_type::ParamType;
 use monitor_omis::{Status, Text, Value};
 use monitor_sampling::visibility::Visibility;
 
+/// The places of the id and the launcher among the values of a transition.
+const ID: usize = 0;
+const LAUNCHER: usize = 3;
 /// The place of the state among the values of a transition.
 const STATE: usize = 2;
 /// Longest time that a tool may ask for, in seconds.
@@ -22,7 +26,10 @@ const MAX_SECONDS: f64 = 1e9;
 pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "job_changed",
-        params: &[param("states", ParamType::Many(&ParamType::Text))],
+        params: &[
+            param("states", ParamType::Many(&ParamType::Text)),
+            param("jobs", ParamType::Many(&ParamType::Any)),
+        ],
         results: &[
             ResultSpec::new("id", "string"),
             ResultSpec::new("runtime", "string"),
@@ -34,25 +41,43 @@ pub const SERVICES: &[ServiceSpec] = &[
             ResultSpec::new("ranks", "integer"),
             ResultSpec::new("age", "floating"),
             ResultSpec::new("unix_ns", "integer"),
+            ResultSpec::new("rank", "integer"),
+            ResultSpec::new("pid", "integer"),
         ],
         help: "Occurs when a parallel job of the node changes to one of the states, or to any if \
                the list is empty: `appeared` (its first rank here was found), `ready` (all ranks \
-               of this node are there), `stopped` (all of them are stopped), `continued`, `ended` \
-               (none is left). `$1` is the id, `$2` the runtime as `job_list` names it, `$3` the \
+               of this node are there), `failed` (a rank has ended with another code than 0, or \
+               by a signal: the first one), `debugger-attached` (another process traces a rank), \
+               `debugger-detached` (none does any more), `stopped` (all ranks are stopped), \
+               `continued`, `ended` (none is left). Further parameters name jobs as `job_history` \
+               does; without them it occurs for all. `$1` is the id, `$2` the runtime as \
+               `job_list` names it, `$3` the \
                state, `$4` the process id of the launcher, `$5` the user id; `$6` at the end the \
                exit code of the launcher, or else of the first rank that failed, or 128 and the \
                number of a signal; `$7` that signal, 0 if it ended by itself; `$8` the most ranks \
                that it had here, `$9` the seconds since its first rank here started, `$10` the \
-               time in nanoseconds since 1970. -1 stands for an unknown number. The first tool \
+               time in nanoseconds since 1970. Of `failed`, `$6` and `$7` are of the rank, `$11` \
+               is its \
+               number and `$12` its process id; of `debugger-attached`, `$11` is the first rank \
+               that is traced, and `$12` the process that traces it. -1 stands for an \
+               unknown number. The first tool \
                that waits also gets the jobs that are there. A job that is there for less than \
                0.3 s may be missed; without eBPF, for less than a second, and then codes are \
                mostly unknown. Changes of jobs of other users occur only for a tool that may \
                observe all processes.",
-        examples: &["> 10 [0] job_changed([\"ready\",\"ended\"]): 11 [0] print([$1,$3,$6])\n\
+        examples: &[
+            "> 10 [0] job_changed([\"ready\",\"ended\"]): 11 [0] print([$1,$3,$6])\n\
                      < 10 [0] job_changed(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
                      at 1000ms process 7 state=S $PMIX_NAMESPACE=77 $PMIX_RANK=0\n\
                      < 11 [0] print(0,[\"77\",\"ready\",-1])\n\
-                     at 3000ms end 7 exit_code=3\n< 11 [0] print(0,[\"77\",\"ended\",3])"],
+                     at 3000ms end 7 exit_code=3\n< 11 [0] print(0,[\"77\",\"ended\",3])",
+            "> 10 [0] job_changed([\"failed\"],\"77\"): 11 [0] print([$3,$6,$11,$12])\n\
+                     < 10 [0] job_changed(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
+                     at 1000ms process 7 state=S $PMIX_NAMESPACE=77 $PMIX_RANK=0\n\
+                     at 1000ms process 8 state=S $PMIX_NAMESPACE=78 $PMIX_RANK=0\n\
+                     at 3000ms end 8 exit_code=3\nat 4000ms end 7 exit_code=4\n\
+                     < 11 [0] print(0,[\"failed\",4,0,7])",
+        ],
         errors: &[error(
             Status::RANGE,
             "an unknown state",
@@ -70,7 +95,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                 "transitions",
                 "{string id; string runtime; string state; integer launcher; integer uid; \
                        integer code; integer signal; integer ranks; floating age; \
-                       integer unix_ns}*",
+                       integer unix_ns; integer rank; integer pid}*",
             ),
         ],
         help: "Returns for how many seconds the node has followed its jobs, -1 if it does not now; \
@@ -85,8 +110,8 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 10 [0] job_changed(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
                      at 1000ms\n> 13 [0] job_history(\"77\",60)\n\
                      < 13 [0] job_history(0,1.0,\
-                     [\"77\",\"unknown\",\"appeared\",-1,0,-1,-1,1,1000.0,1001000000000,\
-                     \"77\",\"unknown\",\"ready\",-1,0,-1,-1,1,1000.0,1001000000000])"],
+                     [\"77\",\"unknown\",\"appeared\",-1,0,-1,-1,1,1000.0,1001000000000,-1,-1,\
+                     \"77\",\"unknown\",\"ready\",-1,0,-1,-1,1,1000.0,1001000000000,-1,-1])"],
         errors: &[error(Status::RANGE, "a negative time", "> 10 [0] job_history(\"\",-1)")],
         handler: Handler::Synchronous(history),
         ..super::BLANK
@@ -108,9 +133,27 @@ fn changed(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<EventFilter, Ref
     if ctx.platform.is_deferred() {
         checked?;
     }
-    let predicate = (!names.is_empty()).then(|| Predicate::OneOf(STATE, names.to_vec()));
+    let states = (!names.is_empty()).then(|| Predicate::OneOf(STATE, names.to_vec()));
+    let [_, jobs] = params(args);
+    let jobs: Vec<Predicate> = jobs.list().unwrap_or_default().iter().map(is_of).collect();
+    let jobs = (!jobs.is_empty()).then_some(Predicate::Any(jobs));
+    let mut all: Vec<Predicate> = states.into_iter().chain(jobs).collect();
+    let predicate = if all.len() > 1 { Some(Predicate::All(all)) } else { all.pop() };
     let processes = ProcessSelector::Any;
     Ok(EventFilter { kind: EventKind::JobChanged, processes, predicate })
+}
+
+/// Whether the job is the one that a value names, as [`JobTransition::is_of`] has it.
+fn is_of(job: &Value) -> Predicate {
+    let written = match job.text() {
+        Some(text) => text.to_str_lossy().into_owned(),
+        None => job.to_string(),
+    };
+    let launcher = written.parse::<u32>().ok();
+    let step = Value::from(slurm_namespace(&written).as_str());
+    let mut any = vec![Predicate::OneOf(ID, vec![step]), Predicate::BeginsWith(ID, written)];
+    any.extend(launcher.map(|pid| Predicate::OneOf(LAUNCHER, vec![Value::from(pid)])));
+    Predicate::Any(any)
 }
 
 fn history(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
@@ -137,7 +180,7 @@ pub fn may_see(visibility: Visibility, it: &JobTransition) -> bool {
 }
 
 /// The values of a transition, which happened at this time since 1970.
-pub fn transition_values(it: &JobTransition, unix: Ns) -> [Value; 10] {
+pub fn transition_values(it: &JobTransition, unix: Ns) -> [Value; 12] {
     let number = |number: Option<u32>| number.map_or(Value::from(-1), Value::from);
     [
         Value::from(&*it.id),
@@ -150,5 +193,7 @@ pub fn transition_values(it: &JobTransition, unix: Ns) -> [Value; 10] {
         number(u32::try_from(it.ranks).ok()),
         Value::from(it.age.seconds()),
         Value::from(unix.0),
+        number(it.rank),
+        number(it.pid.map(|pid| pid.0)),
     ]
 }

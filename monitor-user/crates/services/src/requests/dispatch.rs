@@ -31,6 +31,7 @@ impl RequestEngine {
             match it {
                 PlatformEvent::Event(it) => {
                     self.note_end_of_rank(&it, turn);
+                    self.note_oom_kill(&it, turn);
                     self.dispatch(&it, (None, 0), turn);
                     self.handle_finalize(&it, turn);
                 }

@@ -7,18 +7,26 @@
 use super::{RequestEngine, Turn};
 use crate::job::history::{may_see, transition_values};
 use monitor_event::{EventKind, EventParam, NodeEvent, SessionId};
-use monitor_jobs::job_log::{EndStatus, FoundJob, JobTransition};
+use monitor_jobs::job_log::{EndStatus, FoundJob, JobTransition, ProcessStates};
 use monitor_jobs::{ParallelJob, discover};
 use monitor_model::{Credentials, Identity, Process, ProcessField as F};
 use std::collections::HashMap;
 
 impl RequestEngine {
+    /// Follows jobs, and faults and limits of the node, while a tool waits for their changes.
+    pub(super) fn follow_node(&mut self, turn: &mut Turn<'_>) {
+        let (mut of_jobs, mut of_environment) = (false, false);
+        for filter in self.sessions.values().flat_map(|it| it.stored.watched_filters()) {
+            of_jobs |= filter.kind == EventKind::JobChanged;
+            of_environment |= filter.kind == EventKind::EnvironmentChanged;
+        }
+        // The ranks of processes that are killed are those of jobs that are followed.
+        self.follow_jobs(of_jobs || of_environment, turn);
+        self.follow_environment(of_environment, turn);
+    }
+
     /// Begins or ends to follow jobs, and reads them if it is time.
-    pub(super) fn follow_jobs(&mut self, turn: &mut Turn<'_>) {
-        let has_consumer = self
-            .sessions
-            .values()
-            .any(|it| it.stored.watched_filters().any(|it| it.kind == EventKind::JobChanged));
+    fn follow_jobs(&mut self, has_consumer: bool, turn: &mut Turn<'_>) {
         self.shared.is_stale |= self.shared.job_watch.update(has_consumer, turn.now);
         if self.shared.job_watch.due().is_none_or(|due| due > turn.now) {
             return;
@@ -61,7 +69,9 @@ impl RequestEngine {
         let jobs = discover(processes, &|process| platform.executable(process.id));
         let found = |job: ParallelJob| FoundJob { reader: reader(&job, &by_id), job };
         let jobs: Vec<FoundJob> = jobs.into_iter().map(found).collect();
-        let new = watch.log.compare(turn.now, &jobs, &is_running);
+        let tracer = |id| platform.tracer(id);
+        let states = ProcessStates { is_running: &is_running, tracer: &tracer };
+        let new = watch.log.compare(turn.now, &jobs, &states);
         self.shared.is_stale |= watch.finish_reading(turn.now);
         for it in new {
             self.dispatch_transition(&it, turn);

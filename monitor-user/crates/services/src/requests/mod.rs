@@ -14,6 +14,7 @@ mod check;
 mod compile;
 mod diagnose;
 mod dispatch;
+mod environment_events;
 mod execution;
 mod external_calls;
 mod job_events;
@@ -35,7 +36,7 @@ mod stored;
 mod tests;
 
 pub use packet::{ClientReply, Packet, PacketBody, PacketReply, PartId};
-pub use shared_state::RequestLimits;
+pub use shared_state::{FollowSettings, RequestLimits};
 
 use super::{PendingCall, context::ClusterMember, diag::DiagSettings};
 use execution::Execution;
@@ -72,8 +73,8 @@ pub enum EngineInput {
     Members(Vec<ClusterMember>),
     /// The administrator's settings for unusual events have changed.
     Diagnoses(DiagSettings),
-    /// Whether parallel jobs are followed also while no tool waits for their changes.
-    FollowJobs(bool),
+    /// What is followed also while no tool waits for its changes.
+    Follow(FollowSettings),
     /// Time has passed.
     Tick,
 }
@@ -175,7 +176,7 @@ impl RequestEngine {
             EngineInput::ClientReply(reply) => self.send_to_tool(reply, &mut turn),
             EngineInput::Members(members) => self.set_members(members, &mut turn),
             EngineInput::Diagnoses(settings) => self.shared.diag_counters.set(settings, now),
-            EngineInput::FollowJobs(is_on) => self.shared.job_watch.configure(is_on),
+            EngineInput::Follow(settings) => self.shared.follow(settings),
             EngineInput::Tick => {}
         }
         self.finish_input(&mut turn);
@@ -185,14 +186,16 @@ impl RequestEngine {
     /// When the next `Tick` is due, if no other input comes before.
     pub fn due(&self) -> Option<Ns> {
         let executions = self.executions.values().map(|it| it.deadline).min();
-        let jobs = self.shared.job_watch.due();
-        let all = [executions, self.shared.diag_counters.due(), self.migrations.due(), jobs];
-        all.into_iter().flatten().min()
+        let diagnoses = self.shared.diag_counters.due();
+        let followed = [self.shared.job_watch.due(), self.shared.environment_watch.due()];
+        let all = [executions, diagnoses, self.migrations.due()].into_iter().chain(followed);
+        all.flatten().min()
     }
 
-    /// Whether parallel jobs are followed, so that the platform is needed also without sessions.
-    pub const fn follows_jobs(&self) -> bool {
-        self.shared.job_watch.is_active()
+    /// Whether jobs, or faults and limits, are followed, so that the platform is needed also
+    /// without sessions.
+    pub const fn follows_any(&self) -> bool {
+        self.shared.job_watch.is_active() || self.shared.environment_watch.is_active()
     }
 
     /// Number of sessions, including those of tools on other nodes, and of running migrations; 0 if
@@ -280,7 +283,7 @@ impl RequestEngine {
             self.advance_migrations(turn);
             self.run_raised(turn);
         }
-        self.follow_jobs(turn);
+        self.follow_node(turn);
         self.report_diagnoses(turn);
         self.end_cancelled_commands(turn);
         self.run_raised(turn);
@@ -381,6 +384,7 @@ impl RequestEngine {
         }
         kinds.extend(self.finalize_event_wanted());
         kinds.extend(self.shared.job_watch.kinds());
+        kinds.extend(self.shared.environment_watch.kinds());
         kinds
     }
 

@@ -5,6 +5,7 @@
 
 use super::shared_state::{PROBES, RaisedEvent, SharedState};
 use super::stored::{SessionStore, StoredRequest};
+use crate::environment::watch::EnvironmentWatch;
 use crate::job::watch::JobWatch;
 use crate::{
     EnableCall, Enabling, EngineApi, counter::InstrumentRegistry, diag::DiagCounters,
@@ -195,6 +196,10 @@ impl EngineApi for SessionApi<'_> {
 
     fn job_watch(&self) -> &JobWatch {
         &self.shared.job_watch
+    }
+
+    fn environment_watch(&self) -> &EnvironmentWatch {
+        &self.shared.environment_watch
     }
 
     fn define_service(&mut self, values: &[Value]) -> Result<(), Refusal> {

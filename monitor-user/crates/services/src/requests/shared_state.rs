@@ -1,6 +1,7 @@
 //! The state that all sessions of a node share.
 
 use super::external_calls::ExternalCalls;
+use crate::environment::watch::EnvironmentWatch;
 use crate::{Registry, counter::InstrumentRegistry, diag::DiagCounters, job::watch::JobWatch};
 use monitor_event::{HeldThread, SessionId, Ticket};
 use monitor_model::{Ns, user_budget::UserBudget};
@@ -51,6 +52,8 @@ pub struct SharedState {
     pub diag_counters: DiagCounters,
     /// The parallel jobs that are followed, and their transitions.
     pub job_watch: JobWatch,
+    /// The faults and limits of the node, and their changes.
+    pub environment_watch: EnvironmentWatch,
     /// The watched calls that users have enabled.
     pub probe_budget: UserBudget,
     /// Pending calls of external services.
@@ -80,6 +83,15 @@ pub struct RaisedEvent {
     pub held: Option<HeldThread>,
 }
 
+/// What is followed also while no tool waits for its changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FollowSettings {
+    /// Parallel jobs.
+    pub jobs: bool,
+    /// Faults and limits of the node.
+    pub environment: bool,
+}
+
 impl SharedState {
     /// The state of a node without sessions.
     pub fn new(node: Node, limits: RequestLimits) -> Self {
@@ -93,12 +105,19 @@ impl SharedState {
             instruments: InstrumentRegistry::default(),
             diag_counters: DiagCounters::default(),
             job_watch: JobWatch::default(),
+            environment_watch: EnvironmentWatch::default(),
             probe_budget: UserBudget::new(PROBES, PROBE_INTERVAL),
             external_calls: ExternalCalls::default(),
             cancelled_commands: Vec::new(),
             dispatched_holds: Vec::new(),
             is_stale: false,
         }
+    }
+
+    /// Sets what is followed also while no tool waits for its changes.
+    pub const fn follow(&mut self, settings: FollowSettings) {
+        self.job_watch.configure(settings.jobs);
+        self.environment_watch.configure(settings.environment);
     }
 
     /// Removes what belongs to a session that has ended.

@@ -277,7 +277,7 @@ impl RuleEvents {
     }
 
     fn watches_only_executions(&self) -> bool {
-        let mut others = self.tracepoints.keys().filter(|it| **it != Tracepoint::Exec);
+        let mut others = self.tracepoints.keys().filter(|it| !it.is_permanent());
         !self.taps.has_taps() && others.next().is_none() && self.installer.is_empty()
     }
 

@@ -63,11 +63,29 @@ impl WorkerDispatch {
         id: Identity,
         answer: Result<WorkerReply, ControlError>,
     ) {
-        let is_move = self.actions.get(&ticket).is_some_and(|it| it.kind.is_move());
-        // A move that was started is not done.
-        if !is_move || answer.is_err() {
+        let is_later = self.actions.get(&ticket).is_some_and(|it| it.kind.is_reported_later());
+        // What was begun is not done.
+        if !is_later || answer.is_err() {
             self.finish(ticket, id, answer);
         }
+    }
+
+    /// Whether it is the end of a series of looks.
+    pub(super) fn handle_looks_event(&mut self, it: &WorkerEvent) -> bool {
+        let WorkerEventKind::StacksRead(rows) = &it.kind else { return false };
+        let Some((_, RequestTag(ticket))) = it.requester else { return true };
+        if self.actions.get(&ticket).is_some_and(|it| it.kind == ActionKind::Looks) {
+            let rows = rows.clone().map(|rows| WorkerReply::RankStacks(*rows));
+            self.finish(ticket, Identity::default(), rows);
+        }
+        true
+    }
+
+    /// The looks of a tool that is gone are not reported.
+    pub(super) fn forget_looks(&mut self, session: SessionId) {
+        let is_of_it =
+            |it: &PendingAction| it.kind == ActionKind::Looks && it.tool.session == session;
+        self.actions.retain(|_, it| !is_of_it(it));
     }
 
     /// Whether it is about a process that leaves or comes.

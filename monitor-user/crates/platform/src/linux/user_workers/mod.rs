@@ -114,6 +114,7 @@ impl WorkerDispatch {
         for id in of_it {
             self.remove_holder(tool.session, id);
         }
+        self.forget_looks(tool.session);
         if self.tools.contains_key(&tool.session) {
             self.send(tool, WorkerRequest::ForgetTool, PendingReply::Ignored);
             let _number = self.tools.remove(&tool.session);

@@ -65,6 +65,8 @@ pub enum ActionKind {
     Restore,
     /// The same, of one that was here.
     Return,
+    /// Readings of stacks over a time, done when the worker reports them.
+    Looks,
     Other,
 }
 
@@ -77,8 +79,14 @@ impl ActionKind {
             ProcessAction::Dump(_) => Self::Dump,
             ProcessAction::Restore(_) => Self::Restore,
             ProcessAction::Return(_) => Self::Return,
+            ProcessAction::RankStacks(_, options) if options.looks > 1 => Self::Looks,
             _ => Self::Other,
         }
+    }
+
+    /// Whether a reply of success only says that it has begun.
+    pub const fn is_reported_later(self) -> bool {
+        self.is_move() || matches!(self, Self::Looks)
     }
 
     pub const fn is_move(self) -> bool {

@@ -58,8 +58,8 @@ pub fn worker_request(
         ProcessAction::Start(program) => WorkerRequest::Start(program.clone()),
         ProcessAction::StartDaemons(daemons) => WorkerRequest::StartDaemons(daemons.clone()),
         ProcessAction::JobCommand(command) => WorkerRequest::RunJobCommand(command.clone()),
-        ProcessAction::RankStacks(ranks, which) => {
-            WorkerRequest::ReadRankStacks(ranks.clone(), *which)
+        ProcessAction::RankStacks(ranks, options) => {
+            WorkerRequest::ReadRankStacks(ranks.clone(), mark, *options)
         }
     }
 }

@@ -58,7 +58,7 @@ impl WorkerDispatch {
     }
 
     pub(super) fn handle_event(&mut self, it: &WorkerEvent, now: Ns) {
-        if self.handle_checkpoint_event(it) {
+        if self.handle_checkpoint_event(it) || self.handle_looks_event(it) {
             return;
         }
         let sent = it.requester.and_then(|(_, mark)| self.plans.get(&mark.0)).cloned();
@@ -92,9 +92,10 @@ impl WorkerDispatch {
             }
             WorkerEventKind::Held => return self.add_stopped_thread(it),
             // No action waits for a process that has moved.
-            WorkerEventKind::StoppedAgain | WorkerEventKind::Dumped | WorkerEventKind::Restored => {
-                return;
-            }
+            WorkerEventKind::StoppedAgain
+            | WorkerEventKind::Dumped
+            | WorkerEventKind::Restored
+            | WorkerEventKind::StacksRead(_) => return,
         };
         let Some(sent) = sent else {
             // The request was removed meanwhile: nothing else releases the thread.

@@ -213,8 +213,19 @@ pub const KEYS: &[ConfigKey] = &[
             "whether the history of parallel jobs is kept (monitor job list --ended)",
         ],
         Other(
-            |it, value| value::boolean(value).map(|is_on| it.follow_jobs = is_on),
-            |it| it.follow_jobs.to_string(),
+            |it, value| value::boolean(value).map(|is_on| it.followed.jobs = is_on),
+            |it| it.followed.jobs.to_string(),
+        ),
+    ),
+    key(
+        [
+            "jobs",
+            "environment",
+            "whether faults and limits of the node are kept (monitor job events --replay)",
+        ],
+        Other(
+            |it, value| value::boolean(value).map(|is_on| it.followed.environment = is_on),
+            |it| it.followed.environment.to_string(),
         ),
     ),
     key(

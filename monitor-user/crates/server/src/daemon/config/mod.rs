@@ -19,6 +19,7 @@ use monitor_monitors::UserLimits;
 use monitor_platform::linux::recorder::DEFAULT_DUMP_FOLDER;
 use monitor_sampling::{budget, scrape::ScrapeConfig};
 use monitor_services::diag::DiagSettings;
+use monitor_services::requests::FollowSettings;
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
 use std::ops::Range;
@@ -60,8 +61,8 @@ pub struct Config {
     pub push: PushConfig,
     /// The flight recorder.
     pub flight: FlightConfig,
-    /// Whether parallel jobs are followed also while no tool waits for their changes.
-    pub follow_jobs: bool,
+    /// What is followed also while no tool waits for its changes.
+    pub followed: FollowSettings,
     /// Thresholds of diagnostic events.
     pub diag: DiagSettings,
     /// The folder of checkpoint images of migrating processes.
@@ -97,7 +98,7 @@ impl Default for Config {
             http: Listen::default(),
             exposed: ScrapeConfig::default(),
             flight: FlightConfig::default(),
-            follow_jobs: false,
+            followed: FollowSettings::default(),
             diag: DiagSettings::default(),
             images: DEFAULT_DUMP_FOLDER.into(),
             push: PushConfig::default(),

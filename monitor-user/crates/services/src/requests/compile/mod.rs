@@ -292,7 +292,7 @@ impl CompilerInput<'_> {
                     && are_numbers
                     && kernel_knows(kind, Operand::Param(place))
             }
-            Some(Predicate::Not(..) | Predicate::AtLeast(..) | Predicate::All(_)) => false,
+            Some(_) => false,
         };
         let joins = self.has_patterns && *kind == EventKind::Created;
         // Of the two processes of a switch the kernel checks the credentials of one.

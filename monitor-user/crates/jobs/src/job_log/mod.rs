@@ -1,0 +1,152 @@
+//! The transitions of parallel jobs, from the first rank to the last, and a log of them.
+//!
+//! In: the jobs that readings of the node show, and ends of processes in between. Out: transitions,
+//! and those of the past. A job that comes and goes between two readings is not seen. The log has
+//! at most [`MAX_TRANSITIONS`]: beyond that, the user with the most of them loses the oldest one,
+//! so that no user can remove those of others.
+
+mod followed;
+#[cfg(test)]
+mod tests;
+mod transition;
+
+pub use transition::{EndStatus, FoundJob, JobChange, JobTransition, ProcessStates};
+
+use crate::discovery::{JobState, ParallelJob};
+use followed::FollowedJob;
+use monitor_model::id::is_same;
+use monitor_model::{Identity, Ns};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Most transitions that are kept.
+pub const MAX_TRANSITIONS: usize = 1024;
+/// Most jobs of one user that are followed at a time.
+pub const MAX_JOBS_OF_USER: usize = 256;
+/// Most processes of one user whose ends are reported, and of all users: what the kernel can follow
+/// is shared with the processes of tools.
+const WATCHED: (usize, usize) = (512, 1024);
+/// Longest id of a job, bytes, as PMIx has it.
+const LONGEST_ID: usize = 255;
+
+type JobKey = (Arc<str>, Option<u32>);
+
+/// The jobs that are there, and the transitions so far.
+#[derive(Debug, Default)]
+pub struct JobLog {
+    followed: BTreeMap<JobKey, FollowedJob>,
+    transitions: VecDeque<JobTransition>,
+}
+
+impl JobLog {
+    /// Compares the jobs of a reading with those of the one before; returns what changed.
+    pub fn compare(
+        &mut self,
+        now: Ns,
+        jobs: &[FoundJob],
+        states: &ProcessStates<'_>,
+    ) -> Vec<JobTransition> {
+        let is_named = |it: &&FoundJob| it.job.id.len() <= LONGEST_ID;
+        let living = jobs.iter().filter(|it| it.job.state != JobState::Ended).filter(is_named);
+        let mut living: BTreeMap<JobKey, &FoundJob> =
+            living.map(|it| ((Arc::clone(&it.job.id), it.job.uid), it)).collect();
+        let mut new = Vec::new();
+        self.followed.retain(|key, followed| {
+            match living.get(key).filter(|it| followed.has_rank_of(&it.job)) {
+                Some(found) => {
+                    followed.see(found, (now, states), &mut new);
+                    living.remove(key);
+                    true
+                }
+                None => followed.miss(now, states, &mut new),
+            }
+        });
+        for (key, found) in living {
+            let of_user = self.followed.keys().filter(|(_, uid)| *uid == key.1).count();
+            if of_user < MAX_JOBS_OF_USER && !self.followed.contains_key(&key) {
+                let mut followed = FollowedJob::new(found);
+                new.push(followed.transition(now, JobChange::Appeared));
+                followed.see(found, (now, states), &mut new);
+                self.followed.insert(key, followed);
+            }
+        }
+        for it in &new {
+            self.keep(it.clone());
+        }
+        new
+    }
+
+    /// A process has ended; returns whether a job has lost a rank or its launcher by that.
+    pub fn note_end(&mut self, id: Identity, at: Ns, end: EndStatus) -> bool {
+        let mut is_of_job = false;
+        for job in self.followed.values_mut() {
+            if let Some(known) = job.ends.get_mut(&id) {
+                is_of_job = true;
+                if known.is_none_or(|(_, known)| known.code.is_none()) {
+                    *known = Some((at, end));
+                }
+            }
+        }
+        is_of_job
+    }
+
+    /// The processes whose ends are of interest: launchers and ranks, as far as there is room.
+    pub fn processes(&self) -> Vec<Identity> {
+        let (of_user, of_all) = WATCHED;
+        let mut by_user: BTreeMap<Option<u32>, usize> = BTreeMap::new();
+        let mut all = Vec::new();
+        for ((_, uid), job) in &self.followed {
+            let count = by_user.entry(*uid).or_default();
+            let launcher = job.job.launcher.iter().copied();
+            let others = job.ends.keys().copied().filter(|id| Some(*id) != job.job.launcher);
+            let living = launcher.chain(others).filter(|id| job.ends.get(id) == Some(&None));
+            let room = (of_user - *count).min(of_all - all.len());
+            let before = all.len();
+            all.extend(living.take(room));
+            *count += all.len() - before;
+        }
+        all
+    }
+
+    /// The job and the rank of a process, by the last reading.
+    pub fn rank_of(&self, id: Identity) -> Option<(&ParallelJob, u32)> {
+        self.followed.values().find_map(|followed| {
+            let mut ranks = followed.job.ranks.iter();
+            let of_process = ranks.find(|rank| rank.all.iter().any(|it| is_same(*it, id)))?;
+            Some((&followed.job, of_process.rank))
+        })
+    }
+
+    /// Number of jobs that are there.
+    pub fn n_followed(&self) -> usize {
+        self.followed.len()
+    }
+
+    /// Whether the end of a launcher is awaited.
+    pub fn awaits_launcher(&self) -> bool {
+        self.followed.values().any(|it| it.missing_since.is_some())
+    }
+
+    /// Forgets the jobs that are there, and keeps the transitions.
+    pub fn stop_following(&mut self) {
+        self.followed.clear();
+    }
+
+    /// The transitions so far, the oldest first.
+    pub fn transitions(&self) -> impl Iterator<Item = &JobTransition> {
+        self.transitions.iter()
+    }
+
+    fn keep(&mut self, it: JobTransition) {
+        if self.transitions.len() >= MAX_TRANSITIONS {
+            let mut by_user: BTreeMap<Option<u32>, usize> = BTreeMap::new();
+            for it in &self.transitions {
+                *by_user.entry(it.uid).or_default() += 1;
+            }
+            let most = by_user.into_iter().max_by_key(|(_, n)| *n).map(|(uid, _)| uid);
+            let oldest = self.transitions.iter().position(|it| Some(it.uid) == most);
+            drop(oldest.and_then(|place| self.transitions.remove(place)));
+        }
+        self.transitions.push_back(it);
+    }
+}

@@ -1,0 +1,234 @@
+//! Transitions of jobs that readings describe.
+
+use super::followed::{KNOWN_ENDS, LAUNCHER_GRACE};
+use super::*;
+use crate::discovery::RankProcesses;
+use crate::runtime::Runtime;
+use monitor_model::Pid;
+
+const LAUNCHER: u32 = 10;
+
+fn id(pid: u32) -> Identity {
+    Identity { pid: Pid(pid), start: Ns(u64::from(pid)) }
+}
+
+/// A job of user 7 that is to have two ranks here.
+fn job(name: &str, ranks: &[u32], state: JobState) -> FoundJob {
+    let process = |pid| RankProcesses { rank: pid, process: id(pid), all: vec![id(pid)] };
+    let job = ParallelJob {
+        id: name.into(),
+        runtime: Runtime::OpenMpi4,
+        launcher: Some(id(LAUNCHER)),
+        daemon: None,
+        uid: Some(7),
+        ranks: ranks.iter().copied().map(process).collect(),
+        local_size: Some(2),
+        size: Some(2),
+        state,
+        start: Ns(20),
+    };
+    FoundJob { job, reader: None }
+}
+
+/// A log, and the launchers that run.
+#[derive(Default)]
+struct World {
+    log: JobLog,
+    launcher_runs: bool,
+    tracer: Option<Pid>,
+}
+
+/// Processes that are all there, and that nothing traces.
+const ALL_RUN: ProcessStates<'_> = ProcessStates { is_running: &|_| true, tracer: &|_| None };
+
+impl World {
+    #[track_caller]
+    fn check(&mut self, at: u64, jobs: &[FoundJob], want: &str) -> Vec<JobTransition> {
+        let (runs, tracer) = (self.launcher_runs, self.tracer);
+        let states = ProcessStates {
+            is_running: &|it| runs && it == id(LAUNCHER),
+            tracer: &|it| tracer.filter(|_| it == id(21)),
+        };
+        let new = self.log.compare(Ns(at), jobs, &states);
+        let names: Vec<_> =
+            new.iter().map(|it| format!("{} {}", it.id, it.change.name())).collect();
+        assert_eq!(names.join(", "), want);
+        new
+    }
+}
+
+fn end(code: u32, signal: u32) -> EndStatus {
+    EndStatus { code: Some(code), signal: Some(signal) }
+}
+
+#[test]
+fn a_job_is_ready_when_all_its_ranks_are_there() {
+    let mut world = World::default();
+    world.check(30, &[], "");
+    world.check(40, &[job("a", &[20], JobState::Incomplete)], "a appeared");
+    let all = [job("a", &[20, 21], JobState::Running)];
+    let new = world.check(50, &all, "a ready");
+    assert_eq!((new[0].ranks, new[0].age, new[0].launcher), (2, Ns(30), Some(Pid(LAUNCHER))));
+    world.check(60, &all, "");
+    world.check(70, &[job("a", &[21], JobState::Incomplete)], "");
+    world.check(80, &all, "");
+}
+
+#[test]
+fn stops_and_continuations_are_of_all_ranks() {
+    let mut world = World::default();
+    world.check(30, &[job("a", &[20, 21], JobState::Stopped)], "a appeared, a ready, a stopped");
+    world.check(40, &[job("a", &[20, 21], JobState::Stopped)], "");
+    world.check(50, &[job("a", &[20, 21], JobState::Running)], "a continued");
+}
+
+#[test]
+fn the_end_has_the_status_of_the_launcher_which_is_awaited() {
+    let mut world = World { launcher_runs: true, ..World::default() };
+    world.check(30, &[job("a", &[20, 21], JobState::Running)], "a appeared, a ready");
+    assert!(world.log.note_end(id(20), Ns(38), end(0, 0)));
+    assert!(!world.log.note_end(id(99), Ns(38), end(0, 0)));
+    world.check(40, &[], "");
+    assert!(world.log.awaits_launcher());
+    assert!(world.log.note_end(id(LAUNCHER), Ns(45), end(3, 0)));
+    world.launcher_runs = false;
+    let new = world.check(50, &[], "a ended");
+    assert_eq!((new[0].at, new[0].end, new[0].ranks), (Ns(45), end(3, 0), 2));
+    assert_eq!(world.log.n_followed(), 0);
+    let kept: Vec<_> = world.log.transitions().map(|it| it.change.name()).collect();
+    assert_eq!(kept, ["appeared", "ready", "ended"]);
+}
+
+#[test]
+fn a_launcher_that_stays_is_not_awaited_for_ever() {
+    let mut world = World { launcher_runs: true, ..World::default() };
+    world.check(30, &[job("a", &[20, 21], JobState::Running)], "a appeared, a ready");
+    assert!(world.log.note_end(id(21), Ns(35), end(137, 9)));
+    assert!(world.log.note_end(id(20), Ns(36), end(143, 15)));
+    let new = world.check(40, &[job("a", &[20, 21], JobState::Ended)], "a failed");
+    assert_eq!((new[0].end, new[0].at, new[0].rank), (end(137, 9), Ns(35), Some(21)));
+    let new = world.check(40 + LAUNCHER_GRACE.0, &[], "a ended");
+    assert_eq!((new[0].end, new[0].at), (end(137, 9), Ns(36)));
+}
+
+#[test]
+fn a_status_is_unknown_where_an_end_was_not_seen() {
+    let mut world = World::default();
+    world.check(30, &[job("a", &[20, 21], JobState::Running)], "a appeared, a ready");
+    assert!(world.log.note_end(id(20), Ns(35), end(0, 0)));
+    let new = world.check(40, &[], "a ended");
+    assert_eq!(new[0].end, EndStatus::default());
+}
+
+#[test]
+fn another_job_with_the_same_id_is_another_one() {
+    let mut world = World::default();
+    world.check(30, &[job("a", &[20, 21], JobState::Running)], "a appeared, a ready");
+    let mut next = job("a", &[50, 51], JobState::Running);
+    next.job.start = Ns(50);
+    world.check(60, &[next], "a ended, a appeared, a ready");
+}
+
+#[test]
+fn the_user_with_the_most_transitions_loses_the_oldest() {
+    let mut world = World::default();
+    let mut other = job("other", &[20, 21], JobState::Running);
+    other.job.uid = Some(8);
+    world.check(30, &[other.clone()], "other appeared, other ready");
+    for at in 0..u64::try_from(MAX_TRANSITIONS).unwrap() {
+        let state = if at % 2 == 0 { JobState::Running } else { JobState::Stopped };
+        let jobs = [other.clone(), job("a", &[30, 31], state)];
+        let _new = world.log.compare(Ns(40 + at), &jobs, &ALL_RUN);
+    }
+    assert_eq!(world.log.transitions().count(), MAX_TRANSITIONS);
+    let of_other = world.log.transitions().filter(|it| it.uid == Some(8));
+    assert_eq!(of_other.count(), 2);
+}
+
+#[test]
+fn a_user_has_a_limit_of_jobs() {
+    let mut world = World::default();
+    let all: Vec<_> =
+        (0..300).map(|n| job(&n.to_string(), &[1000 + n], JobState::Running)).collect();
+    let new = world.log.compare(Ns(30), &all, &ALL_RUN);
+    assert_eq!((new.len(), world.log.n_followed()), (MAX_JOBS_OF_USER, MAX_JOBS_OF_USER));
+}
+
+#[test]
+fn a_job_whose_ranks_are_replaced_for_ever_takes_a_bounded_room() {
+    let mut world = World::default();
+    let of = |first: u32| [job("a", &[20, first, first + 1], JobState::Running)];
+    world.check(30, &of(100), "a appeared, a ready");
+    for first in (102..2000).step_by(2) {
+        assert!(world.log.note_end(id(first - 1), Ns(40), end(u32::from(first == 104), 0)));
+        world.check(40, &of(first), if first == 104 { "a failed" } else { "" });
+        assert!(world.log.processes().len() <= KNOWN_ENDS + 4);
+    }
+    world.log.note_end(id(LAUNCHER), Ns(50), EndStatus::default());
+    let new = world.check(60, &[], "a ended");
+    assert_eq!(new[0].end, end(1, 0));
+}
+
+#[test]
+fn a_user_cannot_have_all_the_room_for_ends_nor_a_long_id() {
+    let mut world = World::default();
+    let ranks: Vec<u32> = (100..5000).collect();
+    world.check(30, &[job("a", &ranks, JobState::Running)], "a appeared, a ready");
+    assert_eq!(world.log.processes().len(), WATCHED.0);
+    assert!(world.log.processes().contains(&id(LAUNCHER)));
+    world.log.stop_following();
+    world.check(30, &[job(&"a".repeat(256), &[20], JobState::Running)], "");
+}
+
+#[test]
+fn a_job_is_named_by_the_beginning_of_its_id_or_its_launcher() {
+    let new = World::default().check(
+        30,
+        &[job("1200", &[20, 21], JobState::Running)],
+        "1200 appeared, 1200 ready",
+    );
+    let named = ["", "12", "1200", "10", "13", "20"].map(|written| new[0].is_of(written));
+    assert_eq!(named, [true, true, true, true, false, false]);
+}
+
+#[test]
+fn the_first_rank_that_fails_is_reported_once_while_the_others_run() {
+    let mut world = World::default();
+    world.check(30, &[job("a", &[20, 21], JobState::Running)], "a appeared, a ready");
+    assert!(world.log.note_end(id(21), Ns(35), end(3, 0)));
+    let new = world.check(40, &[job("a", &[20], JobState::Incomplete)], "a failed");
+    let failed = &new[0];
+    assert_eq!((failed.end, failed.rank, failed.pid), (end(3, 0), Some(21), Some(Pid(21))));
+    assert!(world.log.note_end(id(20), Ns(45), end(143, 15)));
+    world.check(50, &[], "a ended");
+}
+
+#[test]
+fn a_rank_that_ends_well_and_a_launcher_that_fails_are_no_failure() {
+    let mut world = World { launcher_runs: true, ..World::default() };
+    world.check(30, &[job("a", &[20, 21], JobState::Running)], "a appeared, a ready");
+    assert!(world.log.note_end(id(21), Ns(35), end(0, 0)));
+    assert!(world.log.note_end(id(LAUNCHER), Ns(36), end(1, 0)));
+    world.check(40, &[job("a", &[20], JobState::Incomplete)], "");
+}
+
+#[test]
+fn a_debugger_is_seen_while_it_traces_a_rank() {
+    let mut world = World::default();
+    let all = [job("a", &[20, 21], JobState::Running)];
+    world.check(30, &all, "a appeared, a ready");
+    world.tracer = Some(Pid(99));
+    let new = world.check(40, &all, "a debugger-attached");
+    assert_eq!((new[0].rank, new[0].pid), (Some(21), Some(Pid(99))));
+    world.check(50, &all, "");
+    world.tracer = None;
+    world.check(60, &all, "a debugger-detached");
+}
+
+#[test]
+fn a_process_of_a_rank_has_its_job() {
+    let mut world = World::default();
+    world.check(30, &[job("a", &[20, 21], JobState::Running)], "a appeared, a ready");
+    let found = world.log.rank_of(id(21)).map(|(job, rank)| (&*job.id, rank));
+    assert_eq!((found, world.log.rank_of(id(99))), (Some(("a", 21)), None));
+}

@@ -1,0 +1,37 @@
+//! Faults and limits of a script: `environment SOURCE WHAT KIND VALUE` sets a counter, `oom PID` is
+//! the kill of a process because memory is used up.
+
+use super::FakePlatform;
+use crate::{PlatformEvent, events::process_event};
+use monitor_event::node_event::{EventKind, NodeEvent};
+use monitor_model::environment::{ChangeRule, EnvironmentKey, EnvironmentSource, EnvironmentValue};
+use monitor_model::{Credentials, Ns, ProcessField};
+
+impl FakePlatform {
+    /// Sets the counter of a line; whether the line is of one.
+    pub(super) fn sets_environment(&mut self, line: &str) -> bool {
+        let Some(it) = value(line) else { return false };
+        self.environment.retain(|other| other.key != it.key);
+        self.environment.push(it);
+        true
+    }
+
+    /// The event of a line, if it is of a process that is killed.
+    pub(super) fn oom_event(&mut self, line: &str) -> Option<PlatformEvent> {
+        let id = self.find(line.strip_prefix("oom ")?)?;
+        let process = self.poller.read_processes(&[id.pid]).ok()?.pop()?;
+        let number = |field| process.row.get(field).and_then(|it| u32::try_from(it).ok());
+        let user = |uid| Credentials { uid, gid: number(ProcessField::Gid).unwrap_or(uid) };
+        let credentials = number(ProcessField::Uid).map(user);
+        let event = process_event(EventKind::OomKilled, Ns(0), id, None);
+        Some(PlatformEvent::Event(NodeEvent { credentials, is_checked: true, ..event }))
+    }
+}
+
+fn value(line: &str) -> Option<EnvironmentValue> {
+    let words: Vec<&str> = line.strip_prefix("environment ")?.split(' ').collect();
+    let [source, what, kind, value] = words[..] else { return None };
+    let source = EnvironmentSource::from_name(source)?;
+    let key = EnvironmentKey { source, what: what.into(), kind: kind.into() };
+    Some(EnvironmentValue { key, value: value.parse().ok()?, rule: ChangeRule::Counter })
+}
