@@ -8,12 +8,14 @@ use crate::attribute::ProcName;
 use monitor_control::grouped_process::{GroupedProcess, OutputPlace};
 use monitor_sys::fd_limit;
 use monitor_sys::readable::readable;
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::UnboundedSender;
 
 /// Open MPI 4 takes its rank from PMIx if a launcher of another kind has started it: that of a
@@ -88,10 +90,20 @@ pub fn start(
         let _detached = std::thread::spawn(move || io::copy(&mut io::stdin(), &mut input));
     }
     let name = place.name.clone();
+    let mut changes = signal(SignalKind::child())?;
     tokio::spawn(async move {
         let _readable = end.readable().await;
+        // A process that traces it, and ends or lets go of it later, learns of its end first; then
+        // the kernel sends SIGCHLD, and does not wake those that wait at its descriptor.
+        while !can_be_reaped(end.get_ref()) && changes.recv().await.is_some() {}
         // The host has ended, if it is not received.
         let _sent = ended.send(RankEnd { name });
     });
     Ok(process)
+}
+
+/// Whether this process gets the status of a child that has ended.
+fn can_be_reaped(child: &OwnedFd) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(waitid(WaitId::PidFd(child.as_fd()), options), Ok(None))
 }
