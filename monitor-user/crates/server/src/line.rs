@@ -14,11 +14,13 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{UnixStream, unix::OwnedReadHalf};
 use tokio::sync::{OwnedSemaphorePermit, mpsc::Sender};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::codec::{AnyDelimiterCodec, Decoder};
 
 /// How long a line waits for other connections of its user to read what they have.
 const SHARE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often it is seen whether a client with pending replies has left.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Bytes of an unfinished line that are not counted for its user.
 const UNCOUNTED_BYTES: usize = 4096;
 
@@ -101,10 +103,20 @@ pub async fn serve_lines(
     let mut write = std::pin::pin!(write);
     tokio::select! {
         () = &mut write => {}
-        () = read => write.await,
+        () = read => tokio::select! {
+            () = &mut write => {}
+            () = has_left(&reader) => {}
+        },
     }
     // Fails only if the daemon is shutting down.
     let _ = arrivals.send(Arrival::Closed(conn)).await;
+}
+
+/// Waits until the other end, which has closed its sending side, has closed the other one too.
+async fn has_left(reader: &impl LineReader) {
+    while !reader.has_left() {
+        sleep(LOOK_AGAIN).await;
+    }
 }
 
 impl LineConn {
@@ -198,7 +210,8 @@ mod tests {
     }
 
     fn exchange(bytes: &[u8]) -> (Vec<String>, String) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         runtime.block_on(async {
             let (ours, mut theirs) = tokio::io::duplex(64);
             let (sender, mut arrivals) = channel(4);
