@@ -16,6 +16,7 @@ mod launch_init;
 mod launch_native;
 mod list;
 mod native_host;
+mod native_monitor;
 mod rank_tool;
 pub mod runtime;
 mod service;

@@ -1,6 +1,6 @@
 //! What the library asks of its host, as data.
 
-use crate::attribute::{Attribute, ProcName};
+use crate::attribute::{Attribute, Datum, ProcName};
 use crate::libpmix::{Blob, Reply};
 use monitor_control::host_protocol::{HostAnswer, HostRequest};
 use std::ffi::{CString, c_int};
@@ -21,6 +21,28 @@ pub struct SpawnedApp {
     pub ranks: u32,
     /// Its attributes.
     pub attributes: Vec<Attribute>,
+}
+
+/// Which processes get an alert.
+#[derive(Clone, Debug)]
+pub struct AlertRange {
+    /// As PMIx numbers it (`pmix_data_range_t`).
+    pub range: u8,
+    /// The processes of the range `PMIX_RANGE_CUSTOM`.
+    pub targets: Option<Datum>,
+}
+
+/// A client that is watched sends no heartbeats.
+#[derive(Debug)]
+pub struct LostBeats {
+    /// The client.
+    pub name: ProcName,
+    /// The event that it asked for; 0 for that of PMIx.
+    pub code: c_int,
+    /// Windows without a beat, in a row.
+    pub missed: u32,
+    /// Which processes get the event.
+    pub range: AlertRange,
 }
 
 /// An upcall, with its reply; or what a command asks the host.
@@ -55,6 +77,10 @@ pub enum Upcall {
     Log(ProcName, Vec<Attribute>, Reply),
     /// Act on processes; none means all of the namespace of the client.
     JobControl(ProcName, Vec<ProcName>, Vec<Attribute>, Reply),
+    /// A client that is watched sends no heartbeats.
+    BeatsMissing(LostBeats),
+    /// A tool, or a client that has not called `PMIx_Finalize`, has closed its connection.
+    Left(ProcName),
     /// Report resource usage: what, with which event code, and how.
     Monitor(ProcName, Attribute, c_int, Vec<Attribute>, Reply),
 }

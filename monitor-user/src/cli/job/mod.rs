@@ -22,6 +22,7 @@ mod hold;
 mod host;
 mod host_command;
 mod host_connection;
+mod host_usage;
 mod launch;
 mod list;
 mod log;

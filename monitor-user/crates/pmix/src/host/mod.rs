@@ -5,6 +5,7 @@
 //! however it ends.
 
 mod answers;
+mod heartbeats;
 mod hosted_job;
 mod job_control;
 mod job_data;
@@ -231,6 +232,13 @@ impl Host {
             self.kill();
         }
         self.monitors.run_due(now, &self.server, &self.jobs);
+        self.show_usage_notice();
+    }
+
+    fn show_usage_notice(&mut self) {
+        if let Some(text) = self.monitors.take_notice() {
+            self.notice(&text);
+        }
     }
 
     /// A signal for the whole job; the second one does not wait any longer.
@@ -329,8 +337,11 @@ impl Host {
             Upcall::JobControl(name, targets, attributes, reply) => {
                 reply.status(job_control::act(&self.jobs, &name, &targets, &attributes));
             }
+            Upcall::BeatsMissing(lost) => self.beats_missing(&lost),
+            Upcall::Left(name) => tracing::debug!(?name, "left"),
             Upcall::Monitor(name, what, code, attributes, reply) => {
                 self.monitors.request(&self.jobs, (&name, &what, code), &attributes, reply);
+                self.show_usage_notice();
             }
         }
     }

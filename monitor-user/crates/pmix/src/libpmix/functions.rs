@@ -7,6 +7,7 @@ use super::abi::{
     App, InfoCallback, KeyedValue, LookupCallback, ModexCallback, OpCallback, Proc, Query,
     SpawnCallback, ToolCallback,
 };
+use super::heartbeat;
 use super::reply::{Blob, Completion, Reply};
 use super::server_module::ServerModule;
 use super::values::{read_infos, read_procs, read_text, read_texts, slice};
@@ -349,6 +350,9 @@ unsafe extern "C" fn monitor(
     let name = unsafe { name(proc) };
     // SAFETY: of the library.
     let Some(what) = unsafe { read_infos(what, 1) }.pop() else { return status::BAD_PARAM };
+    if heartbeat::is_done(&name) {
+        return status::OPERATION_SUCCEEDED;
+    }
     // SAFETY: of the library.
     let attributes = unsafe { read_infos(infos, count) };
     let reply = Reply::new(Completion::Info(done), data);

@@ -5,6 +5,7 @@
 mod abi;
 mod accept;
 mod functions;
+mod heartbeat;
 mod library;
 mod reply;
 mod server;

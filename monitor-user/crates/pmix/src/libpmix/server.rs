@@ -4,17 +4,18 @@
 //! process. Documented in `pmix_server.h` and the PMIx standard, chapter "Server-specific
 //! interfaces".
 
-use super::abi::{KeyedValue, NAMESPACE, NotifyEvent, OpCallback, Proc};
+use super::abi::{KeyedValue, NAMESPACE, NotifyEvent, OpCallback, Proc, RegisterHandler};
 use super::accept;
 use super::functions;
+use super::heartbeat;
 use super::library::{ErrorText, PmixError, function, open};
 use super::server_module::ServerModule;
-use super::values::{InfoArray, chars, read_texts};
+use super::values::{InfoArray, chars, read_text, read_texts};
 use crate::attribute::{Attribute, ProcName};
 use crate::status;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW, Symbol};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::mpsc;
 
 type RegisterNspace = unsafe extern "C" fn(
@@ -42,7 +43,7 @@ pub struct Server {
     errors: ErrorText,
     /// What it calls; it keeps the pointer.
     _module: Box<ServerModule>,
-    _library: Library,
+    library: Library,
 }
 
 impl Server {
@@ -52,11 +53,15 @@ impl Server {
     /// # Errors
     /// If it is not installed, is none of PMIx, or cannot make its sockets and files.
     pub fn start(attributes: &[Attribute]) -> Result<Self, PmixError> {
-        // The library answers all requests of usage itself, with nothing, unless these parts of it
-        // are off.
-        // SAFETY: there is no other thread, as the caller is to see to.
-        unsafe { std::env::set_var("PMIX_MCA_psensor", "^heartbeat,file") };
         let library = open(RTLD_NOW | RTLD_GLOBAL)?;
+        // The library answers all requests of usage itself, with nothing, unless these parts of it
+        // are off, or its table of them is replaced.
+        let sensors = match heartbeat::replace_sensors(&library, &version(&library)?) {
+            true => "heartbeat",
+            false => "^heartbeat,file",
+        };
+        // SAFETY: there is no other thread, as the caller is to see to.
+        unsafe { std::env::set_var("PMIX_MCA_psensor", sensors) };
         if !accept::check_owners() {
             return Err(PmixError::OwnersNotChecked);
         }
@@ -74,7 +79,7 @@ impl Server {
                     $($field: unsafe { function(&library, $name) }?,)*
                     errors: ErrorText::from_library(&library)?,
                     _module: Box::new(functions::module()),
-                    _library: library,
+                    library,
                 }
             };
         }
@@ -93,13 +98,32 @@ impl Server {
         // SAFETY: the module and the attributes live as long as the library uses them.
         let status = unsafe { init(module, infos.pointer(), infos.count()) };
         match server.errors.check("PMIx_server_init", status) {
-            Ok(()) => Ok(server),
+            Ok(()) => {
+                server.register_handler()?;
+                Ok(server)
+            }
             Err(error) => {
                 // Nothing is there to finalize.
                 std::mem::forget(server);
                 Err(error)
             }
         }
+    }
+
+    /// Gets the events that the library raises for its host alone.
+    fn register_handler(&self) -> Result<(), PmixError> {
+        let mut codes = [status::HEARTBEAT_ALERT, status::LOST_CONNECTION];
+        // SAFETY: the type is that of pmix.h.
+        let register =
+            unsafe { function::<RegisterHandler>(&self.library, c"PMIx_Register_event_handler") }?;
+        let (sender, receiver) = mpsc::channel::<c_int>();
+        let data = Box::into_raw(Box::new(sender)).cast();
+        let (codes, count) = (codes.as_mut_ptr(), codes.len());
+        let handler = Some(heartbeat::raised as _);
+        // SAFETY: the library copies the codes, and calls back once.
+        unsafe { register(codes, count, null_mut(), 0, handler, Some(registered), data) };
+        let status = receiver.recv().unwrap_or(status::ERROR);
+        self.errors.check("PMIx_Register_event_handler", status)
     }
 
     /// Makes a namespace known, with the attributes of its job and this number of ranks on this
@@ -251,6 +275,25 @@ unsafe extern "C" fn completed(status: c_int, sender: *mut c_void) {
     let sender = unsafe { Box::from_raw(sender.cast::<mpsc::Sender<c_int>>()) };
     // The operation waits for it.
     let _sent = sender.send(status);
+}
+
+/// # Safety
+/// The library passes back what `Server::register_handler` gave it, once.
+unsafe extern "C" fn registered(status: c_int, _handler: usize, sender: *mut c_void) {
+    // SAFETY: of the caller.
+    unsafe { completed(status, sender) }
+}
+
+/// The version of a library, such as `OpenPMIx 4.2.2`.
+fn version(library: &Library) -> Result<String, PmixError> {
+    // SAFETY: the type is that of pmix.h.
+    let get = unsafe {
+        function::<unsafe extern "C" fn() -> *const c_char>(library, c"PMIx_Get_version")
+    }?;
+    // SAFETY: the library returns a constant, before it is initialized, too.
+    let text = unsafe { get() };
+    // SAFETY: as above.
+    Ok(unsafe { read_text(text) }.unwrap_or_default().to_string_lossy().into_owned())
 }
 
 /// # Safety
