@@ -64,7 +64,9 @@ pub enum Upcall {
     /// Start these.
     Spawn(ProcName, Vec<Attribute>, Vec<SpawnedApp>, Reply),
     /// An event for the host, from a process.
-    Event(c_int, ProcName),
+    Event(c_int, ProcName, Vec<Attribute>),
+    /// A tool wants the standard output and error, or one of them, of these.
+    Pull(Vec<ProcName>, [bool; 2]),
     /// Keys that are asked for, with what limits each answer.
     Query(Vec<(Vec<String>, Vec<Attribute>)>, Reply),
     /// A command asks this.
@@ -79,6 +81,8 @@ pub enum Upcall {
     JobControl(ProcName, Vec<ProcName>, Vec<Attribute>, Reply),
     /// A client that is watched sends no heartbeats.
     BeatsMissing(LostBeats),
+    /// The output of a namespace that has ended was given to the library.
+    OutputSent(String),
     /// A tool, or a client that has not called `PMIx_Finalize`, has closed its connection.
     Left(ProcName),
     /// Report resource usage: what, with which event code, and how.

@@ -8,6 +8,7 @@ use super::abi::{
     SpawnCallback, ToolCallback,
 };
 use super::heartbeat;
+use super::output::{STDERR, STDOUT};
 use super::reply::{Blob, Completion, Reply};
 use super::server_module::ServerModule;
 use super::values::{read_infos, read_procs, read_text, read_texts, slice};
@@ -73,9 +74,33 @@ pub const fn module() -> ServerModule {
         allocate: null(),
         job_control: Some(job_control),
         monitor: Some(monitor),
-        others: [null(); 6],
+        credentials: [null(); 2],
+        iof_pull: Some(iof_pull),
+        others: [null(); 3],
         client_connected2: Some(client_connected),
         later: [null(); 36],
+    }
+}
+
+/// Those of a server that answers queries of tools alone: the library refuses what has none.
+pub const fn discovery_module() -> ServerModule {
+    ServerModule {
+        client_finalized: None,
+        abort: None,
+        fence: None,
+        publish: None,
+        lookup: None,
+        unpublish: None,
+        spawn: None,
+        connect: None,
+        disconnect: None,
+        notify_event: None,
+        log: None,
+        job_control: None,
+        monitor: None,
+        iof_pull: None,
+        client_connected2: None,
+        ..module()
     }
 }
 
@@ -261,14 +286,16 @@ unsafe extern "C" fn notify_event(
     code: c_int,
     source: *const Proc,
     _range: u8,
-    _infos: *mut KeyedValue,
-    _count: usize,
+    infos: *mut KeyedValue,
+    count: usize,
     _done: OpCallback,
     _data: *mut c_void,
 ) -> c_int {
     // SAFETY: of the library.
     let name = unsafe { name(source) };
-    send(Upcall::Event(code, name));
+    // SAFETY: of the library.
+    let attributes = unsafe { read_infos(infos, count) };
+    send(Upcall::Event(code, name, attributes));
     status::OPERATION_SUCCEEDED
 }
 
@@ -316,6 +343,22 @@ unsafe extern "C" fn log(
     // SAFETY: of the library.
     let attributes = unsafe { read_infos(infos, count) };
     send(Upcall::Log(name, attributes, Reply::new(Completion::Op(done), data)));
+}
+
+/// The library sends what it is given to the tools that have asked.
+unsafe extern "C" fn iof_pull(
+    procs: *const Proc,
+    count: usize,
+    _infos: *const KeyedValue,
+    _info_count: usize,
+    channels: u16,
+    _done: OpCallback,
+    _data: *mut c_void,
+) -> c_int {
+    // SAFETY: of the library.
+    let names = unsafe { read_procs(procs, count) };
+    send(Upcall::Pull(names, [STDOUT, STDERR].map(|it| channels & it != 0)));
+    status::OPERATION_SUCCEEDED
 }
 
 unsafe extern "C" fn job_control(

@@ -8,9 +8,10 @@ use super::abi::{KeyedValue, NAMESPACE, NotifyEvent, OpCallback, Proc, RegisterH
 use super::accept;
 use super::functions;
 use super::heartbeat;
-use super::library::{ErrorText, PmixError, function, open};
+use super::library::{ErrorText, PmixError, function, open, version};
+use super::output::{Deliver, OutputSender};
 use super::server_module::ServerModule;
-use super::values::{InfoArray, chars, read_text, read_texts};
+use super::values::{InfoArray, chars, read_texts};
 use crate::attribute::{Attribute, ProcName};
 use crate::status;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW, Symbol};
@@ -38,6 +39,7 @@ pub struct Server {
     deregister_nspace: Symbol<unsafe extern "C" fn(*const c_char, OpCallback, *mut c_void)>,
     setup_fork: Symbol<unsafe extern "C" fn(*const Proc, *mut *mut *mut c_char) -> c_int>,
     notify_event: Symbol<NotifyEvent>,
+    deliver_output: Symbol<Deliver>,
     generate_regex: Symbol<Generate>,
     generate_ppn: Symbol<Generate>,
     errors: ErrorText,
@@ -53,6 +55,18 @@ impl Server {
     /// # Errors
     /// If it is not installed, is none of PMIx, or cannot make its sockets and files.
     pub fn start(attributes: &[Attribute]) -> Result<Self, PmixError> {
+        Self::with_module(attributes, functions::module())
+    }
+
+    /// The same for a server that answers queries of tools alone.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start_discovery(attributes: &[Attribute]) -> Result<Self, PmixError> {
+        Self::with_module(attributes, functions::discovery_module())
+    }
+
+    fn with_module(attributes: &[Attribute], module: ServerModule) -> Result<Self, PmixError> {
         let library = open(RTLD_NOW | RTLD_GLOBAL)?;
         // The library answers all requests of usage itself, with nothing, unless these parts of it
         // are off, or its table of them is replaced.
@@ -78,7 +92,7 @@ impl Server {
                     // SAFETY: the types are those of pmix_server.h and pmix.h.
                     $($field: unsafe { function(&library, $name) }?,)*
                     errors: ErrorText::from_library(&library)?,
-                    _module: Box::new(functions::module()),
+                    _module: Box::new(module),
                     library,
                 }
             };
@@ -90,6 +104,7 @@ impl Server {
             deregister_nspace = c"PMIx_server_deregister_nspace",
             setup_fork = c"PMIx_server_setup_fork",
             notify_event = c"PMIx_Notify_event",
+            deliver_output = c"PMIx_server_IOF_deliver",
             generate_regex = c"PMIx_generate_regex",
             generate_ppn = c"PMIx_generate_ppn",
         };
@@ -206,6 +221,11 @@ impl Server {
         self.errors.check("PMIx_Notify_event", status)
     }
 
+    /// What gives output to tools.
+    pub fn output_sender(&self) -> OutputSender {
+        OutputSender(*self.deliver_output)
+    }
+
     /// The names of nodes, as the library packs them.
     ///
     /// # Errors
@@ -282,18 +302,6 @@ unsafe extern "C" fn completed(status: c_int, sender: *mut c_void) {
 unsafe extern "C" fn registered(status: c_int, _handler: usize, sender: *mut c_void) {
     // SAFETY: of the caller.
     unsafe { completed(status, sender) }
-}
-
-/// The version of a library, such as `OpenPMIx 4.2.2`.
-fn version(library: &Library) -> Result<String, PmixError> {
-    // SAFETY: the type is that of pmix.h.
-    let get = unsafe {
-        function::<unsafe extern "C" fn() -> *const c_char>(library, c"PMIx_Get_version")
-    }?;
-    // SAFETY: the library returns a constant, before it is initialized, too.
-    let text = unsafe { get() };
-    // SAFETY: as above.
-    Ok(unsafe { read_text(text) }.unwrap_or_default().to_string_lossy().into_owned())
 }
 
 /// # Safety
