@@ -5,7 +5,7 @@ use super::launch_native::{client, native};
 use super::{Noticed, has_ended, listed, ranks_of};
 use crate::deadline;
 use crate::root::workload::Guarded;
-use crate::served::Folder;
+use crate::served::{Folder, monitor};
 use monitor_model::id::Pid;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -28,6 +28,13 @@ impl Target {
         let rank = procfs::process::Process::new(ranks_of(&id)[0].0.cast_signed()).unwrap();
         let uri = rank.environ().unwrap()[std::ffi::OsStr::new("PMIX_SERVER_URI41")].clone();
         Self { id, uri: uri.into_string().unwrap(), _job: job, _folder: folder }
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        // Its host would go on without its command.
+        let _ended = monitor().args(["job", "end", &self.id]).output();
     }
 }
 
