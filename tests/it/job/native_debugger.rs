@@ -132,9 +132,10 @@ fn daemons_run_beside_ranks_are_none_of_them_and_end_with_their_tool() {
     let (Some(tool), Some(daemon)) = (debugger(test), client(test, "pmix_daemon.c")) else {
         return;
     };
+    let target = Target::start();
+    let (id, daemon) = (target.id.as_str(), daemon.to_str().unwrap());
+    // The second tool ends directly after daemons of the first one have, at the same host.
     for (per, places) in [("proc", &["0", "1"][..]), ("node", &["all"])] {
-        let target = Target::start();
-        let (id, daemon) = (target.id.as_str(), daemon.to_str().unwrap());
         let pids = ranks_of(id).iter().map(|it| it.0.to_string()).collect::<Vec<_>>().join(" ");
         let mut debugger = Debugger::run(&tool, &target.uri, &["daemons", id, per, daemon]);
         let mut said: Vec<String> = places.iter().map(|_| debugger.after("daemon ")).collect();

@@ -40,7 +40,7 @@ fn a_client_gets_the_statistics_of_the_service_and_those_of_the_host_without_it(
 #[test]
 fn a_client_without_heartbeats_is_reported_when_enough_windows_were_empty() {
     let test = "a_client_without_heartbeats_is_reported_when_enough_windows_were_empty";
-    let Some(program) = client(test, "pmix_beats.c") else { return };
+    let Some(program) = client(test, "pmix_heartbeats.c") else { return };
     let (mut command, _folder) = native(&["-n", "2"], &[program.to_str().unwrap()]);
     let got = command.output().unwrap();
     let text = String::from_utf8(got.stdout).unwrap();

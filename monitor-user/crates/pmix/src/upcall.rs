@@ -34,12 +34,12 @@ pub struct AlertRange {
 
 /// A client that is watched sends no heartbeats.
 #[derive(Debug)]
-pub struct LostBeats {
+pub struct LostHeartbeats {
     /// The client.
     pub name: ProcName,
     /// The event that it asked for; 0 for that of PMIx.
     pub code: c_int,
-    /// Windows without a beat, in a row.
+    /// Windows without a heartbeat, in a row.
     pub missed: u32,
     /// Which processes get the event.
     pub range: AlertRange,
@@ -80,7 +80,7 @@ pub enum Upcall {
     /// Act on processes; none means all of the namespace of the client.
     JobControl(ProcName, Vec<ProcName>, Vec<Attribute>, Reply),
     /// A client that is watched sends no heartbeats.
-    BeatsMissing(LostBeats),
+    HeartbeatsMissing(LostHeartbeats),
     /// The output of a namespace that has ended was given to the library.
     OutputSent(String),
     /// A tool, or a client that has not called `PMIx_Finalize`, has closed its connection.

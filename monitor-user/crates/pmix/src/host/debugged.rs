@@ -73,9 +73,9 @@ impl Host {
                 job.is_held_at_exec = false;
                 job.signal(Signal::CONT);
             } else {
-                named.iter().filter_map(|it| job.rank(*it)).for_each(|it| {
-                    it.process.signal(Signal::CONT);
-                });
+                for rank in named.iter().filter_map(|it| job.rank(*it)) {
+                    rank.process.signal(Signal::CONT);
+                }
             }
         }
     }

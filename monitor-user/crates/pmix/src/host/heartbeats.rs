@@ -8,7 +8,7 @@ use super::Host;
 use super::job_data::server_name;
 use crate::attribute::{Attribute, Datum, ProcName, WILDCARD};
 use crate::status::{self, RANGE_CUSTOM, RANGE_GLOBAL};
-use crate::upcall::LostBeats;
+use crate::upcall::LostHeartbeats;
 
 /// `PMIX_RANGE_RM`: the host alone.
 const HOST: u8 = 1;
@@ -19,7 +19,7 @@ const PROCESS: u8 = 7;
 
 impl Host {
     /// Raises the event of a client that sends no heartbeats.
-    pub(super) fn beats_missing(&self, lost: &LostBeats) {
+    pub(super) fn heartbeats_missing(&self, lost: &LostHeartbeats) {
         let code = if lost.code == 0 { status::HEARTBEAT_ALERT } else { lost.code };
         let name = &lost.name;
         let about = |range: Option<Datum>| {

@@ -374,7 +374,7 @@ impl Host {
             Upcall::JobControl(name, targets, attributes, reply) => {
                 reply.status(job_control::act(&self.jobs, &name, &targets, &attributes));
             }
-            Upcall::BeatsMissing(lost) => self.beats_missing(&lost),
+            Upcall::HeartbeatsMissing(lost) => self.heartbeats_missing(&lost),
             Upcall::OutputSent(nspace) => {
                 if let Some(job) = job_of(&self.jobs, &nspace) {
                     self.say_ended(job);

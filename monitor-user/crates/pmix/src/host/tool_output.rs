@@ -7,7 +7,7 @@
 use crate::attribute::ProcName;
 use crate::libpmix::{OutputSender, send as notify};
 use crate::upcall::Upcall;
-use monitor_control::output_log::{OutputEnd, OutputLog, OutputPart, OutputSource};
+use monitor_control::output_log::{OutputEnd, OutputLog, OutputPart, OutputSource, OutputWait};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -75,13 +75,13 @@ impl ToolOutput {
     }
 
     fn start(&mut self, log: &Arc<OutputLog>) -> io::Result<()> {
-        let reader = log.reader();
+        let reader = log.reader_from(0);
         // What was written before is not sent.
-        while reader.next_part(false).is_some() {}
+        while reader.next_part(OutputWait::No).is_some() {}
         let end = reader.end();
         let (wanted, sender) = (Arc::clone(&self.wanted), self.sender);
         let thread = std::thread::Builder::new().name("tool output".into()).spawn(move || {
-            while let Some(part) = reader.next_part(true) {
+            while let Some(part) = reader.next_part(OutputWait::ToTheEnd) {
                 send(&wanted, sender, &part);
             }
         })?;

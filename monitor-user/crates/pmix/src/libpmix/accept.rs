@@ -6,8 +6,8 @@
 //! signal when a tool is refused later (PMIx 4.2.2 and 5.0.11, `process_cbfunc` of
 //! `ptl_base_connection_hdlr.c`). A symbol of the executable has precedence over that of a library.
 
-use super::functions::send;
 use super::passed::next_passed;
+use super::queue::send;
 use crate::upcall::Upcall;
 use libc::{sockaddr, socklen_t};
 use procfs::net::{TcpNetEntry, TcpState};

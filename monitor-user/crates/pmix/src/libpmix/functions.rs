@@ -9,6 +9,7 @@ use super::abi::{
 };
 use super::heartbeat;
 use super::output::{STDERR, STDOUT};
+use super::queue::send;
 use super::reply::{Blob, Completion, Reply};
 use super::server_module::ServerModule;
 use super::values::{read_infos, read_procs, read_text, read_texts, slice};
@@ -17,25 +18,6 @@ use crate::status;
 use crate::upcall::{SpawnedApp, Upcall};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::null;
-use std::sync::OnceLock;
-use tokio::sync::mpsc::UnboundedSender;
-
-/// The queue of the host: the functions below have no argument that could hold it.
-static QUEUE: OnceLock<UnboundedSender<Upcall>> = OnceLock::new();
-
-/// Sets the queue of the host. A process has one host.
-pub fn set_queue(queue: UnboundedSender<Upcall>) {
-    // A second host would be refused by the library as well.
-    let _second = QUEUE.set(queue);
-}
-
-/// Puts an upcall in the queue. If there is no host any more, its reply says so.
-pub fn send(upcall: Upcall) -> c_int {
-    if let Some(queue) = QUEUE.get() {
-        let _dropped = queue.send(upcall);
-    }
-    status::SUCCESS
-}
 
 /// # Safety
 /// The pointer is NULL, or of a rank.

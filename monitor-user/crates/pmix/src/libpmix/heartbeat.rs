@@ -1,18 +1,18 @@
 //! Heartbeats of clients (`PMIx_Heartbeat`), which the library receives and passes to no upcall.
 //!
 //! In: requests to watch a client, as the library's own table of sensors gets them; windows without
-//! a beat, as the library raises them. Out: an upcall when more windows in a row were empty than
+//! a heartbeat, as the library raises them. Out: an upcall when more windows in a row were empty than
 //! the request allows. The library itself ignores that number and the id, and sends its alert to
-//! all but the watched process (`psensor_heartbeat.c`, 4.2.2 and 5.0.11); so it counts beats only,
+//! all but the watched process (`psensor_heartbeat.c`, 4.2.2 and 5.0.11); so it counts heartbeats only,
 //! and its alerts come here alone. All of this is called on the thread of the library.
 
-use super::abi::{HandlerDone, KeyedValue, OpCallback, Proc};
-use super::functions::send;
+use super::abi::KeyedValue;
+use super::queue::send;
 use super::values::{InfoArray, read_infos};
 use crate::attribute::{Attribute, Datum, ProcName, find};
 use crate::kind;
 use crate::status;
-use crate::upcall::{AlertRange, LostBeats, Upcall};
+use crate::upcall::{AlertRange, LostHeartbeats, Upcall};
 use libloading::os::unix::Library;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -68,7 +68,7 @@ struct Watch {
     windows: EmptyWindows,
 }
 
-/// Windows without a beat, one directly after the other.
+/// Windows without a heartbeat, one directly after the other.
 #[derive(Debug, Default)]
 struct EmptyWindows {
     count: u32,
@@ -77,8 +77,8 @@ struct EmptyWindows {
 }
 
 impl EmptyWindows {
-    /// A window of this length has ended without a beat at this time; how many have in a row. An
-    /// alert that comes later than one window after the last one was preceded by beats.
+    /// A window of this length has ended without a heartbeat at this time; how many have in a row. An
+    /// alert that comes later than one window after the last one was preceded by heartbeats.
     fn add(&mut self, window: Duration, now: Instant) -> u32 {
         let follows = self.since.is_some_and(|it| now.duration_since(it) < window + window / 2);
         self.count = if follows { self.count.saturating_add(1) } else { 1 };
@@ -154,7 +154,7 @@ unsafe extern "C" fn start(
         Ok(watch) => watch,
         Err(status) => return status,
     };
-    // The library credits a beat to the first watch of a client only.
+    // The library credits a heartbeat to the first watch of a client only.
     if watched().iter().any(|it| it.peer == watch.peer) {
         return status::EXISTS;
     }
@@ -248,49 +248,16 @@ impl Watch {
     }
 }
 
-/// The event that the library raises when a window has ended without a beat, or a tool has left.
-///
-/// # Safety
-/// As the library calls it; it must be called back once.
-pub unsafe extern "C" fn raised(
-    _handler: usize,
-    code: c_int,
-    source: *const Proc,
-    _infos: *mut KeyedValue,
-    _count: usize,
-    _results: *mut KeyedValue,
-    _result_count: usize,
-    done: HandlerDone,
-    data: *mut c_void,
-) {
-    // SAFETY: of the caller.
-    if let Some(name) = unsafe { source.as_ref() }.map(ProcName::from) {
-        match code {
-            status::HEARTBEAT_ALERT => window_was_empty(&name),
-            status::LOST_CONNECTION => {
-                send(Upcall::Left(name));
-            }
-            _ => {}
-        }
-    }
-    if let Some(done) = done {
-        // SAFETY: of the caller; there are no results.
-        unsafe {
-            done(status::ACTION_COMPLETE, null_mut(), 0, OpCallback::None, null_mut(), data)
-        }
-    }
-}
-
-/// Counts a window without a beat, and watches the next one, or says that beats are missing: the
-/// library itself watches again when the next beat has come.
-fn window_was_empty(name: &ProcName) {
+/// Counts a window without a heartbeat, and watches the next one, or says that heartbeats are missing: the
+/// library itself watches again when the next heartbeat has come.
+pub fn window_was_empty(name: &ProcName) {
     let mut all = watched();
     let Some(watch) = all.iter_mut().find(|it| it.name.as_ref() == Some(name)) else { return };
     let missed = watch.windows.add(watch.window, Instant::now());
     if missed > watch.drops {
         watch.windows = EmptyWindows::default();
         let (code, range) = (watch.code, watch.range.clone());
-        send(Upcall::BeatsMissing(LostBeats { name: name.clone(), code, missed, range }));
+        send(Upcall::HeartbeatsMissing(LostHeartbeats { name: name.clone(), code, missed, range }));
         return;
     }
     if let Some((_, stop)) = library() {
@@ -313,7 +280,7 @@ mod tests {
         let mut windows = EmptyWindows::default();
         let mut at = |seconds: u64| windows.add(window, begin + Duration::from_secs(seconds));
         assert_eq!([at(2), at(4), at(6)], [1, 2, 3]);
-        // Beats came in the window before.
+        // Heartbeats came in the window before.
         assert_eq!([at(10), at(12)], [1, 2]);
     }
 

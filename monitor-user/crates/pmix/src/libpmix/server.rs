@@ -10,13 +10,14 @@ use super::functions;
 use super::heartbeat;
 use super::library::{ErrorText, PmixError, function, open, version};
 use super::output::{Deliver, OutputSender};
+use super::server_events;
 use super::server_module::ServerModule;
 use super::values::{InfoArray, chars, read_texts};
 use crate::attribute::{Attribute, ProcName};
 use crate::status;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW, Symbol};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use std::sync::mpsc;
 
 type RegisterNspace = unsafe extern "C" fn(
@@ -49,8 +50,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens and initializes it; upcalls go to the queue that [`functions::set_queue`] sets. The
-    /// library reads the environment: call it before there is another thread.
+    /// Opens and initializes it; upcalls go to the queue that [`set_queue`](super::set_queue) sets.
+    /// The library reads the environment: call it before there is another thread.
     ///
     /// # Errors
     /// If it is not installed, is none of PMIx, or cannot make its sockets and files.
@@ -76,6 +77,10 @@ impl Server {
         };
         // SAFETY: there is no other thread, as the caller is to see to.
         unsafe { std::env::set_var("PMIX_MCA_psensor", sensors) };
+        // It reports a lost connection 1 s after the last one otherwise: not at all, while more are
+        // lost.
+        // SAFETY: as above.
+        unsafe { std::env::set_var("PMIX_MCA_pmix_event_caching_window", "0") };
         if !accept::check_owners() {
             return Err(PmixError::OwnersNotChecked);
         }
@@ -134,7 +139,7 @@ impl Server {
         let (sender, receiver) = mpsc::channel::<c_int>();
         let data = Box::into_raw(Box::new(sender)).cast();
         let (codes, count) = (codes.as_mut_ptr(), codes.len());
-        let handler = Some(heartbeat::raised as _);
+        let handler = Some(server_events::raised as _);
         // SAFETY: the library copies the codes, and calls back once.
         unsafe { register(codes, count, null_mut(), 0, handler, Some(registered), data) };
         let status = receiver.recv().unwrap_or(status::ERROR);

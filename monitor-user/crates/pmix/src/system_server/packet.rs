@@ -18,7 +18,7 @@ const LONGEST: usize = 8192;
 pub enum Packet {
     /// A connection of a tool.
     Connection(OwnedFd),
-    /// The list of jobs begins anew.
+    /// The list of jobs begins again.
     Begin,
     /// A job of it.
     Job(RegisteredJob),
