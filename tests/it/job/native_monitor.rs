@@ -41,18 +41,22 @@ fn a_client_gets_the_statistics_of_the_service_and_those_of_the_host_without_it(
 fn a_client_without_heartbeats_is_reported_when_enough_windows_were_empty() {
     let test = "a_client_without_heartbeats_is_reported_when_enough_windows_were_empty";
     let Some(program) = client(test, "pmix_heartbeats.c") else { return };
-    let (mut command, _folder) = native(&["-n", "2"], &[program.to_str().unwrap()]);
-    let got = command.output().unwrap();
-    let text = String::from_utf8(got.stdout).unwrap();
-    assert_eq!((got.status.code(), String::from_utf8_lossy(&got.stderr)), (Some(0), "".into()));
-    let count = |line: &str| text.lines().filter(|it| *it == line).count();
-    // PMIX_ERR_BAD_PARAM, PMIX_ERR_EXISTS, PMIX_ERR_NOT_FOUND.
-    for line in ["no window -27", "watch 0", "second -11", "other id -46", "cancel 0"] {
-        assert_eq!(count(line), 1, "{line}: {text}");
+    // That of the namespace, and PMIX_RANGE_GLOBAL, which the host itself is in.
+    for range in [&[][..], &["5"]] {
+        let program = [&[program.to_str().unwrap()], range].concat();
+        let (mut command, _folder) = native(&["-n", "2"], &program);
+        let got = command.output().unwrap();
+        let text = String::from_utf8(got.stdout).unwrap();
+        assert_eq!((got.status.code(), String::from_utf8_lossy(&got.stderr)), (Some(0), "".into()));
+        let count = |line: &str| text.lines().filter(|it| *it == line).count();
+        // PMIX_ERR_BAD_PARAM, PMIX_ERR_EXISTS, PMIX_ERR_NOT_FOUND.
+        for line in ["no window -27", "watch 0", "second -11", "other id -46", "cancel 0"] {
+            assert_eq!(count(line), 1, "{line}: {text}");
+        }
+        for line in ["while it beats 0", "after two windows yes", "in all 2"] {
+            assert_eq!(count(line), 1, "{line}: {text}");
+        }
+        assert_eq!(count("rank 0: alert -109 about rank 0 from the host"), 2, "{text}");
+        assert_eq!(count("rank 1: alert -109 about rank 0 from the rank"), 2, "{text}");
     }
-    for line in ["while it beats 0", "after two windows yes", "in all 2"] {
-        assert_eq!(count(line), 1, "{line}: {text}");
-    }
-    assert_eq!(count("rank 0: alert -109 about rank 0 from the host"), 2, "{text}");
-    assert_eq!(count("rank 1: alert -109 about rank 0 from the rank"), 2, "{text}");
 }

@@ -53,6 +53,9 @@ fn run(args: &JobRendezvousArgs) -> Result<Exit, Failure> {
     let node = rustix::system::uname();
     let path = folder.join(format!("pmix.sys.{}", node.nodename().to_string_lossy()));
     let socket = args.hosts.clone().unwrap_or_else(registration::socket);
+    if args.hosts.is_none() && geteuid().is_root() {
+        make_folder(&socket)?;
+    }
     let bound = Removed::socket(&socket)?;
     let (mut front, port) = start_front(&bound.1, user)?;
     let _file = match Removed::file(&path, port, user.unwrap_or_else(|| geteuid().as_raw())) {
@@ -85,6 +88,14 @@ fn run(args: &JobRendezvousArgs) -> Result<Exit, Failure> {
     Err(Failure::failed(format!("the PMIx server of the node ended with {status}")))
 }
 
+/// Makes the folder of a socket, for hosts of all users, if it is not there.
+fn make_folder(socket: &Path) -> Result<(), Failure> {
+    let Some(folder) = socket.parent().filter(|it| !it.exists()) else { return Ok(()) };
+    let failed = |error: io::Error| Failure::failed(format!("{}: {error}", folder.display()));
+    fs::create_dir(folder).map_err(failed)?;
+    fs::set_permissions(folder, Permissions::from_mode(0o755)).map_err(failed)
+}
+
 /// The user of the processes that talk to clients; none, if this one is not root.
 fn user(args: &JobRendezvousArgs) -> Result<Option<u32>, Failure> {
     if !geteuid().is_root() {
@@ -108,6 +119,8 @@ fn part(name: &str) -> Command {
     // Where the library is, and its files.
     let kept = ["LD_LIBRARY_PATH", "OPAL_PREFIX", "PMIX_PREFIX", "PATH", "RUST_LOG"];
     command.envs(kept.into_iter().filter_map(|it| Some((it, std::env::var_os(it)?))));
+    // PMIx ends by a signal without it, if the user has no entry in passwd(5).
+    command.env("HOME", "/");
     spawn::default_signals(&mut command);
     command
 }

@@ -1,10 +1,11 @@
 //! Heartbeats of clients (`PMIx_Heartbeat`), which the library receives and passes to no upcall.
 //!
 //! In: requests to watch a client, as the library's own table of sensors gets them; windows without
-//! a heartbeat, as the library raises them. Out: an upcall when more windows in a row were empty than
-//! the request allows. The library itself ignores that number and the id, and sends its alert to
-//! all but the watched process (`psensor_heartbeat.c`, 4.2.2 and 5.0.11); so it counts heartbeats only,
-//! and its alerts come here alone. All of this is called on the thread of the library.
+//! a heartbeat, as the library raises them. Out: an upcall when more windows in a row were empty
+//! than the request allows. The library itself ignores that number and the id, and sends its alert
+//! to all but the watched process (`psensor_heartbeat.c`, 4.2.2 and 5.0.11); so it counts
+//! heartbeats only, and its alerts come here alone. All of this is called on the thread of the
+//! library.
 
 use super::abi::KeyedValue;
 use super::queue::send;
@@ -77,8 +78,8 @@ struct EmptyWindows {
 }
 
 impl EmptyWindows {
-    /// A window of this length has ended without a heartbeat at this time; how many have in a row. An
-    /// alert that comes later than one window after the last one was preceded by heartbeats.
+    /// A window of this length has ended without a heartbeat at this time; how many have in a row.
+    /// An alert that comes later than one window after the last one was preceded by heartbeats.
     fn add(&mut self, window: Duration, now: Instant) -> u32 {
         let follows = self.since.is_some_and(|it| now.duration_since(it) < window + window / 2);
         self.count = if follows { self.count.saturating_add(1) } else { 1 };
@@ -248,8 +249,8 @@ impl Watch {
     }
 }
 
-/// Counts a window without a heartbeat, and watches the next one, or says that heartbeats are missing: the
-/// library itself watches again when the next heartbeat has come.
+/// Counts a window without a heartbeat, and watches the next one, or says that heartbeats are
+/// missing: the library itself watches again when the next heartbeat has come.
 pub fn window_was_empty(name: &ProcName) {
     let mut all = watched();
     let Some(watch) = all.iter_mut().find(|it| it.name.as_ref() == Some(name)) else { return };

@@ -9,7 +9,7 @@ use super::abi::{HandlerDone, KeyedValue, Proc};
 use super::heartbeat;
 use super::queue::send;
 use super::values::read_infos;
-use crate::attribute::{Attribute, Datum, ProcName};
+use crate::attribute::{Attribute, Datum, ProcName, find};
 use crate::status;
 use crate::upcall::Upcall;
 use std::ffi::{c_int, c_void};
@@ -17,6 +17,8 @@ use std::ptr::null_mut;
 
 /// `PMIX_PROCID`: one more process whose connection is lost.
 const ONE_MORE: &str = "pmix.procid";
+/// `PMIX_EVENT_AFFECTED_PROC`: the library gives none with an alert about heartbeats.
+const AFFECTED: &str = "pmix.evproc";
 
 /// The handler.
 ///
@@ -38,6 +40,8 @@ pub unsafe extern "C" fn raised(
         // SAFETY: of the caller.
         let attributes = unsafe { read_infos(infos, count) };
         match code {
+            // The alert of the host itself, to clients, comes here as well.
+            status::HEARTBEAT_ALERT if find(&attributes, AFFECTED).is_some() => {}
             status::HEARTBEAT_ALERT => heartbeat::window_was_empty(&name),
             status::LOST_CONNECTION => {
                 for name in lost(name, attributes) {
@@ -70,9 +74,9 @@ mod tests {
     fn an_event_of_lost_connections_has_all_of_their_processes() {
         let name = |nspace: &str| ProcName { nspace: nspace.to_owned(), rank: 0 };
         let attributes = vec![
-            Attribute::new("pmix.procid", Datum::Proc(name("third"))),
-            Attribute::new("pmix.procid", Datum::Proc(name("second"))),
-            Attribute::new("pmix.evproc", Datum::Proc(name("another"))),
+            Attribute::new(ONE_MORE, Datum::Proc(name("third"))),
+            Attribute::new(ONE_MORE, Datum::Proc(name("second"))),
+            Attribute::new(AFFECTED, Datum::Proc(name("another"))),
         ];
         assert_eq!(lost(name("first"), attributes), ["first", "third", "second"].map(name));
         assert_eq!(lost(name("first"), Vec::new()), [name("first")]);

@@ -77,7 +77,9 @@ pub fn work(temporary: &Path, host: &str) -> Result<(), PmixError> {
                 reply.admitted(&ProcName { nspace, rank: 0 });
             }
             Upcall::Left(_) => {
-                connected.fetch_sub(1, Ordering::Relaxed);
+                // One that left while it connected was not counted.
+                let less = |count: u32| count.checked_sub(1);
+                let _none = connected.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
             }
             // Replies that are dropped say that it failed.
             _ => {}
@@ -145,13 +147,6 @@ fn one(jobs: &[RegisteredJob], key: &str, nspace: Option<&str>) -> Option<Attrib
                 Attribute::new("pmix.nspace", Datum::text(&job.namespace)),
                 Attribute::new("pmix.cmd.line", Datum::text(&job.command)),
                 Attribute::new("pmix.euid", Datum::Number(kind::UINT32, job.uid.into())),
-            ]
-        }),
-        "pmix.qry.asrvrs" => array(&meant, "pmix.srv.arr", |job| {
-            vec![
-                Attribute::new("pmix.srvr.uri", Datum::text(&job.uri)),
-                Attribute::new("pmix.nspace", Datum::text(&job.namespace)),
-                Attribute::new("pmix.srvr.pidinfo", Datum::Number(kind::PID, job.pid.into())),
             ]
         }),
         "pmix.srvr.uri" => Datum::text(&meant.first()?.uri),
