@@ -13,8 +13,10 @@ pub mod attribute_json;
 pub mod host;
 mod kind;
 mod libpmix;
+pub mod registration;
 pub mod rendezvous;
 pub mod status;
+pub mod system_server;
 mod upcall;
 
 pub use libpmix::{PmixError, Tool, ToolEvent, check_installed};

@@ -30,10 +30,12 @@ pub const READY_FOR_DEBUG: c_int = -58;
 pub const DEBUGGER_RELEASE: c_int = -3;
 /// A job has ended.
 pub const JOB_END: c_int = -145;
-/// The connection to the server is lost.
+/// A connection is lost: to the server, or to a tool or a client that has not finalized.
 pub const LOST_CONNECTION: c_int = -61;
 /// A handler has done all that an event needs.
 pub const ACTION_COMPLETE: c_int = -334;
+/// A client has sent no heartbeat.
+pub const HEARTBEAT_ALERT: c_int = -109;
 /// A new sample of resource usage.
 pub const RESOURCE_USAGE_UPDATE: c_int = -114;
 

@@ -1,6 +1,6 @@
 //! What the library asks of its host, as data.
 
-use crate::attribute::{Attribute, ProcName};
+use crate::attribute::{Attribute, Datum, ProcName};
 use crate::libpmix::{Blob, Reply};
 use monitor_control::host_protocol::{HostAnswer, HostRequest};
 use std::ffi::{CString, c_int};
@@ -23,6 +23,28 @@ pub struct SpawnedApp {
     pub attributes: Vec<Attribute>,
 }
 
+/// Which processes get an alert.
+#[derive(Clone, Debug)]
+pub struct AlertRange {
+    /// As PMIx numbers it (`pmix_data_range_t`).
+    pub range: u8,
+    /// The processes of the range `PMIX_RANGE_CUSTOM`.
+    pub targets: Option<Datum>,
+}
+
+/// A client that is watched sends no heartbeats.
+#[derive(Debug)]
+pub struct LostHeartbeats {
+    /// The client.
+    pub name: ProcName,
+    /// The event that it asked for; 0 for that of PMIx.
+    pub code: c_int,
+    /// Windows without a heartbeat, in a row.
+    pub missed: u32,
+    /// Which processes get the event.
+    pub range: AlertRange,
+}
+
 /// An upcall, with its reply; or what a command asks the host.
 pub enum Upcall {
     /// A client has begun.
@@ -42,7 +64,9 @@ pub enum Upcall {
     /// Start these.
     Spawn(ProcName, Vec<Attribute>, Vec<SpawnedApp>, Reply),
     /// An event for the host, from a process.
-    Event(c_int, ProcName),
+    Event(c_int, ProcName, Vec<Attribute>),
+    /// A tool wants the standard output and error, or one of them, of these.
+    Pull(Vec<ProcName>, [bool; 2]),
     /// Keys that are asked for, with what limits each answer.
     Query(Vec<(Vec<String>, Vec<Attribute>)>, Reply),
     /// A command asks this.
@@ -55,6 +79,12 @@ pub enum Upcall {
     Log(ProcName, Vec<Attribute>, Reply),
     /// Act on processes; none means all of the namespace of the client.
     JobControl(ProcName, Vec<ProcName>, Vec<Attribute>, Reply),
+    /// A client that is watched sends no heartbeats.
+    HeartbeatsMissing(LostHeartbeats),
+    /// The output of a namespace that has ended was given to the library.
+    OutputSent(String),
+    /// A tool, or a client that has not called `PMIx_Finalize`, has closed its connection.
+    Left(ProcName),
     /// Report resource usage: what, with which event code, and how.
     Monitor(ProcName, Attribute, c_int, Vec<Attribute>, Reply),
 }

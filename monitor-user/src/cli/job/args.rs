@@ -55,6 +55,8 @@ pub enum JobCommand {
     Notify(JobNotifyArgs),
     /// Write a text in the output of a job of `launch -n`
     Log(JobLogArgs),
+    /// Serve tools of PMIx that name no server: they get the jobs of their user
+    Rendezvous(JobRendezvousArgs),
     /// Report which runtimes are here, where their ranks can be held, and what is missing
     Doctor(JobDoctorArgs),
     /// Explain what environment directives make of an environment
@@ -287,6 +289,26 @@ pub struct JobHostArgs {
     /// The program of the ranks, with its arguments
     #[arg(last = true, required = true)]
     pub command: Vec<OsString>,
+}
+
+/// Arguments of `job rendezvous`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct JobRendezvousArgs {
+    /// Write the rendezvous file in this folder: without it, PMIX_SYSTEM_TMPDIR, else TMPDIR or
+    /// /tmp, where tools of PMIx look
+    #[arg(long, value_name = "FOLDER")]
+    pub folder: Option<PathBuf>,
+    /// The socket where hosts of jobs register; they look at MONITOR_RENDEZVOUS, else at
+    /// /run/monitor/rendezvous.sock
+    #[arg(long, value_name = "PATH")]
+    pub hosts: Option<PathBuf>,
+    /// As root: run the processes that talk to tools as this user (nobody)
+    #[arg(long, value_name = "USER")]
+    pub user: Option<String>,
+    /// Which of its processes this one is
+    #[arg(long, hide = true, value_parser = formats(&["front", "worker"]))]
+    pub part: Option<String>,
 }
 
 /// Arguments of `job attach`.

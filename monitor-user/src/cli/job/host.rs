@@ -4,15 +4,11 @@
 
 use super::args::JobHostArgs;
 use super::host_command::{PROGRAM, STARTED};
+use super::host_usage::HostUsage;
 use crate::cli::exit::Failure;
 use crate::cli::output;
 use crate::cli::run::not_started;
-use monitor_backend::BackendChoice;
-use monitor_loader::{Readings, select};
-use monitor_model::{Capability, Pid, Process, ProcessField, ReadSpec};
-use monitor_pmix::host::{HostError, HostPlan, UsageSource, run};
-use monitor_sampling::pipeline::SampleReader;
-use monitor_sampling::session::Session;
+use monitor_pmix::host::{HostError, HostPlan, run};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use std::env;
 use std::fs::File;
@@ -42,7 +38,7 @@ pub fn host(args: &JobHostArgs) -> Result<u8, Failure> {
         keeps: args.keep,
         started: if args.keep.is_some() { leave_terminal } else { || true },
     };
-    match run(plan, Box::new(Usage::default())) {
+    match run(plan, Box::new(HostUsage::default())) {
         Ok(code) => Ok(code),
         Err(HostError::NotStarted { error, .. }) => Ok(not_started(&args.command[0], &error)),
         Err(error) => Err(Failure::failed(format!("job launch: {error}"))),
@@ -61,31 +57,4 @@ fn leave_terminal() -> bool {
         let _kept = [dup2_stdin(&null), dup2_stdout(&null), dup2_stderr(&null)];
     });
     said.is_ok()
-}
-
-/// Reads what ranks use.
-#[derive(Default)]
-struct Usage {
-    /// Opened when it is needed first.
-    reader: Option<SampleReader>,
-    session: Session,
-}
-
-impl UsageSource for Usage {
-    fn read(&mut self, pids: &[Pid], fields: &[ProcessField]) -> Vec<Process> {
-        if self.reader.is_none() {
-            let capabilities = [Capability::Snapshot];
-            let opened = select::open_for(Readings::Many, BackendChoice::Auto, &capabilities, 0);
-            let reader = |backend| SampleReader::new(backend, ReadSpec::default(), true);
-            self.reader = opened.ok().map(|(backend, _)| reader(backend));
-        }
-        let Some(reader) = &mut self.reader else { return Vec::new() };
-        let costly = [ProcessField::Cmdline, ProcessField::Pss];
-        let costly = costly.into_iter().filter(|it| fields.contains(it)).collect();
-        reader.spec =
-            ReadSpec { processes: true, pids: Some(pids.to_vec()), costly, ..ReadSpec::default() };
-        let Ok(sample) = reader.read() else { return Vec::new() };
-        let rates = self.session.advance(sample);
-        rates.sample.processes.iter().filter(|it| !it.ended()).cloned().collect()
-    }
 }

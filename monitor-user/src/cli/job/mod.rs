@@ -22,6 +22,7 @@ mod hold;
 mod host;
 mod host_command;
 mod host_connection;
+mod host_usage;
 mod launch;
 mod list;
 mod log;
@@ -36,6 +37,7 @@ mod query;
 mod rank_errors;
 mod reader;
 mod release;
+mod rendezvous;
 mod show;
 mod show_text;
 mod signal;
@@ -72,6 +74,7 @@ pub fn job(args: &JobArgs) -> Result<u8, Failure> {
         JobCommand::Query(args) => query::query(args),
         JobCommand::Notify(args) => notify::notify(args),
         JobCommand::Log(args) => log::log(args),
+        JobCommand::Rendezvous(args) => rendezvous::rendezvous(args),
         JobCommand::Doctor(args) => doctor::doctor(args),
         JobCommand::Env(args) => env::explain(args),
     };

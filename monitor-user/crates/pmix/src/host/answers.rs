@@ -4,7 +4,7 @@ use super::Host;
 use super::hosted_job::{HostedJob, job_of};
 use super::job_data::server_name;
 use super::query;
-use crate::attribute::{ProcName, event_attributes};
+use crate::attribute::{Attribute, Datum, ProcName, event_attributes, find};
 use crate::attribute_json::as_json;
 use crate::status;
 use monitor_control::host_protocol::{EndedRank, HostAnswer, HostRequest};
@@ -53,14 +53,23 @@ impl Host {
 
     /// An event for the host: ranks say that they wait for a debugger. When all of a job do, a
     /// notice says how they go on.
-    pub(super) fn raised(&mut self, code: i32, name: &ProcName) {
+    pub(super) fn raised(&mut self, code: i32, name: &ProcName, attributes: &[Attribute]) {
         tracing::debug!(code, nspace = name.nspace, rank = name.rank, "event");
+        if code == status::DEBUGGER_RELEASE {
+            self.released(attributes);
+        }
         if code != status::READY_FOR_DEBUG {
             return;
         }
         let Some(job) = self.jobs.iter_mut().find(|job| job.nspace == name.nspace) else { return };
         if job.waits_for_debugger(name.rank) {
             let (nspace, ranks) = (job.nspace.clone(), job.ranks.len());
+            if let Some(job) = job_of(&self.jobs, &nspace)
+                && job.parent.as_ref().is_some_and(|it| it.is_tool)
+            {
+                let point = find(attributes, "pmix.brkpnt").and_then(Datum::as_str);
+                return self.say_ready(job, point.unwrap_or_default());
+            }
             self.notice(&format!(
                 "job {nspace}: {ranks} ranks wait where their program says; to continue: monitor \
                  job notify {nspace} debugger-release"

@@ -1,5 +1,6 @@
 //! A job of the host: its ranks, and how far each is.
 
+use super::spawn_request::{Parent, Stops};
 use crate::attribute::{ProcName, TableLine};
 use monitor_control::grouped_process::GroupedProcess;
 use monitor_model::Pid;
@@ -53,6 +54,16 @@ pub struct HostedJob {
     /// Whether one of its ranks could not be started: the others are killed, and no job ends for
     /// that.
     pub is_abandoned: bool,
+    /// The process that has started it, if it is not the first job.
+    pub parent: Option<Parent>,
+    /// The namespace that it runs beside, if it is daemons of a debugger.
+    pub target: Option<String>,
+    /// Where its ranks are held.
+    pub stops: Stops,
+    /// Whether its ranks wait since their exec.
+    pub is_held_at_exec: bool,
+    /// When it is killed, if it is to end.
+    pub kill_at: Option<Instant>,
 }
 
 impl HostedJob {
@@ -116,8 +127,12 @@ impl HostedJob {
     }
 
     /// Waits until what its ranks have written is written.
-    pub fn finish_output(&mut self) {
-        let until = Instant::now() + OUTPUT_CLOSES;
+    pub fn finish_output(&self) {
+        self.finish_output_until(Instant::now() + OUTPUT_CLOSES);
+    }
+
+    /// The same, until this time.
+    pub fn finish_output_until(&self, until: Instant) {
         self.ranks.iter().for_each(|it| it.process.finish_output(until));
     }
 

@@ -1,6 +1,7 @@
 //! What clients get to know about their job (PMIx standard, "Job-level information").
 
-use crate::attribute::{Attribute, Datum, ProcName};
+use super::spawn_request::{STOP_IN_APP, STOP_IN_INIT, Stops, TARGET};
+use crate::attribute::{Attribute, Datum, ProcName, WILDCARD};
 use crate::kind;
 use crate::libpmix::{PmixError, Server};
 use std::path::Path;
@@ -14,8 +15,10 @@ pub struct JobShape<'j> {
     pub applications: &'j [u32],
     /// The process that started it, if it is not the first job.
     pub parent: Option<&'j ProcName>,
-    /// Whether its ranks are to wait for a debugger where their program says so.
-    pub stops_in_app: bool,
+    /// Where its ranks are to wait for a debugger.
+    pub stops: Stops,
+    /// The namespace that it runs beside, if it is daemons of a debugger.
+    pub target: Option<&'j str>,
 }
 
 /// What the library needs to know as a server: where its files are, and that tools of this node may
@@ -27,6 +30,9 @@ pub fn server(folder: &Path) -> Vec<Attribute> {
         Attribute::new("pmix.sys.tmpdir", folder),
         Attribute::new("pmix.srvr.tool", Datum::flag(true)),
         Attribute::new("pmix.srvr.remote", Datum::flag(false)),
+        // Without it, 4.2.2 would write the output for tools itself, to a stream that it has not
+        // opened (`pmix_iof_write_output`), and end by a signal.
+        Attribute::new("pmix.iof.local", Datum::flag(false)),
         Attribute::new("pmix.srv.nspace", Datum::text(SERVER)),
         Attribute::new("pmix.srv.rank", Datum::Number(kind::RANK, 0)),
     ]
@@ -74,8 +80,12 @@ pub fn job(
         all.push(Attribute::new("pmix.spawned", Datum::flag(true)));
         all.push(Attribute::new("pmix.parent", Datum::Proc(parent.clone())));
     }
-    if shape.stops_in_app {
-        all.push(Attribute::new("pmix.dbg.notify", Datum::flag(true)));
+    for (key, is_set) in [(STOP_IN_INIT, shape.stops.in_init), (STOP_IN_APP, shape.stops.in_app)] {
+        all.extend(is_set.then(|| Attribute::new(key, Datum::flag(true))));
+    }
+    if let Some(nspace) = shape.target {
+        let ranks = ProcName { nspace: nspace.to_owned(), rank: WILDCARD };
+        all.push(Attribute::new(TARGET, Datum::Proc(ranks)));
     }
     let mut next = 0;
     for (application, &count) in (0..).zip(shape.applications) {

@@ -5,6 +5,8 @@
 //! however it ends.
 
 mod answers;
+mod debugged;
+mod heartbeats;
 mod hosted_job;
 mod job_control;
 mod job_data;
@@ -14,15 +16,20 @@ mod query;
 mod rank_process;
 mod request_socket;
 mod session_folder;
+mod spawn_request;
 mod spawned;
+mod tool_output;
 mod tools;
 mod usage;
 
-pub use session_folder::{path_of, remove_left};
+pub use job_data::{SERVER, server as server_attributes};
+pub use session_folder::{SessionFolder, path_of, remove_left};
 pub use usage::UsageSource;
 
 use crate::attribute::ProcName;
 use crate::libpmix::{PmixError, Server, set_queue};
+use crate::registration::{RegisteredJob, register};
+use crate::rendezvous;
 use crate::status;
 use crate::upcall::Upcall;
 use hosted_job::{HostedJob, job_of};
@@ -32,7 +39,6 @@ use monitor_sys::pidfd::returned_code;
 use published::Published;
 use rank_process::RankEnd;
 use rustix::process::Signal;
-use session_folder::SessionFolder;
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsString, c_int};
 use std::io::{self, Write as _};
@@ -42,6 +48,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tool_output::ToolOutput;
 use usage::Monitors;
 
 /// Time between SIGTERM and SIGKILL.
@@ -54,6 +61,9 @@ const KEPT_OUTPUT: usize = 16 << 20;
 const READERS_LEAVE: Duration = Duration::from_secs(5);
 /// How often it is seen whether they have.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How long what a job has written is waited for, before its end is reported: a descendant may keep
+/// its output open.
+const OUTPUT_FOLLOWS: Duration = Duration::from_millis(100);
 /// Exit code of a job that ended because a rank ended without `PMIx_Finalize`.
 const NOT_FINALIZED: u8 = 1;
 
@@ -121,6 +131,8 @@ struct Host {
     refused: BTreeSet<Option<u32>>,
     /// What the ranks have written.
     log: Arc<OutputLog>,
+    /// What of it tools get.
+    output: ToolOutput,
     ended: UnboundedSender<RankEnd>,
     /// The code of the first failure: all jobs are ending, if there is one.
     code: Option<u8>,
@@ -156,6 +168,7 @@ pub fn run(plan: HostPlan, usage: Box<dyn UsageSource>) -> Result<u8, HostError>
         tools: 0,
         refused: BTreeSet::new(),
         log: OutputLog::new(KEPT_OUTPUT),
+        output: ToolOutput::new(server.output_sender()),
         ended,
         code: None,
         kill_at: None,
@@ -163,6 +176,20 @@ pub fn run(plan: HostPlan, usage: Box<dyn UsageSource>) -> Result<u8, HostError>
         folder,
     };
     let failed = |error| HostError::Failed { what: "the socket for commands", error };
+    let found = rendezvous::read(
+        host.folder.path(),
+        &host.plan.host,
+        Pid(std::process::id()),
+        rustix::process::geteuid().as_raw(),
+    );
+    if let Ok(found) = found {
+        let command = host.plan.command.first().map(|it| it.to_string_lossy().into_owned());
+        let namespace = host.plan.nspace.clone();
+        let command = command.unwrap_or_default();
+        // The server of the node does not know it then.
+        let _unknown =
+            register(RegisteredJob { uid: 0, namespace, uri: found.uri, command, pid: 0 });
+    }
     request_socket::listen(host.folder.path(), Arc::clone(&host.log)).map_err(failed)?;
     runtime.block_on(host.serve(upcalls, ends))
 }
@@ -182,7 +209,8 @@ impl Host {
             self.end(INTERRUPTED);
         }
         while self.jobs.iter().any(HostedJob::runs) {
-            let next = self.kill_at.into_iter().chain(self.monitors.next_due()).min();
+            let kills = self.jobs.iter().filter_map(|it| it.kill_at).chain(self.kill_at);
+            let next = kills.chain(self.monitors.next_due()).min();
             tokio::select! {
                 biased;
                 _ = terminate.recv() => self.signalled(SignalKind::terminate()),
@@ -194,7 +222,7 @@ impl Host {
                 () = sleep_until(next) => self.tick(),
             }
         }
-        self.jobs.iter_mut().for_each(HostedJob::finish_output);
+        self.jobs.iter().for_each(HostedJob::finish_output);
         self.log.close();
         let until = Instant::now() + self.plan.keeps.unwrap_or_default();
         let mut readers = (self.log.readers().1, Instant::now());
@@ -230,7 +258,18 @@ impl Host {
         if self.kill_at.is_some_and(|at| at <= now) {
             self.kill();
         }
+        for job in self.jobs.iter_mut().filter(|it| it.kill_at.is_some_and(|at| at <= now)) {
+            job.kill_at = None;
+            job.signal(Signal::KILL);
+        }
         self.monitors.run_due(now, &self.server, &self.jobs);
+        self.show_usage_notice();
+    }
+
+    fn show_usage_notice(&mut self) {
+        if let Some(text) = self.monitors.take_notice() {
+            self.notice(&text);
+        }
     }
 
     /// A signal for the whole job; the second one does not wait any longer.
@@ -265,7 +304,7 @@ impl Host {
         let Some((Pid(pid), status, has_left)) = job.ended(end.name.rank) else { return };
         self.monitors.rank_ended(&end.name);
         self.published.process_ended(&end.name);
-        if self.code.is_none() && !job.is_abandoned {
+        if self.code.is_none() && !job.is_abandoned && job.target.is_none() {
             let which = job.title(end.name.rank);
             if !status.success() {
                 self.notice(&format!("{which}, process {pid}, ended with {status}"));
@@ -280,7 +319,13 @@ impl Host {
         if let Some(job) = job_of(&self.jobs, &end.name.nspace)
             && !job.runs()
         {
+            job.finish_output_until(Instant::now() + OUTPUT_FOLLOWS);
             self.server.deregister_nspace(&job.nspace);
+            let nspace = job.nspace.clone();
+            if !self.output.end(&self.log, &nspace) {
+                self.say_ended(job);
+            }
+            self.end_daemons(|it| it.target.as_ref() == Some(&nspace));
         }
     }
 
@@ -312,7 +357,7 @@ impl Host {
             Upcall::Spawn(parent, attributes, apps, reply) => {
                 self.spawn(&parent, &attributes, &apps, reply);
             }
-            Upcall::Event(code, name) => self.raised(code, &name),
+            Upcall::Event(code, name, attributes) => self.raised(code, &name, &attributes),
             Upcall::Request(request, answer) => {
                 // The command has gone, if this fails.
                 let _gone = answer.send(self.answer(request));
@@ -329,8 +374,18 @@ impl Host {
             Upcall::JobControl(name, targets, attributes, reply) => {
                 reply.status(job_control::act(&self.jobs, &name, &targets, &attributes));
             }
+            Upcall::HeartbeatsMissing(lost) => self.heartbeats_missing(&lost),
+            Upcall::OutputSent(nspace) => {
+                if let Some(job) = job_of(&self.jobs, &nspace) {
+                    self.say_ended(job);
+                }
+                self.output.remove(&nspace);
+            }
+            Upcall::Left(name) => self.left(&name),
+            Upcall::Pull(names, streams) => self.pull(&names, streams),
             Upcall::Monitor(name, what, code, attributes, reply) => {
                 self.monitors.request(&self.jobs, (&name, &what, code), &attributes, reply);
+                self.show_usage_notice();
             }
         }
     }
@@ -355,6 +410,16 @@ impl Host {
 
     fn own_output(&self, is_error: bool) -> OutputSource {
         OutputSource { group: self.plan.nspace.as_str().into(), rank: None, is_error }
+    }
+
+    /// A tool wants the output of these.
+    fn pull(&mut self, names: &[ProcName], streams: [bool; 2]) {
+        for name in names {
+            if job_of(&self.jobs, &name.nspace).is_some() {
+                // It gets nothing then.
+                let _refused = self.output.add(&self.log, &name.nspace, streams);
+            }
+        }
     }
 
     fn with_job(&mut self, name: &ProcName, act: impl FnOnce(&mut HostedJob)) {

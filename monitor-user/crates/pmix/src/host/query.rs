@@ -11,7 +11,8 @@ const SPAWN: &str = "pmix.wdir,pmix.envar.set,pmix.envar.add,pmix.envar.unset,pm
                      pmix.envar.appnd,pmix.envar.first";
 
 /// Where this host can hold ranks.
-const DEBUG: &str = "pmix.dbg.notify";
+const DEBUG: &str = "pmix.dbg.exec,pmix.dbg.init,pmix.dbg.notify,pmix.debugger,pmix.dbg.tgt,\
+                     pmix.dbg.dpproc,pmix.dbg.dpnd";
 
 /// Answers queries: each its keys, and what limits them.
 pub fn answer(

@@ -6,15 +6,16 @@
 
 use crate::attribute::ProcName;
 use monitor_control::grouped_process::{GroupedProcess, OutputPlace};
-use monitor_sys::fd_limit;
 use monitor_sys::readable::readable;
-use rustix::process::{WaitId, WaitIdOptions, waitid};
+use monitor_sys::{fd_limit, ptrace, spawn};
+use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -22,6 +23,11 @@ use tokio::sync::mpsc::UnboundedSender;
 /// batch system, which it knows by a variable (its `schizo` components). Without one, each rank is
 /// a job of its own. Nothing else reads this variable: other components would read a whole set.
 const DIRECT_LAUNCH: (&str, &str) = ("JSM_JSRUN_PORT", "0");
+
+/// How long a process may take until it stops at its exec.
+const STOPS: Duration = Duration::from_secs(10);
+/// How often it is seen whether it has.
+const LOOK_AGAIN: Duration = Duration::from_micros(100);
 
 /// What a rank executes.
 #[derive(Clone, Debug)]
@@ -45,6 +51,8 @@ pub struct RankPlace {
     pub output: OutputPlace,
     /// Whether it has the standard input of the host.
     pub has_input: bool,
+    /// Whether it is stopped before its first instruction.
+    pub stops_on_exec: bool,
 }
 
 /// The process of a rank has ended.
@@ -83,7 +91,16 @@ pub fn start(
     }
     command.stdin(if place.has_input { Stdio::piped() } else { Stdio::null() });
     fd_limit::restore_in(&mut command);
+    if place.stops_on_exec {
+        spawn::trace_me(&mut command);
+    }
     let mut process = GroupedProcess::start(&mut command, place.output.clone())?;
+    if place.stops_on_exec
+        && let Err(error) = stop_at_exec(&process)
+    {
+        process.kill();
+        return Err(error);
+    }
     let end = readable(process.as_fd().try_clone_to_owned()?)?;
     if let Some(mut input) = process.take_input() {
         // It ends with the input, or at the first write after the rank has closed it.
@@ -106,4 +123,19 @@ pub fn start(
 fn can_be_reaped(child: &OwnedFd) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     !matches!(waitid(WaitId::PidFd(child.as_fd()), options), Ok(None))
+}
+
+/// Waits until it stops at its exec, and leaves it stopped by a signal: nothing traces it then.
+fn stop_at_exec(process: &GroupedProcess) -> io::Result<()> {
+    let pid = i32::try_from(process.pid().0).map_err(io::Error::other)?;
+    let until = Instant::now() + STOPS;
+    loop {
+        match ptrace::wait_status(pid)? {
+            Some(status) if libc::WIFSTOPPED(status) => break,
+            Some(_) => return Err(io::ErrorKind::BrokenPipe.into()),
+            None if Instant::now() >= until => return Err(io::ErrorKind::TimedOut.into()),
+            None => std::thread::sleep(LOOK_AGAIN),
+        }
+    }
+    ptrace::detach(pid, Signal::STOP.as_raw())
 }

@@ -1,11 +1,13 @@
 //! Starts jobs: the first one, and those that processes start (`MPI_Comm_spawn`).
 //!
-//! In: programs, numbers of ranks, attributes. Out: a namespace with its ranks. If one of them
-//! cannot be executed, those before it are killed, and the reason is the reply.
+//! In: programs, numbers of ranks, attributes. Out: a namespace with its ranks, or with daemons of
+//! a debugger beside those of another one. If one of them cannot be executed, those before it are
+//! killed, and the reason is the reply.
 
-use super::hosted_job::{HostedJob, HostedRank};
+use super::hosted_job::{HostedJob, HostedRank, job_of};
 use super::job_data::{self, JobShape};
 use super::rank_process::{self, RankPlace, RankProgram};
+use super::spawn_request::{Parent, SpawnRequest, Stops, beside, is_daemons};
 use super::{Host, HostError};
 use crate::attribute::{Attribute, Datum, ProcName, find};
 use crate::libpmix::Reply;
@@ -13,10 +15,11 @@ use crate::status;
 use crate::upcall::SpawnedApp;
 use monitor_control::grouped_process::{GroupedProcess, OutputPlace};
 use monitor_control::output_log::OutputSource;
+use monitor_jobs::RankSet;
 use monitor_jobs::directive::{Directive, DirectiveKind};
 use monitor_jobs::envar::Environment;
 use rustix::process::Signal;
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString, c_int};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,8 +27,24 @@ use std::sync::Arc;
 /// Most ranks that one call starts.
 const MOST_RANKS: u32 = 4096;
 
+/// What the namespace of daemons begins with: their processes are no ranks
+/// (`monitor_sampling::job`).
+const DAEMONS: &str = "monitor-daemons-";
+
 fn os_text(text: &CString) -> OsString {
     OsStr::from_bytes(text.as_bytes()).to_owned()
+}
+
+/// A job to start.
+struct JobStart {
+    nspace: String,
+    programs: Vec<(RankProgram, u32)>,
+    parent: Option<Parent>,
+    stops: Stops,
+    /// The job that daemons run beside, and the rank of each if it is beside one.
+    target: Option<(String, Vec<Option<u32>>)>,
+    /// Whether the output is written to that of the host.
+    is_passed_on: bool,
 }
 
 impl Host {
@@ -36,8 +55,14 @@ impl Host {
             folder: None,
             environment: self.plan.environment.clone(),
         };
-        let nspace = self.plan.nspace.clone();
-        self.start_job(nspace, vec![(program, self.plan.ranks)], None)
+        self.start_job(&JobStart {
+            nspace: self.plan.nspace.clone(),
+            programs: vec![(program, self.plan.ranks)],
+            parent: None,
+            stops: Stops { in_app: self.plan.stops_in_app, ..Stops::default() },
+            target: None,
+            is_passed_on: self.plan.keeps.is_none(),
+        })
     }
 
     /// Starts the job of a call, and replies with its namespace.
@@ -48,23 +73,95 @@ impl Host {
         apps: &[SpawnedApp],
         reply: Reply,
     ) {
-        let ranks = apps.iter().fold(0u32, |sum, app| sum.saturating_add(app.ranks));
-        if ranks == 0 || ranks > MOST_RANKS || apps.iter().any(|app| app.ranks == 0) {
-            return reply.status(status::BAD_PARAM);
+        match self.start_apps(parent, attributes, apps) {
+            Ok(nspace) => {
+                reply.spawned(&nspace);
+                if let Some(job) = job_of(&self.jobs, &nspace) {
+                    self.say_held(job);
+                }
+            }
+            Err(status) => reply.status(status),
+        }
+    }
+
+    /// Starts applications, then daemons beside them or beside the target; the namespace of the
+    /// first of these.
+    fn start_apps(
+        &mut self,
+        parent: &ProcName,
+        attributes: &[Attribute],
+        apps: &[SpawnedApp],
+    ) -> Result<String, c_int> {
+        let (daemons, ranked): (Vec<_>, Vec<_>) =
+            apps.iter().partition(|app| is_daemons(attributes, app));
+        let ranks = ranked.iter().fold(0u32, |sum, app| sum.saturating_add(app.ranks));
+        let is_empty = apps.is_empty() || ranked.iter().any(|app| app.ranks == 0);
+        if is_empty || ranks > MOST_RANKS || daemons.len() > 1 {
+            return Err(status::BAD_PARAM);
         }
         // A tool may ask when all has ended.
         if self.code.is_some() || !self.jobs.iter().any(HostedJob::runs) {
-            return reply.status(status::ERROR);
+            return Err(status::ERROR);
         }
-        let programs = apps.iter().map(|app| (self.program(attributes, app), app.ranks)).collect();
-        let nspace = format!("{}.{}", self.plan.nspace, self.jobs.len());
-        match self.start_job(nspace.clone(), programs, Some(parent)) {
-            Ok(()) => reply.spawned(&nspace),
-            Err(error) => {
-                self.notice(&format!("a job of rank {}: {error}", parent.rank));
-                reply.status(status::FAILED_TO_LAUNCH);
+        let is_tool = job_of(&self.jobs, &parent.nspace).is_none();
+        let request = SpawnRequest::new(attributes, apps, is_tool)?;
+        let notifies = request.notifies;
+        let parent = Parent { name: parent.clone(), is_tool, notifies };
+        let is_passed_on = self.plan.keeps.is_none() && request.forwards != [true; 2];
+        let mut first = None;
+        if !ranked.is_empty() {
+            let program = |app: &&SpawnedApp| (self.program(attributes, app), app.ranks);
+            let start = JobStart {
+                nspace: format!("{}.{}", self.plan.nspace, self.jobs.len()),
+                programs: ranked.iter().map(program).collect(),
+                parent: Some(parent.clone()),
+                stops: request.stops,
+                target: None,
+                is_passed_on,
+            };
+            self.start_forwarded(&start, request.forwards)?;
+            first = Some(start.nspace);
+        }
+        if let Some(app) = daemons.first() {
+            let target = request.target.as_ref().or(first.as_ref()).ok_or(status::BAD_PARAM)?;
+            let target = target.clone();
+            let beside_what = beside(attributes, app)?;
+            let job = job_of(&self.jobs, &target).filter(|it| it.runs() && it.target.is_none());
+            let ranks = job.ok_or(status::NOT_FOUND)?.ranks.len();
+            let places = beside_what.places(u32::try_from(ranks).unwrap_or(u32::MAX));
+            let count = u32::try_from(places.len()).unwrap_or(u32::MAX);
+            if count > MOST_RANKS {
+                return Err(status::BAD_PARAM);
             }
+            let start = JobStart {
+                nspace: format!("{DAEMONS}{}.{}", self.plan.nspace, self.jobs.len()),
+                programs: vec![(self.program(attributes, app), count)],
+                parent: Some(parent),
+                stops: Stops::default(),
+                target: Some((target, places)),
+                is_passed_on,
+            };
+            self.start_forwarded(&start, request.forwards)?;
+            first = first.or(Some(start.nspace));
         }
+        first.ok_or(status::BAD_PARAM)
+    }
+
+    /// Starts a job whose output tools get.
+    fn start_forwarded(&mut self, start: &JobStart, streams: [bool; 2]) -> Result<(), c_int> {
+        self.output.add(&self.log, &start.nspace, streams).map_err(|_| status::ERROR)?;
+        self.start_job(start).map_err(|error| {
+            self.output.remove(&start.nspace);
+            let parent = start.parent.as_ref().map(|it| &it.name);
+            let which = match parent {
+                Some(name) if job_of(&self.jobs, &name.nspace).is_some() => {
+                    format!("rank {}", name.rank)
+                }
+                _ => "a tool".to_owned(),
+            };
+            self.notice(&format!("a job of {which}: {error}"));
+            status::FAILED_TO_LAUNCH
+        })
     }
 
     /// The program of an application: its environment is that of this job, with the variables of
@@ -90,27 +187,33 @@ impl Host {
         }
     }
 
-    fn start_job(
-        &mut self,
-        nspace: String,
-        programs: Vec<(RankProgram, u32)>,
-        parent: Option<&ProcName>,
-    ) -> Result<(), HostError> {
+    fn start_job(&mut self, start: &JobStart) -> Result<(), HostError> {
+        let JobStart { nspace, programs, parent, stops, target, .. } = start;
         let applications: Vec<u32> = programs.iter().map(|(_, ranks)| *ranks).collect();
         let size = applications.iter().sum();
-        let stops_in_app = self.plan.stops_in_app && parent.is_none();
-        let shape = JobShape { nspace: &nspace, applications: &applications, parent, stops_in_app };
-        let data = job_data::job(&self.server, &self.plan.host, self.folder.path(), &shape)?;
-        self.server.register_nspace(&nspace, size, &data)?;
-        let mut job = HostedJob {
+        let shape = JobShape {
             nspace,
+            applications: &applications,
+            parent: parent.as_ref().map(|it| &it.name),
+            stops: *stops,
+            target: target.as_ref().map(|(nspace, _)| nspace.as_str()),
+        };
+        let data = job_data::job(&self.server, &self.plan.host, self.folder.path(), &shape)?;
+        self.server.register_nspace(nspace, size, &data)?;
+        let mut job = HostedJob {
+            nspace: nspace.clone(),
             ranks: Vec::new(),
             is_spawned: parent.is_some(),
             is_abandoned: false,
+            parent: parent.clone(),
+            target: target.as_ref().map(|(nspace, _)| nspace.clone()),
+            stops: *stops,
+            is_held_at_exec: stops.on_exec,
+            kill_at: None,
         };
         let all = programs.iter().flat_map(|(program, ranks)| (0..*ranks).map(move |_| program));
         for (rank, program) in (0..).zip(all) {
-            match self.start_rank(&job, (rank, size), program) {
+            match self.start_rank(&job, start, (rank, size), program) {
                 Ok(process) => {
                     let path = program.command[0].to_string_lossy().into_owned();
                     job.ranks.push(HostedRank::new(process, path));
@@ -134,11 +237,16 @@ impl Host {
     fn start_rank(
         &self,
         job: &HostedJob,
+        start: &JobStart,
         (rank, size): (u32, u32),
         program: &RankProgram,
     ) -> Result<GroupedProcess, HostError> {
         let name = ProcName { nspace: job.nspace.clone(), rank };
-        let added = self.server.register_client(&name)?;
+        let mut added = self.server.register_client(&name)?;
+        if let Some((target, places)) = &start.target {
+            let place = usize::try_from(rank).ok().and_then(|at| places.get(at).copied());
+            added.extend(self.daemon_variables(target, place.flatten()));
+        }
         let prefix = match job.is_spawned {
             true => format!("[{}.{rank}] ", job.nspace),
             false => format!("[{rank}] "),
@@ -150,16 +258,39 @@ impl Host {
             size,
             output: OutputPlace {
                 prefix: self.plan.tags.then_some(prefix),
-                is_passed_on: self.plan.keeps.is_none(),
+                is_passed_on: start.is_passed_on,
                 log: Some((Arc::clone(&self.log), source)),
             },
             has_input: rank == 0 && !job.is_spawned,
+            stops_on_exec: start.stops.on_exec,
         };
         let started = rank_process::start(program, &place, &added, self.ended.clone());
         started.map_err(|error| {
             let program = program.command[0].to_string_lossy().into_owned();
             HostError::NotStarted { program, error }
         })
+    }
+
+    /// What a daemon has in its environment about the ranks that it is beside: the same as one of
+    /// `job attach`.
+    fn daemon_variables(&self, target: &str, beside: Option<u32>) -> Vec<CString> {
+        let Some(job) = job_of(&self.jobs, target) else { return Vec::new() };
+        let ranks = (0..).zip(&job.ranks).filter(|(_, it)| it.runs());
+        let ranks: Vec<(u32, u32)> = ranks.map(|(rank, it)| (rank, it.process.pid().0)).collect();
+        let set: RankSet = ranks.iter().map(|(rank, _)| *rank).collect();
+        let pids: Vec<String> = ranks.iter().map(|(_, pid)| pid.to_string()).collect();
+        let mut all = vec![
+            format!("MONITOR_JOB_ID={target}"),
+            "MONITOR_JOB_RUNTIME=native".to_owned(),
+            format!("MONITOR_JOB_RANKS={set}"),
+            format!("MONITOR_JOB_PIDS={}", pids.join(" ")),
+        ];
+        if let Some((rank, pid)) = ranks.iter().find(|(rank, _)| Some(*rank) == beside) {
+            all.push(format!("MONITOR_JOB_RANK={rank}"));
+            all.push(format!("MONITOR_JOB_PID={pid}"));
+            all.push(format!("MONITOR_JOB_LOCAL_RANK={rank}"));
+        }
+        all.into_iter().filter_map(|it| CString::new(it).ok()).collect()
     }
 }
 

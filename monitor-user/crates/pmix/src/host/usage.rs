@@ -25,6 +25,11 @@ const MOST: usize = 1024;
 pub trait UsageSource {
     /// Processes with these fields; those that have ended are left out.
     fn read(&mut self, pids: &[Pid], fields: &[ProcessField]) -> Vec<Process>;
+
+    /// A line for the user that came up since the last call.
+    fn take_notice(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// A monitor that a process asked for.
@@ -50,6 +55,11 @@ impl Monitors {
     /// None.
     pub const fn new(source: Box<dyn UsageSource>) -> Self {
         Self { source, all: Vec::new(), numbered: 0 }
+    }
+
+    /// A line of the source for the user.
+    pub fn take_notice(&mut self) -> Option<String> {
+        self.source.take_notice()
     }
 
     /// When the next sample is due.

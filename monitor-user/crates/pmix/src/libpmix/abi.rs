@@ -199,6 +199,8 @@ pub type Handler = unsafe extern "C" fn(
     HandlerDone,
     *mut c_void,
 );
+/// `pmix_hdlr_reg_cbfunc_t`: an event handler is registered.
+pub type HandlerRegistered = Option<unsafe extern "C" fn(c_int, usize, *mut c_void)>;
 /// `PMIx_Register_event_handler`; its last callback gets the number of the handler.
 pub type RegisterHandler = unsafe extern "C" fn(
     *mut c_int,
@@ -206,7 +208,7 @@ pub type RegisterHandler = unsafe extern "C" fn(
     *mut KeyedValue,
     usize,
     Option<Handler>,
-    Option<unsafe extern "C" fn(c_int, usize, *mut c_void)>,
+    HandlerRegistered,
     *mut c_void,
 ) -> c_int;
 /// `pmix_release_cbfunc_t`.

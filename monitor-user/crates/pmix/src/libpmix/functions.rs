@@ -7,6 +7,9 @@ use super::abi::{
     App, InfoCallback, KeyedValue, LookupCallback, ModexCallback, OpCallback, Proc, Query,
     SpawnCallback, ToolCallback,
 };
+use super::heartbeat;
+use super::output::{STDERR, STDOUT};
+use super::queue::send;
 use super::reply::{Blob, Completion, Reply};
 use super::server_module::ServerModule;
 use super::values::{read_infos, read_procs, read_text, read_texts, slice};
@@ -15,25 +18,6 @@ use crate::status;
 use crate::upcall::{SpawnedApp, Upcall};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::null;
-use std::sync::OnceLock;
-use tokio::sync::mpsc::UnboundedSender;
-
-/// The queue of the host: the functions below have no argument that could hold it.
-static QUEUE: OnceLock<UnboundedSender<Upcall>> = OnceLock::new();
-
-/// Sets the queue of the host. A process has one host.
-pub fn set_queue(queue: UnboundedSender<Upcall>) {
-    // A second host would be refused by the library as well.
-    let _second = QUEUE.set(queue);
-}
-
-/// Puts an upcall in the queue. If there is no host any more, its reply says so.
-pub fn send(upcall: Upcall) -> c_int {
-    if let Some(queue) = QUEUE.get() {
-        let _dropped = queue.send(upcall);
-    }
-    status::SUCCESS
-}
 
 /// # Safety
 /// The pointer is NULL, or of a rank.
@@ -72,9 +56,33 @@ pub const fn module() -> ServerModule {
         allocate: null(),
         job_control: Some(job_control),
         monitor: Some(monitor),
-        others: [null(); 6],
+        credentials: [null(); 2],
+        iof_pull: Some(iof_pull),
+        others: [null(); 3],
         client_connected2: Some(client_connected),
         later: [null(); 36],
+    }
+}
+
+/// Those of a server that answers queries of tools alone: the library refuses what has none.
+pub const fn discovery_module() -> ServerModule {
+    ServerModule {
+        client_finalized: None,
+        abort: None,
+        fence: None,
+        publish: None,
+        lookup: None,
+        unpublish: None,
+        spawn: None,
+        connect: None,
+        disconnect: None,
+        notify_event: None,
+        log: None,
+        job_control: None,
+        monitor: None,
+        iof_pull: None,
+        client_connected2: None,
+        ..module()
     }
 }
 
@@ -260,14 +268,16 @@ unsafe extern "C" fn notify_event(
     code: c_int,
     source: *const Proc,
     _range: u8,
-    _infos: *mut KeyedValue,
-    _count: usize,
+    infos: *mut KeyedValue,
+    count: usize,
     _done: OpCallback,
     _data: *mut c_void,
 ) -> c_int {
     // SAFETY: of the library.
     let name = unsafe { name(source) };
-    send(Upcall::Event(code, name));
+    // SAFETY: of the library.
+    let attributes = unsafe { read_infos(infos, count) };
+    send(Upcall::Event(code, name, attributes));
     status::OPERATION_SUCCEEDED
 }
 
@@ -317,6 +327,22 @@ unsafe extern "C" fn log(
     send(Upcall::Log(name, attributes, Reply::new(Completion::Op(done), data)));
 }
 
+/// The library sends what it is given to the tools that have asked.
+unsafe extern "C" fn iof_pull(
+    procs: *const Proc,
+    count: usize,
+    _infos: *const KeyedValue,
+    _info_count: usize,
+    channels: u16,
+    _done: OpCallback,
+    _data: *mut c_void,
+) -> c_int {
+    // SAFETY: of the library.
+    let names = unsafe { read_procs(procs, count) };
+    send(Upcall::Pull(names, [STDOUT, STDERR].map(|it| channels & it != 0)));
+    status::OPERATION_SUCCEEDED
+}
+
 unsafe extern "C" fn job_control(
     proc: *const Proc,
     targets: *const Proc,
@@ -349,6 +375,9 @@ unsafe extern "C" fn monitor(
     let name = unsafe { name(proc) };
     // SAFETY: of the library.
     let Some(what) = unsafe { read_infos(what, 1) }.pop() else { return status::BAD_PARAM };
+    if heartbeat::is_done(&name) {
+        return status::OPERATION_SUCCEEDED;
+    }
     // SAFETY: of the library.
     let attributes = unsafe { read_infos(infos, count) };
     let reply = Reply::new(Completion::Info(done), data);

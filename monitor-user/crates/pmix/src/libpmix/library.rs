@@ -53,6 +53,34 @@ pub fn check_installed() -> Result<(), PmixError> {
     open(RTLD_NOW).map(drop)
 }
 
+/// The version of the library, such as `4.2.2`.
+///
+/// # Errors
+/// If it is not installed.
+pub fn installed_version() -> Result<String, PmixError> {
+    let text = version(&open(RTLD_NOW)?)?;
+    let number = text.split(' ').find(|it| it.starts_with(|it: char| it.is_ascii_digit()));
+    Ok(number.unwrap_or(&text).trim_end_matches(',').to_owned())
+}
+
+/// The version as a library says it, such as `OpenPMIx 4.2.2`; it need not be initialized.
+///
+/// # Errors
+/// If the library is none of PMIx.
+pub fn version(library: &Library) -> Result<String, PmixError> {
+    // SAFETY: the type is that of pmix.h.
+    let get = unsafe {
+        function::<unsafe extern "C" fn() -> *const c_char>(library, c"PMIx_Get_version")
+    }?;
+    // SAFETY: no argument.
+    let text = unsafe { get() };
+    if text.is_null() {
+        return Ok(String::new());
+    }
+    // SAFETY: the library returns a constant.
+    Ok(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}
+
 /// Opens it, with flags of dlopen(3).
 ///
 /// # Errors

@@ -5,16 +5,24 @@
 mod abi;
 mod accept;
 mod functions;
+mod heartbeat;
 mod library;
+mod output;
+mod passed;
+mod queue;
 mod reply;
 mod server;
+mod server_events;
 mod server_module;
 mod tool;
 mod tool_events;
 mod values;
 
-pub use functions::{send, set_queue};
-pub use library::{PmixError, check_installed};
+pub use accept::{accept_passed, owner_of_peer};
+pub use library::{PmixError, check_installed, installed_version};
+pub use output::OutputSender;
+pub use passed::add_passed;
+pub use queue::{send, set_queue};
 pub use reply::{Blob, Reply};
 pub use server::Server;
 pub use tool::Tool;

@@ -4,10 +4,13 @@
 //! process. Documented in `pmix_server.h` and the PMIx standard, chapter "Server-specific
 //! interfaces".
 
-use super::abi::{KeyedValue, NAMESPACE, NotifyEvent, OpCallback, Proc};
+use super::abi::{KeyedValue, NAMESPACE, NotifyEvent, OpCallback, Proc, RegisterHandler};
 use super::accept;
 use super::functions;
-use super::library::{ErrorText, PmixError, function, open};
+use super::heartbeat;
+use super::library::{ErrorText, PmixError, function, open, version};
+use super::output::{Deliver, OutputSender};
+use super::server_events;
 use super::server_module::ServerModule;
 use super::values::{InfoArray, chars, read_texts};
 use crate::attribute::{Attribute, ProcName};
@@ -37,26 +40,47 @@ pub struct Server {
     deregister_nspace: Symbol<unsafe extern "C" fn(*const c_char, OpCallback, *mut c_void)>,
     setup_fork: Symbol<unsafe extern "C" fn(*const Proc, *mut *mut *mut c_char) -> c_int>,
     notify_event: Symbol<NotifyEvent>,
+    deliver_output: Symbol<Deliver>,
     generate_regex: Symbol<Generate>,
     generate_ppn: Symbol<Generate>,
     errors: ErrorText,
     /// What it calls; it keeps the pointer.
     _module: Box<ServerModule>,
-    _library: Library,
+    library: Library,
 }
 
 impl Server {
-    /// Opens and initializes it; upcalls go to the queue that [`functions::set_queue`] sets. The
-    /// library reads the environment: call it before there is another thread.
+    /// Opens and initializes it; upcalls go to the queue that [`set_queue`](super::set_queue) sets.
+    /// The library reads the environment: call it before there is another thread.
     ///
     /// # Errors
     /// If it is not installed, is none of PMIx, or cannot make its sockets and files.
     pub fn start(attributes: &[Attribute]) -> Result<Self, PmixError> {
-        // The library answers all requests of usage itself, with nothing, unless these parts of it
-        // are off.
-        // SAFETY: there is no other thread, as the caller is to see to.
-        unsafe { std::env::set_var("PMIX_MCA_psensor", "^heartbeat,file") };
+        Self::with_module(attributes, functions::module())
+    }
+
+    /// The same for a server that answers queries of tools alone.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start_discovery(attributes: &[Attribute]) -> Result<Self, PmixError> {
+        Self::with_module(attributes, functions::discovery_module())
+    }
+
+    fn with_module(attributes: &[Attribute], module: ServerModule) -> Result<Self, PmixError> {
         let library = open(RTLD_NOW | RTLD_GLOBAL)?;
+        // The library answers all requests of usage itself, with nothing, unless these parts of it
+        // are off, or its table of them is replaced.
+        let sensors = match heartbeat::replace_sensors(&library, &version(&library)?) {
+            true => "heartbeat",
+            false => "^heartbeat,file",
+        };
+        // SAFETY: there is no other thread, as the caller is to see to.
+        unsafe { std::env::set_var("PMIX_MCA_psensor", sensors) };
+        // It reports a lost connection 1 s after the last one otherwise: not at all, while more are
+        // lost.
+        // SAFETY: as above.
+        unsafe { std::env::set_var("PMIX_MCA_pmix_event_caching_window", "0") };
         if !accept::check_owners() {
             return Err(PmixError::OwnersNotChecked);
         }
@@ -73,8 +97,8 @@ impl Server {
                     // SAFETY: the types are those of pmix_server.h and pmix.h.
                     $($field: unsafe { function(&library, $name) }?,)*
                     errors: ErrorText::from_library(&library)?,
-                    _module: Box::new(functions::module()),
-                    _library: library,
+                    _module: Box::new(module),
+                    library,
                 }
             };
         }
@@ -85,6 +109,7 @@ impl Server {
             deregister_nspace = c"PMIx_server_deregister_nspace",
             setup_fork = c"PMIx_server_setup_fork",
             notify_event = c"PMIx_Notify_event",
+            deliver_output = c"PMIx_server_IOF_deliver",
             generate_regex = c"PMIx_generate_regex",
             generate_ppn = c"PMIx_generate_ppn",
         };
@@ -93,13 +118,32 @@ impl Server {
         // SAFETY: the module and the attributes live as long as the library uses them.
         let status = unsafe { init(module, infos.pointer(), infos.count()) };
         match server.errors.check("PMIx_server_init", status) {
-            Ok(()) => Ok(server),
+            Ok(()) => {
+                server.register_handler()?;
+                Ok(server)
+            }
             Err(error) => {
                 // Nothing is there to finalize.
                 std::mem::forget(server);
                 Err(error)
             }
         }
+    }
+
+    /// Gets the events that the library raises for its host alone.
+    fn register_handler(&self) -> Result<(), PmixError> {
+        let mut codes = [status::HEARTBEAT_ALERT, status::LOST_CONNECTION];
+        // SAFETY: the type is that of pmix.h.
+        let register =
+            unsafe { function::<RegisterHandler>(&self.library, c"PMIx_Register_event_handler") }?;
+        let (sender, receiver) = mpsc::channel::<c_int>();
+        let data = Box::into_raw(Box::new(sender)).cast();
+        let (codes, count) = (codes.as_mut_ptr(), codes.len());
+        let handler = Some(server_events::raised as _);
+        // SAFETY: the library copies the codes, and calls back once.
+        unsafe { register(codes, count, null_mut(), 0, handler, Some(registered), data) };
+        let status = receiver.recv().unwrap_or(status::ERROR);
+        self.errors.check("PMIx_Register_event_handler", status)
     }
 
     /// Makes a namespace known, with the attributes of its job and this number of ranks on this
@@ -182,6 +226,11 @@ impl Server {
         self.errors.check("PMIx_Notify_event", status)
     }
 
+    /// What gives output to tools.
+    pub fn output_sender(&self) -> OutputSender {
+        OutputSender(*self.deliver_output)
+    }
+
     /// The names of nodes, as the library packs them.
     ///
     /// # Errors
@@ -251,6 +300,13 @@ unsafe extern "C" fn completed(status: c_int, sender: *mut c_void) {
     let sender = unsafe { Box::from_raw(sender.cast::<mpsc::Sender<c_int>>()) };
     // The operation waits for it.
     let _sent = sender.send(status);
+}
+
+/// # Safety
+/// The library passes back what `Server::register_handler` gave it, once.
+unsafe extern "C" fn registered(status: c_int, _handler: usize, sender: *mut c_void) {
+    // SAFETY: of the caller.
+    unsafe { completed(status, sender) }
 }
 
 /// # Safety

@@ -190,9 +190,22 @@ pub struct ServerModule {
             *mut c_void,
         ) -> c_int,
     >,
-    /// Credentials, output and groups, which this host does not serve, and what later versions
-    /// have; up to `client_connected2`.
-    pub others: [*const c_void; 6],
+    /// Credentials, which this host does not give.
+    pub credentials: [*const c_void; 2],
+    /// A tool wants output.
+    pub iof_pull: Option<
+        unsafe extern "C" fn(
+            *const Proc,
+            usize,
+            *const KeyedValue,
+            usize,
+            u16,
+            OpCallback,
+            *mut c_void,
+        ) -> c_int,
+    >,
+    /// Input of tools, groups and the fabric, which this host does not serve.
+    pub others: [*const c_void; 3],
     /// A client has begun.
     pub client_connected2: Option<
         unsafe extern "C" fn(
@@ -214,5 +227,6 @@ const _: () = {
     assert!(std::mem::offset_of!(ServerModule, query) == 120);
     assert!(std::mem::offset_of!(ServerModule, tool_connected) == 128);
     assert!(std::mem::offset_of!(ServerModule, monitor) == 160);
+    assert!(std::mem::offset_of!(ServerModule, iof_pull) == 184);
     assert!(std::mem::offset_of!(ServerModule, client_connected2) == 216);
 };

@@ -71,10 +71,15 @@ const RANKS: [(&str, &str); 4] = [
     ("PMI_JOBID", "PMI_RANK"),
 ];
 
+/// What namespaces of daemons of debuggers begin with, which the PMIx host of this program starts:
+/// they are beside ranks, and are none.
+const DAEMONS: &str = "monitor-daemons-";
+
 fn rank(environ: &Environ) -> Option<Rank> {
     RANKS.iter().find_map(|(namespace, rank)| {
         let rank = environ.get(rank)?.parse().ok()?;
-        Some(Rank { namespace: environ.get(namespace)?.into(), rank })
+        let namespace = environ.get(namespace).filter(|it| !it.starts_with(DAEMONS))?;
+        Some(Rank { namespace: namespace.into(), rank })
     })
 }
 
