@@ -110,7 +110,7 @@ pub fn start(
     let mut changes = signal(SignalKind::child())?;
     tokio::spawn(async move {
         let _readable = end.readable().await;
-        // A process that traces it, and ends or lets go of it later, learns of its end first; then
+        // A process that traces it, and ends or detaches later, learns of its end first; then
         // the kernel sends SIGCHLD, and does not wake those that wait at its descriptor.
         while !can_be_reaped(end.get_ref()) && changes.recv().await.is_some() {}
         // The host has ended, if it is not received.
