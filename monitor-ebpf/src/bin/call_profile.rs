@@ -86,7 +86,7 @@ mod program {
     fn is_within(open: &OpenCall, stack: u64, ends: u8) -> bool {
         let word = word_at(open.stack);
         match ends {
-            BY_TRAMPOLINE => stack <= open.stack && word != 0 && word % PAGE == 0,
+            BY_TRAMPOLINE => stack <= open.stack && word != 0 && word.is_multiple_of(PAGE),
             _ => stack < open.stack && word == open.site.return_address,
         }
     }

@@ -279,7 +279,7 @@ fn root_a_user_is_itself_and_root_is_the_user_that_it_names() {
     );
     for unnamed in ["", "nobody", "none"] {
         let mut none = attach(&served, unnamed);
-        assert_eq!(whoami(&mut none), "(whoami (user none) (uid 65534) (auth none))\n");
+        assert_eq!(whoami(&mut none), "(whoami (user none) (uid 4294967295) (auth none))\n");
         let procs = read(&mut none, "procs");
         assert_eq!(value(&procs, of_root, "read_bytes").as_deref(), Some("''"));
         assert_eq!(value(&procs, of_root, "comm").as_deref(), Some("monitor"));

@@ -34,7 +34,7 @@ impl DaemonLoop {
             }
             DaemonRequest::Connect { access, outbox, reply } => {
                 let connected = self.connect_loopback(access, outbox);
-                // If the client is gone already, its `Disconnect` follows.
+                // The task that has asked waits for it.
                 let _ = reply.send(connected);
                 None
             }

@@ -7,8 +7,9 @@ use crate::policy::Peer;
 use monitor_ninep::{Errno, FileError, User};
 use monitor_sys::users;
 
-/// The user without a name: the overflow uid of Linux, which owns nothing.
-pub const NONE_UID: u32 = 65_534;
+/// The user without a name: a uid that no process can have (setresuid(2)). That of `nobody` is no
+/// such uid: daemons and containers run as it.
+pub const NONE_UID: u32 = u32::MAX;
 /// Its name in Tattach.
 const NONE: &str = "none";
 /// What mount(8) sends for root if no name is given; to root it means `none`.

@@ -30,6 +30,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::UnixStream;
+use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{sleep, timeout};
 use tree::NodeTree;
@@ -40,6 +41,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const CONNECTIONS: usize = 1024;
 /// How long the look-up of a name may take; then the user has its uid as name.
 const NAME_TIMEOUT: Duration = Duration::from_secs(1);
+/// Most names that are looked up at a time: others use the same threads.
+const MAX_LOOK_UPS: usize = 2;
 /// Connections of one user.
 const USER_CONNECTIONS: usize = 64;
 
@@ -188,6 +191,18 @@ impl FilesListener {
     }
 }
 
+/// The name of a user, unless it takes long, or too many names are looked up already.
+async fn name_in_time(uid: u32) -> Option<String> {
+    static LOOK_UPS: Semaphore = Semaphore::const_new(MAX_LOOK_UPS);
+    let permit = LOOK_UPS.try_acquire().ok()?;
+    let look_up = spawn_blocking(move || {
+        let name = users::name(uid);
+        drop(permit);
+        name
+    });
+    timeout(NAME_TIMEOUT, look_up).await.ok()?.ok()?
+}
+
 /// Serves a connection, and counts what was refused on it.
 async fn serve(
     stream: UnixStream,
@@ -196,8 +211,7 @@ async fn serve(
 ) {
     let &Peer { uid, pid, .. } = &peer;
     // The name may come from a server of the network, which may not answer.
-    let name = timeout(NAME_TIMEOUT, spawn_blocking(move || users::name(uid))).await;
-    let name = name.ok().and_then(Result::ok).flatten().unwrap_or_else(|| uid.to_string());
+    let name = name_in_time(uid).await.unwrap_or_else(|| uid.to_string());
     let tree = NodeTree::new(&node, (peer, name), Arc::clone(&share));
     let mut connection = Connection::new(tree, Limits::default());
     let served = connection::serve(&stream, &mut connection, &share).await;

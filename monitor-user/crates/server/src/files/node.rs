@@ -1,6 +1,8 @@
 //! What all connections share: facts about the node, and the way to the daemon loop.
 
+use super::node_sample;
 use crate::http::DaemonRequest;
+use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use tokio::sync::mpsc::Sender;
@@ -14,6 +16,8 @@ pub struct NodeFiles {
     pub arch: String,
     /// This program and what it can do, as a list.
     pub version: String,
+    /// What `mon/pull` has.
+    pub description: Bytes,
     /// The default environment of sessions.
     pub env: &'static str,
     /// The uid that owns the files: the daemon's own.
@@ -51,6 +55,7 @@ impl NodeFiles {
         let name = |name: Option<String>, number: u32| name.unwrap_or_else(|| number.to_string());
         Self {
             arch: format!("/{system}/{machine}\n"),
+            description: node_sample::description().into(),
             version: format!("(version monitor {version} (9p 9P2000) (ebpf {ebpf}))\n"),
             env: DEFAULT_ENV,
             owner: (uid, name(users::name(uid), uid)),

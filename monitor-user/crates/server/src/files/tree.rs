@@ -5,7 +5,6 @@
 
 use super::identity::{NONE_UID, attach_user};
 use super::node::NodeFiles;
-use super::node_sample;
 use super::reading::{ReadingFile, ReadingKind, Readings};
 use super::sexpr::put_pair;
 use crate::policy::Peer;
@@ -64,6 +63,9 @@ const FILES: [(NodeFile, NodeFile, &str); 11] = [
     (NodeFile::MonPull, Mon, "pull"),
 ];
 
+/// Longest explanation of an error that is kept, in bytes.
+const MAX_EXPLANATION: usize = 1024;
+
 /// An open file.
 pub enum OpenFile {
     /// A text that does not change while it is open.
@@ -85,7 +87,7 @@ pub struct NodeTree {
     processes: Arc<Readings>,
     node_samples: Arc<Readings>,
     /// The explanation of the last error, and how many there were.
-    last_error: (String, u32),
+    last_error: (Bytes, u32),
 }
 
 impl NodeTree {
@@ -108,7 +110,7 @@ impl NodeTree {
             names: BTreeMap::new(),
             processes,
             node_samples,
-            last_error: (String::new(), 0),
+            last_error: (Bytes::new(), 0),
         }
     }
 
@@ -134,7 +136,7 @@ impl NodeTree {
     }
 
     fn error_text(&self) -> Bytes {
-        Bytes::copy_from_slice(self.last_error.0.as_bytes())
+        self.last_error.0.clone()
     }
 
     /// The text of a file that is read at once.
@@ -145,7 +147,7 @@ impl NodeTree {
             NodeFile::Env => Bytes::from_static(self.node.env.as_bytes()),
             NodeFile::Whoami => self.whoami(user).into(),
             NodeFile::Err => self.error_text(),
-            NodeFile::MonDesc => node_sample::description().into(),
+            NodeFile::MonDesc => self.node.description.clone(),
             Root | Mon | NodeFile::Procs | NodeFile::MonPull | NodeFile::State => Bytes::new(),
         }
     }
@@ -283,7 +285,9 @@ impl Tree for NodeTree {
     }
 
     fn failed(&mut self, error: &FileError) {
-        self.last_error.0 = format!("{}\n", error.explanation);
+        // It quotes what the client has sent, and each open of the file keeps it.
+        let length = error.explanation.floor_char_boundary(MAX_EXPLANATION);
+        self.last_error.0 = format!("{}\n", &error.explanation[..length]).into();
         self.last_error.1 = self.last_error.1.wrapping_add(1);
     }
 }

@@ -108,10 +108,17 @@ impl LoopbackClient {
         let outbox = Arc::new(Outbox::new(QUEUE_BYTES));
         let (reply, answer) = oneshot::channel();
         let request = connect(Arc::clone(&outbox), reply);
-        // Fails only if the daemon is shutting down.
-        let _ = requests.send(request).await;
-        let conn = answer.await.map_err(|_| "the daemon is stopping".to_owned())??;
-        Ok(Self { conn, outbox, requests: requests.clone() })
+        let requests = requests.clone();
+        let stopping = || "the daemon is stopping".to_owned();
+        // On a task of its own: a connection that is not waited for any longer is closed all the
+        // same.
+        let connected = tokio::spawn(async move {
+            // Fails only if the daemon is shutting down.
+            let _ = requests.send(request).await;
+            let conn = answer.await.map_err(|_| stopping())??;
+            Ok(Self { conn, outbox, requests })
+        });
+        connected.await.map_err(|_| stopping())?
     }
 
     /// Sends a call; its answer carries the tag.

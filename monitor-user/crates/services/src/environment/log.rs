@@ -82,8 +82,10 @@ impl EnvironmentLog {
             };
             let awaits_report = reports_kills && key.source == EnvironmentSource::Oom;
             let reached = if awaits_report { before.before.min(value) } else { value };
+            // A kill can be reported before it is counted, which is no reset of the counter.
+            let is_ahead = awaits_report && value >= before.before && reached <= before.reported;
             before.before = value;
-            if before.has_changed(reached, it.rule) {
+            if !is_ahead && before.has_changed(reached, it.rule) {
                 let _none = changed.insert(key.clone(), (before.reported, reached));
             }
             let _none = self.known.insert(key, before);
@@ -304,6 +306,11 @@ mod tests {
         assert_eq!(log.add_kill(Ns(2), "a", killed(1)).values, Some((5, 6)));
         check(&mut log, &[kills(6)], "");
         check(&mut log, &[kills(6)], "");
+        check(&mut log, &[kills(6)], "");
+        // The counter begins anew.
+        check(&mut log, &[kills(1)], "");
+        check(&mut log, &[kills(2)], "");
+        check(&mut log, &[kills(2)], "node 1-2");
     }
 
     #[test]

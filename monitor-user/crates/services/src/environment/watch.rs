@@ -24,6 +24,8 @@ pub struct EnvironmentWatch {
     reports_kills: Option<bool>,
     since: Option<Ns>,
     due: Option<Ns>,
+    /// When the last reading ended.
+    last: Option<Ns>,
     /// Whether a reading has begun.
     is_reading: bool,
 }
@@ -55,7 +57,9 @@ impl EnvironmentWatch {
         match (self.is_active(), self.since) {
             (true, None) => {
                 self.reports_kills = None;
-                (self.since, self.due) = (Some(now), Some(now));
+                // Tools that come and go do not read more often than one that stays.
+                let next = self.last.map_or(now, |last| Ns(last.0.saturating_add(EVERY.0)));
+                (self.since, self.due) = (Some(now), Some(now.max(next)));
                 true
             }
             (false, Some(_)) => {
@@ -101,6 +105,7 @@ impl EnvironmentWatch {
     /// Notes that a reading has ended.
     pub const fn finish_reading(&mut self, now: Ns) {
         self.is_reading = false;
+        self.last = Some(now);
         self.due = Some(Ns(now.0.saturating_add(EVERY.0)));
     }
 
