@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 /// Most functions of a process, and ends of one.
 const MAX_FUNCTIONS: usize = 1024;
 const MAX_ENDS: usize = 256;
+/// Most files with such functions.
+const MAX_FILES: usize = 64;
 /// Most bytes of a name or a reason.
 const MAX_TEXT: usize = 1024;
 
@@ -115,8 +117,12 @@ impl CallAnswer {
         let all: Vec<_> = found.files.iter().flat_map(|(_, functions)| functions).collect();
         let is_text_bounded =
             found.refused.iter().all(|(name, why)| name.len().max(why.len()) <= MAX_TEXT);
+        // Each file is held open.
+        let are_files_bounded =
+            found.files.len() <= MAX_FILES && found.files.iter().all(|(_, of)| !of.is_empty());
         let n_all = all.len() + found.refused.len();
-        if n_all <= MAX_FUNCTIONS && is_text_bounded && all.into_iter().all(is_bounded) {
+        let is_bounded = is_text_bounded && all.into_iter().all(is_bounded);
+        if n_all <= MAX_FUNCTIONS && are_files_bounded && is_bounded {
             return Ok(self);
         }
         Err(ControlError::Exhausted(format!("more than {MAX_FUNCTIONS} functions of MPI")))

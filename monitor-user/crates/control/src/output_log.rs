@@ -111,7 +111,7 @@ impl OutputLog {
         let mut kept = self.lock();
         kept.waiting += 1;
         while kept.bytes + bytes.len() + OVERHEAD > self.limit && !kept.parts.is_empty() {
-            if kept.readers.values().any(|next| *next <= kept.dropped.0) {
+            if kept.is_awaited() {
                 kept = self.wait(kept);
             } else {
                 kept.drop_oldest();
@@ -123,10 +123,15 @@ impl OutputLog {
     }
 
     /// The same for the program that serves the readers: it does not wait, and up to twice the
-    /// limit is kept; what does not fit then is counted as dropped.
-    pub fn append_at_once(&self, source: &OutputSource, bytes: &[u8]) {
+    /// limit is kept for readers; what does not fit then is counted as dropped. Whether it is kept.
+    pub fn append_at_once(&self, source: &OutputSource, bytes: &[u8]) -> bool {
         let mut kept = self.lock();
-        if kept.bytes + bytes.len() + OVERHEAD <= 2 * self.limit {
+        let size = bytes.len() + OVERHEAD;
+        while kept.bytes + size > self.limit && !kept.parts.is_empty() && !kept.is_awaited() {
+            kept.drop_oldest();
+        }
+        let has_room = kept.bytes + size <= 2 * self.limit;
+        if has_room {
             kept.push(source, bytes);
         } else {
             let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
@@ -134,6 +139,7 @@ impl OutputLog {
             kept.end += length;
         }
         self.changed.notify_all();
+        has_room
     }
 
     /// Nothing will be added but by those that wait for room.
@@ -185,6 +191,11 @@ impl Kept {
         let part = OutputPart { source: source.clone(), bytes: bytes.into(), at: self.end };
         self.end = part.end();
         self.parts.push_back(part);
+    }
+
+    /// Whether a reader has not had the oldest part.
+    fn is_awaited(&self) -> bool {
+        self.readers.values().any(|next| *next <= self.dropped.0)
     }
 
     fn drop_oldest(&mut self) {
@@ -312,7 +323,7 @@ mod tests {
         let log = OutputLog::new(OVERHEAD + 1);
         let reader = log.reader_from(0);
         for text in ["a", "b", "c"] {
-            log.append_at_once(&source(0), text.as_bytes());
+            let _kept = log.append_at_once(&source(0), text.as_bytes());
         }
         assert_eq!(all(&reader), "ab");
         assert_eq!(log.reader_from(0).lost, 1);

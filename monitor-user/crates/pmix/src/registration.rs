@@ -43,12 +43,14 @@ pub struct RegisteredJob {
 impl RegisteredJob {
     /// Whether its texts are those of a host of this program: a tool connects to its URI.
     pub fn is_plain(&self) -> bool {
+        // The names of namespaces are listed with commas between them.
+        let is_name = self.namespace.starts_with("monitor-") && !self.namespace.contains(',');
         let is_short = [&self.namespace, &self.uri, &self.command]
             .into_iter()
             .all(|it| it.len() <= LONGEST && !it.chars().any(char::is_control));
         let port = self.uri.rsplit_once(";tcp4://127.0.0.1:").map(|(_, port)| port);
         let is_local = port.is_some_and(|it| it.parse::<u16>().is_ok());
-        is_short && is_local && self.namespace.starts_with("monitor-")
+        is_short && is_local && is_name
     }
 }
 

@@ -147,7 +147,7 @@ impl ServiceReader {
         std::thread::Builder::new().name("service".into()).spawn(move || {
             let mut client = None;
             while let Ok(request) = asked.recv() {
-                let sample = runtime.block_on(sample(&mut client, &request));
+                let sample = runtime.block_on(sample_in_time(&mut client, &request));
                 if answer.send(sample).is_err() {
                     break;
                 }
@@ -165,6 +165,18 @@ impl ServiceReader {
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Err(Lost::Late),
         }
     }
+}
+
+/// The same with a limit, after which the connection is closed.
+async fn sample_in_time(
+    client: &mut Option<Client>,
+    request: &MonitorRequest,
+) -> Result<Option<Sample>, Lost> {
+    let asked = tokio::time::timeout(ANSWER_TIME, sample(client, request)).await;
+    asked.unwrap_or_else(|_| {
+        *client = None;
+        Err(Lost::Late)
+    })
 }
 
 /// Asks the service, after connecting to it if need be.

@@ -10,12 +10,14 @@ use crate::cli::output;
 use monitor_control::user_worker::SELF_EXE;
 use monitor_model::Pid;
 use monitor_pmix::registration;
+use monitor_pmix::rendezvous::read_file;
 use monitor_pmix::system_server::{rendezvous_text, serve, work};
 use monitor_sys::pending_signals::PendingSignals;
 use monitor_sys::pidfd::PidFd;
 use monitor_sys::{spawn, users};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::geteuid;
+use rustix::fs::Mode;
+use rustix::process::{geteuid, umask};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -132,7 +134,7 @@ fn start_front(hosts: &UnixListener, user: Option<u32>) -> Result<(Child, u16), 
     spawn::end_with_parent(&mut command);
     if let Some(uid) = user {
         // Groups are left, too, as the standard library does for root.
-        command.uid(uid).gid(uid);
+        command.uid(uid).gid(users::primary_group(uid).unwrap_or(uid));
     }
     let hosts = hosts.try_clone().map_err(Failure::failed)?;
     command.stdin(OwnedFd::from(hosts)).stdout(Stdio::piped());
@@ -189,10 +191,11 @@ impl Removed {
             }
             fs::remove_file(path).map_err(failed)?;
         }
-        let listener = UnixListener::bind(path).map_err(failed)?;
-        let removed = Self(path.to_owned());
-        fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(failed)?;
-        Ok((removed, listener))
+        // Not by its path later, which another user may have made a link by then.
+        let before = umask(Mode::XUSR | Mode::XGRP | Mode::XOTH);
+        let bound = UnixListener::bind(path);
+        umask(before);
+        Ok((Self(path.to_owned()), bound.map_err(failed)?))
     }
 
     /// Writes the rendezvous file, which all users may read: beside it, and then under its name,
@@ -211,6 +214,8 @@ impl Removed {
         let _guard = Self(new.clone());
         file.set_permissions(Permissions::from_mode(0o644)).map_err(failed)?;
         file.write_all(text.as_bytes()).map_err(failed)?;
+        // A folder of another user would keep the name.
+        let _none = fs::remove_dir(path);
         fs::rename(&new, path).map_err(failed)?;
         Ok(Self(path.to_owned()))
     }
@@ -218,10 +223,12 @@ impl Removed {
 
 /// The process of the rendezvous file that is there, if it lives: the library of it has written it.
 fn living_server(path: &Path) -> Option<u32> {
-    let metadata = fs::symlink_metadata(path).ok().filter(|it| it.is_file() && it.len() < 4096)?;
-    let text = fs::read_to_string(path).ok()?;
-    let pid: u32 = text.lines().nth(2)?.trim().parse().ok()?;
+    let owner = fs::symlink_metadata(path).ok()?.uid();
+    // A user cannot keep the name from root, nor with a file that names a process of others.
+    if geteuid().is_root() && owner != 0 {
+        return None;
+    }
+    let Pid(pid) = read_file(path, owner).ok()?.server;
     let process = procfs::process::Process::new(pid.cast_signed()).ok()?;
-    // A user cannot keep the name with a file that names a process of others.
-    (process.uid().ok()? == metadata.uid()).then_some(pid)
+    (process.uid().ok()? == owner).then_some(pid)
 }

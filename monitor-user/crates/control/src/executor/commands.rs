@@ -10,6 +10,7 @@ use crate::process_ref::raw_pid;
 use crate::start::SELF_EXE;
 use crate::{ControlError, LaunchSpec, NumberedRequest, ToolId, WorkerReply, start};
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::Signal;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::process::ExitStatus;
@@ -29,6 +30,8 @@ type CommandReply = Result<WorkerReply, ControlError>;
 #[derive(Default)]
 pub(super) struct CommandTable {
     running: Vec<RunningCommand>,
+    /// Those that were killed and are not reaped yet.
+    killed: Vec<GroupedProcess>,
 }
 
 struct RunningCommand {
@@ -83,21 +86,23 @@ impl CommandTable {
         is_traced: &dyn Fn(i32) -> bool,
         replies: &mut Vec<(u64, CommandReply)>,
     ) {
-        self.running.retain_mut(|command| {
-            if !is_traced(raw_pid(command.process.pid()))
-                && let Some(status) = command.process.poll()
-            {
+        let end =
+            |it: &mut GroupedProcess| if is_traced(raw_pid(it.pid())) { None } else { it.poll() };
+        self.running.retain_mut(|command| match end(&mut command.process) {
+            Some(status) => {
                 replies.push((command.number, command.answer(status)));
-                return false;
+                false
             }
-            if command.until > Instant::now() {
-                return true;
-            }
-            command.process.signal(rustix::process::Signal::KILL);
+            None => true,
+        });
+        let now = Instant::now();
+        for command in self.running.extract_if(.., |it| it.until <= now) {
             let late = ControlError::TimedOut(format!("the command did not end within {LIMIT:?}"));
             replies.push((command.number, Err(late)));
-            false
-        });
+            command.process.signal(Signal::KILL);
+            self.killed.push(command.process);
+        }
+        self.killed.retain_mut(|it| end(it).is_none());
     }
 
     /// When `poll` must be called at the latest.
@@ -108,14 +113,15 @@ impl CommandTable {
     /// Kills those of a tool that has gone.
     pub fn forget_tool(&mut self, tool: ToolId) {
         for command in self.running.extract_if(.., |it| it.tool == tool) {
-            command.process.signal(rustix::process::Signal::KILL);
+            command.process.signal(Signal::KILL);
+            self.killed.push(command.process);
         }
     }
 
     /// Kills all.
     pub fn end_all(&mut self) {
         for command in self.running.drain(..) {
-            command.process.signal(rustix::process::Signal::KILL);
+            command.process.signal(Signal::KILL);
         }
     }
 }

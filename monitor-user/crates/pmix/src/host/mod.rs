@@ -393,13 +393,15 @@ impl Host {
     /// Shows a line to the user, and keeps it with the output.
     fn notice(&self, text: &str) {
         (self.plan.notice)(text);
-        self.log.append_at_once(&self.own_output(true), format!("monitor: {text}\n").as_bytes());
+        let line = format!("monitor: {text}\n");
+        // What is not kept is counted.
+        let _kept = self.log.append_at_once(&self.own_output(true), line.as_bytes());
     }
 
     /// Writes a line on the standard output or error; whether it was written.
     fn write_line(&self, text: &str, is_error: bool) -> bool {
         let line = format!("{}\n", text.trim_end_matches('\n'));
-        self.log.append_at_once(&self.own_output(is_error), line.as_bytes());
+        let _kept = self.log.append_at_once(&self.own_output(is_error), line.as_bytes());
         let written = match is_error {
             _ if self.plan.keeps.is_some() => Ok(()),
             true => io::stderr().write_all(line.as_bytes()),

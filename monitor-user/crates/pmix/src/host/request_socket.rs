@@ -101,8 +101,12 @@ fn write_output(stream: &UnixStream, reader: &OutputReader, span: OutputSpan) ->
     while written < span.most
         && let Some(part) = reader.next_part(wait)
     {
-        written = written.saturating_add(u64::try_from(part.bytes.len()).unwrap_or(u64::MAX));
         next = part.end();
+        // The mark of the end of a job.
+        if part.bytes.is_empty() {
+            continue;
+        }
+        written = written.saturating_add(u64::try_from(part.bytes.len()).unwrap_or(u64::MAX));
         write(stream, &output(&part))?;
         wait = later;
     }

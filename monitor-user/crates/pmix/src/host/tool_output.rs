@@ -61,12 +61,9 @@ impl ToolOutput {
     /// Marks the end of the output of a namespace; whether an upcall will say that all of it was
     /// sent.
     pub fn end(&self, log: &OutputLog, nspace: &str) -> bool {
+        let source = OutputSource { group: nspace.into(), rank: None, is_error: false };
         let is_sent = self.reading.is_some() && lock(&self.wanted).contains_key(nspace);
-        if is_sent {
-            let source = OutputSource { group: nspace.into(), rank: None, is_error: false };
-            log.append_at_once(&source, b"");
-        }
-        is_sent
+        is_sent && log.append_at_once(&source, b"")
     }
 
     /// Sends nothing of a namespace any longer.

@@ -87,11 +87,13 @@ pub fn owner_of_peer(stream: &TcpStream) -> Option<u32> {
 }
 
 /// The user that owns the other end of a connection between processes of this node. One that is
-/// closed already has no owner, and the kernel names root.
+/// closed already has no owner, and the kernel names root: it has no inode, and is not established,
+/// unless it is a part of an MPTCP connection.
 fn owner(stream: &TcpStream) -> Option<u32> {
     let (local, peer) = (stream.local_addr().ok()?, stream.peer_addr().ok()?);
     let is_other_end = |it: &TcpNetEntry| {
-        it.local_address == peer && it.remote_address == local && it.state == TcpState::Established
+        let is_open = it.state == TcpState::Established && it.inode != 0;
+        it.local_address == peer && it.remote_address == local && is_open
     };
     let sockets = match peer {
         SocketAddr::V4(_) => procfs::net::tcp(),

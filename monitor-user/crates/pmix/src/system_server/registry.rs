@@ -4,6 +4,7 @@
 //! kernel names. A job is there as long as its connection.
 
 use crate::registration::RegisteredJob;
+use procfs::net::{TcpNetEntry, TcpState};
 use rustix::net::sockopt::socket_peercred;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -46,15 +47,29 @@ impl Registry {
         Some(self.next)
     }
 
-    fn set(&mut self, place: u64, job: RegisteredJob) {
-        if let Some((.., of_place)) = self.all.iter_mut().find(|(it, ..)| *it == place) {
-            *of_place = Some(job);
+    /// Adds the job of a connection, unless another user has one of this name, which root could not
+    /// tell apart; whether it did.
+    fn set(&mut self, place: u64, job: RegisteredJob) -> bool {
+        let is_taken = |it: &RegisteredJob| it.namespace == job.namespace && it.uid != job.uid;
+        if self.all.iter().any(|(.., it)| it.as_ref().is_some_and(is_taken)) {
+            return false;
         }
+        let of_place = self.all.iter_mut().find(|(it, ..)| *it == place);
+        of_place.is_some_and(|(.., of_place)| of_place.replace(job).is_none())
     }
 
     fn remove(&mut self, place: u64) {
         self.all.retain(|(it, ..)| *it != place);
     }
+}
+
+/// Whether a process of this user listens at the port of a URI: root's tools connect to it.
+fn listens_at(uid: u32, uri: &str) -> bool {
+    let port = uri.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    let is_it = |it: TcpNetEntry| {
+        it.state == TcpState::Listen && Some(it.local_address.port()) == port && it.uid == uid
+    };
+    procfs::net::tcp().is_ok_and(|all| all.into_iter().any(is_it))
 }
 
 /// The registry, which threads change.
@@ -85,8 +100,9 @@ pub fn accept_hosts(
             let pid = u32::try_from(peer.pid.as_raw_nonzero().get()).unwrap_or(0);
             let started = std::thread::Builder::new().spawn(move || {
                 let job = read(&stream).ok().filter(RegisteredJob::is_plain);
-                if let Some(job) = job {
-                    lock(&of_thread).set(place, RegisteredJob { uid, pid, ..job });
+                let job = job.filter(|job| listens_at(uid, &job.uri));
+                let add = |job| lock(&of_thread).set(place, RegisteredJob { uid, pid, ..job });
+                if job.is_some_and(add) {
                     changed(uid);
                     // Until the host has ended.
                     let _ended = (&stream).read(&mut [0]);
@@ -119,15 +135,18 @@ mod tests {
         let mut registry = Registry::default();
         let job = |uid| RegisteredJob {
             uid,
-            namespace: "monitor-7".to_owned(),
+            namespace: format!("monitor-{uid}"),
             uri: String::new(),
             command: String::new(),
             pid: 0,
         };
         for uid in [7, 8] {
             let place = registry.add(uid).unwrap();
-            registry.set(place, job(uid));
+            assert!(registry.set(place, job(uid)));
         }
+        let place = registry.add(8).unwrap();
+        assert!(!registry.set(place, RegisteredJob { uid: 8, ..job(7) }), "that of user 7");
+        registry.remove(place);
         assert_eq!(registry.of_user(7), [job(7)]);
         assert_eq!(registry.of_user(0).len(), 2);
         while registry.add(7).is_some() {}

@@ -11,6 +11,8 @@ use crate::rendezvous;
 use crate::status;
 use crate::upcall::Upcall;
 use monitor_model::Pid;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
@@ -35,7 +37,8 @@ type Jobs = Arc<Mutex<Vec<RegisteredJob>>>;
 pub fn work(temporary: &Path, host: &str) -> Result<(), PmixError> {
     let failed = |error: io::Error| PmixError::NotOpened { why: error.to_string() };
     let own = rustix::process::getpid().as_raw_nonzero().get().cast_unsigned();
-    let name = format!("rendezvous-{own}");
+    // Another user may have made a folder with a name that can be guessed.
+    let name = format!("rendezvous-{own}-{:016x}", RandomState::new().hash_one(()));
     let folder = SessionFolder::create(temporary, &name).map_err(failed)?;
     let (queue, mut upcalls) = unbounded_channel();
     set_queue(queue);
