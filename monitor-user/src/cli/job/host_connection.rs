@@ -66,7 +66,8 @@ impl HostConnection {
         let environ = first.and_then(|pid| Process::new(pid).and_then(|it| it.environ()).ok());
         let folder = environ.as_ref().and_then(|it| it.get(OsStr::new(FOLDER)));
         let folder = folder.map_or_else(|| path_of(&std::env::temp_dir(), &id), PathBuf::from);
-        // The host may have another root or other mounts, as below a service with a /tmp of its own.
+        // The host may have another root or other mounts, as below a service with a /tmp of its
+        // own.
         let seen_by_rank = first.zip(folder.strip_prefix("/").ok());
         let seen_by_rank =
             seen_by_rank.map(|(pid, rest)| PathBuf::from(format!("/proc/{pid}/root")).join(rest));

@@ -307,7 +307,7 @@ mod tests {
         check(&mut log, &[kills(6)], "");
         check(&mut log, &[kills(6)], "");
         check(&mut log, &[kills(6)], "");
-        // The counter begins anew.
+        // The counter begins again.
         check(&mut log, &[kills(1)], "");
         check(&mut log, &[kills(2)], "");
         check(&mut log, &[kills(2)], "node 1-2");
