@@ -8,11 +8,13 @@
 use monitor_model::{Identity, Pid};
 use monitor_sys::spawn;
 use procfs::ProcessCGroup;
-use procfs::process::{MountInfo, Process};
+use procfs::process::{MountInfo, Process, Stat};
 use std::fs::{File, OpenOptions};
 use std::path::PathBuf;
 use std::process::Command;
 
+/// The flag of a process that ends (include/linux/sched.h).
+const PF_EXITING: u32 = 0x4;
 /// How the part of a path begins that is a step, or a task of it.
 const STEP: &str = "step_";
 /// A cgroup version 2 hierarchy, and one of version 1, among mounts.
@@ -79,10 +81,11 @@ impl StepCgroups {
     }
 }
 
-/// Whether a process has ended; it may be a zombie.
+/// Whether a process has ended, or ends: it leaves its cgroups before it is a zombie.
 fn has_ended(pid: Pid) -> bool {
     let process = i32::try_from(pid.0).ok().and_then(|pid| Process::new(pid).ok());
-    process.and_then(|it| it.stat().ok()).is_none_or(|it| matches!(it.state, 'Z' | 'X'))
+    let ends = |it: &Stat| it.flags & PF_EXITING != 0 || matches!(it.state, 'Z' | 'X');
+    process.and_then(|it| it.stat().ok()).is_none_or(|it| ends(&it))
 }
 
 /// The cgroups of a process that belong to a step; none if it has ended.
