@@ -119,43 +119,46 @@ pub struct CommandOutput {
 impl JobAct {
     /// The words of the command line, without the name of this program.
     pub fn words(&self) -> Vec<Word> {
-        let mut words = match self {
-            Self::Launch(launch) => return launch.words(),
-            Self::Output(range) => texts(&["job", "output", "--format=json", "--no-follow"])
-                .chain([
-                    format!("--from={}", range.from).into_bytes(),
-                    format!("--most={}", range.most).into_bytes(),
-                ])
-                .chain(
-                    Some(range.wait_ms)
-                        .filter(|it| *it > 0)
-                        .map(|it| format!("--for={it}ms").into_bytes()),
-                )
-                .collect(),
-            Self::Query(..) => texts(&["job", "query", "--format=json"]).collect(),
-            Self::Notify(JobEvent { range, text, .. }) => texts(&["job", "notify"])
-                .chain([format!("--range={range}").into_bytes()])
-                .chain(text.iter().map(|it| [b"--text=", it.as_slice()].concat()))
-                .collect(),
-            Self::Log(_, _, stream) => texts(&["job", "log"])
-                .chain([format!("--to={}", stream.name()).into_bytes()])
-                .collect::<Vec<_>>(),
-        };
-        // What follows is no option, whatever it begins with.
-        words.push(b"--".to_vec());
+        let word = |it: &String| it.clone().into_bytes();
         match self {
-            Self::Launch(_) => {}
-            Self::Output(range) => words.push(range.job.clone().into_bytes()),
+            Self::Launch(launch) => launch.words(),
+            Self::Output(OutputRange { job, from, most, wait_ms }) => {
+                let mut options = texts(&["--format=json", "--no-follow"]).collect::<Vec<_>>();
+                options.push(format!("--from={from}").into_bytes());
+                options.push(format!("--most={most}").into_bytes());
+                if *wait_ms > 0 {
+                    options.push(format!("--for={wait_ms}ms").into_bytes());
+                }
+                line("output", options, [word(job)])
+            }
             Self::Query(job, keys) => {
-                words.extend([job].into_iter().chain(keys).map(|it| it.clone().into_bytes()));
+                let operands = std::iter::once(job).chain(keys).map(word);
+                line("query", texts(&["--format=json"]), operands)
             }
-            Self::Notify(JobEvent { job, event, .. }) => {
-                words.extend([job, event].map(|it| it.clone().into_bytes()));
+            Self::Notify(JobEvent { job, event, range, text }) => {
+                let text = text.iter().map(|it| [b"--text=", it.as_slice()].concat());
+                let options = [format!("--range={range}").into_bytes()].into_iter().chain(text);
+                line("notify", options, [word(job), word(event)])
             }
-            Self::Log(job, text, _) => words.extend([job.clone().into_bytes(), text.clone()]),
+            Self::Log(job, text, stream) => {
+                let to = format!("--to={}", stream.name()).into_bytes();
+                line("log", [to], [word(job), text.clone()])
+            }
         }
-        words
     }
+}
+
+/// The words of a command below `job`: what follows its options is none, whatever it begins with.
+fn line(
+    command: &str,
+    options: impl IntoIterator<Item = Word>,
+    operands: impl IntoIterator<Item = Word>,
+) -> Vec<Word> {
+    let mut words: Vec<Word> = texts(&["job", command]).collect();
+    words.extend(options);
+    words.push(b"--".to_vec());
+    words.extend(operands);
+    words
 }
 
 impl RankLaunch {
@@ -167,19 +170,16 @@ impl RankLaunch {
 
     /// The words of the command line.
     pub fn words(&self) -> Vec<Word> {
-        let mut words: Vec<Word> = texts(&["job", "launch"]).collect();
-        words.push(format!("--with={}", self.with).into_bytes());
+        let mut options = vec![format!("--with={}", self.with).into_bytes()];
         if let Some(ranks) = self.ranks {
-            words.push(format!("-n{ranks}").into_bytes());
+            options.push(format!("-n{ranks}").into_bytes());
         }
         if self.is_in_background() {
-            words.extend(texts(&["--background", "--format=json"]));
+            options.extend(texts(&["--background", "--format=json"]));
         }
-        words.extend(self.stop.iter().map(|it| format!("--stop={it}").into_bytes()));
-        words.extend(self.directives.iter().map(|it| [b"--env=", it.as_slice()].concat()));
-        words.push(b"--".to_vec());
-        words.extend(self.words.iter().cloned());
-        words
+        options.extend(self.stop.iter().map(|it| format!("--stop={it}").into_bytes()));
+        options.extend(self.directives.iter().map(|it| [b"--env=", it.as_slice()].concat()));
+        line("launch", options, self.words.iter().cloned())
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod abi;
 mod accept;
+mod events;
 mod functions;
 mod heartbeat;
 mod library;

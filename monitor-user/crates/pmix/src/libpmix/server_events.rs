@@ -6,6 +6,7 @@
 //! attributes of it (`PMIX_REPORT_EVENT`, 4.2.2 and 5.0.11).
 
 use super::abi::{HandlerDone, KeyedValue, Proc};
+use super::events::complete;
 use super::heartbeat;
 use super::queue::send;
 use super::values::read_infos;
@@ -13,7 +14,6 @@ use crate::attribute::{Attribute, Datum, ProcName, find};
 use crate::status;
 use crate::upcall::Upcall;
 use std::ffi::{c_int, c_void};
-use std::ptr::null_mut;
 
 /// `PMIX_PROCID`: one more process whose connection is lost.
 const ONE_MORE: &str = "pmix.procid";
@@ -51,10 +51,8 @@ pub unsafe extern "C" fn raised(
             _ => {}
         }
     }
-    if let Some(done) = done {
-        // SAFETY: of the caller; there are no results.
-        unsafe { done(status::ACTION_COMPLETE, null_mut(), 0, None, null_mut(), data) };
-    }
+    // SAFETY: of the caller, once.
+    unsafe { complete(done, data) };
 }
 
 /// The processes of an event of lost connections.

@@ -3,11 +3,11 @@
 //! In: calls of the library, on its own thread. Out: events in a queue.
 
 use super::abi::{HandlerDone, KeyedValue, Proc};
+use super::events::complete;
 use super::values::read_infos;
 use crate::attribute::{Attribute, Datum, find};
 use crate::status;
 use std::ffi::{c_int, c_void};
-use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::mpsc::Sender;
 
@@ -63,19 +63,17 @@ pub unsafe extern "C" fn handle_event(
         // The tool ends already, if this fails.
         let _ended = receiver.send(event);
     }
-    if let Some(done) = done {
-        // SAFETY: the library waits for this call, with the data that it has given.
-        unsafe { done(status::ACTION_COMPLETE, null_mut(), 0, None, null_mut(), data) };
-    }
+    // SAFETY: of the caller, once.
+    unsafe { complete(done, data) };
 }
 
 /// The exit code of a job: that of the first rank that failed; without one, 0 or 1 by its status.
 fn exit_code(attributes: &[Attribute]) -> Option<i32> {
     let number = |key| match find(attributes, key) {
-        Some(Datum::Number(_, word)) => i32::try_from(word & 0xffff_ffff).ok().or_else(|| {
-            // A negative number of 32 bits.
-            u32::try_from(word & 0xffff_ffff).ok().map(u32::cast_signed)
-        }),
+        // A number of 32 bits, which may be negative.
+        Some(Datum::Number(_, word)) => {
+            u32::try_from(word & u64::from(u32::MAX)).ok().map(u32::cast_signed)
+        }
         _ => None,
     };
     let failed = |it: i32| i32::from(it != status::SUCCESS);
