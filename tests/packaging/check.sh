@@ -45,7 +45,10 @@ inside monitor record /r.mon --local --backend test --every 10ms --count 3 ||
 inside monitor export /r.mon --format parquet --output /r.parquet || wrong "monitor export fails"
 [ "$(head -c 4 "$work/root/r.parquet")" = PAR1 ] || wrong "the export is not a Parquet file"
 inside getent passwd monitor > /dev/null || wrong "the user of the daemon does not exist"
+[ -z "$(find "$work/root/etc/systemd" -name 'monitor-rendezvous.service')" ] ||
+    wrong "the rendezvous is enabled"
 for file in usr/lib/systemd/system/monitor.service usr/share/man/man1/monitor-serve.1.gz \
+    usr/lib/systemd/system/monitor-rendezvous.service \
     usr/share/bash-completion/completions/monitor usr/share/zsh/vendor-completions/_monitor \
     usr/share/fish/vendor_completions.d/monitor.fish; do
     [ -s "$work/root/$file" ] || wrong "$file is missing"
@@ -70,7 +73,7 @@ inside dpkg --remove monitor || wrong "the package cannot be removed"
 grep -q '^monitors = 17$' "$config" || wrong "removing lost the configuration"
 inside dpkg --purge libomis-dev libomis1 monitor || wrong "the packages cannot be purged"
 inside ldconfig -p | grep -q libomis && wrong "ldconfig still finds the C library"
-left=$(find "$work/root/etc" "$work/root/usr" "$work/root/var/lib/systemd" -name '*monitor.service*' \
+left=$(find "$work/root/etc" "$work/root/usr" "$work/root/var/lib/systemd" -name '*monitor*.service*' \
     -o -path '*/etc/monitor*' | head)
 [ -z "$left" ] || wrong "left behind: $left"
 

@@ -4,6 +4,7 @@
 use super::OPEN_MPI;
 use super::events::Printing;
 use crate::deadline;
+use crate::guardian::OWN_MACHINE;
 use crate::root::privilege::{able, as_user, skip};
 use crate::served::{Served, monitor};
 use crate::socket_session::SocketSession;
@@ -101,6 +102,42 @@ fn root_a_rank_that_is_killed_for_its_memory_is_reported_with_its_job() {
     let replayed: Vec<String> = (0..3).map(|_| replayed.line()).collect();
     let want = format!("pid {}, user root, rank 1 of job {id}\n", victim.0);
     assert!(replayed.iter().any(|line| line.ends_with(&want)), "{replayed:?}");
+}
+
+/// Where `mce-inject` has its files, in the guest of `cargo xtask vm`.
+const INJECT: &str = "/sys/kernel/debug/mce-inject";
+
+#[test]
+fn root_a_corrected_machine_check_is_reported_with_its_processor_and_bank() {
+    if !able("root_a_corrected_machine_check_is_reported_with_its_processor_and_bank") {
+        return;
+    }
+    if std::env::var_os(OWN_MACHINE).is_none() || !Path::new(INJECT).exists() {
+        println!("no machine check: this machine is not the tests' own, or has no mce-inject");
+        return;
+    }
+    let served = Served::started(FOLLOWING, monitor(), "ebpf");
+    let mut session = served.connect();
+    let wait = WAIT.replace("oom", "machine-check");
+    assert_eq!(session.request(&wait), "10 [0] environment_changed(0)");
+    assert_eq!(session.request("12 [0] enable(10)"), "12 [0] enable(0)");
+    let inject = || {
+        // Valid, enabled, corrected; the bank is written last, which injects.
+        for (file, text) in
+            [("flags", "sw"), ("cpu", "1"), ("status", "0x9000000000000000"), ("bank", "4")]
+        {
+            fs::write(format!("{INJECT}/{file}"), text).unwrap();
+        }
+    };
+    // A record that comes before the program is attached is not seen: the next one is.
+    let line = deadline::until(|| {
+        inject();
+        let kept = served.connect().request("1 [0] environment_history(0)");
+        kept.contains("cpu1 bank 4").then_some(kept)
+    });
+    assert!(line.contains("\"machine-check\",\"cpu1 bank 4\",\"corrected\",0,"), "{line}");
+    let line = session.line().unwrap();
+    assert!(line.contains("\"machine-check\",\"cpu1 bank 4\",\"corrected\",-1,"), "{line}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod native_debugger;
 mod native_host;
 mod native_monitor;
 mod native_rendezvous;
+mod pmix_launch;
 mod rank_tool;
 pub mod runtime;
 mod service;

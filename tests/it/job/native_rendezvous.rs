@@ -4,7 +4,8 @@ use super::launch_native::{client, native};
 use super::{Noticed, listed, printed, ranks_of};
 use crate::deadline;
 use crate::root::privilege::{self, USER};
-use crate::served::{Folder, monitor};
+use crate::listener::unit::capabilities_of;
+use crate::served::Folder;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -25,7 +26,12 @@ impl Rendezvous {
     fn start() -> Self {
         let folder = Folder::new();
         std::fs::set_permissions(folder.join(""), Permissions::from_mode(0o755)).unwrap();
-        let mut command = monitor();
+        // With the capabilities of its unit, and no others.
+        let given = capabilities_of("monitor-rendezvous.service", "CapabilityBoundingSet");
+        let plus: String = given.iter().map(|it| format!(",+{it}")).collect();
+        let mut command = Command::new("setpriv");
+        command.arg("--no-new-privs").arg(format!("--bounding-set=-all{plus}"));
+        command.arg(env!("CARGO_BIN_EXE_monitor"));
         command.args(["job", "rendezvous", "--folder"]).arg(folder.join(""));
         command.arg("--hosts").arg(folder.join("hosts"));
         let mut command = Noticed::run(&mut command);

@@ -87,7 +87,7 @@ pub static RUNTIMES: [CaseRuntime; 8] = [
 ];
 
 /// Where `cargo xtask mpi` puts the runtimes that Debian does not have.
-fn fetched(path: &str) -> PathBuf {
+pub fn fetched(path: &str) -> PathBuf {
     // The folder for temporary files of tests is in the target folder.
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("mpi").join(path)
 }

@@ -7,5 +7,5 @@ mod hostile;
 mod limit;
 mod relayed;
 mod systemd;
-mod unit;
+pub mod unit;
 mod visibility;

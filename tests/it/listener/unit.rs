@@ -12,14 +12,22 @@ const USER: &str = "61236";
 /// Worst that `systemd-analyze security` may find, of 10.
 const EXPOSURE: f64 = 2.5;
 
-fn unit() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/packaging/monitor.service");
-    std::fs::read_to_string(path).unwrap()
+/// The service, and the PMIx server of the node.
+const UNITS: [&str; 2] = ["monitor.service", "monitor-rendezvous.service"];
+
+fn unit(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/packaging");
+    std::fs::read_to_string(format!("{folder}/{name}")).unwrap()
 }
 
-/// The capabilities that the unit gives.
+/// The capabilities that the unit of the service gives.
 fn capabilities(key: &str) -> Vec<String> {
-    let unit = unit();
+    capabilities_of(UNITS[0], key)
+}
+
+/// The capabilities that a unit gives.
+pub fn capabilities_of(name: &str, key: &str) -> Vec<String> {
+    let unit = unit(name);
     let value = unit.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).unwrap();
     value.split_whitespace().map(|it| it.trim_start_matches("CAP_").to_lowercase()).collect()
 }
@@ -147,31 +155,39 @@ fn the_manager_is_notified_of_ready_reload_watchdog_and_stop() {
     let _ends = notified("STOPPING=1");
 }
 
-/// The unit with the program that was built, so that the tool finds one.
-fn analysed(test: &str, words: &[&str]) -> Option<Output> {
+/// A unit with the program that was built, so that the tool finds one.
+fn analysed(test: &str, name: &str, words: &[&str]) -> Option<Output> {
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
         skip(test, "needs systemd-analyze");
         return None;
     }
     let place = Folder::new();
-    let path: PathBuf = place.join("monitor.service");
-    write(&path, &unit().replace("/usr/bin/monitor", env!("CARGO_BIN_EXE_monitor")));
+    let path: PathBuf = place.join(name);
+    write(&path, &unit(name).replace("/usr/bin/monitor", env!("CARGO_BIN_EXE_monitor")));
     let got = Command::new("systemd-analyze").args(words).arg(&path).output().unwrap();
     Some(got)
 }
 
 #[test]
-fn the_unit_is_sound() {
-    let Some(got) = analysed("the_unit_is_sound", &["verify", "--man=no"]) else { return };
-    let said = String::from_utf8_lossy(&got.stderr).into_owned();
-    let ours: Vec<_> = said.lines().filter(|line| line.contains("monitor.service")).collect();
-    assert!(got.status.success() && ours.is_empty(), "{said}");
+fn the_units_are_sound() {
+    for name in UNITS {
+        let words = ["verify", "--man=no"];
+        let Some(got) = analysed("the_units_are_sound", name, &words) else { return };
+        let said = String::from_utf8_lossy(&got.stderr).into_owned();
+        let ours: Vec<_> = said.lines().filter(|line| line.contains(name)).collect();
+        assert!(got.status.success() && ours.is_empty(), "{said}");
+    }
 }
 
 #[test]
-fn the_unit_has_a_low_exposure_score() {
+fn the_units_have_a_low_exposure_score() {
+    UNITS.into_iter().for_each(check_exposure);
+}
+
+#[track_caller]
+fn check_exposure(name: &str) {
     let words = ["security", "--offline=true", "--no-pager"];
-    let Some(got) = analysed("the_unit_has_a_low_exposure_score", &words) else { return };
+    let Some(got) = analysed("the_units_have_a_low_exposure_score", name, &words) else { return };
     let text = String::from_utf8_lossy(&got.stdout).into_owned();
     let line = text.lines().find(|line| line.contains("Overall exposure")).expect("a verdict");
     let number = line.split_whitespace().find_map(|word| word.parse::<f64>().ok()).unwrap();

@@ -18,6 +18,10 @@ pub const LIBRARY: &str = "usr/lib/x86_64-linux-gnu/libomis.so.1";
 /// Files that are copied unchanged: the path in the workspace, and the path on the machine.
 const FILES: &[(&str, &str)] = &[
     ("tests/packaging/monitor.service", "usr/lib/systemd/system/monitor.service"),
+    (
+        "tests/packaging/monitor-rendezvous.service",
+        "usr/lib/systemd/system/monitor-rendezvous.service",
+    ),
     ("tests/packaging/monitor.toml", "etc/monitor/monitor.toml"),
     ("README.md", "usr/share/doc/monitor/README.md"),
     ("docs/OPERATING.md", "usr/share/doc/monitor/OPERATING.md"),

@@ -53,6 +53,7 @@ const MODULES: &[&str] = &[
     "nfnetlink",
     "nf_tables",
     "tun",
+    "mce-inject",
     "veth",
 ];
 

@@ -25,6 +25,7 @@ for folder in tmp run; do
     esac
 done
 mount -t tracefs tracefs /host/sys/kernel/tracing
+mount -t debugfs debugfs /host/sys/kernel/debug
 mount -t bpf bpf /host/sys/fs/bpf
 mount -t cgroup2 cgroup2 /host/sys/fs/cgroup
 mkdir -p /host/dev/shm /host/dev/pts

@@ -128,8 +128,10 @@ pub mod hook {
     pub const LEADERLESS_EXIT: u32 = 8;
     /// A process is killed because memory is used up.
     pub const OOM_KILL: u32 = 9;
+    /// A processor has recorded a machine check.
+    pub const MACHINE_CHECK: u32 = 10;
     /// The first user event.
-    pub const FIRST_USER_EVENT: u32 = 10;
+    pub const FIRST_USER_EVENT: u32 = 11;
     /// Maximum number of user events.
     pub const MAX_USER_EVENTS: u32 = 246;
     /// Number of rows.

@@ -22,10 +22,20 @@ mod program {
     use core::ffi::c_void;
     use monitor_ebpf::abi::rule::hook;
     use monitor_ebpf::kernel::delivery::{EndedBySignal, delivered, has_handler};
+    use monitor_ebpf::kernel::probe;
     use monitor_ebpf::kernel::task::Task;
 
     #[map]
     static ENDED_BY_SIGNAL: EndedBySignal = LruHashMap::with_max_entries(1024, 0);
+
+    /// Where `struct mce` has its members: the kernel's interface with mcelog(8)
+    /// (`arch/x86/include/uapi/asm/mce.h`), to which members are only added.
+    mod mce {
+        pub const STATUS: u32 = 0;
+        pub const BANK: u32 = 65;
+        /// `extcpu`.
+        pub const CPU: u32 = 68;
+    }
 
     /// The registers of a probed call.
     type Registers = *const u8;
@@ -267,6 +277,23 @@ mod program {
             frame.may_allocate = 0;
             frame.run_hook(hook::OOM_KILL);
         }
+        0
+    }
+
+    /// `(struct mce *)`: the processor and the bank that recorded a machine check, and its status.
+    /// From Linux 6.13 on the argument has this structure at its start. The thread that reports it
+    /// has nothing to do with it. A kernel without machine checks has no such tracepoint.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/mce_record")]
+    fn machine_check(arguments: &[u64; 1]) -> i32 {
+        let check = arguments[0] as *const u8;
+        let status: u64 = probe(check, mce::STATUS);
+        let bank: u8 = probe(check, mce::BANK);
+        let cpu: u32 = probe(check, mce::CPU);
+        let values = [u64::from(cpu), u64::from(bank), status, 0, 0, 0];
+        let mut frame = Frame::new(context(arguments), Task::current(), values);
+        frame.may_allocate = 0;
+        frame.run_hook(hook::MACHINE_CHECK);
         0
     }
 

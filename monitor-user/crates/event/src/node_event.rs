@@ -61,6 +61,8 @@ pub enum EventKind {
     Executed,
     /// A process, any of the node, is killed because memory is used up.
     OomKilled,
+    /// A processor has recorded a machine check.
+    MachineChecked,
     /// A parallel job has appeared, ended, or changed in between.
     JobChanged,
     /// The hardware or the kernel of the node has reported a fault or a limit.
@@ -156,6 +158,7 @@ impl EventKind {
             | Self::MonitorEnded(_)
             | Self::Alerted(_)
             | Self::Diagnosed(_)
+            | Self::MachineChecked
             | Self::JobChanged
             | Self::EnvironmentChanged => None,
         }

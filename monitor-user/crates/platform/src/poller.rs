@@ -110,7 +110,7 @@ impl<B: Backend + ?Sized> Poller<B> {
     /// Whether the event can be watched.
     pub fn check_event(&self, topic: &EventKind) -> Result<(), Refusal> {
         match topic {
-            EventKind::Executed | EventKind::OomKilled => {
+            EventKind::Executed | EventKind::OomKilled | EventKind::MachineChecked => {
                 let text = "what all processes do is seen by eBPF only: see monitor doctor";
                 Err(Refusal::new(Status::UNSUPPORTED, text))
             }

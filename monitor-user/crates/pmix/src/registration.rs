@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The variable that names the socket at which hosts register.
 pub const VARIABLE: &str = "MONITOR_RENDEZVOUS";
 /// Its usual path.
-pub const SOCKET: &str = "/run/monitor/rendezvous.sock";
+pub const SOCKET: &str = "/run/monitor-rendezvous/hosts.sock";
 /// Longest texts of a registration, bytes.
 const LONGEST: usize = 1024;
 /// How long a host waits until it looks for the server of the node again.

@@ -80,6 +80,19 @@ pub fn system_path(host: &str) -> PathBuf {
     folder.unwrap_or_else(std::env::temp_dir).join(format!("pmix.sys.{host}"))
 }
 
+/// The path of the rendezvous file of a server of the session, in the folder that ranks and their
+/// scripts have in [`FOLDER`].
+pub fn session_path(folder: &Path, host: &str) -> PathBuf {
+    folder.join(format!("pmix.{host}.tool"))
+}
+
+/// The folders in which the file of a server may be, below the one for temporary files: itself, and
+/// those that `prte` and `mpirun` of Open MPI 5 make for their process.
+pub fn folders_of_process(temporary: &Path, server: Pid) -> [PathBuf; 3] {
+    let below = |name: &str| temporary.join(format!("{name}.{}", server.0));
+    [below("prte"), below("ompi"), temporary.to_owned()]
+}
+
 /// The rendezvous in a file; the file belongs to this user or to root.
 ///
 /// # Errors

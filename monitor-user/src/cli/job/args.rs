@@ -219,10 +219,11 @@ pub struct JobLaunchArgs {
     /// otherwise by the launcher, or by a script that starts one
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = formats(&METHODS))]
     pub with: String,
-    /// With --with pmix: the rendezvous file of the server [default: that of the system server,
+    /// With --with pmix: the server, by its rendezvous file, its pid, or the id of a job that it
+    /// runs [default: that of the session, $PMIX_SERVER_TMPDIR/pmix.HOST.tool, or of the node,
     /// pmix.sys.HOST in $PMIX_SYSTEM_TMPDIR or the folder for temporary files]
-    #[arg(long, value_name = "FILE")]
-    pub server: Option<PathBuf>,
+    #[arg(long, value_name = "SERVER")]
+    pub server: Option<String>,
     /// With -n: write the rank before each line of the ranks
     #[arg(long, requires = "ranks")]
     pub tag: bool,
@@ -300,7 +301,7 @@ pub struct JobRendezvousArgs {
     #[arg(long, value_name = "FOLDER")]
     pub folder: Option<PathBuf>,
     /// The socket where hosts of jobs register; they look at MONITOR_RENDEZVOUS, else at
-    /// /run/monitor/rendezvous.sock
+    /// /run/monitor-rendezvous/hosts.sock
     #[arg(long, value_name = "PATH")]
     pub hosts: Option<PathBuf>,
     /// As root: run the processes that talk to tools as this user (nobody)

@@ -33,6 +33,7 @@ mod notify;
 mod output;
 mod passed_signals;
 mod pmix_launch;
+mod pmix_server;
 mod query;
 mod rank_errors;
 mod reader;

@@ -1,11 +1,11 @@
 //! `monitor job launch --with pmix`: ranks that a PMIx server starts, such as `prte`.
 //!
-//! In: a program, a number of ranks, the rendezvous file of the server. Out: what the ranks write,
+//! In: a program, a number of ranks, the name of the server. Out: what the ranks write,
 //! which the library of PMIx prints; the exit code of the job. This process is a tool of the
 //! server.
 
 use super::args::JobLaunchArgs;
-use super::tool_connection::executes_open_mpi_4;
+use super::pmix_server;
 use crate::cli::client::runtime;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{self, notice};
@@ -13,14 +13,11 @@ use monitor_format::human;
 use monitor_jobs::directive::Directive;
 use monitor_jobs::envar::Environment;
 use monitor_pmix::attribute::{Attribute, Datum};
-use monitor_pmix::rendezvous::{Rendezvous, read_file, system_path};
 use monitor_pmix::{SpawnedApp, Tool, ToolEvent};
-use procfs::process::Process;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -46,7 +43,7 @@ pub fn launch(
         return Err(Failure::usage(why));
     }
     let failed = |error| Failure::failed(format!("job launch: {error}"));
-    let server = find(args.server.as_deref())?;
+    let server = pmix_server::find(args.server.as_deref())?;
     let before: BTreeSet<Vec<u8>> = names(&environment);
     let _steps = environment.execute(directives, &[]);
     let unset: Vec<Vec<u8>> = before.difference(&names(&environment)).cloned().collect();
@@ -76,35 +73,6 @@ pub fn launch(
     }
     interrupted_by_signals(sender)?;
     Ok(wait(&tool, &id, &events))
-}
-
-/// The server, by its rendezvous file.
-fn find(named: Option<&Path>) -> Result<Rendezvous, Failure> {
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let path = named.map_or_else(|| system_path(&host), Path::to_owned);
-    let own = rustix::process::geteuid().as_raw();
-    let found = read_file(&path, own).map_err(|why| {
-        let hint = match named {
-            Some(_) => "",
-            None => "; start one, such as `prte --system-server`, or name its file with --server",
-        };
-        Failure::failed(format!("no PMIx server: {why}{hint}"))
-    })?;
-    let pid = found.server;
-    let owner = Process::new(pid.0.cast_signed()).and_then(|it| it.uid()).ok();
-    let refused = |why: String| {
-        Err(Failure::failed(format!("{}: {why}; name another one with --server", path.display())))
-    };
-    match owner {
-        None => refused(format!("its server, process {}, has ended", pid.0)),
-        Some(uid) if uid != own && uid != 0 => {
-            refused(format!("process {} belongs to user {uid}", pid.0))
-        }
-        Some(_) if executes_open_mpi_4(pid) => {
-            refused("its server is orterun, which crashes when a PMIx tool connects".to_owned())
-        }
-        Some(_) => Ok(found),
-    }
 }
 
 fn names(environment: &Environment) -> BTreeSet<Vec<u8>> {

@@ -79,7 +79,7 @@ pub fn ask<T: Send + 'static>(
     target: &JobTarget,
     ask: impl FnOnce(&Tool) -> Result<T, PmixError> + Send + 'static,
 ) -> Result<T, Failure> {
-    let Rendezvous { uri, .. } = find(target)?;
+    let Rendezvous { uri, .. } = job_server(target)?;
     let (sender, answer) = channel();
     // This thread waits, and reads no environment.
     let _detached = std::thread::spawn(move || {
@@ -100,7 +100,11 @@ pub fn ask<T: Send + 'static>(
     }
 }
 
-fn find(target: &JobTarget) -> Result<Rendezvous, Failure> {
+/// The server of a job, by the rendezvous file that its ranks name.
+///
+/// # Errors
+/// If the job has none that survives tools on this node, or the file is not to be believed.
+pub fn job_server(target: &JobTarget) -> Result<Rendezvous, Failure> {
     let job = &target.job;
     let refused = |why: &str| Failure::usage(format!("job {}: {why}", job.id));
     match job.runtime {

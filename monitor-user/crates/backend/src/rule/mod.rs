@@ -64,6 +64,8 @@ pub enum HookPoint {
     Wakeup,
     /// A process is killed because memory is used up: pid.
     OomKill,
+    /// A processor has recorded a machine check: processor, bank, status.
+    MachineCheck,
     /// A user event was raised by another program: its parameters.
     Raised(UserEventId),
 }

@@ -24,6 +24,7 @@ const TRACEPOINTS: &[(u32, &str, &str)] = &[
     (hook::SWITCH, "switch", "sched_switch"),
     (hook::WAKEUP, "wakeup", "sched_wakeup"),
     (hook::OOM_KILL, "oom_kill", "mark_victim"),
+    (hook::MACHINE_CHECK, "machine_check", "mce_record"),
 ];
 
 /// The BPF program of rules, the one that keeps the process sets alone, and their tracepoint.
@@ -247,6 +248,7 @@ const fn row(hook: &HookPoint) -> u32 {
         HookPoint::Switch => hook::SWITCH,
         HookPoint::Wakeup => hook::WAKEUP,
         HookPoint::OomKill => hook::OOM_KILL,
+        HookPoint::MachineCheck => hook::MACHINE_CHECK,
         HookPoint::Raised(event) => hook::FIRST_USER_EVENT + event.0,
     }
 }

@@ -1,7 +1,9 @@
 //! Faults and limits of a script: `environment SOURCE WHAT KIND VALUE` sets a counter, `oom PID` is
-//! the kill of a process because memory is used up.
+//! the kill of a process because memory is used up, `machine-check CPU BANK STATUS` what a processor
+//! has recorded.
 
 use super::FakePlatform;
+use crate::rules::tracepoints;
 use crate::{PlatformEvent, events::process_event};
 use monitor_event::node_event::{EventKind, NodeEvent};
 use monitor_model::environment::{ChangeRule, EnvironmentKey, EnvironmentSource, EnvironmentValue};
@@ -26,6 +28,14 @@ impl FakePlatform {
         let event = process_event(EventKind::OomKilled, Ns(0), id, None);
         Some(PlatformEvent::Event(NodeEvent { credentials, is_checked: true, ..event }))
     }
+}
+
+/// The event of a line, if it is a machine check.
+pub(super) fn machine_check(line: &str) -> Option<PlatformEvent> {
+    let words: Vec<&str> = line.strip_prefix("machine-check ")?.split(' ').collect();
+    let [cpu, bank, status] = words[..] else { return None };
+    let status = u64::from_str_radix(status, 16).ok()?;
+    Some(tracepoints::machine_check(Ns(0), [cpu.parse().ok()?, bank.parse().ok()?, status]))
 }
 
 fn value(line: &str) -> Option<EnvironmentValue> {

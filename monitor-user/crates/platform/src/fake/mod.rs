@@ -93,7 +93,8 @@ impl FakePlatform {
         if self.sets_environment(line) {
             return Ok(());
         }
-        if let Some(event) = self.scheduling_event(line).or_else(|| self.oom_event(line)) {
+        let event = self.scheduling_event(line).or_else(|| self.oom_event(line));
+        if let Some(event) = event.or_else(|| environment::machine_check(line)) {
             self.pending.push(event);
             return Ok(());
         }
@@ -373,7 +374,7 @@ impl EventSource for FakePlatform {
         match topic {
             EventKind::Stopped | EventKind::Continued | EventKind::RunControl(_) => Ok(()),
             EventKind::Migrating | EventKind::Migrated => Ok(()),
-            EventKind::Diagnosed(_) | EventKind::OomKilled => Ok(()),
+            EventKind::Diagnosed(_) | EventKind::OomKilled | EventKind::MachineChecked => Ok(()),
             EventKind::Sampled(_) | EventKind::MonitorEnded(_) | EventKind::Alerted(_) => Ok(()),
             _ => self.poller.check_event(topic),
         }

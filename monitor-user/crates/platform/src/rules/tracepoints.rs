@@ -45,6 +45,8 @@ pub enum Tracepoint {
     Switch,
     /// Processes, any of the node, that are killed because memory is used up.
     OomKill,
+    /// Machine checks of any processor.
+    MachineCheck,
 }
 
 impl Tracepoint {
@@ -65,6 +67,7 @@ impl Tracepoint {
             EventKind::Unblocked => &[Self::Wakeup],
             EventKind::Scheduled => &[Self::Switch],
             EventKind::OomKilled => &[Self::OomKill],
+            EventKind::MachineChecked => &[Self::MachineCheck],
             _ => &[],
         }
     }
@@ -77,13 +80,13 @@ impl Tracepoint {
     /// Whether it is watched all the time on some nodes, so that a record that is lost is worth no
     /// timer.
     pub const fn is_permanent(self) -> bool {
-        matches!(self, Self::Exec | Self::OomKill)
+        matches!(self, Self::Exec | Self::OomKill | Self::MachineCheck)
     }
 
     /// The activity whose process set it uses; none, if it is for all processes.
     pub const fn activity(self) -> Option<FollowedActivity> {
         match self {
-            Self::ForkOfAll | Self::Exec | Self::OomKill => None,
+            Self::ForkOfAll | Self::Exec | Self::OomKill | Self::MachineCheck => None,
             Self::Fork | Self::Exit | Self::Signal => Some(FollowedActivity::Lifecycle),
             Self::Block | Self::Wakeup | Self::Switch => Some(FollowedActivity::Scheduling),
         }
@@ -107,6 +110,7 @@ impl Tracepoint {
             Self::Block | Self::Switch => HookPoint::Switch,
             Self::Wakeup => HookPoint::Wakeup,
             Self::OomKill => HookPoint::OomKill,
+            Self::MachineCheck => HookPoint::MachineCheck,
         }
     }
 
@@ -115,6 +119,7 @@ impl Tracepoint {
         let argument = |to, from| Insn::Argument(Slot(to), from, Width::U64);
         match (self, set) {
             (Self::Fork | Self::ForkOfAll, _) => vec![argument(0, 0), argument(1, 3)],
+            (Self::MachineCheck, _) => (0..3).map(|n| argument(n, n)).collect(),
             (Self::Exit | Self::Signal, _) => vec![argument(NUMBER.0, 1)],
             (Self::Block, Some(set)) => block_insns(set),
             (Self::Switch, Some(set)) => switch_insns(set),
@@ -157,6 +162,7 @@ impl Tracepoint {
             Self::Exec => vec![PlatformEvent::ProcessExecuted(it.process)],
             Self::Exit => end_events(it.process, it.at, Some(first)),
             Self::OomKill => own(EventKind::OomKilled, Vec::new()),
+            Self::MachineCheck => vec![machine_check(it.at, [first, second, third])],
             Self::Signal => own(EventKind::Signalled, vec![number(first)]),
             Self::Block => own(EventKind::Blocked, Vec::new()),
             Self::Wakeup => own(EventKind::Unblocked, Vec::new()),
@@ -205,6 +211,12 @@ fn switch_insns(set: ProcessSetId) -> Vec<Insn> {
 fn process(pid: u64, start: u64) -> Option<Identity> {
     let pid = u32::try_from(pid).ok()?;
     Some(Identity { pid: Pid(pid), start: Ns(start) })
+}
+
+/// A machine check: processor, bank and status.
+pub fn machine_check(at: Ns, numbers: [u64; 3]) -> PlatformEvent {
+    let params = numbers.map(|it| EventParam::Value(Value::from(it)));
+    PlatformEvent::Event(NodeEvent::new(EventKind::MachineChecked, at, params.into()))
 }
 
 /// A process that has ended: the event first, as long as it is one of its session's.

@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// Most changes that are kept.
 pub const MAX_CHANGES: usize = 1024;
+/// Most banks and kinds of machine checks that are counted.
+const MAX_COUNTED: usize = 4096;
 /// Most changes of one source by one reading.
 pub const MAX_OF_READING: usize = 16;
 
@@ -43,10 +45,36 @@ pub struct KilledProcess {
     pub job: Option<(Arc<str>, u32)>,
 }
 
+/// A machine check that a processor has recorded in one of its banks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineCheck {
+    /// The processor.
+    pub cpu: u64,
+    /// The bank.
+    pub bank: u64,
+    /// `IA32_MCi_STATUS` (Intel SDM volume 3, chapter on the machine-check architecture).
+    pub status: u64,
+}
+
+impl MachineCheck {
+    /// What it says of the error: not corrected, deferred (AMD), or corrected.
+    const fn kind(self) -> &'static str {
+        const UNCORRECTED: u64 = 1 << 61;
+        const DEFERRED: u64 = 1 << 44;
+        match self.status {
+            it if it & UNCORRECTED != 0 => "uncorrected",
+            it if it & DEFERRED != 0 => "deferred",
+            _ => "corrected",
+        }
+    }
+}
+
 /// The values of the last reading, and the changes so far.
 #[derive(Debug, Default)]
 pub struct EnvironmentLog {
     known: BTreeMap<EnvironmentKey, KnownValue>,
+    /// Machine checks that the kernel has reported one by one.
+    checks: BTreeMap<EnvironmentKey, i64>,
     /// The last change that each source had.
     last: BTreeMap<EnvironmentSource, EnvironmentKey>,
     changes: VecDeque<EnvironmentChange>,
@@ -64,6 +92,27 @@ struct KnownValue {
 }
 
 impl EnvironmentLog {
+    /// A processor has recorded a machine check, which the next reading reports with the others of
+    /// this bank and kind.
+    pub fn count_machine_check(&mut self, check: MachineCheck) {
+        let source = EnvironmentSource::MachineCheck;
+        let what = format!("cpu{} bank {}", check.cpu, check.bank).into();
+        let key = EnvironmentKey { source, what, kind: check.kind().into() };
+        if self.checks.len() < MAX_COUNTED || self.checks.contains_key(&key) {
+            *self.checks.entry(key).or_default() += 1;
+        }
+    }
+
+    /// The counts of machine checks, which began at zero.
+    fn checks(&mut self) -> Vec<EnvironmentValue> {
+        for key in self.checks.keys() {
+            let zero = || KnownValue { reported: 0, before: 0, is_over: false };
+            let _known = self.known.entry(key.clone()).or_insert_with(zero);
+        }
+        let counts = self.checks.iter().map(|(key, count)| (key.clone(), *count));
+        counts.map(|(key, value)| EnvironmentValue { key, value, rule: ChangeRule::Counter }).collect()
+    }
+
     /// Compares a reading with the one before; returns what changed. Where kills are reported one
     /// by one, those of the count that are not reported by the next reading have no process.
     pub fn compare(
@@ -72,9 +121,10 @@ impl EnvironmentLog {
         values: Vec<EnvironmentValue>,
         reports_kills: bool,
     ) -> Vec<EnvironmentChange> {
+        let checks = self.checks();
         let mut known = std::mem::take(&mut self.known);
         let mut changed: BTreeMap<EnvironmentKey, (i64, i64)> = BTreeMap::new();
-        for it in values {
+        for it in values.into_iter().chain(checks) {
             let (key, value) = (it.key.clone(), it.value);
             let Some(mut before) = known.remove(&key) else {
                 let _new = self.known.insert(key, KnownValue::first(&it));
@@ -146,6 +196,7 @@ impl EnvironmentLog {
     /// Forgets the values, and keeps the changes.
     pub fn stop_following(&mut self) {
         self.known.clear();
+        self.checks.clear();
         self.last.clear();
     }
 
@@ -283,6 +334,24 @@ mod tests {
         seen.sort();
         seen.dedup();
         assert_eq!(seen.len(), 40);
+    }
+
+    #[test]
+    fn machine_checks_of_a_bank_are_counted_from_the_first_on() {
+        let mut log = EnvironmentLog::default();
+        let count = |status, log: &mut EnvironmentLog| {
+            log.count_machine_check(MachineCheck { cpu: 3, bank: 5, status });
+        };
+        (0..2).for_each(|_| count(1 << 63, &mut log));
+        count(1 << 63 | 1 << 61, &mut log);
+        let new = log.compare(Ns(1), Vec::new(), true);
+        let lines: Vec<_> = new.iter().map(|it| (&*it.key.what, &*it.key.kind, it.values)).collect();
+        let what = "cpu3 bank 5";
+        let want = [(what, "corrected", Some((0, 2))), (what, "uncorrected", Some((0, 1)))];
+        assert_eq!(lines, want);
+        check(&mut log, &[], "");
+        count(1 << 63, &mut log);
+        check(&mut log, &[], "cpu3 bank 5 2-3");
     }
 
     fn killed(uid: u32) -> KilledProcess {

@@ -46,7 +46,8 @@ pub const SERVICES: &[ServiceSpec] = &[
         help: "Occurs when the node reports a fault or a limit by one of the sources, or by any if \
                the list is empty. `ecc`: errors of memory, `corrected` or `uncorrected`, of a \
                module or a controller. `machine-check`: of a processor, `exception`, `threshold` \
-               or `deferred`. `thermal`: how often a processor was slowed down, \
+               or `deferred`; of one of its banks, where the kernel reports records, `corrected`, \
+               `deferred` or `uncorrected`. `thermal`: how often a processor was slowed down, \
                `core-throttled` or `package-throttled`; a zone that reaches the temperature of a \
                trip point, or is below it again, `passive-90000` and the like, in thousandths of a \
                degree Celsius. `infiniband`: counters of errors of a port, by their names in \
@@ -69,7 +70,14 @@ pub const SERVICES: &[ServiceSpec] = &[
                      at 6000ms\n\
                      < 11 [0] print(0,[\"ecc\",\"mc0\",\"corrected\",1,4,-1,\"\",-1])\n\
                      at 8000ms oom 7\n\
-                     < 11 [0] print(0,[\"oom\",\"a\",\"kill\",-1,-1,7,\"77\",3])"],
+                     < 11 [0] print(0,[\"oom\",\"a\",\"kill\",-1,-1,7,\"77\",3])",
+                    "> 10 [0] environment_changed([\"machine-check\"]): 11 [0] \
+                     print([$2,$3,$4,$5])\n\
+                     < 10 [0] environment_changed(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
+                     at 1000ms machine-check 3 5 9000000000000000\n\
+                     at 2000ms machine-check 3 5 9000000000000000\n\
+                     at 6000ms\n\
+                     < 11 [0] print(0,[\"cpu3 bank 5\",\"corrected\",0,2])"],
         errors: &[error(
             Status::RANGE,
             "an unknown source",

@@ -8,6 +8,8 @@ use super::log::EnvironmentLog;
 use monitor_event::EventKind;
 use monitor_model::Ns;
 
+/// What a kernel may report one by one.
+pub const REPORTED: [EventKind; 2] = [EventKind::OomKilled, EventKind::MachineChecked];
 /// Between two readings.
 pub const EVERY: Ns = Ns(5_000_000_000);
 /// When to ask again for a reading that takes long, or for what was not possible yet.
@@ -20,8 +22,8 @@ pub struct EnvironmentWatch {
     pub log: EnvironmentLog,
     is_configured: bool,
     has_consumer: bool,
-    /// Whether the kernel reports kills one by one; `None` until that is known.
-    reports_kills: Option<bool>,
+    /// What the kernel reports one by one, of [`REPORTED`]; `None` until that is known.
+    reported: Option<Vec<EventKind>>,
     since: Option<Ns>,
     due: Option<Ns>,
     /// When the last reading ended.
@@ -56,7 +58,7 @@ impl EnvironmentWatch {
         self.has_consumer = has_consumer;
         match (self.is_active(), self.since) {
             (true, None) => {
-                self.reports_kills = None;
+                self.reported = None;
                 // Tools that come and go do not read more often than one that stays.
                 let next = self.last.map_or(now, |last| Ns(last.0.saturating_add(EVERY.0)));
                 (self.since, self.due) = (Some(now), Some(now.max(next)));
@@ -78,17 +80,17 @@ impl EnvironmentWatch {
 
     /// Whether it is not known yet what the kernel reports.
     pub const fn is_unsure(&self) -> bool {
-        self.reports_kills.is_none()
+        self.reported.is_none()
     }
 
-    /// Whether the kernel reports kills one by one.
-    pub fn reports_kills(&self) -> bool {
-        self.is_active() && self.reports_kills == Some(true)
+    /// Whether the kernel reports events of this kind one by one.
+    pub fn reports(&self, kind: &EventKind) -> bool {
+        self.kinds().any(|it| it == kind)
     }
 
-    /// Sets whether the kernel reports kills one by one.
-    pub const fn set_reports_kills(&mut self, is_reported: bool) {
-        self.reports_kills = Some(is_reported);
+    /// Sets which events the kernel reports one by one.
+    pub fn set_reported(&mut self, kinds: Vec<EventKind>) {
+        self.reported = Some(kinds);
     }
 
     /// Asks again later.
@@ -110,8 +112,8 @@ impl EnvironmentWatch {
     }
 
     /// The events to watch.
-    pub fn kinds(&self) -> impl Iterator<Item = EventKind> {
-        self.reports_kills().then_some(EventKind::OomKilled).into_iter()
+    pub fn kinds(&self) -> impl Iterator<Item = &EventKind> {
+        self.reported.iter().flatten().filter(|_| self.is_active())
     }
 }
 
@@ -125,7 +127,7 @@ mod tests {
         assert!(!it.update(false, Ns(1)));
         assert_eq!((it.due(), it.since(), it.kinds().count()), (None, None, 0));
         assert!(it.update(true, Ns(2)));
-        it.set_reports_kills(true);
+        it.set_reported(vec![EventKind::OomKilled]);
         assert!(it.is_due(Ns(2)) && it.kinds().count() == 1);
         it.await_reading(Ns(2));
         assert!(it.is_due(Ns(3)), "it asks at each input whether the reading has ended");

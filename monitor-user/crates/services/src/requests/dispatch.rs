@@ -32,6 +32,7 @@ impl RequestEngine {
                 PlatformEvent::Event(it) => {
                     self.note_end_of_rank(&it, turn);
                     self.note_oom_kill(&it, turn);
+                    self.note_machine_check(&it);
                     self.dispatch(&it, (None, 0), turn);
                     self.handle_finalize(&it, turn);
                 }

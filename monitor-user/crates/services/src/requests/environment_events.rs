@@ -1,13 +1,16 @@
 //! Faults and limits of the node: reads them, and dispatches their changes.
 //!
-//! In: readings of the platform, and processes that the kernel kills because memory is used up.
+//! In: readings of the platform, processes that the kernel kills because memory is used up, and
+//! machine checks.
 //! Out: `environment_changed` events, to each tool with what it may see.
 
 use super::{RequestEngine, Turn};
 use crate::environment::change_values;
-use crate::environment::log::{EnvironmentChange, KilledProcess};
+use crate::environment::log::{EnvironmentChange, KilledProcess, MachineCheck};
+use crate::environment::watch::REPORTED;
 use monitor_event::{EventKind, EventParam, NodeEvent, SessionId};
 use monitor_model::{ProcessField, id::is_same};
+use monitor_omis::Value;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -20,11 +23,12 @@ impl RequestEngine {
         }
         if self.shared.environment_watch.is_unsure() {
             turn.platform.begin_deferrable();
-            let checked = turn.platform.check_event(&EventKind::OomKilled);
+            let mut reported = REPORTED.to_vec();
+            reported.retain(|kind| turn.platform.check_event(kind).is_ok());
             if turn.platform.end_deferrable() {
                 return self.shared.environment_watch.retry(turn.now);
             }
-            self.shared.environment_watch.set_reports_kills(checked.is_ok());
+            self.shared.environment_watch.set_reported(reported);
             self.shared.is_stale = true;
         }
         let watch = &mut self.shared.environment_watch;
@@ -32,16 +36,31 @@ impl RequestEngine {
             return watch.await_reading(turn.now);
         };
         watch.finish_reading(turn.now);
-        let reports_kills = watch.reports_kills();
+        let reports_kills = watch.reports(&EventKind::OomKilled);
         for it in watch.log.compare(turn.now, values, reports_kills) {
             self.dispatch_change(&it, turn);
+        }
+    }
+
+    /// A processor has recorded a machine check.
+    pub(super) fn note_machine_check(&mut self, it: &NodeEvent) {
+        if it.kind != EventKind::MachineChecked {
+            return;
+        }
+        let number = |place: usize| match it.params.get(place) {
+            Some(EventParam::Value(Value::Integer(number))) => number.get(),
+            _ => None,
+        };
+        if let (Some(cpu), Some(bank), Some(status)) = (number(0), number(1), number(2)) {
+            let check = MachineCheck { cpu, bank, status };
+            self.shared.environment_watch.log.count_machine_check(check);
         }
     }
 
     /// A process is killed because memory is used up.
     pub(super) fn note_oom_kill(&mut self, it: &NodeEvent, turn: &mut Turn<'_>) {
         let Some(id) = it.process.filter(|_| it.kind == EventKind::OomKilled) else { return };
-        if !self.shared.environment_watch.reports_kills() {
+        if !self.shared.environment_watch.reports(&it.kind) {
             return;
         }
         // It may have ended meanwhile: then it has no name.

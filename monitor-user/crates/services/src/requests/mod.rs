@@ -384,7 +384,7 @@ impl RequestEngine {
         }
         kinds.extend(self.finalize_event_wanted());
         kinds.extend(self.shared.job_watch.kinds());
-        kinds.extend(self.shared.environment_watch.kinds());
+        kinds.extend(self.shared.environment_watch.kinds().cloned());
         kinds
     }
 
