@@ -59,20 +59,27 @@ pub fn run() {
 /// How far the times are from those of the profiler in the program.
 fn difference(ranks: &mut PingPong) {
     let (mut each_ns, mut prices, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+    let mut shares = Vec::new();
+    let calls = (2 * RANKS * MESSAGES) as f64;
     for _ in 0..PAIRS {
         let (round, profile) = ranks.profiled_round(&[]);
         let times = ["MPI_Send", "MPI_Recv"].map(|it| function(&profile, it)["time_ns"].as_f64());
         let ours: f64 = times.iter().map(|it| it.unwrap()).sum();
         let theirs = round.in_mpi_ns as f64;
-        each_ns.push((theirs - ours) / (2 * RANKS * MESSAGES) as f64);
-        prices.push(profile["price_per_call_ns"].as_f64().unwrap());
-        errors.push(profile["error_per_call_ns"].as_f64().unwrap());
+        let [price, error] =
+            ["price_per_call_ns", "error_per_call_ns"].map(|key| profile[key].as_f64().unwrap());
+        each_ns.push((theirs - ours) / calls);
+        shares.push((theirs - calls * price - ours).abs() / (0.02 * theirs + calls * error));
+        prices.push(price);
+        errors.push(error);
     }
     // The profiler in the program measures what the probes cost, too.
     let text = "  a call, below that of a profiler in the program";
     line(text, median(each_ns), "ns", Bar::None);
     line("  the price of the probes of a call, as stated", median(prices), "ns", Bar::None);
     line("  error of a call, as stated", median(errors), "ns", Bar::None);
+    let text = "  the difference without the price, by 2 % and the stated errors";
+    line(text, median(shares), "x", Bar::AtMost(1.0));
 }
 
 fn function<'p>(profile: &'p Value, name: &str) -> &'p Value {
@@ -82,7 +89,7 @@ fn function<'p>(profile: &'p Value, name: &str) -> &'p Value {
 
 impl PingPong {
     fn start() -> Self {
-        let program = build(COMPILER, "ping_pong.c");
+        let program = build(&mut Command::new(COMPILER), "ping_pong.c");
         let mut command = Command::new(STARTER);
         command.args(["--allow-run-as-root", "--oversubscribe", "-n", &RANKS.to_string()]);
         command.args(["--mca", "mpi_yield_when_idle", "1"]).arg(&program);

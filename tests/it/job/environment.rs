@@ -104,7 +104,7 @@ fn root_a_rank_that_is_killed_for_its_memory_is_reported_with_its_job() {
     assert!(replayed.iter().any(|line| line.ends_with(&want)), "{replayed:?}");
 }
 
-/// Where `mce-inject` has its files, in the guest of `cargo xtask vm`.
+/// Where `mce-inject` has its files, in the virtual machine of `cargo xtask vm`.
 const INJECT: &str = "/sys/kernel/debug/mce-inject";
 
 #[test]

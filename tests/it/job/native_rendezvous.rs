@@ -3,8 +3,8 @@
 use super::launch_native::{client, native};
 use super::{Noticed, listed, printed, ranks_of};
 use crate::deadline;
-use crate::root::privilege::{self, USER};
 use crate::listener::unit::capabilities_of;
+use crate::root::privilege::{self, USER};
 use crate::served::Folder;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::Permissions;

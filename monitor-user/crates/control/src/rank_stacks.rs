@@ -29,6 +29,8 @@ pub struct RankStacks {
     pub classes: Vec<StackClass>,
     /// The longest time for which a thread was stopped.
     pub stopped: Duration,
+    /// The most CPU time of the reader while a thread was stopped.
+    pub stopped_cpu: Duration,
     /// The sum of the times for which threads were stopped.
     pub total_stopped: Duration,
     /// Whether ranks have threads that were not to be read.
@@ -111,8 +113,9 @@ impl RankStackReader {
         let others = read.thread_count.saturating_sub(read.threads.len());
         stacks.has_other_threads |= self.which == Threads::First && others > 0;
         for thread in read.threads {
-            stacks.stopped = stacks.stopped.max(thread.stopped);
-            stacks.total_stopped += thread.stopped;
+            stacks.stopped = stacks.stopped.max(thread.stopped.wall);
+            stacks.stopped_cpu = stacks.stopped_cpu.max(thread.stopped.cpu);
+            stacks.total_stopped += thread.stopped.wall;
             let tid = thread.tid.cast_unsigned();
             let key = (rank, tid != pid, thread.tid);
             let new = || RankThread { rank, pid, tid, stacks: Vec::new() };

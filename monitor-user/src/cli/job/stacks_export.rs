@@ -40,6 +40,7 @@ pub fn json(stacks: &MergedStacks) -> Json {
         "job": &*stacks.job.id,
         "looks": stacks.looks,
         "max_stopped_ns": ns(read.stopped),
+        "max_stopped_cpu_ns": ns(read.stopped_cpu),
         "total_stopped_ns": ns(read.total_stopped),
         "classes": read.classes.iter().map(class).collect::<Vec<_>>(),
         "nodes": tree.in_order().map(node).collect::<Vec<_>>(),

@@ -118,8 +118,9 @@ pub fn job_server(target: &JobTarget) -> Result<Rendezvous, Failure> {
             return Err(refused(&format!("its runtime ({title}) has no PMIx server for tools")));
         }
     }
-    let launcher = job.launcher.ok_or_else(|| refused("its launcher is not on this node"))?;
-    if executes_open_mpi_4(launcher.pid) {
+    let launcher = job.launcher.map(|it| it.pid).or_else(|| persistent_server(&job.id));
+    let launcher = launcher.ok_or_else(|| refused("its launcher is not on this node"))?;
+    if executes_open_mpi_4(launcher) {
         return Err(refused("its launcher is orterun, which crashes when a PMIx tool connects"));
     }
     let first = job.ranks.first().ok_or_else(|| target.has_ended())?;
@@ -133,8 +134,15 @@ pub fn job_server(target: &JobTarget) -> Result<Rendezvous, Failure> {
         // The library would read what a process of that user sends.
         return Err(refused(&format!("it belongs to user {owner}: connect as that user")));
     }
-    rendezvous::read(Path::new(&folder), &host, launcher.pid, owner)
+    rendezvous::read(Path::new(&folder), &host, launcher, owner)
         .map_err(|error| Failure::failed(format!("job {}: {error}", job.id)))
+}
+
+/// The process of `prte` with this job, which is no ancestor that starts and ends with it: its jobs
+/// are `prte-HOST-PID@NUMBER`.
+fn persistent_server(namespace: &str) -> Option<Pid> {
+    let (server, _number) = namespace.strip_prefix("prte-")?.rsplit_once('@')?;
+    server.rsplit_once('-')?.1.parse().ok().map(Pid)
 }
 
 /// Whether a process executes the launcher of Open MPI 4, whatever its ranks say.

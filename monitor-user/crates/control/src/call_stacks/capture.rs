@@ -16,6 +16,7 @@ use crate::process_ref::{ProcessRef, tracing_process};
 use crate::{ControlError, deadline::DeadlineWait, machine::Registers, memory};
 use monitor_sys::ptrace;
 use procfs::process::MemoryMap;
+use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
 /// Most bytes that are copied of a stack.
@@ -37,8 +38,30 @@ pub struct CapturedThread {
     pub start: u64,
     /// The bytes of its stack, innermost first; of a deep one the first [`MAX_STACK`].
     pub stack: Vec<u8>,
-    /// From the request to stop until it ran again.
-    pub stopped: Duration,
+    /// How long it was stopped.
+    pub stopped: StopTime,
+}
+
+/// How long a thread was stopped: from the request to stop until it ran again.
+#[derive(Clone, Copy, Debug)]
+pub struct StopTime {
+    /// The time that went by, also while the one that stops waits for a CPU.
+    pub wall: Duration,
+    /// The CPU time of the one that stops.
+    pub cpu: Duration,
+}
+
+impl StopTime {
+    /// Since this moment of the clock, and of the CPU time of this thread.
+    fn since((begun, cpu): (Instant, Duration)) -> Self {
+        Self { wall: begun.elapsed(), cpu: own_cpu().saturating_sub(cpu) }
+    }
+}
+
+/// The CPU time of this thread.
+fn own_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
 /// Captures a thread. `maps` is the memory map of the process.
@@ -58,12 +81,12 @@ pub fn capture(
     if process.pidfd.has_ended() || !process.has_thread(tid) {
         return Err(ControlError::Gone);
     }
-    let begun = Instant::now();
+    let moment @ (begun, _) = (Instant::now(), own_cpu());
     ptrace::interrupt(tid).map_err(|error| ControlError::from_io("PTRACE_INTERRUPT", &error))?;
     let signal = wait_for_stop(process, tid, last_moment(begun, until))?;
     let copied = copy(process, tid, maps);
     let detached = ptrace::detach(tid, signal);
-    let stopped = begun.elapsed();
+    let stopped = StopTime::since(moment);
     let (registers, start, stack) = copied?;
     // It was ended while it was stopped.
     detached.map_err(|error| ControlError::from_io("PTRACE_DETACH", &error))?;

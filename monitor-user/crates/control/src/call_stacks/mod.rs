@@ -16,7 +16,7 @@ use crate::loaded_elf::loaded_elfs_in;
 pub use crate::stack_rows::Threads;
 use crate::unwind::{MAX_FRAMES, StackWalker, code_addresses, tables::TableCache, word_in};
 use crate::{ControlError, process_ref::ProcessRef};
-use capture::{CapturedThread, capture};
+use capture::{CapturedThread, StopTime, capture};
 use monitor_model::Identity;
 pub use names::CodePlace;
 use names::PlaceNames;
@@ -49,8 +49,8 @@ pub struct ThreadStack {
     /// Whether the last frame is the outermost one; false where the stack could not be unwound
     /// further, or is longer than what is copied.
     pub is_whole: bool,
-    /// How long it was stopped: from the request until it ran again.
-    pub stopped: Duration,
+    /// How long it was stopped.
+    pub stopped: StopTime,
 }
 
 /// A frame.

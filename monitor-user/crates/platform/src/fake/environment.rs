@@ -1,6 +1,6 @@
 //! Faults and limits of a script: `environment SOURCE WHAT KIND VALUE` sets a counter, `oom PID` is
-//! the kill of a process because memory is used up, `machine-check CPU BANK STATUS` what a processor
-//! has recorded.
+//! the kill of a process because memory is used up, `machine-check CPU BANK STATUS` is what a
+//! processor has recorded.
 
 use super::FakePlatform;
 use crate::rules::tracepoints;
@@ -18,8 +18,11 @@ impl FakePlatform {
         true
     }
 
-    /// The event of a line, if it is of a process that is killed.
-    pub(super) fn oom_event(&mut self, line: &str) -> Option<PlatformEvent> {
+    /// The event of a line, if it is of a process that is killed, or of a machine check.
+    pub(super) fn kernel_report(&mut self, line: &str) -> Option<PlatformEvent> {
+        if let Some(check) = machine_check(line) {
+            return Some(check);
+        }
         let id = self.find(line.strip_prefix("oom ")?)?;
         let process = self.poller.read_processes(&[id.pid]).ok()?.pop()?;
         let number = |field| process.row.get(field).and_then(|it| u32::try_from(it).ok());
@@ -31,7 +34,7 @@ impl FakePlatform {
 }
 
 /// The event of a line, if it is a machine check.
-pub(super) fn machine_check(line: &str) -> Option<PlatformEvent> {
+fn machine_check(line: &str) -> Option<PlatformEvent> {
     let words: Vec<&str> = line.strip_prefix("machine-check ")?.split(' ').collect();
     let [cpu, bank, status] = words[..] else { return None };
     let status = u64::from_str_radix(status, 16).ok()?;

@@ -93,8 +93,7 @@ impl FakePlatform {
         if self.sets_environment(line) {
             return Ok(());
         }
-        let event = self.scheduling_event(line).or_else(|| self.oom_event(line));
-        if let Some(event) = event.or_else(|| environment::machine_check(line)) {
+        if let Some(event) = self.scheduling_event(line).or_else(|| self.kernel_report(line)) {
             self.pending.push(event);
             return Ok(());
         }

@@ -110,7 +110,9 @@ impl EnvironmentLog {
             let _known = self.known.entry(key.clone()).or_insert_with(zero);
         }
         let counts = self.checks.iter().map(|(key, count)| (key.clone(), *count));
-        counts.map(|(key, value)| EnvironmentValue { key, value, rule: ChangeRule::Counter }).collect()
+        counts
+            .map(|(key, value)| EnvironmentValue { key, value, rule: ChangeRule::Counter })
+            .collect()
     }
 
     /// Compares a reading with the one before; returns what changed. Where kills are reported one
@@ -345,7 +347,8 @@ mod tests {
         (0..2).for_each(|_| count(1 << 63, &mut log));
         count(1 << 63 | 1 << 61, &mut log);
         let new = log.compare(Ns(1), Vec::new(), true);
-        let lines: Vec<_> = new.iter().map(|it| (&*it.key.what, &*it.key.kind, it.values)).collect();
+        let lines: Vec<_> =
+            new.iter().map(|it| (&*it.key.what, &*it.key.kind, it.values)).collect();
         let what = "cpu3 bank 5";
         let want = [(what, "corrected", Some((0, 2))), (what, "uncorrected", Some((0, 1)))];
         assert_eq!(lines, want);

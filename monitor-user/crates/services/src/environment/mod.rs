@@ -62,7 +62,8 @@ pub const SERVICES: &[ServiceSpec] = &[
                every 5 s, and a change has the time when it was found; kills are reported at once \
                with eBPF and Linux 6.10. A counter that the node has only since then, or that was \
                reset, begins without an event.",
-        examples: &["process 7 comm=a uid=1000 state=S $PMIX_NAMESPACE=77 $PMIX_RANK=3\n\
+        examples: &[
+            "process 7 comm=a uid=1000 state=S $PMIX_NAMESPACE=77 $PMIX_RANK=3\n\
                      environment ecc mc0 corrected 1\n\
                      > 10 [0] environment_changed([]): 11 [0] print([$1,$2,$3,$4,$5,$6,$7,$8])\n\
                      < 10 [0] environment_changed(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
@@ -71,13 +72,14 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 11 [0] print(0,[\"ecc\",\"mc0\",\"corrected\",1,4,-1,\"\",-1])\n\
                      at 8000ms oom 7\n\
                      < 11 [0] print(0,[\"oom\",\"a\",\"kill\",-1,-1,7,\"77\",3])",
-                    "> 10 [0] environment_changed([\"machine-check\"]): 11 [0] \
+            "> 10 [0] environment_changed([\"machine-check\"]): 11 [0] \
                      print([$2,$3,$4,$5])\n\
                      < 10 [0] environment_changed(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
                      at 1000ms machine-check 3 5 9000000000000000\n\
                      at 2000ms machine-check 3 5 9000000000000000\n\
                      at 6000ms\n\
-                     < 11 [0] print(0,[\"cpu3 bank 5\",\"corrected\",0,2])"],
+                     < 11 [0] print(0,[\"cpu3 bank 5\",\"corrected\",0,2])",
+        ],
         errors: &[error(
             Status::RANGE,
             "an unknown source",
