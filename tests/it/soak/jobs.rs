@@ -117,7 +117,8 @@ impl JobRounds {
             assert_eq!(changed_code(rank.cast_unsigned()), []);
         }
         std::fs::write(gate, "").unwrap();
-        assert_eq!(job.0.wait().unwrap().code(), Some(STATUS));
+        let status = until(|| job.0.try_wait().unwrap());
+        assert_eq!(status.code(), Some(STATUS));
     }
 
     /// Commands look at a running job, and some are killed.

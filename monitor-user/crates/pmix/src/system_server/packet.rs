@@ -2,6 +2,7 @@
 //! may know; and what a worker says, its port.
 
 use crate::registration::RegisteredJob;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
@@ -9,9 +10,13 @@ use rustix::net::{
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 /// Longest packet, bytes.
 const LONGEST: usize = 8192;
+
+/// How long an end may read nothing while there is no room for more.
+const STALLED: Duration = Duration::from_secs(1);
 
 /// A packet.
 #[derive(Debug)]
@@ -34,10 +39,14 @@ pub enum Packet {
 /// If no descriptor is free.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let kind = (AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC);
-    Ok(socketpair(kind.0, kind.1, kind.2, None)?)
+    let (one, other) = socketpair(kind.0, kind.1, kind.2, None)?;
+    for end in [&one, &other] {
+        set_socket_timeout(end, Timeout::Send, Some(STALLED))?;
+    }
+    Ok((one, other))
 }
 
-/// Sends a packet; does not wait.
+/// Sends a packet. While the other end has no room for it, it waits, but not longer than `STALLED`.
 ///
 /// # Errors
 /// If the other end has gone, or reads nothing.
@@ -58,8 +67,7 @@ pub fn send(socket: impl AsFd, packet: &Packet) -> io::Result<()> {
     if !fds.is_empty() {
         ancillary.push(SendAncillaryMessage::ScmRights(&fds));
     }
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    sendmsg(socket, &[IoSlice::new(&text)], &mut ancillary, flags)?;
+    sendmsg(socket, &[IoSlice::new(&text)], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
@@ -111,7 +119,20 @@ mod tests {
         assert!(matches!(receive(&there).unwrap(), Some(Packet::Port(258))));
         assert!(matches!(receive(&there).unwrap(), Some(Packet::Job(got)) if got == job));
         assert!(matches!(receive(&there).unwrap(), Some(Packet::Connection(_))));
+        // A list that is longer than the socket has room for waits for its reader.
+        let reader = std::thread::spawn(move || {
+            std::iter::from_fn(|| receive(&there).unwrap())
+                .map(|it| matches!(it, Packet::Job(_)))
+                .collect::<Vec<_>>()
+        });
+        (0..2000).for_each(|_| send(&here, &Packet::Job(job.clone())).unwrap());
         drop(here);
+        assert_eq!(reader.join().unwrap(), [true; 2000]);
+        let (here, there) = pair().unwrap();
+        let full = (0..2000).find_map(|_| send(&here, &Packet::Begin).err()).unwrap();
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+        drop(here);
+        while receive(&there).unwrap().is_some() {}
         assert!(receive(&there).unwrap().is_none());
     }
 }
