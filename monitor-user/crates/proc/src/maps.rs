@@ -24,6 +24,8 @@ pub struct Mapping {
     pub is_writable: bool,
     /// Offset of its beginning in the file.
     pub offset: u64,
+    /// The device of the file, major and minor number.
+    pub device: (u32, u32),
     /// The inode number of the file; 0 for an anonymous mapping.
     pub inode: u64,
     /// The path in the process's mount namespace, or a name in brackets; absent if anonymous.
@@ -48,7 +50,9 @@ fn from_line(line: &[u8]) -> Option<Mapping> {
     let mut word = || words.next().and_then(|word| std::str::from_utf8(word).ok());
     let (start, end) = word()?.split_once('-')?;
     let permissions = word()?.as_bytes();
-    let (offset, _device, inode) = (word()?, word()?, word()?);
+    let (offset, device, inode) = (word()?, word()?, word()?);
+    let (major, minor) = device.split_once(':')?;
+    let number = |text| u32::from_str_radix(text, 16).ok();
     let path = words.next().map(<[u8]>::trim_ascii_start).filter(|path| !path.is_empty());
     let is_deleted = path.is_some_and(|path| path.ends_with(DELETED));
     let path = path.map(|path| path.strip_suffix(DELETED).unwrap_or(path));
@@ -58,6 +62,7 @@ fn from_line(line: &[u8]) -> Option<Mapping> {
         is_executable: permissions.get(2) == Some(&b'x'),
         is_writable: permissions.get(1) == Some(&b'w'),
         offset: u64::from_str_radix(offset, 16).ok()?,
+        device: (number(major)?, number(minor)?),
         inode: inode.parse().ok()?,
         path: path.map(|path| PathBuf::from(OsString::from_vec(unescaped(path)))),
         is_deleted,
@@ -98,6 +103,12 @@ mod tests {
             Some((0x7f00, 0x1000, true, Some("/usr/lib/libc.so.6"), false)),
         );
         check("7f00-7f10 rw-p 00000000 00:00 0 ", Some((0x7f00, 0, false, None, false)));
+    }
+
+    #[test]
+    fn a_file_has_a_device_and_an_inode() {
+        let it = from_line(b"7f00-7f10 r-xp 00001000 fe:1a 77   /a").unwrap();
+        assert_eq!((it.device, it.inode), ((0xfe, 0x1a), 77));
     }
 
     #[test]

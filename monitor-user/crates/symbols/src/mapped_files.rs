@@ -64,9 +64,17 @@ fn most_files() -> usize {
     MOST_FILES.min(limit / 4)
 }
 
+/// The image of a mapped file.
+///
+/// # Errors
+/// If the file cannot be opened, or is no object file.
+pub fn image(proc: &Path, pid: Pid, mapping: &Mapping) -> Result<ElfImage, SymbolError> {
+    open(proc, pid, mapping).map(Arc::new).and_then(ElfImage::read)
+}
+
 /// The file of a mapping; `None` if it is not a supported object file, for example a device.
 fn mapped(proc: &Path, pid: Pid, mapping: &Mapping) -> Result<Option<MappedFile>, SymbolError> {
-    let image = match open(proc, pid, mapping).map(Arc::new).and_then(ElfImage::read) {
+    let image = match image(proc, pid, mapping) {
         Ok(image) => image,
         Err(SymbolError::Unsupported { .. }) => return Ok(None),
         Err(error) => return Err(error),

@@ -13,8 +13,10 @@
 use super::begun_rank::BegunRank;
 use crate::process_ref::process_of;
 use monitor_model::Pid;
+use monitor_proc::maps;
+use monitor_symbols::elf::{ElfImage, Symbol};
 use monitor_symbols::function_spec::LINKER_HOOK;
-use monitor_symbols::mapped_files::{self, MappedFile};
+use monitor_symbols::mapped_files;
 use monitor_sys::{perf_event, ptrace};
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -25,18 +27,22 @@ use std::path::Path;
 /// Breakpoints of a thread on x86 and on arm64 at least.
 const MOST_TRAPS: usize = 4;
 
+/// Most files that are kept open, about: those of one search are all kept.
+const MOST_FILES: usize = 512;
+
 /// The processes that have not called a function yet.
 pub struct CallTraps {
     /// The names of the functions.
     functions: &'static [&'static str],
     processes: BTreeMap<i32, Awaited>,
-    /// What the files have, by device and inode.
-    files: HashMap<(u64, u64), Places>,
+    /// Files that were searched, by device and inode; none for one without symbols. Ranks have the
+    /// same ones: to open and read them again for each takes longer than all else here.
+    files: HashMap<((u32, u32), u64), Option<Searched>>,
 }
 
-/// The places in a file where a thread may be trapped: addresses in the file.
-#[derive(Default)]
-struct Places {
+/// A file, and the places in it where a thread may be trapped: addresses in the file.
+struct Searched {
+    image: ElfImage,
     hook: Vec<u64>,
     calls: Vec<u64>,
 }
@@ -123,17 +129,24 @@ impl CallTraps {
     /// with a thread in the linker's hook.
     fn search(&mut self, pid: i32, tid: i32) -> io::Result<()> {
         let Some(awaited) = self.processes.get_mut(&pid) else { return Ok(()) };
+        let (proc, id) = (Path::new("/proc"), Pid(pid.cast_unsigned()));
         // One that ends, or whose files are hidden, is at no function.
-        let found = mapped_files::files(Path::new("/proc"), Pid(pid.cast_unsigned()));
-        let files = found.map(|(files, _)| files).unwrap_or_default();
+        if self.files.len() >= MOST_FILES {
+            self.files.clear();
+        }
+        let mappings = maps::mappings(proc, id).unwrap_or_default();
         let mut hook = BTreeSet::new();
         let mut calls = BTreeSet::new();
-        for file in &files {
-            let places = self.files.entry(file.image.file.identity);
-            let places = places.or_insert_with(|| places_in(file, self.functions));
-            let loaded = |address: &u64| address.wrapping_add(file.bias);
-            hook.extend(places.hook.iter().map(loaded));
-            calls.extend(places.calls.iter().map(loaded));
+        for mapping in mappings.iter().filter(|it| it.is_executable && it.inode != 0) {
+            let file = self.files.entry((mapping.device, mapping.inode));
+            let open = || mapped_files::image(proc, id, mapping);
+            let file =
+                file.or_insert_with(|| open().ok().map(|it| Searched::new(it, self.functions)));
+            let Some(file) = file else { continue };
+            let Some(bias) = file.image.bias(mapping.start, mapping.offset) else { continue };
+            let loaded = |address: &u64| address.wrapping_add(bias);
+            hook.extend(file.hook.iter().map(loaded));
+            calls.extend(file.calls.iter().map(loaded));
         }
         awaited.is_found = !calls.is_empty();
         let wanted: BTreeSet<u64> = if awaited.is_found { calls } else { hook };
@@ -148,16 +161,16 @@ impl CallTraps {
     }
 }
 
-fn places_in(file: &MappedFile, functions: &[&str]) -> Places {
-    let mut places = Places::default();
-    // A file whose symbols cannot be read has none.
-    let is_hook = |name: &str| LINKER_HOOK.split('|').any(|hook| hook == name);
-    let wanted = |name: &str| is_hook(name) || functions.contains(&name);
-    for symbol in file.image.symbols(wanted).unwrap_or_default() {
-        let list = if is_hook(&symbol.name) { &mut places.hook } else { &mut places.calls };
-        list.push(symbol.address);
+impl Searched {
+    fn new(image: ElfImage, functions: &[&str]) -> Self {
+        let is_hook = |name: &str| LINKER_HOOK.split('|').any(|hook| hook == name);
+        let wanted = |name: &str| is_hook(name) || functions.contains(&name);
+        // A file whose symbols cannot be read has none.
+        let found = image.symbols(wanted).unwrap_or_default();
+        let (hook, calls): (Vec<_>, Vec<_>) = found.into_iter().partition(|it| is_hook(&it.name));
+        let addresses = |all: Vec<Symbol>| all.into_iter().map(|it| it.address).collect();
+        Self { image, hook: addresses(hook), calls: addresses(calls) }
     }
-    places
 }
 
 impl Awaited {
