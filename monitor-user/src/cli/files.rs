@@ -1,7 +1,7 @@
-//! `monitor files`: lists and reads the files of the 9P socket, without a mount.
+//! `monitor files`: lists, reads and writes the files of the 9P socket, without a mount.
 //!
-//! In: paths. Out: names or contents. What the files say comes from the daemon; nothing is computed
-//! here.
+//! In: paths, and standard input. Out: names or contents. What the files say and do comes from the
+//! daemon; nothing is computed here.
 
 use super::args::files::{FilesArgs, FilesCommand, FilesSourceArgs};
 use super::exit::{Exit, Failure};
@@ -11,10 +11,14 @@ use monitor_ninep::Stat;
 use monitor_ninep::client::{Client, ClientError};
 use monitor_sys::fsuid;
 use std::fmt::Write as _;
+use std::io::Read as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-/// Lists or reads.
+/// Most bytes that are read of standard input at once.
+const WRITE_BYTES: usize = 32 << 10;
+
+/// Lists, reads or writes.
 pub fn files(args: &FilesArgs) -> Result<Exit, Failure> {
     match &args.command {
         FilesCommand::Ls { path, long, source } => {
@@ -22,6 +26,11 @@ pub fn files(args: &FilesArgs) -> Result<Exit, Failure> {
             let entries = list(&mut client, path).map_err(|it| failed(path, it, &mut client))?;
             let text = if *long { long_lines(&entries) } else { names(&entries) };
             print(text.as_bytes())
+        }
+        FilesCommand::Write { path, source } => {
+            let mut client = connect(source)?;
+            write(&mut client, path)?;
+            Ok(Exit::Ok)
         }
         FilesCommand::Cat { paths, source } => {
             let mut client = connect(source)?;
@@ -45,6 +54,24 @@ fn cat(client: &mut Client<UnixStream>, path: &str) -> Result<(), Failure> {
     });
     read.map_err(|error| failed(path, error, client))?;
     failure.map_or(Ok(()), Err)
+}
+
+/// Writes standard input to a file as it arrives: what a file of a session takes at once is a line
+/// or more, never half of what one read has brought.
+fn write(client: &mut Client<UnixStream>, path: &str) -> Result<(), Failure> {
+    let mut input = std::io::stdin().lock();
+    let opened = client.open_to_write(path);
+    opened.map_err(|error| failed(path, error, client))?;
+    let mut part = vec![0; WRITE_BYTES];
+    loop {
+        let read = input.read(&mut part);
+        let count = read.map_err(|why| Failure::failed(format!("standard input: {why}")))?;
+        if count == 0 {
+            return client.close().map_err(|error| failed(path, error, client));
+        }
+        let written = client.write_on(&part[..count]);
+        written.map_err(|error| failed(path, error, client))?;
+    }
 }
 
 /// The entries of a directory, or a file as its only entry.

@@ -13,6 +13,7 @@ use super::log;
 use monitor_backends::host;
 use monitor_backends::procfs::hidepid::Hidepid;
 use monitor_cluster::scope::Node;
+use monitor_control::session::launcher;
 use monitor_control::user_worker::{User, WorkerRole, main};
 use monitor_loader::select;
 use monitor_model::scope::Scope;
@@ -93,6 +94,10 @@ pub fn user_worker(args: &UserWorkerArgs) -> Result<Exit, Failure> {
     if socket.peer_addr().is_err() {
         let why = "`user-worker` is started by the daemon, with a socket as its standard input";
         return Err(Failure::usage(why.to_owned()));
+    }
+    if args.launcher {
+        launcher::run(socket, user.as_ref()).map_err(|error| worker_failed(&error))?;
+        return Ok(Exit::Ok);
     }
     let role = if args.reader { WorkerRole::Reader } else { WorkerRole::Actor };
     main::run(socket, user.as_ref(), role).map_err(|error| worker_failed(&error))?;

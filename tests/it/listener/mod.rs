@@ -3,6 +3,7 @@
 mod budget;
 mod config;
 mod files;
+mod files_session;
 mod hostile;
 mod limit;
 mod relayed;

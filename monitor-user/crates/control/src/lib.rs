@@ -54,6 +54,9 @@ pub mod tool_daemon;
 mod forwarded_output;
 pub mod grouped_process;
 pub mod output_log;
+pub mod waker_list;
+// Sessions of a program, launched for a tool.
+pub mod session;
 // Processes that carry them out.
 pub mod user_worker;
 

@@ -104,7 +104,7 @@ fn is_of_step(path: &str) -> bool {
 }
 
 /// The `cgroup.procs` of a cgroup, by the mounts of this process.
-fn procs_file(group: &ProcessCGroup, mounts: &[MountInfo]) -> Option<PathBuf> {
+pub(crate) fn procs_file(group: &ProcessCGroup, mounts: &[MountInfo]) -> Option<PathBuf> {
     let is_hierarchy = |it: &&MountInfo| match group.controllers.iter().all(String::is_empty) {
         true => it.fs_type == UNIFIED,
         false => {

@@ -3,6 +3,7 @@
 //! In: a stream to a server, and paths. Out: directories and contents. One request is in flight at
 //! a time; a program that reads several files that block uses several clients.
 
+use crate::error::Errno;
 use crate::frame::{Frame, FrameBuffer};
 use crate::limits::{DIRECTORY_BYTES, MESSAGE_BYTES};
 use crate::reply::{READ_HEADER, Reply};
@@ -17,6 +18,9 @@ const ROOT: u32 = 0;
 const FILE: u32 = 1;
 /// The tag of every request.
 const TAG: u16 = 1;
+/// The mode of a file that is written, and the bit that removes its content.
+const WRITE: u8 = 1;
+const TRUNCATE: u8 = 0x10;
 /// Bytes of Twrite beside its content.
 const WRITE_HEADER: u32 = 23;
 
@@ -42,6 +46,8 @@ pub struct Client<S> {
     stream: S,
     input: FrameBuffer,
     message_bytes: u32,
+    /// Where the next write of the open file begins.
+    offset: u64,
 }
 
 impl<S: Read + Write> Client<S> {
@@ -53,7 +59,7 @@ impl<S: Read + Write> Client<S> {
     /// When the stream fails, or the server refuses.
     pub fn attach(stream: S, user: &str) -> Result<Self, ClientError> {
         let mut client =
-            Self { stream, input: FrameBuffer::default(), message_bytes: MESSAGE_BYTES };
+            Self { stream, input: FrameBuffer::default(), message_bytes: MESSAGE_BYTES, offset: 0 };
         let request = Request::Version { msize: MESSAGE_BYTES, version: VERSION };
         let frame = client.exchange(&request)?;
         match client.decode(&frame)? {
@@ -143,18 +149,70 @@ impl<S: Read + Write> Client<S> {
     ///
     /// When the file may not be written, or the stream fails.
     pub fn write(&mut self, path: &str, content: &[u8]) -> Result<(), ClientError> {
-        self.open(path, 1)?;
+        self.open(path, WRITE)?;
+        self.offset = 0;
+        self.write_on(content)?;
+        self.close()
+    }
+
+    /// Opens a file to be written from its beginning, and removes its content. One that is not
+    /// there is created, where the server permits that, with the permission to execute it.
+    ///
+    /// # Errors
+    ///
+    /// When the file may not be written or created, or the stream fails.
+    pub fn open_to_write(&mut self, path: &str) -> Result<(), ClientError> {
+        self.offset = 0;
+        let opened = self.open(path, WRITE | TRUNCATE);
+        let is_absent = match &opened {
+            Err(ClientError::NotFound) => true,
+            Err(ClientError::Refused(text)) => text == Errno::NotFound.text(),
+            _ => false,
+        };
+        let (directory, name) = path.trim_end_matches('/').rsplit_once('/').unwrap_or(("", path));
+        if !is_absent {
+            return opened.map(drop);
+        }
+        self.walk(directory)?;
+        let request = Request::Create { fid: FILE, name, permissions: 0o755, mode: WRITE };
+        let created = self.exchange(&request).map(drop);
+        created.inspect_err(|_| drop(self.clunk()))
+    }
+
+    /// Writes all of `content` to the file that is open, behind what was written before.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses, or the stream fails; the file is closed then.
+    pub fn write_on(&mut self, content: &[u8]) -> Result<(), ClientError> {
+        let written = self.write_all(content);
+        written.inspect_err(|_| drop(self.clunk()))
+    }
+
+    fn write_all(&mut self, content: &[u8]) -> Result<(), ClientError> {
         let most = self.message_bytes.saturating_sub(WRITE_HEADER).max(1) as usize;
-        let mut offset = 0_usize;
-        while offset < content.len() {
-            let content = &content[offset..content.len().min(offset + most)];
-            let request = Request::Write { fid: FILE, offset: offset as u64, content };
+        let mut done = 0;
+        while done < content.len() {
+            let content = &content[done..content.len().min(done + most)];
+            let request = Request::Write { fid: FILE, offset: self.offset, content };
             let frame = self.exchange(&request)?;
             match self.decode(&frame)? {
-                Reply::Write { count } if count > 0 => offset += count as usize,
+                Reply::Write { count } if count > 0 => {
+                    done += count as usize;
+                    self.offset += u64::from(count);
+                }
                 other => return Err(unexpected(&other)),
             }
         }
+        Ok(())
+    }
+
+    /// Closes the file that is open.
+    ///
+    /// # Errors
+    ///
+    /// When the stream fails.
+    pub fn close(&mut self) -> Result<(), ClientError> {
         self.clunk()
     }
 

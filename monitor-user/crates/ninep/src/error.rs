@@ -46,6 +46,18 @@ pub enum Errno {
     BrokenPipe,
     /// EUSERS: a limit on connections.
     TooManyUsers,
+    /// ENXIO: no process runs that it is about.
+    NoProcess,
+    /// E2BIG: arguments and environment are longer than the kernel accepts.
+    ArgumentsTooLong,
+    /// ETXTBSY: the program is being written.
+    ProgramBusy,
+    /// EEXIST: something has the name.
+    Exists,
+    /// ENOTEMPTY: the directory has entries.
+    NotEmpty,
+    /// ENOSPC: the file system is full.
+    NoSpace,
     /// EPROTO: the message is malformed or not expected.
     Protocol,
     /// Not in the table: Linux never sends Tauth, and Plan 9 prints the text.
@@ -54,7 +66,7 @@ pub enum Errno {
 
 impl Errno {
     /// All errors, in the order of their declaration.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 28] = [
         Self::NotPermitted,
         Self::NotFound,
         Self::Io,
@@ -75,6 +87,12 @@ impl Errno {
         Self::BadDirectoryOffset,
         Self::BrokenPipe,
         Self::TooManyUsers,
+        Self::NoProcess,
+        Self::ArgumentsTooLong,
+        Self::ProgramBusy,
+        Self::Exists,
+        Self::NotEmpty,
+        Self::NoSpace,
         Self::Protocol,
         Self::NoAuthentication,
     ];
@@ -91,6 +109,33 @@ impl Errno {
                 | Self::TooManyUsers
                 | Self::Protocol
         )
+    }
+
+    /// The error with this `errno` of Linux; those that have no text here are EIO.
+    pub const fn from_number(number: i32) -> Self {
+        // include/uapi/asm-generic/errno-base.h, and errno.h beside it from 35 on.
+        match number {
+            1 => Self::NotPermitted,
+            2 => Self::NotFound,
+            // Linux has no text for ESRCH and ENOEXEC.
+            3 | 6 => Self::NoProcess,
+            8 | 22 => Self::Invalid,
+            7 => Self::ArgumentsTooLong,
+            11 => Self::TryAgain,
+            // What a path of a session leads out of its directory by: a link, or another file
+            // system.
+            13 | 18 | 40 => Self::Denied,
+            16 => Self::Busy,
+            17 => Self::Exists,
+            20 => Self::NotDirectory,
+            21 => Self::IsDirectory,
+            26 => Self::ProgramBusy,
+            27 => Self::TooLarge,
+            28 | 122 => Self::NoSpace,
+            32 => Self::BrokenPipe,
+            39 => Self::NotEmpty,
+            _ => Self::Io,
+        }
     }
 
     /// The text of Rerror.
@@ -116,6 +161,12 @@ impl Errno {
             Self::BadDirectoryOffset => "bad offset in directory read",
             Self::BrokenPipe => "Broken pipe",
             Self::TooManyUsers => "Too many users",
+            Self::NoProcess => "No such device or address",
+            Self::ArgumentsTooLong => "Argument list too long",
+            Self::ProgramBusy => "Text file busy",
+            Self::Exists => "File exists",
+            Self::NotEmpty => "Directory not empty",
+            Self::NoSpace => "No space left on device",
             Self::Protocol => "Protocol error",
             Self::NoAuthentication => "authentication not required",
         }

@@ -152,7 +152,8 @@ pub trait Tree {
         Err(not_permitted("files of this tree are not removed"))
     }
 
-    /// Creates a file in a directory, and opens it.
+    /// Creates a file in a directory, and opens it; or a directory, if the permissions have the bit
+    /// [`crate::stat::DIRECTORY`], and that is not opened here.
     ///
     /// # Errors
     ///
@@ -162,7 +163,7 @@ pub trait Tree {
         user: &User,
         directory: &Self::Node,
         file: (&str, u32, OpenMode),
-    ) -> Result<(Self::Node, Self::File), FileError> {
+    ) -> Result<(Self::Node, Option<Self::File>), FileError> {
         let _ = (user, directory, file);
         Err(not_permitted("files of this tree are not created"))
     }

@@ -1,9 +1,10 @@
 //! File access as another user, on the calling thread only.
 //!
 //! setfsuid(2) sets the user whose permissions apply to file access and drops root's override
-//! capabilities. It reports no error, so the result is read back.
+//! capabilities. It reports no error, so the result is read back. The capability that passes disk
+//! quotas and reserved blocks is dropped beside it.
 
-use rustix::thread::{Gid, Uid};
+use rustix::thread::{CapabilitySet, Gid, Uid, capabilities, set_capabilities};
 use std::io;
 
 /// The ids to restore afterwards.
@@ -11,6 +12,8 @@ struct SavedIds {
     uid: libc::uid_t,
     gid: libc::gid_t,
     groups: Vec<Gid>,
+    /// Whether quotas do not apply to this process.
+    passes_quotas: bool,
 }
 
 /// The effective user of this process.
@@ -44,7 +47,8 @@ fn become_user(uid: u32, gid: u32) -> io::Result<SavedIds> {
     let groups = rustix::process::getgroups()?;
     // The system call affects this thread only; the wrapper of the C library affects all threads.
     rustix::thread::set_thread_groups(&[])?;
-    let saved = SavedIds { gid: set_gid(gid), uid: set_uid(uid), groups };
+    let passes_quotas = pass_quotas(QuotaPass::Dropped)?;
+    let saved = SavedIds { gid: set_gid(gid), uid: set_uid(uid), groups, passes_quotas };
     if set_uid(uid) == uid && set_gid(gid) == gid {
         return Ok(saved);
     }
@@ -55,8 +59,29 @@ fn become_user(uid: u32, gid: u32) -> io::Result<SavedIds> {
 impl SavedIds {
     fn restore(self) -> io::Result<()> {
         let _ = (set_uid(self.uid), set_gid(self.gid));
+        if self.passes_quotas {
+            let _dropped = pass_quotas(QuotaPass::Held)?;
+        }
         Ok(rustix::thread::set_thread_groups(&self.groups)?)
     }
+}
+
+/// Whether quotas and reserved blocks apply to this thread (`CAP_SYS_RESOURCE`).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum QuotaPass {
+    Held,
+    Dropped,
+}
+
+/// Changes that; whether the capability was in effect.
+fn pass_quotas(to: QuotaPass) -> io::Result<bool> {
+    let mut sets = capabilities(None)?;
+    let before = sets.effective.contains(CapabilitySet::SYS_RESOURCE);
+    sets.effective.set(CapabilitySet::SYS_RESOURCE, to == QuotaPass::Held);
+    if before != (to == QuotaPass::Held) {
+        set_capabilities(None, sets)?;
+    }
+    Ok(before)
 }
 
 /// Sets the id and returns the previous one.

@@ -34,22 +34,41 @@ pub struct Usage {
 /// Waits until the child exits, and reaps it.
 pub fn wait(child: Pid) -> io::Result<(ExitStatus, Usage)> {
     let pid = libc::pid_t::try_from(child.0).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let ended = wait4(pid, 0)?;
+    ended.map(|(_, status, usage)| (status, usage)).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// Reaps a child that has exited, whichever it is; absent if none has, or there are no children.
+pub fn reap_any() -> Option<(Pid, ExitStatus, Usage)> {
+    // It fails where there are no children.
+    wait4(-1, libc::WNOHANG).ok().flatten()
+}
+
+/// Reaps a child; absent if none has exited yet.
+fn wait4(pid: libc::pid_t, options: libc::c_int) -> io::Result<Option<(Pid, ExitStatus, Usage)>> {
     let mut status = 0;
     // SAFETY: all members are integers, for which zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    loop {
+    let reaped = loop {
         // SAFETY: both pointers point to locals that outlive the call.
-        let rc = unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
-        if rc == pid {
-            break;
+        let rc = unsafe { libc::wait4(pid, &raw mut status, options, &raw mut usage) };
+        match u32::try_from(rc) {
+            Ok(0) => return Ok(None),
+            Ok(reaped) => break Pid(reaped),
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
         }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
+    };
+    Ok(Some((reaped, ExitStatus::from_raw(status), usage_from(usage))))
+}
+
+fn usage_from(usage: libc::rusage) -> Usage {
     let (user, system) = (nanoseconds(usage.ru_utime), nanoseconds(usage.ru_stime));
-    let usage = Usage {
+    Usage {
         cpu: Ns(user + system),
         user: Ns(user),
         system: Ns(system),
@@ -60,8 +79,7 @@ pub fn wait(child: Pid) -> io::Result<(ExitStatus, Usage)> {
         read_bytes: count(usage.ru_inblock) * BLOCK_BYTES,
         written_bytes: count(usage.ru_oublock) * BLOCK_BYTES,
         peak_rss_bytes: u64::try_from(usage.ru_maxrss).ok().map(|kib| kib * 1024),
-    };
-    Ok((ExitStatus::from_raw(status), usage))
+    }
 }
 
 fn count(number: libc::c_long) -> u64 {

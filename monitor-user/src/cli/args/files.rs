@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
 pub struct FilesArgs {
-    /// List or read.
+    /// List, read or write.
     #[command(subcommand)]
     pub command: FilesCommand,
 }
@@ -25,6 +25,14 @@ pub enum FilesCommand {
         /// Print mode, owner, group and length too
         #[arg(short, long)]
         long: bool,
+        /// The tree.
+        #[command(flatten)]
+        source: FilesSourceArgs,
+    },
+    /// Write standard input to a file, to its end
+    Write {
+        /// Path from the root of the tree; below fs/ of a session it is created
+        path: String,
         /// The tree.
         #[command(flatten)]
         source: FilesSourceArgs,

@@ -72,7 +72,7 @@ pub enum Command {
     Gdb(daemon::GdbArgs),
     /// Launch, watch, hold and end parallel jobs; their stacks, MPI calls, output and tools
     Job(job::args::JobArgs),
-    /// List or read the files that the daemon serves over 9P, without a mount
+    /// List, read or write the files that the daemon serves over 9P, without a mount
     Files(files::FilesArgs),
     /// Run the daemon: one reader for all tools of this node
     Serve(ServeArgs),
@@ -111,6 +111,9 @@ pub struct UserWorkerArgs {
     /// Read files that the user names, within limits, instead of acting on processes
     #[arg(long)]
     pub reader: bool,
+    /// Execute the program of a session, and end what it has started, instead
+    #[arg(long, conflicts_with = "reader")]
+    pub launcher: bool,
 }
 
 /// Arguments of `sample`.

@@ -187,7 +187,7 @@ fn signals() -> io::Result<SignalFd> {
 }
 
 /// Changes to a user permanently. The user worker of root keeps root's privileges.
-fn become_user(user: &User) -> io::Result<()> {
+pub(crate) fn become_user(user: &User) -> io::Result<()> {
     let groups: Vec<Gid> = user.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
     if uid == rustix::process::getuid() && uid == rustix::process::geteuid() {

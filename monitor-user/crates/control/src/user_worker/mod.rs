@@ -10,7 +10,7 @@
 pub mod frame;
 pub mod main;
 mod pool;
-mod process;
+pub(crate) mod process;
 mod proxy;
 mod role;
 mod undo_file;

@@ -68,7 +68,9 @@ impl WorkerPool {
         let user = (uid != own).then(|| User { uid, gid, groups: groups() });
         let folder = self.undo_folder.as_deref().map(UndoFolder::create).transpose()?;
         let worker = match self.role {
-            WorkerRole::Actor => WorkerProxy::start(&self.program, user, folder.map(Arc::new))?,
+            WorkerRole::Actor | WorkerRole::Launcher => {
+                WorkerProxy::start(&self.program, user, folder.map(Arc::new))?
+            }
             WorkerRole::Reader => WorkerProxy::start_reader(&self.program, user)?,
         };
         let _none = self.workers.insert(uid, worker);

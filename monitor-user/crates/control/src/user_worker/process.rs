@@ -52,8 +52,10 @@ pub fn spawn(
     let mut command = Command::new(program);
     let _command = command.arg("user-worker").stdin(Stdio::from(OwnedFd::from(other)));
     let _command = command.stdout(mark.map_or_else(Stdio::null, Stdio::from));
-    if role == WorkerRole::Reader {
-        let _command = command.arg("--reader");
+    match role {
+        WorkerRole::Actor => {}
+        WorkerRole::Reader => drop(command.arg("--reader")),
+        WorkerRole::Launcher => drop(command.arg("--launcher")),
     }
     fd_limit::restore_in(&mut command);
     // Those of systemd are for the service alone.

@@ -18,13 +18,15 @@ pub enum WorkerRole {
     Actor,
     /// It reads files that its user names, within limits, and holds nothing.
     Reader,
+    /// It starts the program of a session, and ends it.
+    Launcher,
 }
 
 impl WorkerRole {
     /// Time after which one that has replied to nothing is replaced.
     pub const fn reply_time(self) -> Duration {
         match self {
-            Self::Actor => MAX_REPLY_TIME,
+            Self::Actor | Self::Launcher => MAX_REPLY_TIME,
             Self::Reader => MAX_READ_TIME,
         }
     }
@@ -32,7 +34,7 @@ impl WorkerRole {
     /// Where its messages arrive.
     pub fn inbox(self) -> Inbox {
         match self {
-            Self::Actor => Inbox::default(),
+            Self::Actor | Self::Launcher => Inbox::default(),
             Self::Reader => Inbox::with_limit(MAX_READER_FRAME),
         }
     }

@@ -6,7 +6,7 @@ use crate::error::{Errno, FileError};
 use crate::fid::{Fid, FidState};
 use crate::pending::{Operation, Pending};
 use crate::reply::Reply;
-use crate::stat::Stat;
+use crate::stat::{DIRECTORY, Stat};
 use crate::tree::{Deferred, Tree};
 use crate::user::Access;
 use std::sync::Arc;
@@ -111,6 +111,10 @@ impl<T: Tree> Connection<T> {
         }
         let (user, node) = (Arc::clone(&fid.user), fid.node.clone());
         let mode = open_mode(mode)?;
+        if permissions & DIRECTORY != 0 && (mode.write || mode.truncate) {
+            let why = format!("{name:?} would be a directory, which is not opened for writing");
+            return Err(FileError::new(Errno::IsDirectory, why));
+        }
         let directory = self.tree.attributes(&user, &node);
         if !directory.qid.is_directory() {
             let why = format!("{} is not a directory", directory.name);
@@ -126,8 +130,12 @@ impl<T: Tree> Connection<T> {
         }
         let (node, file) = self.tree.create(&user, &node, (name, permissions, mode))?;
         let qid = self.tree.attributes(&user, &node).qid;
+        let state = match file {
+            Some(file) => FidState::File(file, mode),
+            None => FidState::Directory(self.list(&user, &node)?),
+        };
         let mut fid = Fid::closed(user, node);
-        fid.state = FidState::File(file, mode);
+        fid.state = state;
         self.fids.insert(number, fid);
         self.reply(tag, &Reply::Create { qid, iounit: 0 });
         Ok(())

@@ -93,7 +93,11 @@ impl<T: Tree> Connection<T> {
     }
 
     /// The entries of a directory as they are now.
-    fn list(&mut self, user: &User, node: &T::Node) -> Result<DirectoryCursor, FileError> {
+    pub(super) fn list(
+        &mut self,
+        user: &User,
+        node: &T::Node,
+    ) -> Result<DirectoryCursor, FileError> {
         let entries = self.tree.entries(user, node)?;
         let room = DIRECTORY_BYTES.saturating_sub(self.fids.directory_bytes());
         DirectoryCursor::new(entries.into_iter().map(|it| self.stat_of(it)), room)

@@ -352,7 +352,9 @@ fn all_errors_but_one_are_texts_of_linux() {
                  Resource temporarily unavailable|Permission denied|Device or resource busy|\
                  Not a directory|Is a directory|Invalid argument|illegal mode|unknown user|\
                  illegal path element|Too many open files|File too large|\
-                 bad offset in directory read|Broken pipe|Too many users|Protocol error";
+                 bad offset in directory read|Broken pipe|Too many users|Protocol error|\
+                 No such device or address|Argument list too long|Text file busy|File exists|\
+                 Directory not empty|No space left on device";
     let linux: Vec<&str> = linux.split('|').collect();
     let others = Errno::ALL.iter().filter(|it| !linux.contains(&it.text()));
     assert_eq!(others.collect::<Vec<_>>(), [&Errno::NoAuthentication]);

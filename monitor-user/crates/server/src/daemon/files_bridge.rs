@@ -36,11 +36,14 @@ impl FilesBridge {
         self.node.as_ref().map(|it| lock(&it.refused).clone()).unwrap_or_default()
     }
 
-    /// Closes all connections and removes the socket.
+    /// Closes all connections and sessions, and removes the socket.
     pub async fn close(&mut self) {
         if let Some(task) = self.task.take() {
             task.abort();
             let _ = task.await;
+        }
+        if let Some(node) = &self.node {
+            node.sessions.close();
         }
     }
 }

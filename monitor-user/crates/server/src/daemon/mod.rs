@@ -160,7 +160,9 @@ impl DaemonLoop {
         let program = &settings.worker_program;
         let undo = || undo_folder.iter().try_for_each(|it| user_worker::undo_left(program, it));
         let mut http = HttpBridge::new();
-        let facts = DaemonFacts { backend: backend.kind().name(), requests: http.requests() };
+        let execute = settings.loaded.config.execute.clone();
+        let (backend_name, requests) = (backend.kind().name(), http.requests());
+        let facts = DaemonFacts { backend: backend_name, requests, execute };
         let (socket, files_bridge) = files_bridge::open_sockets(&settings, facts, undo).await?;
         let Config { limits, connections, grants, budget, .. } = settings.loaded.config.clone();
         let policy = Policy { hidden: settings.hidden, grants };

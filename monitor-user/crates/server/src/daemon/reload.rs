@@ -23,13 +23,14 @@ pub fn change(now: &Config, new: Config) -> ConfigChange {
         (new.socket != now.socket, "socket.path: another socket needs a restart"),
         (new.backend != now.backend, "backend.name: another backend needs a restart"),
         (new.files != now.files, "files.socket: another socket needs a restart"),
+        (new.execute != now.execute, "files.execute: other users need a restart"),
         (new.http != now.http, "http: the listener needs a restart; changes of [metrics] do not"),
         (new.push != now.push, "otlp: another collector, period or compression needs a restart"),
     ];
     let need_restart = changes.into_iter().filter(|it| it.0).map(|it| it.1).collect();
     let (socket, http, push) = (now.socket.clone(), now.http.clone(), now.push.clone());
-    let (files, backend) = (now.files.clone(), now.backend);
-    let config = Config { socket, files, http, push, backend, ..new };
+    let (files, execute, backend) = (now.files.clone(), now.execute.clone(), now.backend);
+    let config = Config { socket, files, execute, http, push, backend, ..new };
     ConfigChange { config, need_restart }
 }
 

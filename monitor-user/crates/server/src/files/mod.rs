@@ -1,8 +1,8 @@
 //! The 9P listener: the root of this node as files, on a Unix socket.
 //!
 //! In: connections. Out: texts of the node and of the sampling pipeline. A connection has the
-//! rights of the process that made it. The protocol itself is the crate `ninep`; there is no state
-//! here that outlives a connection.
+//! rights of the process that made it. The protocol itself is the crate `ninep`; what outlives a
+//! connection is a session, until nothing keeps it.
 
 mod connection;
 mod identity;
@@ -10,6 +10,7 @@ mod node;
 mod node_sample;
 mod process_table;
 mod reading;
+mod session;
 mod sexpr;
 mod tree;
 

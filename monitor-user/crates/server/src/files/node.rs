@@ -1,10 +1,12 @@
 //! What all connections share: facts about the node, and the way to the daemon loop.
 
 use super::node_sample;
+use super::session::{SessionPolicy, SessionTable};
 use crate::http::DaemonRequest;
+use crate::policy::Grantee;
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::Sender;
 
 /// The environment of sessions before one is configured.
@@ -28,6 +30,8 @@ pub struct NodeFiles {
     pub started_s: u32,
     /// Where readings are asked for.
     pub requests: Sender<DaemonRequest>,
+    /// The sessions of all users.
+    pub sessions: Arc<SessionTable>,
     /// What was refused, by kind.
     pub refused: Mutex<BTreeMap<String, u64>>,
 }
@@ -38,6 +42,8 @@ pub struct DaemonFacts {
     pub backend: &'static str,
     /// Where readings are asked for.
     pub requests: Sender<DaemonRequest>,
+    /// Users and groups that may open sessions.
+    pub execute: Vec<Grantee>,
 }
 
 impl NodeFiles {
@@ -62,6 +68,7 @@ impl NodeFiles {
             group: (gid, name(users::group_name(gid), gid)),
             started_s: now.map_or(0, |it| u32::try_from(it.as_secs()).unwrap_or(u32::MAX)),
             requests: facts.requests,
+            sessions: SessionTable::new(SessionPolicy::new(facts.execute)),
             refused: Mutex::default(),
         }
     }

@@ -1,11 +1,15 @@
 //! The root of a node as one connection sees it.
 //!
-//! In: names and reads. Out: texts of this node, of this connection, and of the sampling pipeline
-//! with the visibility of the user that attached. Measures and decides nothing.
+//! In: names, reads and writes. Out: texts of this node, of this connection, and of the sampling
+//! pipeline with the visibility of the user that attached; the sessions of that user. Measures and
+//! decides nothing.
 
 use super::identity::{NONE_UID, attach_user};
 use super::node::NodeFiles;
 use super::reading::{ReadingFile, ReadingKind, Readings};
+use super::session::{
+    LiveSession, OpenSessionFile, SessionContent, SessionFile, file_error, tree as session_tree,
+};
 use super::sexpr::put_pair;
 use crate::policy::Peer;
 use crate::user_shares::UserShare;
@@ -16,6 +20,15 @@ use monitor_ninep::{Errno, FileError, User};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+
+/// A file of the tree.
+#[derive(Clone)]
+pub enum TreeFile {
+    /// One of the node.
+    Node(NodeFile),
+    /// One of a session.
+    Session(Arc<LiveSession>, SessionFile),
+}
 
 /// A file of the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +57,16 @@ pub enum NodeFile {
     MonDesc,
     /// A sample of the node.
     MonPull,
+    /// Opens a session.
+    Clone,
 }
 
 use NodeFile::{Mon, Root};
 
 /// The files in the order in which they are listed: each with its directory and its name.
-const FILES: [(NodeFile, NodeFile, &str); 11] = [
+const FILES: [(NodeFile, NodeFile, &str); 12] = [
     (NodeFile::Arch, Root, "arch"),
+    (NodeFile::Clone, Root, "clone"),
     (NodeFile::Env, Root, "env"),
     (NodeFile::Err, Root, "err"),
     (Mon, Root, "mon"),
@@ -74,6 +90,8 @@ pub enum OpenFile {
     Err(Bytes),
     /// A reading: made again by a read from 0.
     Reading(Box<ReadingFile>),
+    /// A file of a session.
+    Session(Box<OpenSessionFile>),
 }
 
 /// The root for one connection.
@@ -86,6 +104,8 @@ pub struct NodeTree {
     names: BTreeMap<u32, String>,
     processes: Arc<Readings>,
     node_samples: Arc<Readings>,
+    /// The share of the peer's user.
+    share: Arc<UserShare>,
     /// The explanation of the last error, and how many there were.
     last_error: (Bytes, u32),
 }
@@ -110,6 +130,7 @@ impl NodeTree {
             names: BTreeMap::new(),
             processes,
             node_samples,
+            share,
             last_error: (Bytes::new(), 0),
         }
     }
@@ -148,47 +169,54 @@ impl NodeTree {
             NodeFile::Whoami => self.whoami(user).into(),
             NodeFile::Err => self.error_text(),
             NodeFile::MonDesc => self.node.description.clone(),
-            Root | Mon | NodeFile::Procs | NodeFile::MonPull | NodeFile::State => Bytes::new(),
+            Root
+            | Mon
+            | NodeFile::Procs
+            | NodeFile::MonPull
+            | NodeFile::State
+            | NodeFile::Clone => Bytes::new(),
         }
     }
 }
 
-impl Tree for NodeTree {
-    type Node = NodeFile;
-    type File = OpenFile;
-
-    fn attach(&mut self, user: &str, tree: &str) -> Result<Attached<NodeFile>, FileError> {
-        if !matches!(tree, "" | "/") {
-            let why = format!("there is no tree {tree:?} here: attach without its name");
-            return Err(FileError::new(Errno::NotFound, why));
+impl NodeTree {
+    fn walk_node(&self, user: &User, from: NodeFile, name: &str) -> Result<TreeFile, FileError> {
+        let named = FILES.iter().find(|it| it.1 == from && it.2 == name);
+        match named.filter(|it| self.is_there(it.0)) {
+            Some((file, ..)) => return Ok(TreeFile::Node(*file)),
+            None if name == ".." => return Ok(TreeFile::Node(Root)),
+            None => {}
         }
-        let user = attach_user(&self.peer, &self.own_name, user)?;
-        self.names.insert(user.uid, user.name.clone());
-        Ok(Attached { user: Arc::new(user), root: Root })
+        let number = name.parse().ok().filter(|_| from == Root);
+        let session = number.and_then(|number| self.node.sessions.get(number));
+        // A session has one name, and is seen by its user.
+        let session = session.filter(|it| it.record.number.to_string() == name);
+        let session = session.filter(|it| user.uid == 0 || user.uid == it.record.user.uid);
+        let absent = || FileError::new(Errno::NotFound, format!("there is no file {name:?}"));
+        session.map(|it| TreeFile::Session(it, SessionFile::Directory)).ok_or_else(absent)
     }
 
-    fn walk(&mut self, _: &User, from: &NodeFile, name: &str) -> Result<NodeFile, FileError> {
-        match FILES.iter().find(|it| it.1 == *from && it.2 == name) {
-            Some((file, ..)) => Ok(*file),
-            None if name == ".." => Ok(Root),
-            None => Err(FileError::new(Errno::NotFound, format!("there is no file {name:?}"))),
-        }
+    /// Without sessions there is no file that opens one.
+    fn is_there(&self, file: NodeFile) -> bool {
+        file != NodeFile::Clone || self.node.sessions.is_on()
     }
 
-    fn attributes(&self, user: &User, file: &NodeFile) -> Attributes {
-        let path = *file as u64;
-        let name = FILES.iter().find(|it| it.0 == *file).map_or("/", |it| it.2);
-        let (version, length) = match (self.readings(*file), file) {
+    fn node_attributes(&self, user: &User, file: NodeFile) -> Attributes {
+        let path = file as u64;
+        let name = FILES.iter().find(|it| it.0 == file).map_or("/", |it| it.2);
+        let (version, length) = match (self.readings(file), file) {
             (Some(readings), _) => readings.last(user.uid),
             (None, NodeFile::Err) => (self.last_error.1, self.last_error.0.len()),
-            (None, file) => (0, self.text(user, *file).len()),
+            (None, file) => (0, self.text(user, file).len()),
         };
         let (qid, permissions) = match file {
             Root | Mon => (Qid::directory(path), 0o555),
-            NodeFile::Err => (Qid { version, ..Qid::file(path) }, 0o400),
+            NodeFile::Err | NodeFile::Clone => (Qid { version, ..Qid::file(path) }, 0o400),
             _ => (Qid { version, ..Qid::file(path) }, 0o444),
         };
-        let is_own = *file == NodeFile::Err;
+        // Permission bits name one group; whether a user may open sessions is its own answer.
+        let is_own =
+            file == NodeFile::Err || file == NodeFile::Clone && self.node.sessions.allows(user);
         let (uid, gid) =
             if is_own { (user.uid, user.gid) } else { (self.node.owner.0, self.node.group.0) };
         let modified_s = self.node.started_s;
@@ -203,18 +231,90 @@ impl Tree for NodeTree {
         }
     }
 
+    fn open_node(
+        &mut self,
+        user: &Arc<User>,
+        file: NodeFile,
+        mode: OpenMode,
+    ) -> Result<OpenFile, FileError> {
+        if mode.write || mode.truncate {
+            // Root passes the permission bits.
+            let why = format!("{} is only read", self.node_attributes(user, file).name);
+            return Err(FileError::new(Errno::NotPermitted, why));
+        }
+        if let Some(readings) = self.readings(file) {
+            let reader = ReadingFile::new(Arc::clone(readings), Arc::clone(user));
+            return Ok(OpenFile::Reading(Box::new(reader)));
+        }
+        Ok(match file {
+            NodeFile::Err => OpenFile::Err(self.error_text()),
+            NodeFile::Clone => {
+                let env = self.node.env.as_bytes();
+                let session = self.node.sessions.open((user, &self.share), env);
+                let session = session.map_err(file_error)?;
+                OpenFile::session(OpenSessionFile::new(&session, SessionContent::Number)?)
+            }
+            file => OpenFile::Text(self.text(user, file)),
+        })
+    }
+}
+
+impl OpenFile {
+    fn session(file: OpenSessionFile) -> Self {
+        Self::Session(Box::new(file))
+    }
+}
+
+impl Tree for NodeTree {
+    type Node = TreeFile;
+    type File = OpenFile;
+
+    fn attach(&mut self, user: &str, tree: &str) -> Result<Attached<TreeFile>, FileError> {
+        if !matches!(tree, "" | "/") {
+            let why = format!("there is no tree {tree:?} here: attach without its name");
+            return Err(FileError::new(Errno::NotFound, why));
+        }
+        let user = attach_user(&self.peer, &self.own_name, user)?;
+        self.names.insert(user.uid, user.name.clone());
+        Ok(Attached { user: Arc::new(user), root: TreeFile::Node(Root) })
+    }
+
+    fn walk(&mut self, user: &User, from: &TreeFile, name: &str) -> Result<TreeFile, FileError> {
+        match from {
+            TreeFile::Node(file) => self.walk_node(user, *file, name),
+            TreeFile::Session(session, file) => {
+                let found = session_tree::walk(session, file, name)?;
+                let session = |file| TreeFile::Session(Arc::clone(session), file);
+                Ok(found.map_or(TreeFile::Node(Root), session))
+            }
+        }
+    }
+
+    fn attributes(&self, user: &User, file: &TreeFile) -> Attributes {
+        match file {
+            TreeFile::Node(file) => self.node_attributes(user, *file),
+            TreeFile::Session(session, file) => {
+                session_tree::attributes(session, file, self.node.started_s)
+            }
+        }
+    }
+
     /// The length of a reading is that of a new one, which the next open uses: a client that
     /// reads as many bytes as the length says gets whole lines.
     fn stat(
         &mut self,
         user: &Arc<User>,
-        file: &NodeFile,
+        file: &TreeFile,
         open: Option<&OpenFile>,
     ) -> Deferred<Attributes> {
         let mut attributes = self.attributes(user, file);
+        let readings = match file {
+            TreeFile::Node(file) => self.readings(*file),
+            TreeFile::Session(..) => None,
+        };
         if let Some(OpenFile::Reading(reader)) = open {
             attributes.length = reader.length() as u64;
-        } else if let Some(readings) = self.readings(*file) {
+        } else if let Some(readings) = readings {
             let (readings, user) = (Arc::clone(readings), Arc::clone(user));
             return Deferred::Later(Box::pin(async move {
                 let (version, length) = readings.read_for_stat(user).await?;
@@ -226,25 +326,32 @@ impl Tree for NodeTree {
         Deferred::Now(Ok(attributes))
     }
 
-    fn entries(&mut self, user: &User, of: &NodeFile) -> Result<Vec<Attributes>, FileError> {
-        let files = FILES.iter().filter(|it| it.1 == *of);
-        Ok(files.map(|it| self.attributes(user, &it.0)).collect())
+    fn entries(&mut self, user: &User, of: &TreeFile) -> Result<Vec<Attributes>, FileError> {
+        let of = match of {
+            TreeFile::Session(session, file) => {
+                return session_tree::entries(session, file, self.node.started_s);
+            }
+            TreeFile::Node(file) => *file,
+        };
+        let files = FILES.iter().filter(|it| it.1 == of && self.is_there(it.0));
+        let mut all: Vec<_> = files.map(|it| self.node_attributes(user, it.0)).collect();
+        if of == Root {
+            let started_s = self.node.started_s;
+            let directory = |it: Arc<LiveSession>| {
+                session_tree::attributes(&it, &SessionFile::Directory, started_s)
+            };
+            all.extend(self.node.sessions.of_user(user).into_iter().map(directory));
+        }
+        Ok(all)
     }
 
-    fn open(&mut self, user: &Arc<User>, file: &NodeFile, mode: OpenMode) -> Deferred<OpenFile> {
-        if mode.write || mode.truncate {
-            // Root passes the permission bits.
-            let why = format!("{} is only read", self.attributes(user, file).name);
-            return Deferred::Now(Err(FileError::new(Errno::NotPermitted, why)));
-        }
-        if let Some(readings) = self.readings(*file) {
-            let reader = ReadingFile::new(Arc::clone(readings), Arc::clone(user));
-            return Deferred::Now(Ok(OpenFile::Reading(Box::new(reader))));
-        }
-        Deferred::Now(Ok(match file {
-            NodeFile::Err => OpenFile::Err(self.error_text()),
-            file => OpenFile::Text(self.text(user, *file)),
-        }))
+    fn open(&mut self, user: &Arc<User>, file: &TreeFile, mode: OpenMode) -> Deferred<OpenFile> {
+        Deferred::Now(match file {
+            TreeFile::Node(file) => self.open_node(user, *file, mode),
+            TreeFile::Session(session, file) => {
+                session_tree::open(session, file, mode).map(OpenFile::session)
+            }
+        })
     }
 
     fn read(
@@ -264,13 +371,61 @@ impl Tree for NodeTree {
             OpenFile::Reading(reader) => {
                 reader.poll(range.offset, context).map_ok(|text| part(&text, range))
             }
+            OpenFile::Session(file) => file.poll_read(range, context),
         }
     }
 
-    fn abandon(&mut self, file: &mut OpenFile, _: Direction) {
-        if let OpenFile::Reading(reader) = file {
-            reader.abandon();
+    fn write(
+        &mut self,
+        file: &mut OpenFile,
+        (offset, content): (u64, &[u8]),
+        context: &mut Context<'_>,
+    ) -> Poll<Result<usize, FileError>> {
+        match file {
+            OpenFile::Session(file) => file.poll_write((offset, content), context),
+            OpenFile::Text(_) | OpenFile::Err(_) | OpenFile::Reading(_) => {
+                Poll::Ready(Err(FileError::new(Errno::NotPermitted, "this file is only read")))
+            }
         }
+    }
+
+    fn abandon(&mut self, file: &mut OpenFile, direction: Direction) {
+        match file {
+            OpenFile::Reading(reader) => reader.abandon(),
+            OpenFile::Session(file) => file.abandon(direction),
+            OpenFile::Text(_) | OpenFile::Err(_) => {}
+        }
+    }
+
+    fn truncate(&mut self, _: &User, file: &TreeFile) -> Result<(), FileError> {
+        match file {
+            TreeFile::Session(session, file) => session_tree::truncate(session, file),
+            TreeFile::Node(_) => Err(FileError::new(Errno::NotPermitted, "this file is only read")),
+        }
+    }
+
+    fn remove(&mut self, _: &User, file: &TreeFile) -> Result<(), FileError> {
+        match file {
+            TreeFile::Session(session, file) => session_tree::remove(session, file),
+            TreeFile::Node(_) => {
+                Err(FileError::new(Errno::NotPermitted, "files of the node are not removed"))
+            }
+        }
+    }
+
+    fn create(
+        &mut self,
+        _: &User,
+        directory: &TreeFile,
+        (name, permissions, _): (&str, u32, OpenMode),
+    ) -> Result<(TreeFile, Option<OpenFile>), FileError> {
+        let TreeFile::Session(session, file) = directory else {
+            let why = "files are created below fs/ of a session only";
+            return Err(FileError::new(Errno::NotPermitted, why));
+        };
+        let (file, opened) = session_tree::create(session, file, (name, permissions))?;
+        let file = TreeFile::Session(Arc::clone(session), file);
+        Ok((file, opened.map(OpenFile::session)))
     }
 
     fn user_name(&self, uid: u32) -> String {

@@ -256,6 +256,14 @@ pub const KEYS: &[ConfigKey] = &[
     ),
     key(
         [
+            "files",
+            "execute",
+            "users and @groups that may execute programs as sessions; read only at startup",
+        ],
+        Users(|it| &mut it.execute),
+    ),
+    key(
+        [
             "http",
             "listen",
             "address and port, such as 127.0.0.1:9464; off if empty; read only at startup",

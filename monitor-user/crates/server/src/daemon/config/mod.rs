@@ -11,7 +11,7 @@ mod value;
 pub use key::{ConfigKey, KEYS};
 
 use crate::files::FilesSocket;
-use crate::policy::{Grants, default_grants};
+use crate::policy::{Grantee, Grants, default_grants};
 use crate::{http::Listen, http::push::PushConfig, limits};
 use monitor_backend::BackendChoice;
 use monitor_model::{Ns, name};
@@ -53,6 +53,8 @@ pub struct Config {
     pub budget: budget::BudgetLimits,
     /// Where the files are served.
     pub files: FilesSocket,
+    /// Which users may execute programs through the files.
+    pub execute: Vec<Grantee>,
     /// The HTTP listener.
     pub http: Listen,
     /// Which metrics are exposed.
@@ -95,6 +97,7 @@ impl Default for Config {
             grants: default_grants(),
             budget: budget::BudgetLimits::default(),
             files: FilesSocket::default(),
+            execute: Vec::new(),
             http: Listen::default(),
             exposed: ScrapeConfig::default(),
             flight: FlightConfig::default(),

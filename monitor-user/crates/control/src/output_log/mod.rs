@@ -5,6 +5,11 @@
 //! not had them yet: then the processes wait, as at a pipe. Lines of the program itself do not
 //! wait; where they have no room, they are counted and not in the log.
 
+mod polled;
+
+pub use polled::OutputAt;
+
+use crate::waker_list::WakerList;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -41,6 +46,18 @@ pub struct OutputLog {
     kept: Mutex<Kept>,
     /// A part was added or read, or a reader has gone.
     changed: Condvar,
+    /// The tasks that wait for the same.
+    tasks: WakerList,
+}
+
+/// What a process does whose output has no room, while there is no reader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It goes on, and the oldest bytes are dropped.
+    #[default]
+    DropOldest,
+    /// It waits for a reader.
+    Wait,
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +74,7 @@ struct Kept {
     /// The id of the next reader.
     next_id: u64,
     is_closed: bool,
+    when_full: WhenFull,
     /// Number of threads that wait for room.
     waiting: usize,
     /// Number of parts that readers have had.
@@ -94,7 +112,24 @@ pub struct OutputEnd {
 impl OutputLog {
     /// A log that keeps at most this number of bytes.
     pub fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit, kept: Mutex::default(), changed: Condvar::new() })
+        Self::with_policy(limit, WhenFull::DropOldest)
+    }
+
+    /// The same, with what happens while there is neither room nor a reader.
+    pub fn with_policy(limit: usize, when_full: WhenFull) -> Arc<Self> {
+        let kept = Mutex::new(Kept { when_full, ..Kept::default() });
+        Arc::new(Self { limit, kept, changed: Condvar::new(), tasks: WakerList::default() })
+    }
+
+    /// Sets what happens while there is neither room nor a reader.
+    pub fn set_when_full(&self, to: WhenFull) {
+        self.lock().when_full = to;
+        self.notify();
+    }
+
+    fn notify(&self) {
+        self.changed.notify_all();
+        self.tasks.wake();
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -119,7 +154,7 @@ impl OutputLog {
         }
         kept.waiting -= 1;
         kept.push(source, bytes);
-        self.changed.notify_all();
+        self.notify();
     }
 
     /// The same for the program that serves the readers: it does not wait, and up to twice the
@@ -138,14 +173,14 @@ impl OutputLog {
             kept.dropped.1 += length;
             kept.end += length;
         }
-        self.changed.notify_all();
+        self.notify();
         has_room
     }
 
     /// Nothing will be added but by those that wait for room.
     pub fn close(&self) {
         self.lock().is_closed = true;
-        self.changed.notify_all();
+        self.notify();
     }
 
     /// Number of readers, and of the parts that all of them have had.
@@ -193,9 +228,10 @@ impl Kept {
         self.parts.push_back(part);
     }
 
-    /// Whether a reader has not had the oldest part.
+    /// Whether a reader has not had the oldest part, or one is waited for.
     fn is_awaited(&self) -> bool {
-        self.readers.values().any(|next| *next <= self.dropped.0)
+        let is_unread = self.when_full == WhenFull::Wait && self.readers.is_empty();
+        is_unread || self.readers.values().any(|next| *next <= self.dropped.0)
     }
 
     fn drop_oldest(&mut self) {
@@ -225,7 +261,7 @@ impl OutputReader {
         loop {
             let part = kept.take(*id);
             if part.is_some() {
-                log.changed.notify_all();
+                log.notify();
             }
             let is_complete = kept.is_closed && kept.waiting == 0;
             if part.is_some() || is_complete || !kept.readers.contains_key(id) {
@@ -253,7 +289,7 @@ impl OutputEnd {
     /// Ends the reader: no process waits for it any more.
     pub fn end(&self) {
         self.log.lock().readers.remove(&self.id);
-        self.log.changed.notify_all();
+        self.log.notify();
     }
 }
 
@@ -264,114 +300,4 @@ impl Drop for OutputReader {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn source(rank: u32) -> OutputSource {
-        OutputSource { group: "job".into(), rank: Some(rank), is_error: false }
-    }
-
-    fn all(reader: &OutputReader) -> String {
-        let parts = std::iter::from_fn(|| reader.next_part(OutputWait::No));
-        parts.map(|it| String::from_utf8(it.bytes.to_vec()).unwrap()).collect()
-    }
-
-    #[test]
-    fn each_reader_gets_all_that_is_kept_and_the_number_of_bytes_that_are_not() {
-        let log = OutputLog::new(3 * (OVERHEAD + 1));
-        for text in ["a", "b", "c", "d", "e"] {
-            log.append(&source(0), text.as_bytes());
-        }
-        let (one, other) = (log.reader_from(0), log.reader_from(0));
-        assert_eq!([one.lost, other.lost], [2, 2]);
-        assert_eq!([all(&one), all(&other)], ["cde", "cde"]);
-        log.append(&source(1), b"f");
-        assert_eq!([all(&one), all(&other)], ["f", "f"]);
-    }
-
-    #[test]
-    fn a_writer_waits_for_a_reader_and_loses_nothing() {
-        let log = OutputLog::new(2 * (OVERHEAD + 1));
-        let reader = log.reader_from(0);
-        let writer = Arc::clone(&log);
-        let thread = std::thread::spawn(move || {
-            for number in 0..100u8 {
-                writer.append(&source(0), &[number]);
-            }
-            writer.close();
-        });
-        let parts = std::iter::from_fn(|| reader.next_part(OutputWait::ToTheEnd));
-        let got: Vec<u8> = parts.flat_map(|it| it.bytes.to_vec()).collect();
-        assert_eq!(got, (0..100).collect::<Vec<u8>>());
-        thread.join().unwrap();
-    }
-
-    #[test]
-    fn a_writer_does_not_wait_for_a_reader_that_has_gone() {
-        let log = OutputLog::new(OVERHEAD + 1);
-        let reader = log.reader_from(0);
-        log.append(&source(0), b"a");
-        let writer = Arc::clone(&log);
-        let thread = std::thread::spawn(move || writer.append(&source(0), b"b"));
-        drop(reader);
-        thread.join().unwrap();
-        assert_eq!((log.readers().0, all(&log.reader_from(0))), (0, "b".to_owned()));
-    }
-
-    #[test]
-    fn the_program_that_serves_readers_does_not_wait_for_them() {
-        let log = OutputLog::new(OVERHEAD + 1);
-        let reader = log.reader_from(0);
-        for text in ["a", "b", "c"] {
-            let _kept = log.append_at_once(&source(0), text.as_bytes());
-        }
-        assert_eq!(all(&reader), "ab");
-        assert_eq!(log.reader_from(0).lost, 1);
-    }
-
-    #[test]
-    fn a_reader_that_waits_is_ended_by_another_thread() {
-        let log = OutputLog::new(1000);
-        let reader = log.reader_from(0);
-        let end = reader.end();
-        let thread = std::thread::spawn(move || reader.next_part(OutputWait::ToTheEnd));
-        end.end();
-        assert_eq!(thread.join().unwrap(), None);
-    }
-
-    #[test]
-    fn a_part_above_the_limit_is_kept_alone() {
-        let log = OutputLog::new(4);
-        log.append(&source(0), b"0123456789");
-        log.append(&source(0), b"abcdefghij");
-        let reader = log.reader_from(0);
-        assert_eq!((reader.lost, all(&reader)), (10, "abcdefghij".to_owned()));
-    }
-
-    #[test]
-    fn a_reader_begins_at_its_position_also_within_a_part() {
-        let log = OutputLog::new(2 * (OVERHEAD + 3));
-        for text in ["abc", "def", "ghi"] {
-            log.append(&source(0), text.as_bytes());
-        }
-        let from = |position| {
-            let reader = log.reader_from(position);
-            let parts = std::iter::from_fn(|| reader.next_part(OutputWait::No));
-            let parts: Vec<OutputPart> = parts.collect();
-            let text = parts.iter().flat_map(|it| it.bytes.to_vec()).collect();
-            (reader.lost, parts.last().map(OutputPart::end), String::from_utf8(text).unwrap())
-        };
-        assert_eq!(from(1), (2, Some(9), "defghi".to_owned()));
-        assert_eq!(from(4), (0, Some(9), "efghi".to_owned()));
-        assert_eq!(from(6), (0, Some(9), "ghi".to_owned()));
-        assert_eq!(from(9), (0, None, String::new()));
-        assert_eq!(from(20), (0, None, String::new()));
-    }
-
-    #[test]
-    fn a_reader_waits_until_its_time() {
-        let log = OutputLog::new(1000);
-        let reader = log.reader_from(0);
-        assert_eq!(reader.next_part(OutputWait::Until(Instant::now())), None);
-    }
-}
+mod tests;

@@ -1,0 +1,87 @@
+//! A session with its pipes, and the way to its launcher.
+
+use super::input::InputPipe;
+use crate::lock::lock;
+use monitor_control::session::{
+    LaunchCommand, Refusal, Remaining, SessionCgroups, SessionError, SessionRecord, StoredFiles,
+    Stream, launcher_gone,
+};
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+/// A command for a launcher, and where the answer goes.
+pub type Ask = (LaunchCommand, oneshot::Sender<Result<(), SessionError>>);
+
+/// A session.
+pub struct LiveSession {
+    /// What is known of it.
+    pub record: Arc<SessionRecord>,
+    /// The files in its directory.
+    pub stored: StoredFiles,
+    /// What its program reads.
+    pub input: InputPipe,
+    /// The tasks that read what it writes: output and errors.
+    pub readers: Mutex<[Option<AbortHandle>; 2]>,
+    /// Commands for its launcher.
+    pub commands: mpsc::Sender<Ask>,
+    /// The cgroups of its processes, until they are ended.
+    pub cgroups: Mutex<SessionCgroups>,
+}
+
+impl LiveSession {
+    /// Carries out a line of `ctl`.
+    ///
+    /// # Errors
+    ///
+    /// As the record or the launcher refuses it.
+    pub async fn control(self: Arc<Self>, line: Vec<u8>) -> Result<(), SessionError> {
+        match self.record.control(&line)? {
+            Remaining::Nothing => Ok(()),
+            Remaining::Ask(command) => self.ask(command).await,
+            Remaining::Close(stream) => {
+                self.close(stream);
+                Ok(())
+            }
+            Remaining::Limit(limit) => lock(&self.cgroups).limit(limit),
+            Remaining::Wipe => {
+                self.record.end();
+                poll_fn(|context| self.record.poll_gone(context)).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Asks the launcher. The answer counts for the record also if the asking ends before.
+    async fn ask(&self, command: LaunchCommand) -> Result<(), SessionError> {
+        let is_exec = matches!(command, LaunchCommand::Exec(_));
+        let (to, answer) = oneshot::channel();
+        if let Err(full) = self.commands.try_send((command, to)) {
+            let error = match full {
+                mpsc::error::TrySendError::Closed(_) => launcher_gone(),
+                mpsc::error::TrySendError::Full(_) => {
+                    SessionError::new(Refusal::TryAgain, "too many commands of the session wait")
+                }
+            };
+            if is_exec {
+                self.record.not_started(&error);
+            }
+            return Err(error);
+        }
+        answer.await.unwrap_or_else(|_| Err(launcher_gone()))
+    }
+
+    /// Closes this end of a stream.
+    fn close(&self, stream: Stream) {
+        let (at, log) = match stream {
+            Stream::Input => return self.input.close(),
+            Stream::Output => (0, &self.record.output),
+            Stream::Error => (1, &self.record.errors),
+        };
+        if let Some(reader) = lock(&self.readers)[at].take() {
+            reader.abort();
+        }
+        log.close();
+    }
+}

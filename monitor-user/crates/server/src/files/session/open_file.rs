@@ -1,0 +1,185 @@
+//! An open file of a session: what a read returns and a write does.
+
+use super::control_file::ControlFile;
+use super::{LiveSession, file_error};
+use bytes::Bytes;
+use monitor_control::output_log::{OutputAt, OutputReader};
+use monitor_control::session::{Refusal, SessionError, SessionHold, TextFile};
+use monitor_ninep::tree::{Direction, ReadRange};
+use monitor_ninep::{Errno, FileError};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// An open file; it keeps its session.
+pub struct OpenSessionFile {
+    session: Arc<LiveSession>,
+    content: SessionContent,
+    _hold: SessionHold,
+}
+
+/// What is behind an open file.
+pub enum SessionContent {
+    /// Nothing: the file that has opened the session.
+    Number,
+    /// A text that clients write.
+    Text(TextFile),
+    /// A text that is taken again by a read from 0.
+    Snapshot(SnapshotText, Bytes),
+    /// Commands, and the process as it was read.
+    Control(Bytes, ControlFile),
+    /// What the program writes.
+    Output(OutputReader),
+    /// What the program reads: the bytes of the write that waits which the pipe has.
+    Input(usize),
+    /// Both.
+    Both(OutputReader, usize),
+    /// The end of the program, when it was read.
+    Wait(Option<Bytes>),
+    /// A file below `fs`.
+    Stored(File),
+}
+
+/// A text of the session that clients only read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotText {
+    /// Numbers of job and process.
+    Id,
+    /// The explanation of the last refusal.
+    Err,
+}
+
+impl OpenSessionFile {
+    /// An open file of a session.
+    ///
+    /// # Errors
+    ///
+    /// When the session has too many.
+    pub fn new(session: &Arc<LiveSession>, content: SessionContent) -> Result<Self, FileError> {
+        let hold = session.record.hold().map_err(file_error)?;
+        Ok(Self { session: Arc::clone(session), content, _hold: hold })
+    }
+
+    /// The bytes of a range.
+    pub fn poll_read(
+        &mut self,
+        range: ReadRange,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Bytes, FileError>> {
+        let record = &self.session.record;
+        let text = match &mut self.content {
+            SessionContent::Number => record.number.to_string().into(),
+            SessionContent::Text(file) => record.text(*file).into(),
+            SessionContent::Snapshot(file, text) => {
+                if range.offset == 0 {
+                    *text = match file {
+                        SnapshotText::Id => record.id().into(),
+                        SnapshotText::Err => record.error().into(),
+                    };
+                }
+                text.clone()
+            }
+            SessionContent::Control(text, _) => {
+                if range.offset == 0 {
+                    *text = record.process_text().into();
+                }
+                text.clone()
+            }
+            SessionContent::Output(reader) | SessionContent::Both(reader, _) => {
+                return read_output(reader, range, context);
+            }
+            SessionContent::Input(_) => return Poll::Ready(Err(one_direction())),
+            SessionContent::Wait(text) => {
+                if text.is_none() {
+                    *text = Some(ready!(record.poll_wait(context)).into());
+                }
+                text.clone().unwrap_or_default()
+            }
+            SessionContent::Stored(file) => {
+                let read = self.session.stored.read(file, range.offset, range.count);
+                return Poll::Ready(read.map(Bytes::from).map_err(file_error));
+            }
+        };
+        let start = usize::try_from(range.offset).unwrap_or(usize::MAX).min(text.len());
+        let end = start.saturating_add(range.count).min(text.len());
+        Poll::Ready(Ok(text.slice(start..end)))
+    }
+
+    /// Writes at an offset.
+    pub fn poll_write(
+        &mut self,
+        (offset, content): (u64, &[u8]),
+        context: &mut Context<'_>,
+    ) -> Poll<Result<usize, FileError>> {
+        let all = content.len();
+        match &mut self.content {
+            SessionContent::Text(file) => {
+                let written = self.session.record.write_text(*file, offset, content);
+                Poll::Ready(written.map(|()| all).map_err(file_error))
+            }
+            SessionContent::Control(_, file) => {
+                file.poll_write(content, context).map(|it| it.map(|()| all).map_err(file_error))
+            }
+            SessionContent::Input(written) | SessionContent::Both(_, written) => {
+                let done = ready!(self.session.input.poll_write(content, written, context));
+                let entered = std::mem::take(written);
+                Poll::Ready(match done {
+                    // What the pipe has is written, also if the program has gone then.
+                    Err(_) if entered > 0 => Ok(entered),
+                    Err(why) => Err(input_error(&why)),
+                    Ok(()) => Ok(entered),
+                })
+            }
+            SessionContent::Stored(file) => {
+                let written = self.session.stored.write(file, offset, content);
+                Poll::Ready(written.map(|()| all).map_err(file_error))
+            }
+            SessionContent::Number
+            | SessionContent::Snapshot(..)
+            | SessionContent::Output(_)
+            | SessionContent::Wait(_) => Poll::Ready(Err(one_direction())),
+        }
+    }
+
+    /// A transfer is not waited for any longer.
+    pub fn abandon(&mut self, direction: Direction) {
+        match (&mut self.content, direction) {
+            (SessionContent::Control(_, file), Direction::Write) => file.abandon(),
+            // What has entered the pipe cannot be taken back.
+            (
+                SessionContent::Input(written) | SessionContent::Both(_, written),
+                Direction::Write,
+            ) => *written = 0,
+            _ => {}
+        }
+    }
+}
+
+fn read_output(
+    reader: &OutputReader,
+    range: ReadRange,
+    context: &Context<'_>,
+) -> Poll<Result<Bytes, FileError>> {
+    Poll::Ready(match ready!(reader.poll_at(range.offset, range.count, context)) {
+        OutputAt::Bytes(bytes) => Ok(bytes.into()),
+        OutputAt::End => Ok(Bytes::new()),
+        OutputAt::Dropped => {
+            let why = "these bytes are not kept any longer: read on from a later offset, or open \
+                       the file again";
+            Err(FileError::new(Errno::Invalid, why))
+        }
+    })
+}
+
+fn one_direction() -> FileError {
+    FileError::new(Errno::NotPermitted, "this file has one direction")
+}
+
+fn input_error(why: &std::io::Error) -> FileError {
+    let closed = "stdin is closed: the program has ended, or closed it";
+    match why.kind() {
+        ErrorKind::BrokenPipe => file_error(SessionError::new(Refusal::Closed, closed)),
+        _ => file_error(SessionError::kernel("stdin", why)),
+    }
+}

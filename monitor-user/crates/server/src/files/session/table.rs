@@ -1,0 +1,219 @@
+//! All sessions of this service, and which users may open one.
+
+use super::live::LiveSession;
+use super::task;
+use crate::lock::lock;
+use crate::policy::Grantee;
+use crate::user_shares::UserShare;
+use monitor_control::session::{Launcher, Refusal, SessionCgroups, SessionError, SessionRecord};
+use monitor_control::user_worker::{SELF_EXE, User as WorkerUser};
+use monitor_ninep::User;
+use monitor_sys::fsuid;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use tokio::task::JoinSet;
+
+/// Sessions of one user.
+const USER_SESSIONS: usize = 32;
+/// Sessions of all users except root: each keeps up to 2 MiB of output.
+const SESSIONS: usize = 256;
+
+/// Which users a service can become, beside its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherUsers {
+    /// All: it is root, or has the capabilities for it.
+    All,
+    /// None.
+    None,
+}
+
+/// Which users may open sessions, and where the directories are.
+#[derive(Clone, Debug)]
+pub struct SessionPolicy {
+    /// Users and groups.
+    pub execute: Vec<Grantee>,
+    /// The directory in which each session has one.
+    pub parent: PathBuf,
+    /// The uid of the service.
+    pub own_uid: u32,
+    /// Which other users it can become.
+    pub others: OtherUsers,
+}
+
+impl SessionPolicy {
+    /// The policy of this process.
+    pub fn new(execute: Vec<Grantee>) -> Self {
+        let (parent, own_uid) = (std::env::temp_dir(), fsuid::effective_uid());
+        let others = if fsuid::can_change() { OtherUsers::All } else { OtherUsers::None };
+        Self { execute, parent, own_uid, others }
+    }
+
+    /// Whether a user may execute programs.
+    pub fn allows(&self, user: &User) -> bool {
+        let is_user = |it: &Grantee| match *it {
+            Grantee::AllUsers => true,
+            Grantee::User(uid) => user.uid == uid,
+            Grantee::Group(gid) => user.gid == gid || user.groups.contains(&gid),
+        };
+        let can_become = self.others == OtherUsers::All || self.own_uid == user.uid;
+        user.uid != super::super::identity::NONE_UID
+            && can_become
+            && self.execute.iter().any(is_user)
+    }
+}
+
+/// All sessions.
+pub struct SessionTable {
+    policy: SessionPolicy,
+    all: Mutex<Sessions>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+#[derive(Default)]
+struct Sessions {
+    by_number: BTreeMap<u32, Arc<LiveSession>>,
+    next: u32,
+}
+
+impl SessionTable {
+    /// No sessions.
+    pub fn new(policy: SessionPolicy) -> Arc<Self> {
+        if !policy.execute.is_empty() {
+            SessionCgroups::remove_left();
+        }
+        Arc::new(Self { policy, all: Mutex::default(), tasks: Mutex::default() })
+    }
+
+    /// Whether any user may execute programs.
+    pub const fn is_on(&self) -> bool {
+        !self.policy.execute.is_empty()
+    }
+
+    /// Whether a user may open sessions.
+    pub fn allows(&self, user: &User) -> bool {
+        self.policy.allows(user)
+    }
+
+    /// The session with this number.
+    pub fn get(&self, number: u32) -> Option<Arc<LiveSession>> {
+        lock(&self.all).by_number.get(&number).map(Arc::clone)
+    }
+
+    /// The sessions that a user may see, in the order of their numbers.
+    pub fn of_user(&self, user: &User) -> Vec<Arc<LiveSession>> {
+        let all = lock(&self.all);
+        let is_own = |it: &&Arc<LiveSession>| user.uid == 0 || it.record.user.uid == user.uid;
+        all.by_number.values().filter(is_own).map(Arc::clone).collect()
+    }
+
+    /// Opens a session for a user, with this environment. What its output costs is charged to the
+    /// share.
+    ///
+    /// # Errors
+    ///
+    /// When the user may not, has too many, or the launcher cannot be started.
+    pub fn open(
+        self: &Arc<Self>,
+        (user, share): (&User, &Arc<UserShare>),
+        env: &[u8],
+    ) -> Result<Arc<LiveSession>, SessionError> {
+        if !self.allows(user) {
+            let why = format!("user {} may not execute programs here (files.execute)", user.name);
+            return Err(SessionError::new(Refusal::Denied, why));
+        }
+        self.make_room(user.uid)?;
+        let worker = WorkerUser { uid: user.uid, gid: user.gid, groups: user.groups.clone() };
+        let (launcher, pipes) = Launcher::start(Path::new(SELF_EXE), &worker, &self.policy.parent)?;
+        let number = self.next_number();
+        let record = SessionRecord::new(number, worker, (launcher.folder.clone(), env));
+        let (live, run) = task::start(record, (launcher, pipes), share)?;
+        lock(&self.all).by_number.insert(number, Arc::clone(&live));
+        let table = Arc::clone(self);
+        let mut tasks = lock(&self.tasks);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move { run.run(|| table.remove(number)).await });
+        tracing::info!(uid = user.uid, number, "a session is opened");
+        Ok(live)
+    }
+
+    /// Ends the tasks of all sessions; their launchers end with them.
+    pub fn close(&self) {
+        lock(&self.tasks).abort_all();
+        lock(&self.all).by_number.clear();
+    }
+
+    fn remove(&self, number: u32) {
+        lock(&self.all).by_number.remove(&number);
+    }
+
+    /// A number that no session has; numbers are not used again until all were.
+    fn next_number(&self) -> u32 {
+        let mut all = lock(&self.all);
+        while all.by_number.contains_key(&all.next) {
+            all.next = all.next.wrapping_add(1);
+        }
+        let number = all.next;
+        all.next = number.wrapping_add(1);
+        number
+    }
+
+    /// Checks the limits; a session that nothing keeps makes room.
+    fn make_room(&self, uid: u32) -> Result<(), SessionError> {
+        let mut all = lock(&self.all);
+        let of = |all: &Sessions, is_counted: &dyn Fn(u32) -> bool| {
+            all.by_number.values().filter(|it| is_counted(it.record.user.uid)).count()
+        };
+        let own = of(&all, &|it| it == uid);
+        let others = of(&all, &|it| it != 0);
+        if own < USER_SESSIONS && (uid == 0 || others < SESSIONS) {
+            return Ok(());
+        }
+        let is_free = |it: &&Arc<LiveSession>| it.record.user.uid == uid && it.record.is_unused();
+        let unused = all.by_number.values().find(is_free).map(|it| it.record.number);
+        if let Some(session) = unused.and_then(|number| all.by_number.remove(&number)) {
+            session.record.end();
+            return Ok(());
+        }
+        let why = format!(
+            "{own} sessions of this user and {others} of all are open, of at most {USER_SESSIONS} \
+             and {SESSIONS}: wipe one"
+        );
+        Err(SessionError::new(Refusal::TryAgain, why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(uid: u32, gid: u32, groups: &[u32]) -> User {
+        User { uid, gid, groups: groups.to_vec(), name: uid.to_string() }
+    }
+
+    fn policy(execute: Vec<Grantee>, others: OtherUsers) -> SessionPolicy {
+        SessionPolicy { execute, parent: "/tmp".into(), own_uid: 1000, others }
+    }
+
+    #[test]
+    fn only_users_of_the_groups_may_execute() {
+        let policy = |others| policy(vec![Grantee::Group(50)], others);
+        let all = policy(OtherUsers::All);
+        assert!(all.allows(&user(1000, 50, &[])));
+        assert!(all.allows(&user(1001, 100, &[7, 50])));
+        assert!(!all.allows(&user(1000, 100, &[7])));
+        // Root is in no group by itself, and none is no user.
+        assert!(!all.allows(&user(0, 0, &[])));
+        assert!(!all.allows(&user(u32::MAX, 50, &[50])));
+        // A service without rights over others executes for its own user only.
+        let own = policy(OtherUsers::None);
+        assert!(own.allows(&user(1000, 50, &[])));
+        assert!(!own.allows(&user(1001, 50, &[])));
+    }
+
+    #[test]
+    fn without_groups_no_user_may_execute() {
+        let none = policy(Vec::new(), OtherUsers::All);
+        assert!(!none.allows(&user(0, 0, &[])) && !none.allows(&user(7, 7, &[])));
+    }
+}

@@ -1,0 +1,276 @@
+//! The tasks of a session: its socket to the launcher, and the pipes that its program writes to.
+
+use super::input::InputPipe;
+use super::live::{Ask, LiveSession};
+use crate::lock::lock;
+use crate::user_shares::UserShare;
+use monitor_control::output_log::{OutputLog, OutputSource};
+use monitor_control::session::{
+    Ending, LaunchAnswer, LaunchCommand, Launcher, LauncherPipes, Phase, SessionError,
+    SessionRecord, StoredFiles,
+};
+use monitor_control::user_worker::frame::{CHUNK, Inbox, frame};
+use monitor_model::Ns;
+use monitor_sys::clock;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
+use std::process::Child;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe::Receiver;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, spawn_blocking, yield_now};
+use tokio::time::{Instant, sleep, timeout};
+
+/// How long a session stays when nothing keeps it, so that a shell can open its files one by one.
+const UNUSED_TIME: Duration = Duration::from_secs(10);
+/// Commands that wait for a launcher.
+const COMMANDS: usize = 16;
+/// How long a launcher may take to accept a command: its user may have stopped it.
+const SEND_TIME: Duration = Duration::from_secs(10);
+/// How long processes that shall end may start others.
+const FORK_TIME: Duration = Duration::from_secs(1);
+/// How long a launcher may take to end all processes then, on a machine with much else to do.
+const WIPE_TIME: Duration = Duration::from_secs(10);
+/// How long what is left in the pipes may take to be kept.
+const LAST_OUTPUT: Duration = Duration::from_millis(100);
+/// The pause between checks of that.
+const LOOK: Duration = Duration::from_millis(5);
+/// Most bytes of a message of a launcher.
+const MAX_ANSWER: usize = 64 << 10;
+
+/// What the task of a session has.
+pub struct SessionTask {
+    live: Arc<LiveSession>,
+    child: Child,
+    stream: UnixStream,
+    inbox: Inbox,
+    commands: mpsc::Receiver<Ask>,
+    /// Commands without an answer.
+    asked: VecDeque<Ask>,
+    /// The end of the program.
+    ending: Option<Ending>,
+}
+
+/// A session with this launcher, and its task.
+///
+/// # Errors
+///
+/// When a descriptor cannot be registered.
+pub fn start(
+    record: Arc<SessionRecord>,
+    (launcher, pipes): (Launcher, LauncherPipes),
+    share: &Arc<UserShare>,
+) -> Result<(Arc<LiveSession>, SessionTask), SessionError> {
+    let failed = |error: io::Error| SessionError::kernel("registering a pipe", &error);
+    let stored = StoredFiles::open(&record.folder, (record.user.uid, record.user.gid))?;
+    let stream = UnixStream::from_std(launcher.socket).map_err(failed)?;
+    let input = InputPipe::new(pipes.input).map_err(failed)?;
+    let output = Receiver::from_owned_fd(pipes.output).map_err(failed)?;
+    let errors = Receiver::from_owned_fd(pipes.error).map_err(failed)?;
+    let (to, commands) = mpsc::channel(COMMANDS);
+    let source = |is_error| OutputSource {
+        group: record.number.to_string().into(),
+        rank: Some(0),
+        is_error,
+    };
+    let of_output = keep(output, Arc::clone(&record.output), (source(false), Arc::clone(share)));
+    let of_errors = keep(errors, Arc::clone(&record.errors), (source(true), Arc::clone(share)));
+    let readers = [of_output, of_errors];
+    let readers = Mutex::new(readers.map(Some));
+    let cgroups = Mutex::new(launcher.cgroups);
+    let live = Arc::new(LiveSession { record, stored, input, readers, commands: to, cgroups });
+    let task = SessionTask {
+        live: Arc::clone(&live),
+        child: launcher.child,
+        stream,
+        inbox: Inbox::with_limit(MAX_ANSWER),
+        commands,
+        asked: VecDeque::new(),
+        ending: None,
+    };
+    Ok((live, task))
+}
+
+/// Keeps what a pipe brings until all its writers have closed it, within the processor time of the
+/// user: without a reader, and with output that is dropped, nothing else limits it.
+fn keep(
+    pipe: Receiver,
+    log: Arc<OutputLog>,
+    (source, share): (OutputSource, Arc<UserShare>),
+) -> AbortHandle {
+    let kept = async move {
+        let mut bytes = vec![0; CHUNK];
+        while pipe.readable().await.is_ok() {
+            let permit = share.admit_line(|| false).await;
+            let began = clock::thread_cpu();
+            let read = pipe.try_read(&mut bytes);
+            share.charge(Ns(clock::thread_cpu().since(began).0 * 2));
+            drop(permit);
+            match read {
+                Ok(0) => break,
+                Ok(n) => poll_fn(|it| log.poll_append(&source, &bytes[..n], it)).await,
+                Err(why) if why.kind() == ErrorKind::WouldBlock => {}
+                Err(_) => break,
+            }
+            // Others first: a program may write without end.
+            yield_now().await;
+        }
+        log.close();
+    };
+    tokio::spawn(kept).abort_handle()
+}
+
+impl SessionTask {
+    /// Serves the session until it ends; `removed` is called when it begins to.
+    pub async fn run(mut self, removed: impl FnOnce()) {
+        if let Err(why) = self.serve().await {
+            let number = self.live.record.number;
+            tracing::warn!(number, "the launcher of a session has ended: {why}");
+        }
+        removed();
+        self.live.record.end();
+        self.end().await;
+    }
+
+    /// Carries commands and answers until the session shall end.
+    async fn serve(&mut self) -> Result<(), String> {
+        let record = Arc::clone(&self.live.record);
+        loop {
+            tokio::select! {
+                biased;
+                () = poll_fn(|context| record.poll_ending(context)) => return Ok(()),
+                () = unused(&record) => return Ok(()),
+                ready = self.stream.readable() => {
+                    ready.map_err(|why| why.to_string())?;
+                    self.receive()?;
+                }
+                Some(ask) = self.commands.recv() => self.send(ask).await?,
+            }
+        }
+    }
+
+    async fn send(&mut self, ask: Ask) -> Result<(), String> {
+        let bytes = frame(&ask.0).map_err(|why| why.to_string())?;
+        self.asked.push_back(ask);
+        match timeout(SEND_TIME, write_all(&self.stream, &bytes)).await {
+            Ok(written) => written.map_err(|why| why.to_string()),
+            Err(_) => Err(format!("it accepted no command within {SEND_TIME:?}")),
+        }
+    }
+
+    /// Receives what is there.
+    fn receive(&mut self) -> Result<(), String> {
+        let mut bytes = vec![0; 4 << 10];
+        match self.stream.try_read(&mut bytes) {
+            Ok(0) => return Err("its socket is closed".to_owned()),
+            Ok(n) => self.inbox.add(&bytes[..n]),
+            Err(why) if why.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(why) => return Err(why.to_string()),
+        }
+        while let Some(answer) = self.inbox.next_message().map_err(|why| why.to_string())? {
+            self.answered(answer);
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, answer: LaunchAnswer) {
+        let record = &self.live.record;
+        if let LaunchAnswer::Ended(ending) = answer {
+            self.ending = Some(ending);
+            // The end of a program that a wipe has ended is reported with the wipe.
+            if !record.is_ending() {
+                record.ended(ending);
+            }
+            return;
+        }
+        let Some((command, to)) = self.asked.pop_front() else { return };
+        let is_exec = matches!(command, LaunchCommand::Exec(_));
+        let result = match answer {
+            LaunchAnswer::Started(pid) if is_exec => {
+                record.started(pid);
+                Ok(())
+            }
+            LaunchAnswer::Refused(error) => {
+                if is_exec {
+                    record.not_started(&error);
+                }
+                Err(error)
+            }
+            LaunchAnswer::Started(_) | LaunchAnswer::Done | LaunchAnswer::Ended(_) => Ok(()),
+        };
+        // The write that has asked may have been flushed.
+        let _unheard = to.send(result);
+    }
+
+    /// Receives until the launcher has closed its socket.
+    async fn until_closed(&mut self) {
+        while self.stream.readable().await.is_ok() && self.receive().is_ok() {}
+    }
+
+    /// Ends all processes of the session, and answers what waits.
+    async fn end(mut self) {
+        if let Ok(bytes) = frame(&LaunchCommand::Wipe) {
+            let _stopped = timeout(WIPE_TIME, write_all(&self.stream, &bytes)).await;
+        }
+        let mut in_time = timeout(FORK_TIME, self.until_closed()).await.is_ok();
+        if !in_time {
+            lock(&self.live.cgroups).stop_forks();
+            in_time = timeout(WIPE_TIME, self.until_closed()).await.is_ok();
+        }
+        let ran = !matches!(self.live.record.phase(), Phase::Ready);
+        let number = self.live.record.number;
+        if !in_time {
+            tracing::warn!(number, "the launcher of a session did not end within {WIPE_TIME:?}");
+        }
+        let mut child = self.child;
+        let cgroups = std::mem::take(&mut *lock(&self.live.cgroups));
+        let reaped = spawn_blocking(move || {
+            let _ended = child.kill();
+            let status = child.wait();
+            cgroups.end();
+            status
+        });
+        let _status = reaped.await;
+        self.live.finish_output().await;
+        self.live.input.close();
+        self.live.record.wiped(self.ending.filter(|_| ran));
+    }
+}
+
+impl LiveSession {
+    /// Keeps what is left in the pipes, as far as it has room.
+    async fn finish_output(&self) {
+        let until = Instant::now() + LAST_OUTPUT;
+        let readers: Vec<_> = lock(&self.readers).iter_mut().filter_map(Option::take).collect();
+        while readers.iter().any(|it| !it.is_finished()) && Instant::now() < until {
+            sleep(LOOK).await;
+        }
+        readers.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// Ready when nothing has kept the session for a while.
+async fn unused(record: &SessionRecord) {
+    loop {
+        poll_fn(|context| record.poll_unused(context)).await;
+        tokio::select! {
+            () = sleep(UNUSED_TIME) => return,
+            () = poll_fn(|context| record.poll_used(context)) => {}
+        }
+    }
+}
+
+async fn write_all(stream: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.writable().await?;
+        match stream.try_write(bytes) {
+            Ok(n) => bytes = &bytes[n..],
+            Err(why) if why.kind() == ErrorKind::WouldBlock => {}
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(())
+}
