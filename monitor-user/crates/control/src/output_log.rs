@@ -7,7 +7,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Most of the output of a job that is kept, bytes.
+pub const KEPT_OUTPUT: usize = 16 << 20;
+/// How long readers may read nothing, after the end of a job.
+pub const READERS_LEAVE: Duration = Duration::from_secs(5);
+/// How often it is seen whether they have.
+pub const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Bytes that a part needs besides its text.
 const OVERHEAD: usize = 64;
@@ -94,7 +101,14 @@ pub struct OutputEnd {
 impl OutputLog {
     /// A log that keeps at most this number of bytes.
     pub fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit, kept: Mutex::default(), changed: Condvar::new() })
+        Self::continued(limit, 0)
+    }
+
+    /// A log that keeps at most this number of bytes, after this number that were dropped: another
+    /// one has had them.
+    pub fn continued(limit: usize, dropped: u64) -> Arc<Self> {
+        let kept = Kept { dropped: (0, dropped), end: dropped, ..Kept::default() };
+        Arc::new(Self { limit, kept: Mutex::new(kept), changed: Condvar::new() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -146,6 +160,12 @@ impl OutputLog {
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
+    }
+
+    /// Number of bytes that were added, and of threads that wait for room.
+    pub fn added(&self) -> (u64, usize) {
+        let kept = self.lock();
+        (kept.end, kept.waiting)
     }
 
     /// Number of readers, and of the parts that all of them have had.
@@ -366,6 +386,20 @@ mod tests {
         assert_eq!(from(6), (0, Some(9), "ghi".to_owned()));
         assert_eq!(from(9), (0, None, String::new()));
         assert_eq!(from(20), (0, None, String::new()));
+    }
+
+    #[test]
+    fn a_log_goes_on_where_another_one_was_lost() {
+        let log = OutputLog::continued(1000, 7);
+        log.append(&source(0), b"abc");
+        let from = |position| {
+            let reader = log.reader_from(position);
+            (reader.lost, all(&reader))
+        };
+        assert_eq!(from(0), (7, "abc".to_owned()));
+        assert_eq!(from(5), (2, "abc".to_owned()));
+        assert_eq!(from(8), (0, "bc".to_owned()));
+        assert_eq!(log.added(), (10, 0));
     }
 
     #[test]
