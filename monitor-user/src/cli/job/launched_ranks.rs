@@ -40,7 +40,7 @@ impl LaunchedRanks {
     }
 
     /// Looks for ranks; the job, if it is there, and whether all of its ranks here are.
-    pub fn look(&mut self, folder: &Path) -> Option<(ParallelJob, bool)> {
+    pub fn find(&mut self, folder: &Path) -> Option<(ParallelJob, bool)> {
         // What cannot be read now is read at the next look.
         let sample = JobReader::open_once(BackendChoice::Procfs).ok()?.read().ok()?;
         let is_of = |it: &ParallelJob| folder_of(it).as_deref() == Some(folder);

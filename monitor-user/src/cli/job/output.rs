@@ -165,8 +165,8 @@ fn summary(ends: &[EndedRank]) -> Vec<String> {
     for (end, rank) in ends.iter().filter_map(|it| Some((it, it.rank?))) {
         ways.entry((end.code, end.signal)).or_default().push(rank);
     }
-    let launcher = ends.iter().find(|it| it.rank.is_none()).map(|it| {
-        let how = how_ended((it.code, it.signal));
+    let launcher = ends.iter().find(|it| it.rank.is_none()).map(|launcher| {
+        let how = how_ended((launcher.code, launcher.signal));
         let ranks = if ways.is_empty() { "; how its ranks ended is not known" } else { "" };
         format!("the launcher {how}{ranks}")
     });

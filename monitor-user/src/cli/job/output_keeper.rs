@@ -120,7 +120,7 @@ fn look_for_ranks(folder: PathBuf) -> Arc<Mutex<LaunchedRanks>> {
         let mut is_noted = false;
         for pause in LaunchedRanks::pauses() {
             std::thread::sleep(pause);
-            let Some((job, is_complete)) = lock(&found).look(&folder) else { continue };
+            let Some((job, is_complete)) = lock(&found).find(&folder) else { continue };
             // Without it, the job is found by the id of the launch.
             is_noted = is_noted || note_name(&folder, &job.id).is_ok();
             if is_complete {
