@@ -24,9 +24,20 @@ fn waiting(served: &Served) -> SocketSession {
     session
 }
 
-/// The next change of a job of this launcher: the state, the code, the signal and the ranks.
+/// The next change of a job of this launcher: the state, the code, the signal and the ranks; the
+/// launcher may have been seen without a rank before.
 #[track_caller]
 fn next(session: &mut SocketSession, launcher: &str) -> String {
+    loop {
+        let change = next_of_all(session, launcher);
+        if !change.starts_with("launching ") {
+            return change;
+        }
+    }
+}
+
+#[track_caller]
+fn next_of_all(session: &mut SocketSession, launcher: &str) -> String {
     loop {
         let line = session.line().expect("a change");
         let (values, pid) = (line.trim_end_matches("])"), format!(",{launcher},"));
@@ -88,6 +99,35 @@ fn root_each_transition_of_a_job_is_reported_and_kept() {
     const TEST: &str = "root_each_transition_of_a_job_is_reported_and_kept";
     check_transitions(TEST, &OPEN_MPI);
     check_transitions(TEST, &HYDRA);
+}
+
+/// A launcher whose program does not exist: no rank is ever there.
+#[track_caller]
+fn check_failed_launch(session: &mut SocketSession, launcher: &Launcher) {
+    let mut command = std::process::Command::new(launcher.starter);
+    command.args(launcher.words).args(["-n", "2", "/nonexistent"]).stderr(Stdio::null());
+    let mut launched = Guarded::run(&mut command);
+    let pid = launched.pid().0.to_string();
+    let code = launched.0.wait().unwrap().code().unwrap();
+    assert_eq!(next_of_all(session, &pid), "launching -1,-1,0");
+    assert_eq!(next_of_all(session, &pid), format!("failed {code},0,0"));
+    assert_eq!(next_of_all(session, &pid), format!("ended {code},0,0"));
+}
+
+#[test]
+fn root_a_launcher_that_fails_before_there_is_a_rank_is_reported_with_its_status() {
+    const TEST: &str =
+        "root_a_launcher_that_fails_before_there_is_a_rank_is_reported_with_its_status";
+    if !able(TEST) {
+        return;
+    }
+    let served = Served::started(FOLLOWING, monitor(), "ebpf");
+    let mut session = waiting(&served);
+    for launcher in [&OPEN_MPI, &HYDRA] {
+        if std::path::Path::new(launcher.starter).exists() {
+            check_failed_launch(&mut session, launcher);
+        }
+    }
 }
 
 #[test]

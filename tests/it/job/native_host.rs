@@ -112,7 +112,7 @@ fn the_output_of_a_job_is_kept_for_each_reader_also_after_its_end() {
 }
 
 /// More than the host keeps, from one rank: `seq` prints 68,888,896 bytes.
-const MANY: &str = "seq 8888888";
+pub const MANY: &str = "seq 8888888";
 
 #[test]
 fn a_slow_reader_loses_nothing_and_without_one_the_oldest_output_goes() {
@@ -209,6 +209,27 @@ fn a_job_answers_queries_and_takes_lines_for_its_log() {
     assert_eq!(job.got(&["log", id, "a note", "--to", "stdout"]).2, Some(0));
     assert_eq!(job.got(&["output", id, "--no-follow"]).0, "a note\n");
     assert!(printed(&["job", "end", id]).contains("has ended"));
+}
+
+#[test]
+fn what_ranks_have_started_ends_when_a_host_in_the_background_is_killed() {
+    if !able("what_ranks_have_started_ends_when_a_host_in_the_background_is_killed") {
+        return;
+    }
+    // Neither the session nor the environment of the second process is that of its rank.
+    let left = "echo $$ > $0/pid; exec sleep 1000";
+    let script = format!("env -i setsid sh -c '{left}' $TMPDIR & sleep 1000 & exec sleep 1000");
+    let job = Background::start(1, &[], &["sh", "-c", &script]);
+    let path = job.folder.join("pid");
+    let read = || std::fs::read_to_string(&path).ok()?.trim().parse().ok().map(Pid);
+    let left: Pid = deadline::until(read);
+    let all = [ranks_of(&job.id)[0], left];
+    let killed = std::time::Instant::now();
+    super::kill(job.host);
+    all.into_iter().for_each(|it| deadline::until(|| has_ended(it).then_some(())));
+    assert!(killed.elapsed() < std::time::Duration::from_secs(1), "{:?}", killed.elapsed());
+    let folder = job.folder.join(&format!("monitor-pmix.{}", job.id));
+    deadline::until(|| (!folder.exists()).then_some(()));
 }
 
 #[track_caller]

@@ -51,7 +51,7 @@ impl Launcher {
         got[0].as_str().unwrap().to_owned()
     }
 
-    /// What is written on a stream, and the ends of ranks, when there are `n` of them.
+    /// What is written on a stream, and the ends of ranks, when there are at least `n` of them.
     fn output(&mut self, job: &str, n: usize) -> (String, Vec<Vec<Value>>) {
         let (mut from, mut text) = (0, String::new());
         loop {
@@ -62,7 +62,7 @@ impl Launcher {
             let of_ranks = parts.iter().filter(|it| it[1] != -1);
             text.extend(of_ranks.map(|it| format!("{} {}", it[1], it[3].as_str().unwrap())));
             let ended = rows(&got[3], 4);
-            if ended.len() == n && parts.is_empty() {
+            if ended.len() >= n && parts.is_empty() {
                 return (text, ended);
             }
         }
@@ -143,11 +143,14 @@ fn a_tool_starts_a_launcher_with_its_ranks_held() {
         return skip(TEST, &format!("needs {}", OPEN_MPI.packages));
     }
     let mut launcher = Launcher::start();
-    let words = [&[OPEN_MPI.starter], OPEN_MPI.words, &["-n", "2", "sleep", "0.1"]].concat();
+    let script = ["-n", "2", "--tag-output", "sh", "-c", "echo ran"];
+    let words = [&[OPEN_MPI.starter], OPEN_MPI.words, &script].concat();
     let words: Vec<String> = words.iter().map(|it| format!("{it:?}")).collect();
     let words = words.join(",");
     let (status, got) = launcher.ask(&format!("job_launch(\"mpirun\",0,\"exec\",[],[{words}])"));
-    assert_eq!((status, &got[0]), (0, &"".into()), "{got:?}");
+    assert_eq!(status, 0, "{got:?}");
+    let launch = got[0].as_str().unwrap().to_owned();
+    assert!(launch.starts_with("launch-"), "{launch}");
     let command = Pid(u32::try_from(got[1].as_u64().unwrap()).unwrap());
     let is_below = |it: &Value| {
         let launcher = i32::try_from(it["launcher_pid"].as_i64()?).ok()?;
@@ -158,10 +161,32 @@ fn a_tool_starts_a_launcher_with_its_ranks_held() {
     let is_held = |it: &Value| it["state"] == "stopped" && is_below(it) == Some(true);
     let job = deadline::until(|| listed(is_held));
     // The command has held them, and not this tool.
+    let host = procfs::process::Process::new(command.0.cast_signed()).unwrap().stat().unwrap().ppid;
+    launcher.hosts.push(Pid(host.cast_unsigned()));
     let release = format!("job_signal(\"{}\",18)", job["id"].as_str().unwrap());
     let (status, got) = launcher.ask(&release);
     assert_eq!(status, 0, "{got:?}");
     deadline::until(|| has_ended(command).then_some(()));
+    // The ends of ranks are known if they were found before.
+    let (text, ended) = launcher.output(&launch, 1);
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0 ran", "1 ran"]);
+    assert_eq!(ended[0], [Value::from(&*launch), (-1).into(), 0.into(), (-1).into()]);
+}
+
+#[test]
+fn a_launcher_with_streams_of_its_own_writes_to_them() {
+    let mut launcher = Launcher::start();
+    let path = launcher.folder.join("out");
+    let options =
+        format!("1 [0] start_options(\"\",[\"PATH=/usr/bin:/bin\"],[\"\",\"{}\"])", path.display());
+    assert_eq!(launcher.session.request(&options), "1 [0] start_options(0)");
+    let words = "[\"sh\",\"-c\",\"echo text\"]";
+    let (status, got) = launcher.ask(&format!("job_launch(\"auto\",0,\"\",[],{words})"));
+    assert_eq!((status, &got[0]), (0, &"".into()), "{got:?}");
+    let text = || std::fs::read_to_string(&path).ok().filter(|it| !it.is_empty());
+    assert_eq!(deadline::until(text), "text\n");
 }
 
 #[test]

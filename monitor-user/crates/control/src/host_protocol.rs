@@ -58,6 +58,20 @@ pub struct OutputSpan {
     pub most: u64,
     /// How long to wait for it.
     pub wait: SpanWait,
+    /// Whose it is.
+    #[serde(default)]
+    pub of: SpanOf,
+}
+
+/// Whose output is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpanOf {
+    /// That of all.
+    #[default]
+    All,
+    /// That of some ranks, which the command selects: refused where no part names its rank.
+    Ranks,
 }
 
 /// How long to wait for output that is not there.
@@ -86,7 +100,7 @@ pub enum HostAnswer {
     Output {
         /// The namespace of the rank.
         namespace: String,
-        /// The rank; none for the host itself.
+        /// The rank; none for the host itself, and for a launcher.
         rank: Option<u32>,
         /// Whether it is standard error.
         is_error: bool,
@@ -95,17 +109,17 @@ pub enum HostAnswer {
     },
     /// Where the next part begins, in bytes of the output of the whole job: after the last part.
     Position(u64),
-    /// How ranks ended, at the end of an output; those that have not are left out.
+    /// How ranks and launcher ended, at the end of an output; those that have not are left out.
     Ended(Vec<EndedRank>),
 }
 
-/// How a rank ended.
+/// How a rank, or the launcher, ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndedRank {
     /// Its namespace.
     pub namespace: String,
-    /// Its number.
-    pub rank: u32,
+    /// Its number; none for the launcher.
+    pub rank: Option<u32>,
     /// Its exit code, if it has exited.
     pub code: Option<i32>,
     /// The signal that ended it.

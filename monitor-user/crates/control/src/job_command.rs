@@ -24,7 +24,7 @@ pub struct JobCommand {
 /// What a command does. A job is the text that names it, perhaps with ranks: `77:0-3,7`.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
 pub enum JobAct {
-    /// Start ranks, in the background.
+    /// Start ranks or a launcher, in the background.
     Launch(RankLaunch),
     /// Read what ranks have written.
     Output(OutputRange),
@@ -43,12 +43,23 @@ pub struct RankLaunch {
     pub ranks: Option<u32>,
     /// How they are started, as `job launch --with` has it.
     pub with: String,
+    /// Where a launcher writes.
+    pub output: LauncherOutput,
     /// Where they are held, as `job launch --stop` has it.
     pub stop: Option<String>,
     /// Directives on the environment, in their order.
     pub directives: Vec<Word>,
     /// The program and its arguments.
     pub words: Vec<Word>,
+}
+
+/// Where a launcher writes.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LauncherOutput {
+    /// It is kept, as `job launch --background` does.
+    Kept,
+    /// To the streams of the command.
+    Streams,
 }
 
 /// A part of what ranks have written.
@@ -162,10 +173,12 @@ fn line(
 }
 
 impl RankLaunch {
-    /// Whether the command ends when the ranks run: with neither a launcher nor ranks that it
-    /// holds.
+    /// Whether the command ends when the ranks, or the launcher, run.
     pub fn is_in_background(&self) -> bool {
-        self.ranks.is_some() && !matches!(self.stop.as_deref(), Some("exec" | "init"))
+        match self.ranks {
+            Some(_) => !matches!(self.stop.as_deref(), Some("exec" | "init")),
+            None => self.output == LauncherOutput::Kept,
+        }
     }
 
     /// The words of the command line.
@@ -218,6 +231,7 @@ mod tests {
         let launch = RankLaunch {
             ranks: Some(2),
             with: "native".to_owned(),
+            output: LauncherOutput::Kept,
             stop: Some("app".to_owned()),
             directives: vec![b"unset:A".to_vec()],
             words: vec![b"./a".to_vec(), b"-n".to_vec()],
@@ -225,5 +239,21 @@ mod tests {
         let want = "job launch --with=native -n2 --background --format=json --stop=app \
                     --env=unset:A -- ./a -n";
         check(&JobAct::Launch(launch), want);
+    }
+
+    #[test]
+    fn a_launcher_is_started_in_the_background_unless_it_has_streams() {
+        let mut launch = RankLaunch {
+            ranks: None,
+            with: "mpirun".to_owned(),
+            output: LauncherOutput::Kept,
+            stop: Some("init".to_owned()),
+            directives: Vec::new(),
+            words: vec![b"mpirun".to_vec()],
+        };
+        let want = "job launch --with=mpirun --background --format=json --stop=init -- mpirun";
+        check(&JobAct::Launch(launch.clone()), want);
+        launch.output = LauncherOutput::Streams;
+        check(&JobAct::Launch(launch), "job launch --with=mpirun --stop=init -- mpirun");
     }
 }

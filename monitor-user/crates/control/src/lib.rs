@@ -42,6 +42,7 @@ mod unwind;
 mod uprobe_patches;
 // Ranks of parallel jobs.
 pub mod host_protocol;
+pub mod host_socket;
 pub mod job_command;
 pub mod rank_calls;
 pub mod rank_program;
@@ -53,6 +54,7 @@ pub mod tool_daemon;
 // Processes that are started in a group, and their output.
 mod forwarded_output;
 pub mod grouped_process;
+pub mod launcher_output;
 pub mod output_log;
 pub mod waker_list;
 // Sessions of a program, launched for a tool.

@@ -7,7 +7,7 @@
 //!  call stacks of ranks -> stack_tree: one tree; stack_class: ranks that are at one place
 //!  jobs of two readings -> job_log: what changed, and what changed before
 //!  sums of calls of MPI -> call_profile: rows by rank, function and place; mpi_name: its names
-//!  hold_table: where the ranks of a runtime can be held
+//!  hold_table: where the ranks of a runtime can be held; rank_label: the rank of a line of output
 //!  directives (directive) and an environment -> envar: steps, and what the environment becomes
 //! ```
 //!
@@ -24,6 +24,7 @@ pub mod job_log;
 pub mod launch_method;
 pub mod mpi_datatype;
 pub mod mpi_name;
+pub mod rank_label;
 pub mod rank_set;
 pub mod rank_table;
 pub mod runtime;

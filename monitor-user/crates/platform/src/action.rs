@@ -4,7 +4,7 @@
 //! before; the kernel checks again.
 
 pub use monitor_control::job_command::{
-    JobAct, JobCommand, JobEvent, LogStream, OutputRange, RankLaunch,
+    JobAct, JobCommand, JobEvent, LauncherOutput, LogStream, OutputRange, RankLaunch,
 };
 pub use monitor_control::stack_rows::{StackOptions, Threads};
 pub use monitor_control::tool_daemon::DaemonsPer;

@@ -7,8 +7,9 @@ use monitor_control::{QueueAnswer, QueueQuery};
 use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::right::Tool;
 use monitor_event::thread::{Target, Ticket};
+use monitor_jobs::Runtime;
 use monitor_model::environment::EnvironmentValue;
-use monitor_model::{DiagOrigin, Identity, Ns, Pid, Process};
+use monitor_model::{Credentials, DiagOrigin, Identity, Ns, Pid, Process};
 use monitor_symbols::diag_probes::DiagProbe;
 use monitor_sys::extents::Extent;
 use std::{collections::BTreeSet, path::Path, sync::Arc, task::Poll};
@@ -23,6 +24,11 @@ pub trait Processes {
 
     /// Whether the environment of a process makes it a rank of a parallel job. Reads nothing else.
     fn is_rank(&self, id: Identity) -> bool;
+
+    /// The runtime of a launcher of jobs that a process executes, and the user, besides root, that
+    /// may read it; nothing, if it executes no launcher, or one of Slurm, which is no ancestor of
+    /// ranks.
+    fn launcher(&self, id: Identity) -> Option<(Runtime, Option<Credentials>)>;
 
     /// All of them, with their jobs, ranks and origins; also those that have ended since the
     /// previous reading, where the backend reports them.

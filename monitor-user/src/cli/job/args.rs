@@ -37,6 +37,15 @@ pub enum JobCommand {
     /// Host the ranks of `launch -n`
     #[command(hide = true)]
     Host(JobHostArgs),
+    /// Wait for the host of a job in the background, and end what it leaves when it is killed
+    #[command(hide = true)]
+    HostGuard(JobHostGuardArgs),
+    /// Wait for a launcher in the background
+    #[command(hide = true)]
+    LauncherHost(JobLauncherHostArgs),
+    /// Keep what a launcher in the background writes
+    #[command(hide = true)]
+    OutputKeeper(JobOutputKeeperArgs),
     /// Run a tool beside the ranks of a running job, or hold them, until it ends
     Attach(JobAttachArgs),
     /// Stop all processes of ranks at one moment
@@ -47,13 +56,14 @@ pub enum JobCommand {
     Signal(JobSignalArgs),
     /// End a job: its launcher gets SIGTERM
     End(JobEndArgs),
-    /// Print what the ranks of `launch -n` have written, and go on until they have ended
+    /// Print what the ranks of `launch -n`, or a launcher in the background, have written, and go
+    /// on until they have ended
     Output(JobOutputArgs),
     /// Ask the PMIx server of a job for namespaces, process tables and what it supports
     Query(JobQueryArgs),
     /// Raise an event for ranks, which execute their handlers of it
     Notify(JobNotifyArgs),
-    /// Write a text in the output of a job of `launch -n`
+    /// Write a text in the output of a job of `launch -n`, or of a launcher in the background
     Log(JobLogArgs),
     /// Serve tools of PMIx that name no server: they get the jobs of their user
     Rendezvous(JobRendezvousArgs),
@@ -224,13 +234,14 @@ pub struct JobLaunchArgs {
     /// pmix.sys.HOST in $PMIX_SYSTEM_TMPDIR or the folder for temporary files]
     #[arg(long, value_name = "SERVER")]
     pub server: Option<String>,
-    /// With -n: write the rank before each line of the ranks
-    #[arg(long, requires = "ranks")]
+    /// With -n: write the rank before each line of the ranks; with a launcher: add its own option
+    /// for that, such as --tag-output of mpirun, so that `job output` knows the rank of a line
+    #[arg(long)]
     pub tag: bool,
-    /// With -n: return when the ranks run; `job output` prints what they write
-    #[arg(long, requires = "ranks", conflicts_with_all = ["stop_at", "daemon", "tag"])]
+    /// Return when the ranks, or the launcher, run; `job output` prints what they write
+    #[arg(long)]
     pub background: bool,
-    /// With --background: keep the output for this time after the end of the ranks
+    /// With --background: keep the output for this time after the end of the ranks, or the launcher
     #[arg(long, value_name = "TIME", default_value = "10m", requires = "background",
         value_parser = interval)]
     pub keep: Duration,
@@ -290,6 +301,54 @@ pub struct JobHostArgs {
     /// The program of the ranks, with its arguments
     #[arg(last = true, required = true)]
     pub command: Vec<OsString>,
+}
+
+/// Arguments of `job host-guard`, which `job launch -n --background` starts.
+#[derive(Debug, Args)]
+pub struct JobHostGuardArgs {
+    /// The arguments of `job host`
+    #[arg(last = true, required = true)]
+    pub host: Vec<OsString>,
+}
+
+/// Arguments of `job launcher-host`, which `job launch --background` starts.
+#[derive(Debug, Args)]
+pub struct JobLauncherHostArgs {
+    /// Id of the launch
+    #[arg(long)]
+    pub id: String,
+    /// Keep the output for this time after the end of the launcher
+    #[arg(long, value_parser = interval)]
+    pub keep: Duration,
+    /// The form of the labels of ranks
+    #[arg(long)]
+    pub label: Option<String>,
+    /// The launcher with its arguments
+    #[arg(last = true, required = true)]
+    pub command: Vec<OsString>,
+}
+
+/// Arguments of `job output-keeper`, which `job launcher-host` starts.
+#[derive(Debug, Args)]
+pub struct JobOutputKeeperArgs {
+    /// Id of the launch
+    #[arg(long)]
+    pub id: String,
+    /// Keep the output for this time after the end of the launcher
+    #[arg(long, value_parser = interval)]
+    pub keep: Duration,
+    /// The form of the labels of ranks
+    #[arg(long)]
+    pub label: Option<String>,
+    /// The folder of the launch
+    #[arg(long)]
+    pub folder: PathBuf,
+    /// Process id of the launcher
+    #[arg(long)]
+    pub launcher: u32,
+    /// Descriptors of its standard output and error
+    #[arg(long, value_delimiter = ',')]
+    pub streams: Vec<u32>,
 }
 
 /// Arguments of `job rendezvous`.
@@ -380,8 +439,8 @@ pub struct JobEndArgs {
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
 pub struct JobOutputArgs {
-    /// Id of a job of `launch -n`, the beginning of it, or the pid of its host or of a rank; some
-    /// of its ranks after a colon, such as 77:0-3,7
+    /// Id of a job of `launch -n` or of a launch in the background, the beginning of it, or the pid
+    /// of its host, its launcher or of a rank; some of its ranks after a colon, such as 77:0-3,7
     #[arg(value_name = "JOB[:RANKS]")]
     pub job: String,
     /// Write the rank before each line
@@ -449,7 +508,8 @@ pub struct JobNotifyArgs {
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
 pub struct JobLogArgs {
-    /// Id of a job of `launch -n`, the beginning of it, or the pid of its host or of a rank
+    /// Id of a job of `launch -n` or of a launch in the background, the beginning of it, or the pid
+    /// of its host, its launcher or of a rank
     pub job: String,
     /// The text
     pub text: String,

@@ -242,7 +242,7 @@ fn text_line(it: &JobTransition) -> String {
     out += &format!(" {} {}", human::escaped_text(&it.id), it.change.name());
     let age = human::duration_text(it.age.0 as f64);
     match it.change {
-        JobChange::Appeared => {
+        JobChange::Launching | JobChange::Appeared => {
             out += &format!(": {}", it.runtime.name());
             if let Some(pid) = it.launcher {
                 out += &format!(", launcher {}", pid.0);
@@ -252,6 +252,9 @@ fn text_line(it: &JobTransition) -> String {
             }
         }
         JobChange::Ready => out += &format!(": {} ranks", it.ranks),
+        JobChange::Failed if it.ranks == 0 => {
+            out += &format!(": status {}, no rank was found", status_text(it.end));
+        }
         JobChange::Failed => {
             out += &format!(": rank {}, status {}", rank_text(it), status_text(it.end));
             out += &pid_text(", pid ", it);
@@ -291,6 +294,8 @@ mod tests {
     fn a_line_has_what_the_transition_is_about() {
         let start = "1970-01-01T00:00:05Z a\\u{1b}";
         let lines = [
+            it("launching", -1, -1),
+            JobTransition { ranks: 0, ..it("failed", 1, 0) },
             it("appeared", -1, -1),
             it("ready", -1, -1),
             it("failed", 137, 9),
@@ -301,6 +306,8 @@ mod tests {
         assert_eq!(
             lines,
             [
+                format!("{start} launching: hydra, launcher 6, user 4000000\n"),
+                format!("{start} failed: status 1, no rank was found\n"),
                 format!("{start} appeared: hydra, launcher 6, user 4000000\n"),
                 format!("{start} ready: 2 ranks\n"),
                 format!("{start} failed: rank 3, status SIGKILL, pid 7\n"),

@@ -3,16 +3,14 @@
 //! In: a program and a number of ranks. Out: what the ranks write; the exit code of the job.
 
 use super::args::JobHostArgs;
-use super::host_command::{PROGRAM, STARTED};
+use super::background::{STARTED, leave_terminal};
+use super::host_command::PROGRAM;
 use super::host_usage::HostUsage;
 use crate::cli::exit::Failure;
 use crate::cli::output;
 use crate::cli::run::not_started;
 use monitor_pmix::host::{HostError, HostPlan, run};
-use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use std::env;
-use std::fs::File;
-use std::io::{self, Write as _};
 
 /// Runs the ranks. Returns the exit code of the job.
 ///
@@ -36,7 +34,7 @@ pub fn host(args: &JobHostArgs) -> Result<u8, Failure> {
         notice: output::notice,
         stops_in_app: args.stop_in_app,
         keeps: args.keep,
-        started: if args.keep.is_some() { leave_terminal } else { || true },
+        started: if args.keep.is_some() { say_started } else { || true },
     };
     match run(plan, Box::new(HostUsage::default())) {
         Ok(code) => Ok(code),
@@ -45,16 +43,7 @@ pub fn host(args: &JobHostArgs) -> Result<u8, Failure> {
     }
 }
 
-/// Says to the command that the ranks run, and goes on without its terminal. Returns whether the
-/// command was still there.
-fn leave_terminal() -> bool {
-    let mut stdout = io::stdout();
-    let line = format!("{STARTED}\n");
-    let said = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
-    let null = File::options().read(true).write(true).open("/dev/null");
-    // Each that is not replaced stays as it is.
-    let _kept = null.map(|null| {
-        let _kept = [dup2_stdin(&null), dup2_stdout(&null), dup2_stderr(&null)];
-    });
-    said.is_ok()
+/// Says to the command that the ranks run. Returns whether it was still there.
+fn say_started() -> bool {
+    leave_terminal(&format!("{STARTED} {}", std::process::id()))
 }

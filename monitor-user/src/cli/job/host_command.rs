@@ -3,6 +3,7 @@
 //! In: the arguments of `job launch -n`. Out: a command; or why ranks cannot be started here.
 
 use super::args::JobLaunchArgs;
+use super::background::{Started, start_in_background};
 use super::target::JobTarget;
 use crate::cli::exit::Failure;
 use crate::cli::output;
@@ -19,16 +20,15 @@ use serde_json::json;
 use std::collections::hash_map::RandomState;
 use std::ffi::CStr;
 use std::hash::BuildHasher as _;
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 
 /// The command name of the host.
 pub const PROGRAM: &CStr = c"monitor-pmix";
-/// The line of a host in the background when its ranks were started.
-pub const STARTED: &str = "started";
+/// What is added to a signal in an exit code.
+const SIGNALS: i32 = 128;
 /// The daemon of Slurm on a compute node.
 const SLURM_DAEMON: &str = "slurmd";
 /// The variable with the home directory.
@@ -52,7 +52,9 @@ pub fn host_command(args: &JobLaunchArgs, ranks: u32) -> Result<Command, Failure
         return Err(Failure::usage(why));
     }
     let mut command = Command::new(SELF_EXE);
-    command.arg0("monitor").args(["job", "host", "-n", &ranks.to_string()]);
+    // In the background, its parent ends what it leaves when it is killed.
+    let parent: &[&str] = if args.background { &["host-guard", "--"] } else { &["host"] };
+    command.arg0("monitor").arg("job").args(parent).args(["-n", &ranks.to_string()]);
     command.args(["--id", &id()]);
     if args.tag {
         command.arg("--tag");
@@ -78,22 +80,20 @@ pub fn missing_home(environment: &Environment) -> Option<(&'static str, &'static
 /// Starts a host that goes on when this command has ended, and prints the id of its job. Returns
 /// the exit code.
 pub fn run_in_background(mut command: Command, format: &str) -> Result<u8, Failure> {
-    let failed = |error| Failure::failed(format!("job launch: {error}"));
-    let mut host = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().map_err(failed)?;
-    let mut line = String::new();
-    if let Some(stdout) = host.stdout.take() {
-        BufReader::new(stdout).read_line(&mut line).map_err(failed)?;
-    }
-    if line.trim_end() != STARTED {
-        let status = host.wait().map_err(failed)?;
-        if let Some(signal) = status.signal() {
-            host_lost(signal);
+    let host: u32 = match start_in_background(&mut command)? {
+        Started::Runs { rest, .. } => rest.parse().map_err(Failure::failed)?,
+        Started::Ended(status) => {
+            // The parent of the host returns a signal as a code.
+            let signal = status.code().filter(|code| *code > SIGNALS).map(|code| code - SIGNALS);
+            if let Some(signal) = signal.or(status.signal()) {
+                host_lost(signal);
+            }
+            return Ok(returned_code(status));
         }
-        return Ok(returned_code(status));
-    }
+    };
     let id = id();
     let text = match format {
-        "json" => output::json(&json!({ "schema_version": 1, "job": id, "host_pid": host.id() }))?,
+        "json" => output::json(&json!({ "schema_version": 1, "job": id, "host_pid": host }))?,
         _ => format!("job {id} runs; its output: monitor job output {id}\n"),
     };
     output::print(text.as_bytes()).map(|exit| exit as u8)
@@ -103,12 +103,14 @@ pub fn run_in_background(mut command: Command, format: &str) -> Result<u8, Failu
 /// process with this pid, and another user its folder.
 fn id() -> String {
     static ID: OnceLock<String> = OnceLock::new();
-    let new = || {
-        let id = format!("monitor-{}", std::process::id());
-        let is_free = path_of(&std::env::temp_dir(), &id).symlink_metadata().is_err();
-        if is_free { id } else { format!("{id}-{:08x}", RandomState::new().hash_one(()) >> 32) }
-    };
-    ID.get_or_init(new).clone()
+    ID.get_or_init(|| new_id("monitor-")).clone()
+}
+
+/// An id that begins so.
+pub fn new_id(begin: &str) -> String {
+    let id = format!("{begin}{}", std::process::id());
+    let is_free = path_of(&std::env::temp_dir(), &id).symlink_metadata().is_err();
+    if is_free { id } else { format!("{id}-{:08x}", RandomState::new().hash_one(()) >> 32) }
 }
 
 /// Says that the host has ended by a signal, ends what is left of its job, and removes its folder.

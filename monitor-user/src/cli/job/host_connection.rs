@@ -1,14 +1,18 @@
-//! A connection to the PMIx host of a job that `job launch -n` has started.
+//! A connection to the PMIx host of a job that `job launch -n` has started, or to the process that
+//! keeps the output of a launcher in the background.
 //!
 //! In: a job, a request. Out: answers of the host, on a socket in the folder of the job, which is
-//! closed to other users. A host that keeps the output of a job that has ended is found by the id.
+//! closed to other users. A host that keeps the output of a job that has ended is found by the id;
+//! that of a launcher, by the pid of the launcher and by the id of the launch as well.
 
+use super::launched_ranks::folder_of;
+use super::launcher_host::NAMES;
 use super::reader::{JobReader, jobs_of, named_ranks};
 use crate::cli::exit::{Exit, Failure};
 use monitor_backend::BackendChoice;
 use monitor_control::host_protocol::{HostAnswer, HostRequest, socket_path};
 use monitor_jobs::{ParallelJob, RankSet, Runtime};
-use monitor_pmix::host::path_of;
+use monitor_pmix::host::{id_of, ids, path_of};
 use monitor_pmix::rendezvous::FOLDER;
 use procfs::process::Process;
 use rustix::net::sockopt::socket_peercred;
@@ -22,9 +26,12 @@ use std::path::{Path, PathBuf};
 /// Longest answer, bytes: a part of the output is much shorter.
 const LONGEST: u64 = 16 << 20;
 
+/// How the ids of launches begin.
+pub const LAUNCH: &str = "launch-";
+
 /// A host.
 pub struct HostConnection {
-    /// The id of its job.
+    /// The id of its job, or of the launch.
     pub id: String,
     /// The ranks that the user names; all, if none.
     pub ranks: Option<RankSet>,
@@ -56,11 +63,17 @@ impl HostConnection {
     /// If it has another runtime.
     pub fn of_job(job: &ParallelJob, ranks: Option<RankSet>) -> Result<Self, Failure> {
         let id = job.id.to_string();
+        let uid = job.uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
         if job.runtime != Runtime::Native {
-            let title = job.runtime.title();
-            return Err(Failure::usage(format!(
-                "job {id}: its runtime ({title}) has no host of this program, as `launch -n` has"
-            )));
+            let folder = folder_of(job).and_then(|it| Some((id_of(&it)?.to_owned(), it)));
+            let Some((id, folder)) = folder else {
+                let title = job.runtime.title();
+                return Err(Failure::usage(format!(
+                    "job {id}: its launcher ({title}) was not started by `job launch \
+                     --background`, which keeps output"
+                )));
+            };
+            return Ok(Self { id, ranks, folder, uid });
         }
         let first = job.ranks.first().map(|it| it.process.pid.0.cast_signed());
         let environ = first.and_then(|pid| Process::new(pid).and_then(|it| it.environ()).ok());
@@ -72,11 +85,11 @@ impl HostConnection {
         let seen_by_rank =
             seen_by_rank.map(|(pid, rest)| PathBuf::from(format!("/proc/{pid}/root")).join(rest));
         let folder = seen_by_rank.filter(|it| it.is_dir()).unwrap_or(folder);
-        let uid = job.uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
         Ok(Self { id, ranks, folder, uid })
     }
 
-    /// That of a job that has ended, by its whole id.
+    /// That of a job that has ended, by its whole id; of a launch, also by the pid of the launcher,
+    /// and before there is a rank.
     fn kept(written: &str) -> Option<Self> {
         let (id, ranks) = match written.split_once(':') {
             Some((id, ranks)) => (id, Some(ranks.parse().ok()?)),
@@ -85,11 +98,23 @@ impl HostConnection {
         if Path::new(id).components().count() != 1 {
             return None;
         }
-        let folder = path_of(&std::env::temp_dir(), id);
+        let parent = std::env::temp_dir();
         let uid = rustix::process::geteuid().as_raw();
-        let is_own =
-            std::fs::symlink_metadata(&folder).is_ok_and(|it| it.is_dir() && it.uid() == uid);
-        is_own.then(|| Self { id: id.to_owned(), ranks, folder, uid })
+        let own = |id: &str| {
+            let folder = path_of(&parent, id);
+            let found = std::fs::symlink_metadata(&folder);
+            found.is_ok_and(|it| it.is_dir() && it.uid() == uid).then_some(folder)
+        };
+        let is_named = |folder: &Path| {
+            let names = std::fs::read_to_string(folder.join(NAMES)).unwrap_or_default();
+            names.lines().any(|it| it == id)
+        };
+        let launch = || {
+            let ids = ids(&parent, LAUNCH).into_iter();
+            ids.filter_map(|id| Some((own(&id)?, id))).find(|(folder, _)| is_named(folder))
+        };
+        let (folder, id) = own(id).map(|it| (it, id.to_owned())).or_else(launch)?;
+        Some(Self { id, ranks, folder, uid })
     }
 
     /// Sends a request, and gives each answer to the function, until that returns `false`.

@@ -10,6 +10,8 @@ use super::args::JobLaunchArgs;
 use super::env;
 use super::hold;
 use super::host_command::{host_command, host_lost, missing_home, run_in_background};
+use super::launch_background::{launch_in_background, launch_words};
+use super::launcher_labels::labelled;
 use super::passed_signals::{run_passing_signals, start_and_wait, wait};
 use super::pmix_launch;
 use super::target::JobTarget;
@@ -69,9 +71,6 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
         return pmix_launch::launch(args, ranks, (environment, &directives));
     }
     let is_held = args.stop.as_deref().is_some_and(|it| it != APP);
-    if args.background && is_held {
-        return Err(Failure::usage("--background does not hold ranks at exec or in MPI_Init"));
-    }
     if let Some(place) = args.stop.as_deref().filter(|_| is_held) {
         check_holds(&args.command[0], place)?;
     }
@@ -82,6 +81,9 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
         return Err(Failure::usage(why));
     }
     let (command, hold) = match args.tracer_of.map(Pid) {
+        None if args.background && args.ranks.is_none() => {
+            return launch_in_background(args, environment, &directives);
+        }
         None if is_held => (tracer(args), None),
         None if args.background => {
             return run_in_background(launcher(args, environment, &directives)?, &args.format);
@@ -121,6 +123,16 @@ fn method_of(args: &JobLaunchArgs) -> Result<LaunchMethod, Failure> {
     }
     if args.server.is_some() && !matches!(method, LaunchMethod::Pmix(_)) {
         return Err(Failure::usage("--server is for --with pmix"));
+    }
+    let is_hosted = args.background && args.ranks.is_some();
+    if is_hosted && (args.tag || args.stop_at.is_some() || args.daemon.is_some()) {
+        let why = "--tag, --stop-at and --daemon are not for -n with --background; its output is \
+                   kept by rank";
+        return Err(Failure::usage(why));
+    }
+    if is_hosted && args.stop.as_deref().is_some_and(|it| it != APP) {
+        let why = "-n with --background does not hold ranks at exec or in MPI_Init";
+        return Err(Failure::usage(why));
     }
     if args.stop.as_deref() == Some(APP) && args.ranks.is_none() {
         let why = "--stop app is for -n; mpirun of Open MPI 5 has --rtos stop-in-app";
@@ -167,8 +179,9 @@ fn launcher(
     let mut command = match args.ranks {
         Some(ranks) => host_command(args, ranks)?,
         None => {
-            let mut command = Command::new(&args.command[0]);
-            command.args(&args.command[1..]);
+            let words = labelled(args)?;
+            let mut command = Command::new(&words[0]);
+            command.args(&words[1..]);
             command
         }
     };
@@ -213,29 +226,7 @@ fn tracer(args: &JobLaunchArgs) -> Command {
     let mut command = Command::new(SELF_EXE);
     command.arg0("monitor");
     command.args(["job", "launch", "--tracer-of", &std::process::id().to_string()]);
-    command.args(["--with", &args.with]);
-    if let Some(ranks) = args.ranks {
-        command.args(["-n", &ranks.to_string()]);
-    }
-    if args.tag {
-        command.arg("--tag");
-    }
-    if let Some(within) = args.within {
-        command.args(["--within", &format!("{}ns", within.as_nanos())]);
-    }
-    if let Some(place) = &args.stop {
-        command.args(["--stop", place]);
-    }
-    if let Some(program) = &args.stop_at {
-        command.arg("--stop-at").arg(program);
-    }
-    if let Some(daemon) = &args.daemon {
-        command.args(["--per", &args.per, "--daemon"]).arg(daemon);
-    }
-    for directive in &args.env {
-        command.args(["--env", directive]);
-    }
-    command.arg("--").args(&args.command);
+    command.args(launch_words(args));
     fd_limit::restore_in(&mut command);
     command
 }

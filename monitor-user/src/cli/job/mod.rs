@@ -7,6 +7,7 @@
 
 pub mod args;
 mod attach;
+mod background;
 mod calls;
 mod calls_json;
 mod calls_text;
@@ -22,8 +23,13 @@ mod hold;
 mod host;
 mod host_command;
 mod host_connection;
+mod host_guard;
 mod host_usage;
 mod launch;
+mod launch_background;
+mod launched_ranks;
+mod launcher_host;
+mod launcher_labels;
 mod list;
 mod log;
 mod measure;
@@ -31,6 +37,7 @@ mod measured_calls;
 mod merged_stacks;
 mod notify;
 mod output;
+mod output_keeper;
 mod passed_signals;
 mod pmix_launch;
 mod pmix_server;
@@ -58,6 +65,9 @@ pub fn job(args: &JobArgs) -> Result<u8, Failure> {
     let exit = match &args.command {
         JobCommand::Launch(args) => return launch::launch(args),
         JobCommand::Host(args) => return host::host(args),
+        JobCommand::HostGuard(args) => return host_guard::host_guard(args),
+        JobCommand::LauncherHost(args) => return launcher_host::launcher_host(args),
+        JobCommand::OutputKeeper(args) => return output_keeper::output_keeper(args),
         JobCommand::Attach(args) => return attach::attach(args),
         JobCommand::List(args) => match args.ended {
             Some(last) => ended::list_ended(args, last),

@@ -1,15 +1,18 @@
-//! `monitor job output`: what the ranks of `job launch -n` have written.
+//! `monitor job output`: what the ranks of `job launch -n`, or a launcher in the background, have
+//! written.
 //!
 //! In: the job, and some of its ranks. Out: their standard output and error, from the oldest part
-//! that the host keeps until the job has ended; then how each rank ended.
+//! that the host keeps until the job has ended; then how the launcher and each rank ended.
 
 use super::args::JobOutputArgs;
-use super::host_connection::HostConnection;
+use super::host_connection::{HostConnection, LAUNCH};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{self, notice};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use monitor_control::host_protocol::{EndedRank, HostAnswer, HostRequest, OutputSpan, SpanWait};
+use monitor_control::host_protocol::{
+    EndedRank, HostAnswer, HostRequest, OutputSpan, SpanOf, SpanWait,
+};
 use monitor_format::human;
 use monitor_jobs::RankSet;
 use std::collections::BTreeMap;
@@ -36,13 +39,14 @@ pub fn output(args: &JobOutputArgs) -> Result<Exit, Failure> {
         Some(span) => SpanWait::First(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)),
     };
     let most = args.most.unwrap_or(u64::MAX);
-    let request = HostRequest::Output(OutputSpan { from: args.from, most, wait });
+    let of = if host.ranks.is_some() { SpanOf::Ranks } else { SpanOf::All };
+    let request = HostRequest::Output(OutputSpan { from: args.from, most, wait, of });
     let mut exit = Exit::Ok;
     host.ask(&request, |answer| {
         let answer = match answer {
             HostAnswer::Output { rank, .. } if !is_wanted(rank) => return Ok(true),
             HostAnswer::Ended(mut ranks) => {
-                ranks.retain(|it| is_wanted(Some(it.rank)));
+                ranks.retain(|it| is_wanted(it.rank));
                 HostAnswer::Ended(ranks)
             }
             other => other,
@@ -126,6 +130,7 @@ impl Printer<'_> {
 
     fn tag(&self, (namespace, rank, _): &(String, Option<u32>, bool)) -> String {
         match rank {
+            None if namespace.starts_with(LAUNCH) => "[launcher] ".to_owned(),
             None => String::new(),
             Some(rank) if namespace == self.id => format!("[{rank}] "),
             Some(rank) => format!("[{}.{rank}] ", human::escaped_text(namespace)),
@@ -154,22 +159,31 @@ fn written(result: io::Result<()>) -> Result<bool, Failure> {
     }
 }
 
-/// How ranks ended: a line for those that ended in the same way.
-fn summary(ranks: &[EndedRank]) -> Vec<String> {
+/// How a launcher and ranks ended: a line for those that ended in the same way.
+fn summary(ends: &[EndedRank]) -> Vec<String> {
     let mut ways: BTreeMap<(Option<i32>, Option<i32>), Vec<u32>> = BTreeMap::new();
-    for rank in ranks {
-        ways.entry((rank.code, rank.signal)).or_default().push(rank.rank);
+    for (end, rank) in ends.iter().filter_map(|it| Some((it, it.rank?))) {
+        ways.entry((end.code, end.signal)).or_default().push(rank);
     }
-    let line = |((code, signal), ranks): ((Option<i32>, Option<i32>), Vec<u32>)| {
+    let launcher = ends.iter().find(|it| it.rank.is_none()).map(|launcher| {
+        let how = how_ended((launcher.code, launcher.signal));
+        let ranks = if ways.is_empty() { "; how its ranks ended is not known" } else { "" };
+        format!("the launcher {how}{ranks}")
+    });
+    let line = |(end, ranks): ((Option<i32>, Option<i32>), Vec<u32>)| {
         let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
         let set: RankSet = ranks.into_iter().collect();
-        match (code, signal) {
-            (Some(code), _) => format!("{noun} {set} ended with exit code {code}"),
-            (None, Some(signal)) => format!("{noun} {set} ended by signal {signal}"),
-            (None, None) => format!("{noun} {set} ended"),
-        }
+        format!("{noun} {set} {}", how_ended(end))
     };
-    ways.into_iter().map(line).collect()
+    launcher.into_iter().chain(ways.into_iter().map(line)).collect()
+}
+
+fn how_ended(end: (Option<i32>, Option<i32>)) -> String {
+    match end {
+        (Some(code), _) => format!("ended with exit code {code}"),
+        (None, Some(signal)) => format!("ended by signal {signal}"),
+        (None, None) => "ended with an unknown status".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -180,8 +194,17 @@ mod tests {
     fn ranks_that_ended_in_the_same_way_have_one_line() {
         let ended =
             |rank, code, signal| EndedRank { namespace: "a".to_owned(), rank, code, signal };
-        let ranks = [ended(0, Some(0), None), ended(1, None, Some(9)), ended(2, Some(0), None)];
+        let launcher = ended(None, Some(1), None);
+        let ranks = [
+            ended(Some(0), Some(0), None),
+            ended(Some(1), None, Some(9)),
+            ended(Some(2), Some(0), None),
+        ];
         let want = ["rank 1 ended by signal 9", "ranks 0,2 ended with exit code 0"];
         assert_eq!(summary(&ranks), want);
+        let first = "the launcher ended with exit code 1";
+        assert_eq!(summary(&[&[launcher.clone()], &ranks[..]].concat())[0], first);
+        let alone = format!("{first}; how its ranks ended is not known");
+        assert_eq!(summary(&[launcher]), [alone]);
     }
 }

@@ -44,13 +44,14 @@ use self::{
 use super::inet_diag::InetDiag;
 use monitor_backend::{Backend, Error};
 use monitor_model::{
-    BackendKind, Capability, Environ, HiddenProcess, Note, NoteAbout, Ns, Pid, Probe, Process,
-    ProcessField, ReadSpec, Sample, degradation::SHORT_LIVED,
+    BackendKind, Capability, Credentials, Environ, HiddenProcess, Note, NoteAbout, Ns, Pid, Probe,
+    Process, ProcessField, ReadSpec, Sample, degradation::SHORT_LIVED,
 };
 use monitor_sys::clock;
 use rustix::fs::{Mode, OFlags, open};
 use std::io::Read as _;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::{collections::HashMap, sync::Arc};
 
 /// Readings after which a process requested by its pid is removed from the cache.
@@ -294,6 +295,17 @@ pub fn start_time(pid: Pid) -> Option<Ns> {
 pub fn real_uid(pid: Pid) -> Option<u32> {
     let text = std::fs::read(format!("/proc/{}/status", pid.0)).ok()?;
     u32::try_from(monitor_proc::status::parse(&text).ok()?.uid).ok()
+}
+
+/// The real user and group of the process with this pid, if they may read it (ptrace(2):
+/// `PTRACE_MODE_READ`): a process that is not dumpable belongs to root (proc(5)).
+pub fn owner(pid: Pid) -> Option<Credentials> {
+    let folder = std::fs::metadata(format!("/proc/{}", pid.0)).ok()?;
+    let text = std::fs::read(format!("/proc/{}/status", pid.0)).ok()?;
+    let status = monitor_proc::status::parse(&text).ok()?;
+    let id = |id: u64| u32::try_from(id).ok();
+    let user = Credentials { uid: id(status.uid)?, gid: id(status.gid)? };
+    (folder.uid() == user.uid && folder.gid() == user.gid).then_some(user)
 }
 
 /// The process that traces the first thread of the process with this pid (proc_pid_status(5)), if

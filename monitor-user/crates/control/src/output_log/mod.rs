@@ -12,7 +12,14 @@ pub use polled::OutputAt;
 use crate::waker_list::WakerList;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Most of the output of a job that is kept, bytes.
+pub const KEPT_OUTPUT: usize = 16 << 20;
+/// How long readers may read nothing, after the end of a job.
+pub const READERS_LEAVE: Duration = Duration::from_secs(5);
+/// How often it is seen whether they have.
+pub const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Bytes that a part needs besides its text.
 const OVERHEAD: usize = 64;
@@ -112,12 +119,24 @@ pub struct OutputEnd {
 impl OutputLog {
     /// A log that keeps at most this number of bytes.
     pub fn new(limit: usize) -> Arc<Self> {
-        Self::with_policy(limit, WhenFull::DropOldest)
+        Self::continued(limit, 0)
     }
 
-    /// The same, with what happens while there is neither room nor a reader.
+    /// A log that keeps at most this number of bytes, after this number that were dropped: another
+    /// one has had them.
+    pub fn continued(limit: usize, dropped: u64) -> Arc<Self> {
+        let kept = Kept { dropped: (0, dropped), end: dropped, ..Kept::default() };
+        Self::from_kept(limit, kept)
+    }
+
+    /// A log that keeps at most this number of bytes, with what happens while there is neither room
+    /// nor a reader.
     pub fn with_policy(limit: usize, when_full: WhenFull) -> Arc<Self> {
-        let kept = Mutex::new(Kept { when_full, ..Kept::default() });
+        Self::from_kept(limit, Kept { when_full, ..Kept::default() })
+    }
+
+    fn from_kept(limit: usize, kept: Kept) -> Arc<Self> {
+        let kept = Mutex::new(kept);
         Arc::new(Self { limit, kept, changed: Condvar::new(), tasks: WakerList::default() })
     }
 
@@ -181,6 +200,12 @@ impl OutputLog {
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.notify();
+    }
+
+    /// Number of bytes that were added, and of threads that wait for room.
+    pub fn added(&self) -> (u64, usize) {
+        let kept = self.lock();
+        (kept.end, kept.waiting)
     }
 
     /// Number of readers, and of the parts that all of them have had.

@@ -104,6 +104,20 @@ fn a_reader_begins_at_its_position_also_within_a_part() {
 }
 
 #[test]
+fn a_log_goes_on_where_another_one_was_lost() {
+    let log = OutputLog::continued(1000, 7);
+    log.append(&source(0), b"abc");
+    let from = |position| {
+        let reader = log.reader_from(position);
+        (reader.lost, all(&reader))
+    };
+    assert_eq!(from(0), (7, "abc".to_owned()));
+    assert_eq!(from(5), (2, "abc".to_owned()));
+    assert_eq!(from(8), (0, "bc".to_owned()));
+    assert_eq!(log.added(), (10, 0));
+}
+
+#[test]
 fn a_reader_waits_until_its_time() {
     let log = OutputLog::new(1000);
     let reader = log.reader_from(0);

@@ -1,4 +1,4 @@
-//! The transitions of parallel jobs, from the first rank to the last, and a log of them.
+//! The transitions of parallel jobs, from the launcher to the last rank, and a log of them.
 //!
 //! In: the jobs that readings of the node show, and ends of processes in between. Out: transitions,
 //! and those of the past. A job that comes and goes between two readings is not seen. The log has
@@ -6,14 +6,17 @@
 //! so that no user can remove those of others.
 
 mod followed;
+mod launches;
 #[cfg(test)]
 mod tests;
 mod transition;
 
+pub use launches::FoundLauncher;
 pub use transition::{EndStatus, FoundJob, JobChange, JobTransition, ProcessStates};
 
 use crate::discovery::{JobState, ParallelJob};
 use followed::FollowedJob;
+use launches::Launches;
 use monitor_model::id::is_same;
 use monitor_model::{Identity, Ns};
 use std::collections::{BTreeMap, VecDeque};
@@ -35,6 +38,7 @@ type JobKey = (Arc<str>, Option<u32>);
 #[derive(Debug, Default)]
 pub struct JobLog {
     followed: BTreeMap<JobKey, FollowedJob>,
+    launches: Launches,
     transitions: VecDeque<JobTransition>,
 }
 
@@ -51,6 +55,7 @@ impl JobLog {
         let mut living: BTreeMap<JobKey, &FoundJob> =
             living.map(|it| ((Arc::clone(&it.job.id), it.job.uid), it)).collect();
         let mut new = Vec::new();
+        let launches = &mut self.launches;
         self.followed.retain(|key, followed| {
             match living.get(key).filter(|it| followed.has_rank_of(&it.job)) {
                 Some(found) => {
@@ -58,7 +63,14 @@ impl JobLog {
                     living.remove(key);
                     true
                 }
-                None => followed.miss(now, states, &mut new),
+                None => {
+                    let is_awaited = followed.miss(now, states, &mut new);
+                    let launcher = followed.job.launcher.filter(|it| (states.is_running)(*it));
+                    if let Some(launcher) = launcher.filter(|_| !is_awaited) {
+                        launches.add_past(launcher);
+                    }
+                    is_awaited
+                }
             }
         });
         for (key, found) in living {
@@ -76,9 +88,37 @@ impl JobLog {
         new
     }
 
+    /// A launcher was executed; returns what changed.
+    pub fn note_launcher(&mut self, found: FoundLauncher, at: Ns) -> Option<JobTransition> {
+        if self.followed.values().any(|it| it.job.launcher == Some(found.id)) {
+            return None;
+        }
+        let new = self.launches.add(found, at)?;
+        self.keep(new.clone());
+        Some(new)
+    }
+
+    /// Compares the launchers without a job of a reading with those before; returns what changed.
+    /// Call it before [`JobLog::compare`].
+    pub fn compare_launchers(
+        &mut self,
+        now: Ns,
+        found: &[FoundLauncher],
+        states: &ProcessStates<'_>,
+    ) -> Vec<JobTransition> {
+        // Its ranks may have ended before it.
+        let is_known = |id| self.followed.values().any(|it| it.job.launcher == Some(id));
+        let found: Vec<_> = found.iter().copied().filter(|it| !is_known(it.id)).collect();
+        let new = self.launches.compare(now, &found, states);
+        for it in &new {
+            self.keep(it.clone());
+        }
+        new
+    }
+
     /// A process has ended; returns whether a job has lost a rank or its launcher by that.
     pub fn note_end(&mut self, id: Identity, at: Ns, end: EndStatus) -> bool {
-        let mut is_of_job = false;
+        let mut is_of_job = self.launches.note_end(id, at, end);
         for job in self.followed.values_mut() {
             if let Some(known) = job.ends.get_mut(&id) {
                 is_of_job = true;
@@ -95,6 +135,10 @@ impl JobLog {
         let (of_user, of_all) = WATCHED;
         let mut by_user: BTreeMap<Option<u32>, usize> = BTreeMap::new();
         let mut all = Vec::new();
+        for (uid, launcher) in self.launches.processes().take(of_all) {
+            *by_user.entry(uid).or_default() += 1;
+            all.push(launcher);
+        }
         for ((_, uid), job) in &self.followed {
             let count = by_user.entry(*uid).or_default();
             let launcher = job.job.launcher.iter().copied();
@@ -130,6 +174,7 @@ impl JobLog {
     /// Forgets the jobs that are there, and keeps the transitions.
     pub fn stop_following(&mut self) {
         self.followed.clear();
+        self.launches.clear();
     }
 
     /// The transitions so far, the oldest first.

@@ -232,3 +232,79 @@ fn a_process_of_a_rank_has_its_job() {
     let found = world.log.rank_of(id(21)).map(|(job, rank)| (&*job.id, rank));
     assert_eq!((found, world.log.rank_of(id(99))), (Some(("a", 21)), None));
 }
+
+fn launcher(pid: u32) -> FoundLauncher {
+    FoundLauncher { id: id(pid), runtime: Runtime::OpenMpi4, uid: Some(7), reader: None }
+}
+
+fn changes(new: &[JobTransition]) -> String {
+    let one = |it: &JobTransition| format!("{} {:?}", it.change.name(), it.end.code);
+    new.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn a_launcher_that_ends_without_a_rank_has_failed_with_its_status() {
+    let mut log = JobLog::default();
+    let new = log.note_launcher(launcher(LAUNCHER), Ns(30)).unwrap();
+    assert_eq!(
+        (&*new.id, new.change, new.age, new.ranks),
+        ("launcher-10", JobChange::Launching, Ns(20), 0)
+    );
+    assert_eq!(log.note_launcher(launcher(LAUNCHER), Ns(31)), None);
+    assert_eq!(log.processes(), [id(LAUNCHER)]);
+    assert_eq!(log.compare_launchers(Ns(40), &[launcher(LAUNCHER)], &ALL_RUN), []);
+    assert!(log.note_end(id(LAUNCHER), Ns(50), end(1, 0)));
+    assert_eq!(log.processes(), []);
+    let new = log.compare_launchers(Ns(60), &[], &ALL_RUN);
+    assert_eq!(changes(&new), "failed Some(1), ended Some(1)");
+    assert_eq!((new[1].at, new[1].age), (Ns(50), Ns(40)));
+    assert_eq!(log.transitions().count(), 3);
+}
+
+#[test]
+fn a_launcher_that_ends_with_success_or_unseen_has_not_failed() {
+    let gone = ProcessStates { is_running: &|_| false, tracer: &|_| None };
+    let mut log = JobLog::default();
+    // Without reports of executions, a reading shows it.
+    let new = log.compare_launchers(Ns(30), &[launcher(LAUNCHER), launcher(11)], &ALL_RUN);
+    assert_eq!(changes(&new), "launching None, launching None");
+    assert!(log.note_end(id(11), Ns(50), end(0, 0)));
+    assert_eq!(changes(&log.compare_launchers(Ns(60), &[], &gone)), "ended None, ended Some(0)");
+}
+
+#[test]
+fn a_launcher_whose_ranks_were_found_is_of_their_job() {
+    let mut world = World { launcher_runs: true, ..World::default() };
+    let _new = world.log.note_launcher(launcher(LAUNCHER), Ns(20));
+    let jobs = [job("77", &[21, 22], JobState::Running)];
+    assert_eq!(world.log.compare_launchers(Ns(30), &[], &ALL_RUN), []);
+    world.check(30, &jobs, "77 appeared, 77 ready");
+    assert_eq!(world.log.note_launcher(launcher(LAUNCHER), Ns(31)), None);
+    // The ranks have ended before it.
+    assert_eq!(world.log.compare_launchers(Ns(40), &[launcher(LAUNCHER)], &ALL_RUN), []);
+    world.check(40, &[], "");
+    world.launcher_runs = false;
+    assert!(world.log.note_end(id(LAUNCHER), Ns(50), end(3, 0)));
+    assert_eq!(world.log.compare_launchers(Ns(60), &[], &ALL_RUN), []);
+    world.check(60, &[], "77 ended");
+}
+
+#[test]
+fn a_launcher_that_runs_on_after_its_job_begins_no_other_one() {
+    let mut world = World { launcher_runs: true, ..World::default() };
+    world.check(30, &[job("77", &[21, 22], JobState::Running)], "77 appeared, 77 ready");
+    world.check(40, &[], "");
+    world.check(41 + LAUNCHER_GRACE.0, &[], "77 ended");
+    let found = [launcher(LAUNCHER)];
+    assert_eq!(world.log.compare_launchers(Ns(42 + LAUNCHER_GRACE.0), &found, &ALL_RUN), []);
+}
+
+#[test]
+fn launchers_of_a_user_have_a_limit() {
+    let mut log = JobLog::default();
+    let (of_user, _) = super::launches::MOST;
+    let most = u32::try_from(of_user).unwrap();
+    let noted = (1..most + 10).filter_map(|pid| log.note_launcher(launcher(pid), Ns(100)));
+    assert_eq!(noted.count(), of_user);
+    assert_eq!(log.processes().len(), of_user);
+}

@@ -10,11 +10,14 @@ use std::sync::Arc;
 /// What changed of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobChange {
+    /// Its launcher was started, and no rank of it was found on this node yet.
+    Launching,
     /// Its first rank on this node was found.
     Appeared,
     /// All its ranks of this node are there.
     Ready,
-    /// A rank has ended with another code than 0, or by a signal: the first one.
+    /// A rank has ended with another code than 0, or by a signal: the first one; or a launcher of
+    /// which no rank was found.
     Failed,
     /// Another process traces a rank: a debugger.
     DebuggerAttached,
@@ -24,13 +27,14 @@ pub enum JobChange {
     Stopped,
     /// Not all of its ranks are stopped any more.
     Continued,
-    /// No rank of it is left on this node.
+    /// No rank of it is left on this node; or its launcher has ended, and no rank was found.
     Ended,
 }
 
 monitor_model::names! { JobChange {
-    Appeared "appeared", Ready "ready", Failed "failed", DebuggerAttached "debugger-attached",
-    DebuggerDetached "debugger-detached", Stopped "stopped", Continued "continued", Ended "ended",
+    Launching "launching", Appeared "appeared", Ready "ready", Failed "failed",
+    DebuggerAttached "debugger-attached", DebuggerDetached "debugger-detached", Stopped "stopped",
+    Continued "continued", Ended "ended",
 } }
 
 /// How a process, or a job, has ended.
@@ -49,7 +53,7 @@ pub struct JobTransition {
     pub at: Ns,
     /// What changed.
     pub change: JobChange,
-    /// The id of the job.
+    /// The id of the job; of a launcher without a rank, `launcher-PID`.
     pub id: Arc<str>,
     /// Its runtime.
     pub runtime: Runtime,
@@ -61,7 +65,7 @@ pub struct JobTransition {
     pub reader: Option<Credentials>,
     /// Most ranks that it had on this node so far.
     pub ranks: usize,
-    /// The time since its first rank on this node started.
+    /// The time since its first rank on this node, or without one its launcher, started.
     pub age: Ns,
     /// How it ended; of a failure, how the rank ended.
     pub end: EndStatus,

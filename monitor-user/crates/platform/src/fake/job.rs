@@ -5,7 +5,7 @@ use super::FakePlatform;
 use crate::call_measurement::{CallMeasurer, CallSpec, MeasuredCalls, values};
 use crate::{ProcessAction, status_map};
 use monitor_backend::call_profile::CallEnds;
-use monitor_control::job_command::{CommandOutput, JobAct, OutputRange};
+use monitor_control::job_command::{CommandOutput, JobAct, OutputRange, RankLaunch};
 use monitor_control::stack_rows::StackRows;
 use monitor_control::tool_daemon::DaemonPlace;
 use monitor_control::{DaemonSpec, StartedDaemon, WorkerReply};
@@ -69,7 +69,10 @@ impl FakePlatform {
 /// What the commands print of a job of one rank, which has written a line and has ended.
 fn command_output(act: &JobAct) -> WorkerReply {
     let stdout = match act {
-        JobAct::Launch(_) => r#"{"job":"monitor-101","host_pid":101}"#.to_owned(),
+        JobAct::Launch(RankLaunch { ranks: Some(_), .. }) => {
+            r#"{"job":"monitor-101","host_pid":101}"#.to_owned()
+        }
+        JobAct::Launch(_) => r#"{"job":"launch-101","host_pid":102,"launcher_pid":103}"#.to_owned(),
         JobAct::Output(OutputRange { job, .. }) => [
             format!(
                 r#"{{"output":{{"namespace":"{job}","rank":0,"is_error":false,"bytes":"aGkK"}}}}"#

@@ -26,8 +26,9 @@ use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::{Target, Ticket};
 use monitor_event::{node_event::EventKind, tap::Tap};
+use monitor_jobs::Runtime;
 use monitor_model::environment::EnvironmentValue;
-use monitor_model::{Identity, NodeField, Ns, Pid, Process};
+use monitor_model::{Credentials, Identity, NodeField, Ns, Pid, Process};
 use monitor_omis::{Status, Value};
 use monitor_symbols::SymbolError;
 use monitor_sys::extents::Extent;
@@ -196,6 +197,10 @@ impl Processes for FakePlatform {
 
     fn is_rank(&self, _: Identity) -> bool {
         false
+    }
+
+    fn launcher(&self, _: Identity) -> Option<(Runtime, Option<Credentials>)> {
+        None
     }
 
     fn ranked_processes(&mut self) -> Result<Vec<Process>, Refusal> {

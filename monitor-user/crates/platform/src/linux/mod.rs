@@ -29,9 +29,10 @@ use monitor_event::node_event::{EventKind, FollowedActivity};
 use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::thread::{HeldThread, Target, Ticket};
 use monitor_event::{right::Tool, tap::Tap};
+use monitor_jobs::runtime::{LauncherRole, Runtime};
 use monitor_model::environment::EnvironmentValue;
 use monitor_model::id::is_same;
-use monitor_model::{BackendKind, Capability, Identity, Ns, Pid, Process};
+use monitor_model::{BackendKind, Capability, Credentials, Identity, Ns, Pid, Process};
 use monitor_omis::Status;
 use monitor_sampling::job;
 use opening::{Caller, Opening, OpeningWaker};
@@ -242,6 +243,18 @@ impl Processes for Linux {
 
     fn is_rank(&self, id: Identity) -> bool {
         procfs::environ(id.pid).is_some_and(|it| job::is_rank(&it))
+    }
+
+    fn launcher(&self, id: Identity) -> Option<(Runtime, Option<Credentials>)> {
+        let path = procfs::executable(id.pid)?;
+        let (runtime, role) = Runtime::of_program(path.rsplit('/').next()?)?;
+        if role != LauncherRole::Launcher || [Runtime::Slurm, Runtime::Native].contains(&runtime) {
+            return None;
+        }
+        let user = procfs::owner(id.pid);
+        // They are of this process only if the pid was not reused meanwhile.
+        let start = procfs::start_time(id.pid)?;
+        is_same(Identity { start, ..id }, id).then_some((runtime, user))
     }
 
     fn ranked_processes(&mut self) -> Result<Vec<Process>, Refusal> {

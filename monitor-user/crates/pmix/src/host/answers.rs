@@ -82,7 +82,7 @@ fn ended_ranks(job: &HostedJob) -> Vec<EndedRank> {
     let ended = (0..).zip(&job.ranks).filter_map(|(rank, it)| Some((rank, it.process.status()?)));
     let row = |(rank, status): (u32, std::process::ExitStatus)| EndedRank {
         namespace: job.nspace.clone(),
-        rank,
+        rank: Some(rank),
         code: status.code(),
         signal: status.signal(),
     };

@@ -23,7 +23,7 @@ mod tools;
 mod usage;
 
 pub use job_data::{SERVER, server as server_attributes};
-pub use session_folder::{SessionFolder, path_of, remove_left};
+pub use session_folder::{SessionFolder, id_of, ids, path_of, remove_left};
 pub use usage::UsageSource;
 
 use crate::attribute::ProcName;
@@ -33,7 +33,9 @@ use crate::rendezvous;
 use crate::status;
 use crate::upcall::Upcall;
 use hosted_job::{HostedJob, job_of};
-use monitor_control::output_log::{OutputLog, OutputSource};
+use monitor_control::output_log::{
+    KEPT_OUTPUT, LOOK_AGAIN, OutputLog, OutputSource, READERS_LEAVE,
+};
 use monitor_model::Pid;
 use monitor_sys::pidfd::returned_code;
 use published::Published;
@@ -55,12 +57,6 @@ use usage::Monitors;
 const KILL_AFTER: Duration = Duration::from_secs(5);
 /// Exit code of a job whose command has gone before it could say that the job runs.
 const INTERRUPTED: u8 = 130;
-/// Most of the output that is kept, bytes.
-const KEPT_OUTPUT: usize = 16 << 20;
-/// How long commands that read the output may read nothing, after the end of a job.
-const READERS_LEAVE: Duration = Duration::from_secs(5);
-/// How often it is seen whether they have.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How long what a job has written is waited for, before its end is reported: a descendant may keep
 /// its output open.
 const OUTPUT_FOLLOWS: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! The folder of a job: sockets and shared memory of the library.
+//! The folder of a job: sockets and shared memory of the library; or the output of a launcher.
 //!
 //! In: a folder for temporary files. Out: a folder in it that only this user may enter, which is
 //! removed at the end. Those of hosts that were killed are removed by the next host of the user:
@@ -8,6 +8,7 @@ use std::collections::hash_map::RandomState;
 use std::fs::{self, DirBuilder, File};
 use std::hash::BuildHasher as _;
 use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
@@ -20,7 +21,7 @@ const LOCK: &str = "lock";
 #[derive(Debug)]
 pub struct SessionFolder {
     path: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 impl SessionFolder {
@@ -41,12 +42,17 @@ impl SessionFolder {
             let _left = fs::remove_dir_all(&new);
             return Err(error);
         }
-        Ok(Self { path, _lock: lock })
+        Ok(Self { path, lock })
     }
 
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What keeps it from being removed as one of a host that was killed, while a process has it.
+    pub fn lock(&self) -> BorrowedFd<'_> {
+        self.lock.as_fd()
     }
 }
 
@@ -57,9 +63,21 @@ impl Drop for SessionFolder {
     }
 }
 
+/// The ids of the folders of a user that begin so.
+pub fn ids(parent: &Path, begin: &str) -> Vec<String> {
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    let id = |it: fs::DirEntry| Some(id_of(&it.path())?.to_owned());
+    entries.filter_map(id).filter(|it| it.starts_with(begin)).collect()
+}
+
 /// The folder of a host of this user, by the namespace of its job.
 pub fn path_of(parent: &Path, nspace: &str) -> PathBuf {
     parent.join(format!("{PREFIX}{nspace}"))
+}
+
+/// The namespace of the job that a folder is for.
+pub fn id_of(path: &Path) -> Option<&str> {
+    path.file_name()?.to_str()?.strip_prefix(PREFIX)
 }
 
 /// Removes the folders of hosts of this user that were killed.

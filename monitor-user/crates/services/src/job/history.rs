@@ -45,12 +45,15 @@ pub const SERVICES: &[ServiceSpec] = &[
             ResultSpec::new("pid", "integer"),
         ],
         help: "Occurs when a parallel job of the node changes to one of the states, or to any if \
-               the list is empty: `appeared` (its first rank here was found), `ready` (all ranks \
+               the list is empty: `launching` (its launcher was started), `appeared` (its first \
+               rank here was found), `ready` (all ranks \
                of this node are there), `failed` (a rank has ended with another code than 0, or \
-               by a signal: the first one), `debugger-attached` (another process traces a rank), \
+               by a signal: the first one; or the launcher has, and no rank was found), \
+               `debugger-attached` (another process traces a rank), \
                `debugger-detached` (none does any more), `stopped` (all ranks are stopped), \
                `continued`, `ended` (none is left). Further parameters name jobs as `job_history` \
-               does; without them it occurs for all. `$1` is the id, `$2` the runtime as \
+               does; without them it occurs for all. `$1` is the id, that of a launcher without a \
+               rank being `launcher-` and its process id, `$2` the runtime as \
                `job_list` names it, `$3` the \
                state, `$4` the process id of the launcher, `$5` the user id; `$6` at the end the \
                exit code of the launcher, or else of the first rank that failed, or 128 and the \

@@ -51,17 +51,21 @@ pub const SERVICES: &[ServiceSpec] = &[
                                       signal}*",
             ),
         ],
-        help: "Returns what the ranks of a job of `job_launch`, or of `monitor job launch -n`, \
-               have written, as `monitor job output` prints it. `job` is the text of `job_info`, \
-               followed by a colon and ranks for some of them: `77:0-3,7`. After the end of the \
-               ranks it is their whole id. `from` is 0 at first, and then the `position` of the \
+        help: "Returns what the ranks or the launcher of a job of `job_launch`, of `monitor job \
+               launch -n` or `--background`, have written, as `monitor job output` prints it. \
+               `job` is the text of `job_info`, or the id of a launch, followed by a colon and \
+               ranks for some of them: `77:0-3,7`, where a launcher labels the lines of ranks. \
+               After the end of the ranks it is their whole id. `from` is 0 at first, and then \
+               the `position` of the \
                last reply: a number of bytes of the output of the whole job. Where nothing is \
                there, the reply comes when a rank has written something, at most `wait` seconds \
                later, up to 5. A reply has at most 256 KiB, rounded up to what a rank has written \
                at once. `lost` is the number of bytes after `from` that are not kept: the newest \
                16 MiB are. `parts` has what was written, in order: the namespace and rank, -1 for \
-               the host; `stdout` or `stderr`; the bytes. `ended` has the ranks that have ended, \
-               with the exit code, and the signal that ended them, or -1.",
+               the host or the launcher; `stdout` or `stderr`; the bytes. `ended` has the ranks \
+               that have ended, \
+               with the exit code, and the signal that ended them, or -1; of a launcher when all \
+               of its output is kept, with -1 as rank, and those of its ranks whose end is known.",
         examples: &["process 7 state=S $PMIX_NAMESPACE=monitor-5 $PMIX_RANK=0\n\
                      > 10 [0] job_output(\"monitor-5\",0,0.0)\n\
                      < 10 [0] job_output(0,3,0,[\"monitor-5\",0,\"stdout\",\"hi\\n\"],\
@@ -189,7 +193,8 @@ fn output_values(report: ActionReport) -> Result<CallResult, Refusal> {
 
 fn ended_values(rank: EndedRank) -> [Value; 4] {
     let [code, signal] = [rank.code, rank.signal].map(|it| Value::from(it.unwrap_or(-1)));
-    [Value::from(rank.namespace.as_str()), Value::from(rank.rank), code, signal]
+    let number = rank.rank.map_or(Value::from(-1), Value::from);
+    [Value::from(rank.namespace.as_str()), number, code, signal]
 }
 
 /// What `job query --format json` prints.

@@ -13,7 +13,7 @@ use monitor_jobs::launch_method::LaunchMethod;
 use monitor_omis::param_type::ParamType;
 use monitor_omis::{Status, Value};
 use monitor_platform::ProcessAction;
-use monitor_platform::action::{JobAct, RankLaunch};
+use monitor_platform::action::{JobAct, LauncherOutput, RankLaunch};
 use serde::Deserialize;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -42,20 +42,22 @@ pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
            one (\"auto\"). `stop` says where all ranks are held: \"exec\", before their first \
            instruction, \"init\", where they call MPI_Init, \"app\", where their program waits \
            for a debugger by PMIx, or \"\". `directives` change the environment, in this order: \
-           \"set:NAME=VALUE\", and the others of `monitor job env`. Folder, environment and \
-           streams are those of `start_options`; without them, the folder is `/`, the \
-           environment has `PATH`, and what a launcher prints is lost. The job outlives the \
-           tool. Without a launcher, and unless `stop` is \"exec\" or \"init\", `job` is the id, \
-           `pid` the host, and `job_output` returns what the ranks write; the reply comes when \
-           they run. Otherwise `job` is \"\" and `pid` is the process of the command, which is \
-           attached, and of which the launcher is a descendant if ranks are held; `job_changed` \
-           occurs when the ranks are there, and when they are held: \"stopped\"; `job_signal` \
-           with SIGCONT, 18, continues them.",
+           \"set:NAME=VALUE\", and the others of `monitor job env`. Folder and environment are \
+           those of `start_options`; without them, the folder is `/`, and the environment has \
+           `PATH`. The job outlives the tool. `job` is the id for `job_output`, which returns \
+           what is written: without a launcher that of the job, and `pid` is the host; the reply \
+           comes when the ranks run. With a launcher it is the id of the launch, and `pid` is the \
+           launcher, or, if ranks are held, the command that starts it; `job_changed` occurs when \
+           the ranks are there, and when they are held: \"stopped\"; `job_signal` with SIGCONT, \
+           18, continues them. If `start_options` has files for streams, a launcher writes to \
+           them: then, and where ranks without a launcher are held at \"exec\" or \"init\", \
+           `job` is \"\", `pid` is the process of the command, which is attached, and nothing \
+           is kept.",
     examples: &[
         "> 10 [0] job_launch(\"native\",2,\"\",[\"set:A=b\"],[\"./ring\",\"-x\"])\n\
          < 10 [0] job_launch(0,\"monitor-101\",101)",
         "> 10 [0] job_launch(\"mpirun\",0,\"init\",[],[\"mpirun\",\"-n\",\"4\",\"./ring\"])\n\
-         < 10 [0] job_launch(0,\"\",101)",
+         < 10 [0] job_launch(0,\"launch-101\",103)",
     ],
     errors: &[
         error(
@@ -75,16 +77,21 @@ pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
 struct LaunchAnswer {
     job: String,
     host_pid: u32,
+    launcher_pid: Option<u32>,
 }
 
 fn launch(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
-    let launch = checked(args)?;
+    let mut launch = checked(args)?;
+    if ctx.session.start_options.streams.iter().any(Option::is_some) {
+        launch.output = LauncherOutput::Streams;
+    }
     if launch.is_in_background() {
         return run(ctx, JobAct::Launch(launch), |_, report| {
             let printed = printed(report)?;
-            let LaunchAnswer { job, host_pid } =
+            let answer: LaunchAnswer =
                 serde_json::from_slice(&printed.stdout).map_err(malformed)?;
-            Ok(CallResult::with(vec![Value::from(job.as_str()), Value::from(host_pid)]))
+            let pid = answer.launcher_pid.unwrap_or(answer.host_pid);
+            Ok(CallResult::with(vec![Value::from(answer.job.as_str()), Value::from(pid)]))
         });
     }
     check_may_start(ctx)?;
@@ -122,6 +129,7 @@ fn checked(args: &[Value]) -> Result<RankLaunch, Refusal> {
     Ok(RankLaunch {
         ranks: count,
         with: method,
+        output: LauncherOutput::Kept,
         stop: Some(place).filter(|it| !it.is_empty()),
         directives: all(directives),
         words,

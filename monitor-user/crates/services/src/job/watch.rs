@@ -5,7 +5,7 @@
 //! where the kernel reports executions. Reads nothing itself: the request engine does.
 
 use monitor_event::EventKind;
-use monitor_jobs::job_log::{EndStatus, JobLog};
+use monitor_jobs::job_log::{EndStatus, FoundLauncher, JobLog, JobTransition};
 use monitor_model::{Identity, Ns};
 use std::collections::BTreeSet;
 
@@ -128,6 +128,14 @@ impl JobWatch {
         }
     }
 
+    /// A launcher was executed; returns what changed: then its end is to be watched. Nothing is
+    /// read before that, or before a rank is executed.
+    pub fn launcher_executed(&mut self, found: FoundLauncher, now: Ns) -> Option<JobTransition> {
+        let new = self.log.note_launcher(found, now)?;
+        let _added = self.watched.insert(found.id);
+        Some(new)
+    }
+
     /// A process has ended.
     pub fn process_ended(&mut self, id: Identity, at: Ns, end: EndStatus) {
         if self.log.note_end(id, at, end) {
@@ -161,6 +169,7 @@ impl JobWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use monitor_jobs::Runtime;
     use monitor_model::Pid;
 
     const SECOND: u64 = 1_000_000_000;
@@ -208,6 +217,19 @@ mod tests {
         assert_eq!(it.due(), Some(Ns(2 * SECOND)));
         assert!(it.update(false, Ns(2 * SECOND)), "the consumer is gone");
         assert_eq!((it.due(), it.since()), (None, None));
+    }
+
+    #[test]
+    fn a_launcher_is_watched_and_read_at_its_end() {
+        let mut it = active(true, true);
+        let _begun = it.update(false, Ns(SECOND));
+        let _changed = it.finish_reading(Ns(SECOND));
+        let id = Identity { pid: Pid(7), start: Ns(7) };
+        let found = FoundLauncher { id, runtime: Runtime::Hydra, uid: None, reader: None };
+        assert!(it.launcher_executed(found, Ns(2 * SECOND)).is_some());
+        assert_eq!((it.due(), it.processes().collect::<Vec<_>>()), (None, vec![id]));
+        it.process_ended(id, Ns(3 * SECOND), EndStatus::default());
+        assert_eq!(it.due(), Some(Ns(3 * SECOND + AFTER_END.0)));
     }
 
     #[test]

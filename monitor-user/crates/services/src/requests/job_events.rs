@@ -7,8 +7,9 @@
 use super::{RequestEngine, Turn};
 use crate::job::history::{may_see, transition_values};
 use monitor_event::{EventKind, EventParam, NodeEvent, SessionId};
-use monitor_jobs::job_log::{EndStatus, FoundJob, JobTransition, ProcessStates};
-use monitor_jobs::{ParallelJob, discover};
+use monitor_jobs::discovery::hidden_launchers;
+use monitor_jobs::job_log::{EndStatus, FoundJob, FoundLauncher, JobTransition, ProcessStates};
+use monitor_jobs::{ParallelJob, Runtime, discover};
 use monitor_model::{Credentials, Identity, Process, ProcessField as F};
 use std::collections::HashMap;
 
@@ -67,11 +68,14 @@ impl RequestEngine {
         let is_running = |id| by_id.get(&id).is_some_and(|it| !it.ended() && !it.is_zombie());
         let platform = &*turn.platform;
         let jobs = discover(processes, &|process| platform.executable(process.id));
+        let launchers: Vec<FoundLauncher> =
+            hidden_launchers(processes, &jobs).filter_map(found_launcher).collect();
         let found = |job: ParallelJob| FoundJob { reader: reader(&job, &by_id), job };
         let jobs: Vec<FoundJob> = jobs.into_iter().map(found).collect();
         let tracer = |id| platform.tracer(id);
         let states = ProcessStates { is_running: &is_running, tracer: &tracer };
-        let new = watch.log.compare(turn.now, &jobs, &states);
+        let mut new = watch.log.compare_launchers(turn.now, &launchers, &states);
+        new.extend(watch.log.compare(turn.now, &jobs, &states));
         self.shared.is_stale |= watch.finish_reading(turn.now);
         for it in new {
             self.dispatch_transition(&it, turn);
@@ -92,10 +96,21 @@ impl RequestEngine {
         }
     }
 
-    /// A process has executed a program: the first rank of a job, or a further one.
-    pub(super) fn note_executed(&mut self, id: Identity, turn: &Turn<'_>) {
-        if self.shared.job_watch.is_reported() && turn.platform.is_rank(id) {
-            self.shared.job_watch.rank_executed(turn.now);
+    /// A process has executed a program: the first rank of a job, or a further one; a launcher.
+    pub(super) fn note_executed(&mut self, id: Identity, turn: &mut Turn<'_>) {
+        let watch = &mut self.shared.job_watch;
+        if !watch.is_reported() {
+            return;
+        }
+        if turn.platform.is_rank(id) {
+            return watch.rank_executed(turn.now);
+        }
+        let Some((runtime, user)) = turn.platform.launcher(id) else { return };
+        let uid = user.map(|it| it.uid);
+        let found = FoundLauncher { id, runtime, uid, reader: user };
+        if let Some(new) = watch.launcher_executed(found, turn.now) {
+            self.shared.is_stale = true;
+            self.dispatch_transition(&new, turn);
         }
     }
 
@@ -126,8 +141,20 @@ fn read_ranks(turn: &mut Turn<'_>) -> Option<Vec<Process>> {
 
 /// The user, besides root, that may read the first rank of a job.
 fn reader(job: &ParallelJob, by_id: &HashMap<Identity, &Process>) -> Option<Credentials> {
-    let first = by_id.get(&job.ranks.first()?.process)?;
-    let id = |field| first.row.get(field).and_then(|id| u32::try_from(id).ok());
+    reader_of(by_id.get(&job.ranks.first()?.process)?)
+}
+
+/// The user, besides root, that may read a process.
+fn reader_of(process: &Process) -> Option<Credentials> {
+    let id = |field| process.row.get(field).and_then(|id| u32::try_from(id).ok());
     let user = Credentials { uid: id(F::Uid)?, gid: id(F::Gid)? };
-    user.may_read(first).then_some(user)
+    user.may_read(process).then_some(user)
+}
+
+/// A launcher without a rank. A host of this program may keep the output of a job that has ended.
+fn found_launcher(process: &Process) -> Option<FoundLauncher> {
+    let (runtime, _) = Runtime::of_program(&process.comm())?;
+    let uid = process.row.get(F::Uid).and_then(|uid| u32::try_from(uid).ok());
+    let found = FoundLauncher { id: process.id, runtime, uid, reader: reader_of(process) };
+    (runtime != Runtime::Native).then_some(found)
 }
