@@ -1,5 +1,5 @@
 //! `job launch --stop` with Slurm's `srun`, whose ranks are children of slurmstepd: what a step is
-//! made of, who starts it, and what becomes of ranks when something fails or is killed.
+//! made of, what starts it, and what becomes of ranks when something fails or is killed.
 
 use super::slurm_node::SlurmNode;
 use super::{Noticed, listed, printed, ranks_of, state};
@@ -11,6 +11,7 @@ use crate::served::monitor;
 use monitor_model::id::Pid;
 use procfs::process::Process;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// A task that prints its number.
@@ -24,9 +25,13 @@ fn launch(node: &SlurmNode, options: &[&str], line: &[&str]) -> Command {
 }
 
 /// The lines that ranks print next, in order.
+#[track_caller]
 fn lines(launched: &mut Noticed, n: usize) -> Vec<String> {
     let mut lines: Vec<String> = (0..n).map(|_| launched.command.line()).collect();
     lines.sort();
+    if lines.iter().any(String::is_empty) {
+        panic!("{lines:?}, {:?}", launched.notice());
+    }
     lines
 }
 
@@ -41,7 +46,7 @@ fn held_job(launched: &mut Noticed, ranks: &str) -> String {
     notice["monitor: job ".len()..].split(':').next().unwrap().to_owned()
 }
 
-/// Ranks are stopped and not traced, print nothing before they are released, and their numbers then.
+/// Ranks are stopped and not traced, print nothing before their release, and their numbers then.
 #[track_caller]
 fn check_held(mut launched: Noticed, n: usize) {
     let id = held_job(&mut launched, &format!("0-{}", n - 1));
@@ -119,7 +124,7 @@ fn root_a_step_that_is_not_held_runs_and_says_why() {
 }
 
 /// Two ranks of which the second calls `MPI_Init` when there is a file, and the tracer.
-fn gated(test: &str, node: &SlurmNode) -> Option<(Noticed, std::path::PathBuf, Pid)> {
+fn gated(test: &str, node: &SlurmNode) -> Option<(Noticed, PathBuf, Pid)> {
     let program = OPEN_MPI.build(test, "init.c")?;
     let gate = folder(test).join("gate");
     let _before = std::fs::remove_file(&gate);
@@ -147,6 +152,11 @@ fn root_a_step_runs_if_the_command_or_its_tracer_is_killed_while_a_rank_waits() 
             true => super::kill(tracer),
             false => launched.command.0.kill().unwrap(),
         }
+        // Until all its threads have ended, its breakpoints may be there.
+        until(|| {
+            let left = Process::new(tracer.0.cast_signed()).and_then(|it| it.stat());
+            left.is_err().then_some(())
+        });
         std::fs::write(&gate, "").unwrap();
         assert_eq!(lines(&mut launched, 2), ["rank 0", "rank 1"]);
         until(|| listed(|it| it["runtime"] == "slurm").is_none().then_some(()));

@@ -9,7 +9,7 @@
 //!  srun returns from it: no SIGCONT follows, and the ranks can be stopped by a signal
 //! ```
 //!
-//! In: a launcher that is stopped at its exec, and stops of its threads. Out: the rows of its table.
+//! In: a launcher that is stopped at its exec, and stops of its threads. Out: rows of its table.
 //! A trap is a breakpoint of the processor, and what is written is a variable: if the tracer is
 //! killed, srun passes the function and wakes all tasks. (The MPIR Process Acquisition Interface,
 //! version 1.0; `debugger.c` and `pdebug.c` of Slurm.)
