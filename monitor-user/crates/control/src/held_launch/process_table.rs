@@ -23,6 +23,7 @@ use crate::process_ref::{ProcessRef, process_of};
 use monitor_model::Pid;
 use monitor_symbols::mapped_files;
 use monitor_sys::perf_event;
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -166,9 +167,16 @@ impl TableLaunchers {
 
 impl TableLauncher {
     fn trap(&mut self, tid: i32, address: u64) -> io::Result<()> {
-        let trap = perf_event::open_trap(Pid(tid.cast_unsigned()), address)?;
-        let _before = self.threads.insert(tid, ThreadTrap { _trap: trap, is_inside: false });
-        Ok(())
+        match perf_event::open_trap(Pid(tid.cast_unsigned()), address) {
+            Ok(trap) => {
+                let _before =
+                    self.threads.insert(tid, ThreadTrap { _trap: trap, is_inside: false });
+                Ok(())
+            }
+            // It has ended.
+            Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Reads the table.
