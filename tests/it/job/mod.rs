@@ -29,6 +29,7 @@ mod service_launch;
 mod service_tools;
 mod show;
 mod slurm;
+mod slurm_launch;
 pub mod slurm_node;
 mod slurm_step;
 mod stacks;

@@ -29,7 +29,10 @@ const BY_TRACING: &str = "job launch --stop exec: the launcher is traced until i
 const BY_BREAKPOINT: &str =
     "job launch --stop init: breakpoints of the processor at MPI_Init, in all ranks";
 const BY_SIGNAL: &str = "job hold: SIGSTOP to all processes of the ranks";
-const BY_STEPD: &str = "ranks are children of slurmstepd, which srun has not started";
+const BY_TABLE_EXEC: &str =
+    "job launch --stop exec: the process table of srun, whose tasks slurmstepd stops at their exec";
+const BY_TABLE_INIT: &str =
+    "job launch --stop init: the process table of srun, then breakpoints of the processor";
 const NO_PMIX: &str = "needs PMIx, which Hydra does not have";
 const BY_EVENT: &str =
     "job launch -n --stop app: the program waits; job notify JOB debugger-release continues it";
@@ -47,7 +50,8 @@ pub const fn held_by(runtime: Runtime, point: HoldPoint) -> Result<&'static str,
     match (runtime, point) {
         (_, HoldPoint::Running) => Ok(BY_SIGNAL),
         (Runtime::Hydra, HoldPoint::App) => Err(NO_PMIX),
-        (Runtime::Slurm, HoldPoint::Exec | HoldPoint::Init) => Err(BY_STEPD),
+        (Runtime::Slurm, HoldPoint::Exec) => Ok(BY_TABLE_EXEC),
+        (Runtime::Slurm, HoldPoint::Init) => Ok(BY_TABLE_INIT),
         (Runtime::OpenMpi4, HoldPoint::App) => Err(CRASHES),
         (Runtime::Slurm, HoldPoint::App) => Err(NO_TOOLS),
         (Runtime::Prrte, HoldPoint::App) => Ok(BY_PRRTE),

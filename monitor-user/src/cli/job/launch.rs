@@ -14,28 +14,24 @@ use super::launch_background::{launch_in_background, launch_words};
 use super::launcher_labels::labelled;
 use super::passed_signals::{run_passing_signals, start_and_wait, wait};
 use super::pmix_launch;
+use super::rank_rules::MpiRules;
 use super::target::JobTarget;
 use super::tool_daemon::{ToolDaemons, ended_text};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
 use crate::cli::run::not_started;
 use monitor_control::ControlError;
-use monitor_control::held_launch::{
-    BegunRank, Executed, HoldAt, LaunchEnd, LaunchError, StopEvents, launch_held,
-};
+use monitor_control::held_launch::{HoldAt, LaunchEnd, LaunchError, StopEvents, launch_held};
 use monitor_control::stop_all::{StopAll, continue_all};
 use monitor_control::user_worker::SELF_EXE;
 use monitor_format::human;
 use monitor_jobs::directive::Directive;
-use monitor_jobs::discovery::local_size;
 use monitor_jobs::envar::Environment;
-use monitor_jobs::hold_table::{HoldPoint, held_by};
 use monitor_jobs::launch_method::LaunchMethod;
-use monitor_jobs::{Runtime, mpi_name};
+use monitor_jobs::{RankSet, Runtime, mpi_name};
 use monitor_model::{Environ, Identity, Pid};
 use monitor_sampling::job::rank_number;
 use monitor_sys::fd_limit;
-use monitor_sys::perf_event::TRAP_NEEDS;
 use monitor_sys::pidfd::{PidFd, returned_code};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -49,6 +45,8 @@ use tokio::sync::oneshot;
 
 /// How long ranks may take until they call `MPI_Init`, unless the user sets it.
 const CALLS_WITHIN: Duration = Duration::from_secs(60);
+/// Most other nodes whose ranks are named.
+const MOST_NODES: usize = 8;
 /// The value of `--stop` for `MPI_Init`.
 const INIT: &str = "init";
 /// The value of `--stop` for a place that the program chooses.
@@ -71,9 +69,6 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
         return pmix_launch::launch(args, ranks, (environment, &directives));
     }
     let is_held = args.stop.as_deref().is_some_and(|it| it != APP);
-    if let Some(place) = args.stop.as_deref().filter(|_| is_held) {
-        check_holds(&args.command[0], place)?;
-    }
     env::check_program(&args.command[0], &directives)?;
     let own: Vec<u8> = joined(environment.variables());
     if is_held && rank_number(&Environ::parse(&own)).is_some() {
@@ -156,19 +151,6 @@ fn runtime_of(program: &OsStr) -> Option<Runtime> {
     Runtime::of_program(&name).map(|(runtime, _)| runtime)
 }
 
-/// Refuses a launcher whose ranks are no descendants of it, as far as its name shows that.
-fn check_holds(program: &OsStr, place: &str) -> Result<(), Failure> {
-    let runtime = runtime_of(program).filter(|it| *it == Runtime::Slurm);
-    let refused = runtime.zip(HoldPoint::from_name(place)).map(|(it, point)| held_by(it, point));
-    match refused {
-        Some(Err(why)) => {
-            let name = program.display();
-            Err(Failure::usage(format!("--stop does not hold ranks of {name}: {why}")))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// The launcher, in the environment that directives make of this one.
 fn launcher(
     args: &JobLaunchArgs,
@@ -196,8 +178,7 @@ fn launcher(
 /// How ranks are held.
 struct Hold {
     at: HoldAt,
-    /// The program that they execute, if not any.
-    program: Option<OsString>,
+    rules: MpiRules,
     /// A command that runs beside them, once per node or process.
     daemon: Option<(OsString, String)>,
     events: StopEvents,
@@ -216,7 +197,8 @@ impl Hold {
         let failed = |error| Failure::failed(format!("job launch: cannot trace: {error}"));
         let events = StopEvents::watch(parent).map_err(failed)?;
         let daemon = args.daemon.clone().map(|command| (command, args.per.clone()));
-        Ok(Self { at, program: args.stop_at.clone(), daemon, events })
+        let rules = MpiRules { stop_at: args.stop_at.clone() };
+        Ok(Self { at, rules, daemon, events })
     }
 }
 
@@ -241,20 +223,20 @@ fn hold_and_wait(
     hold: Hold,
     started: oneshot::Sender<Pid>,
 ) -> Result<ExitStatus, LaunchError> {
-    let Hold { at, program, daemon, events } = hold;
+    let Hold { at, rules, daemon, events } = hold;
     let mut started = Some(started);
     // What it traces belongs to this thread, and ends with it.
     let launched = std::thread::spawn(move || {
-        let is_rank = |it: &Executed| begun_rank(it, program.as_deref());
-        launch_held(&mut command, at, &events, &is_rank, &mut |pid| {
+        launch_held(&mut command, at, &events, &rules, &mut |pid| {
             let _waits = started.take().map(|started| started.send(pid));
         })
     });
     let gone = |_| Err(ControlError::Gone.into());
     let (mut child, end) = launched.join().unwrap_or_else(gone)?;
     match end {
-        LaunchEnd::Held(ranks) => {
+        LaunchEnd::Held { ranks, elsewhere } => {
             let target = report(&ranks, daemon.is_some());
+            report_elsewhere(&elsewhere);
             if let (Some((command, per)), Some(target)) = (daemon, target) {
                 run_daemons((&command, &per), &target, &child);
             }
@@ -274,26 +256,10 @@ fn hold_and_wait(
         // The command that would return it has ended.
         LaunchEnd::Orphaned => Ok(ExitStatus::default()),
         LaunchEnd::Refused(why) => {
-            output::notice(&format!(
-                "no rank is held: perf_event_open refuses a breakpoint of the processor: {why}; it \
-                 needs {TRAP_NEEDS}"
-            ));
+            output::notice(&human::escaped_text(&format!("no rank is held: {why}")));
             wait(&mut child)
         }
     }
-}
-
-/// The rank that a process begins at an exec, if it executes the program where ranks are held.
-fn begun_rank(it: &Executed, stop_at: Option<&OsStr>) -> Option<BegunRank> {
-    if let Some(wanted) = stop_at {
-        let program = it.program.as_ref()?;
-        if program.as_os_str() != wanted && program.file_name() != Some(wanted) {
-            return None;
-        }
-    }
-    let environ = Environ::parse(&it.environment);
-    let local_size = local_size(&environ).and_then(|it| usize::try_from(it).ok());
-    Some(BegunRank { rank: rank_number(&environ)?, local_size })
 }
 
 /// Waits until the ranks are seen stopped, and says how they go on; their job.
@@ -329,6 +295,20 @@ fn report(ranks: &BTreeMap<u32, Identity>, has_daemon: bool) -> Option<JobTarget
             output::notice(&why.message);
             None
         }
+    }
+}
+
+/// Says which ranks are on other nodes.
+fn report_elsewhere(elsewhere: &BTreeMap<String, BTreeSet<u32>>) {
+    let mut nodes = elsewhere.iter();
+    for (node, ranks) in nodes.by_ref().take(MOST_NODES) {
+        let ranks: RankSet = ranks.iter().copied().collect();
+        let node = human::escaped_text(node);
+        output::notice(&format!("not held, because they are on node {node}: ranks {ranks}"));
+    }
+    let left: usize = nodes.map(|(_, ranks)| ranks.len()).sum();
+    if left > 0 {
+        output::notice(&format!("not held, because they are on other nodes: {left} more ranks"));
     }
 }
 

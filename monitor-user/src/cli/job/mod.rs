@@ -43,6 +43,7 @@ mod pmix_launch;
 mod pmix_server;
 mod query;
 mod rank_errors;
+mod rank_rules;
 mod reader;
 mod release;
 mod rendezvous;

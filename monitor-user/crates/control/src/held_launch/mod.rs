@@ -4,34 +4,42 @@
 //! ```text
 //!  launcher -> proxies -> exec with a rank in the environment: held by the tracer
 //!                         or awaited at a call: call_trap.rs, then held by the tracer
+//!  srun (process_table.rs): tasks that slurmstepd leaves stopped are taken over (table_tasks.rs),
+//!                         and then held or awaited like the others
 //!  when all ranks of the node are held: SIGSTOP to each, and nothing is traced any longer
 //! ```
 //!
 //! In: a command, what makes a process a rank, and where it is held. Out: the ranks, stopped by a
-//! signal. Until then
-//! the calling thread traces the launcher and its descendants; if it is killed, the kernel detaches
-//! all of them, and the job runs. Needs no right but that to trace own children.
+//! signal. Until then the calling thread traces the launcher and its descendants, and the tasks
+//! that it has taken over; if it is killed, the kernel detaches all of them, and the job runs.
+//! Needs no right but that to trace own children, and with srun processes of the same user.
 
 mod begun_rank;
 mod call_trap;
+mod hold_error;
+mod process_table;
 mod stop_events;
+mod table_tasks;
 
-pub use begun_rank::{BegunRank, Executed, IsRank};
+pub use begun_rank::{BegunRank, Executed, RankRules, TableRow};
+pub use hold_error::HoldError;
 pub use stop_events::{StopEvent, StopEvents};
 
 use crate::ControlError;
 use crate::deadline::DeadlineWait;
 use crate::process_ref::{ProcessRef, process_of, raw_pid};
 use crate::start::stop_at_exec;
+use begun_rank::executed;
 use call_trap::{CallTraps, is_trap};
 use monitor_model::{Identity, Pid};
 use monitor_sys::{pidfd, ptrace, spawn};
-use procfs::process::Process;
+use process_table::{TableLaunchers, TableStop};
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
+use table_tasks::TableTasks;
 
 /// How long the launcher may take to execute its program.
 const START: Duration = Duration::from_secs(10);
@@ -55,8 +63,13 @@ pub enum HoldAt {
 /// How a launch ended.
 #[derive(Debug)]
 pub enum LaunchEnd {
-    /// The ranks of the node are stopped, by number, and the launcher runs.
-    Held(BTreeMap<u32, Identity>),
+    /// The ranks of the node are stopped, and the launcher runs.
+    Held {
+        /// They, by number.
+        ranks: BTreeMap<u32, Identity>,
+        /// Ranks of other nodes that the launcher names, by node: they run.
+        elsewhere: BTreeMap<String, BTreeSet<u32>>,
+    },
     /// Not all ranks called a function in time; all of them run, and the launcher does.
     NotCalled {
         /// Ranks that did.
@@ -64,8 +77,8 @@ pub enum LaunchEnd {
         /// Processes that had begun a rank and did not.
         others: usize,
     },
-    /// The system refuses breakpoints of the processor; all run.
-    Refused(io::Error),
+    /// None is held; all run.
+    Refused(HoldError),
     /// The parent has ended; all run.
     Orphaned,
     /// The launcher ended before; those of its descendants that were held run.
@@ -82,7 +95,7 @@ pub fn launch_held(
     command: &mut Command,
     hold_at: HoldAt,
     events: &StopEvents,
-    is_rank: &IsRank<'_>,
+    rules: &dyn RankRules,
     started: &mut dyn FnMut(Pid),
 ) -> Result<(Child, LaunchEnd), LaunchError> {
     events.restore_in(command);
@@ -95,7 +108,7 @@ pub fn launch_held(
         let _ended = child.kill().and_then(|()| child.wait());
         return Err(why.into());
     }
-    let end = Launch::new(raw_pid(pid), hold_at, is_rank).run(events)?;
+    let end = Launch::new(raw_pid(pid), hold_at, rules).run(events)?;
     Ok((child, end))
 }
 
@@ -125,35 +138,50 @@ struct Launch<'r> {
     held: BTreeMap<u32, i32>,
     /// Where ranks are held that are not held at exec.
     calls: Option<AwaitedCalls>,
+    tables: TableLaunchers,
+    tasks: TableTasks,
+    /// Threads that leave the signal of a trap, with their processes, for a stop in which a tracer
+    /// that is killed leaves them running.
+    trapped: BTreeMap<i32, i32>,
     expected: Option<usize>,
-    is_rank: &'r IsRank<'r>,
+    rules: &'r dyn RankRules,
 }
 
 /// Ranks that are held at a call.
 struct AwaitedCalls {
     traps: CallTraps,
-    /// Threads that leave the signal of a trap, with their processes, for a stop in which a tracer
-    /// that is killed leaves them running.
-    trapped: BTreeMap<i32, i32>,
     within: Duration,
     /// From the first rank on.
     until: Option<Instant>,
 }
 
 impl<'r> Launch<'r> {
-    fn new(launcher: i32, hold_at: HoldAt, is_rank: &'r IsRank<'r>) -> Self {
+    fn new(launcher: i32, hold_at: HoldAt, rules: &'r dyn RankRules) -> Self {
         let calls = match hold_at {
             HoldAt::Exec => None,
             HoldAt::Call { functions, within } => {
                 let traps = CallTraps::new(functions);
-                Some(AwaitedCalls { traps, trapped: BTreeMap::new(), within, until: None })
+                Some(AwaitedCalls { traps, within, until: None })
             }
         };
-        Self { launcher, held: BTreeMap::new(), calls, expected: None, is_rank }
+        Self {
+            launcher,
+            held: BTreeMap::new(),
+            calls,
+            tables: TableLaunchers::default(),
+            tasks: TableTasks::default(),
+            trapped: BTreeMap::new(),
+            expected: None,
+            rules,
+        }
     }
 
     fn run(&mut self, events: &StopEvents) -> Result<LaunchEnd, ControlError> {
-        let end = self.handle_events(events);
+        // Its exec was before; it is in a stop.
+        let end = match self.begins_table(self.launcher) {
+            Ok(_) => self.handle_events(events),
+            Err(why) => Ok(LaunchEnd::Refused(why)),
+        };
         self.release();
         end
     }
@@ -177,36 +205,41 @@ impl<'r> Launch<'r> {
                 }
                 continue;
             }
-            match self.handle_stop(tid, status) {
-                Ok(true) if self.expected.is_some_and(|it| self.held.len() >= it) => {
-                    return Ok(LaunchEnd::Held(self.stop_held()));
-                }
-                Ok(_) => {}
-                Err(why) => {
-                    let _killed = ptrace::detach(tid, 0);
-                    return Ok(LaunchEnd::Refused(why));
-                }
+            if let Err(why) = self.handle_stop(tid, status) {
+                let _killed = ptrace::detach(tid, 0);
+                return Ok(LaunchEnd::Refused(why));
+            }
+            if self.is_complete() {
+                let elsewhere = self.tasks.take_elsewhere(&self.held);
+                return Ok(LaunchEnd::Held { ranks: self.stop_held(), elsewhere });
             }
         }
     }
 
+    /// Whether all ranks are held, and no launcher is about to wake them.
+    fn is_complete(&self) -> bool {
+        self.expected.is_some_and(|it| self.held.len() >= it) && !self.tables.is_reporting()
+    }
+
     fn forget(&mut self, tid: i32) {
         self.held.retain(|_, it| *it != tid);
+        let _ended = self.trapped.remove(&tid);
+        self.tables.forget(tid);
+        self.tasks.forget(tid);
         if let Some(calls) = &mut self.calls {
             calls.traps.forget(tid);
-            let _ended = calls.trapped.remove(&tid);
         }
     }
 
-    /// Handles a stop; whether it was that of a rank, which stays in it.
-    fn handle_stop(&mut self, tid: i32, status: i32) -> io::Result<bool> {
+    /// Handles a stop; that of a rank that is held lasts.
+    fn handle_stop(&mut self, tid: i32, status: i32) -> Result<(), HoldError> {
         let signal = status >> 8 & 0xff;
         let is_stop = status >> 16 == ptrace::EVENT_STOP;
         if is_stop && self.leaves_trap(tid)? {
-            return Ok(true);
+            return Ok(());
         }
         let (mode, signal) = match status >> 16 {
-            ptrace::EVENT_EXEC if self.begins_rank(tid)? => return Ok(true),
+            ptrace::EVENT_EXEC if self.begins_rank(tid)? => return Ok(()),
             0 if self.enters_trap(tid, status) => (ptrace::ResumeMode::Continue, 0),
             // A delivery of a signal.
             0 => (ptrace::ResumeMode::Continue, signal),
@@ -214,6 +247,7 @@ impl<'r> Launch<'r> {
             _ if is_stop && signal != Signal::TRAP.as_raw() => (ptrace::ResumeMode::Listen, 0),
             // A thread that begins, perhaps.
             ptrace::EVENT_STOP => {
+                self.tables.add_thread(tid)?;
                 self.calls.as_mut().map_or(Ok(()), |calls| calls.traps.add_thread(tid))?;
                 (ptrace::ResumeMode::Continue, 0)
             }
@@ -221,40 +255,85 @@ impl<'r> Launch<'r> {
         };
         // One that was killed meanwhile reports its end next.
         let _killed = ptrace::resume(tid, mode, signal);
-        Ok(false)
+        Ok(())
     }
 
     /// Whether a thread is at a trap: then it stops once more, without the signal of the trap.
     fn enters_trap(&mut self, tid: i32, status: i32) -> bool {
-        let Some(calls) = &mut self.calls else { return false };
         if !is_trap(tid, status) {
             return false;
         }
+        let awaited = self.calls.as_ref().and_then(|it| it.traps.process_of(tid));
         // The trap may have been removed meanwhile.
-        if let Some(pid) = calls.traps.process_of(tid)
+        if let Some(pid) = awaited.or_else(|| self.tables.process_of(tid))
             && ptrace::interrupt(tid).is_ok()
         {
-            let _other = calls.trapped.insert(tid, pid);
+            let _other = self.trapped.insert(tid, pid);
         }
         true
     }
 
     /// Whether a thread that has entered a trap is a rank that is held there.
-    fn leaves_trap(&mut self, tid: i32) -> io::Result<bool> {
+    fn leaves_trap(&mut self, tid: i32) -> Result<bool, HoldError> {
+        let Some(pid) = self.trapped.remove(&tid) else { return Ok(false) };
+        if self.tables.process_of(tid).is_some() {
+            if let TableStop::Called(rows) = self.tables.hit(pid, tid)? {
+                self.take_tasks(rows)?;
+            }
+            return Ok(false);
+        }
         let Some(calls) = &mut self.calls else { return Ok(false) };
-        let Some(pid) = calls.trapped.remove(&tid) else { return Ok(false) };
         let called = calls.traps.hit(pid, tid)?;
         Ok(called.is_some_and(|begun| self.hold(tid, begun)))
     }
 
+    /// Takes over the tasks of this node that a table names, and holds or awaits those that are
+    /// ranks.
+    fn take_tasks(&mut self, rows: Vec<TableRow>) -> Result<(), HoldError> {
+        let mut taken = 0;
+        for (row, process) in self.tasks.new_rows(rows, self.rules)? {
+            if !self.tasks.take_over(&row)? {
+                continue;
+            }
+            taken += 1;
+            let begun = self.rules.begun_rank(&process, Some(row.rank));
+            if !begun.map_or(Ok(false), |begun| self.begin(row.pid, begun))? {
+                let _killed = ptrace::resume(row.pid, ptrace::ResumeMode::Continue, 0);
+            }
+        }
+        if taken > 0 {
+            self.expected = Some(taken);
+        }
+        Ok(())
+    }
+
     /// Whether the process that executes a program is a rank that is held there.
-    fn begins_rank(&mut self, pid: i32) -> io::Result<bool> {
+    fn begins_rank(&mut self, pid: i32) -> Result<bool, HoldError> {
         if let Some(calls) = &mut self.calls {
             calls.traps.forget(pid);
         }
-        let Some(begun) = executed(pid).and_then(|it| (self.is_rank)(&it)) else {
+        self.tables.forget(pid);
+        if self.begins_table(pid)? {
             return Ok(false);
-        };
+        }
+        let task = self.tasks.rank_of(pid);
+        match executed(pid).and_then(|it| self.rules.begun_rank(&it, task)) {
+            Some(begun) => Ok(self.begin(pid, begun)?),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether the process that executes a program is a launcher with a process table, which is
+    /// then awaited.
+    fn begins_table(&mut self, pid: i32) -> Result<bool, HoldError> {
+        match executed(pid).and_then(|it| self.rules.table_reports(&it)) {
+            Some(reports) => self.tables.add(pid, reports).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Holds a rank that begins, or awaits its call; whether it is held.
+    fn begin(&mut self, pid: i32, begun: BegunRank) -> io::Result<bool> {
         let Some(calls) = &mut self.calls else { return Ok(self.hold(pid, begun)) };
         let _begins = calls.until.get_or_insert(Instant::now() + calls.within);
         calls.traps.add(pid, begun)?;
@@ -275,10 +354,9 @@ impl<'r> Launch<'r> {
     /// Removes all traps, and detaches the threads that had them: one that is at a trap would end
     /// from its signal without a tracer.
     fn release(&mut self) {
-        let Some(calls) = &mut self.calls else { return };
-        let trapped = std::mem::take(&mut calls.trapped).into_keys();
-        let mut threads: BTreeSet<i32> = calls.traps.remove_all().into_iter().collect();
-        threads.extend(trapped);
+        let mut threads: BTreeSet<i32> = std::mem::take(&mut self.trapped).into_keys().collect();
+        threads.extend(self.tables.remove_all());
+        threads.extend(self.calls.iter_mut().flat_map(|it| it.traps.remove_all()));
         for tid in threads {
             // It may be in a stop already, or have ended.
             let _stopped = ptrace::interrupt(tid);
@@ -312,12 +390,6 @@ impl<'r> Launch<'r> {
         }
         ranks
     }
-}
-
-fn executed(pid: i32) -> Option<Executed> {
-    let process = Process::new(pid).ok()?;
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-    Some(Executed { program: process.exe().ok(), environment })
 }
 
 fn exit_status(status: i32) -> ExitStatus {
