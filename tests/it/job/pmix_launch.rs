@@ -41,7 +41,7 @@ impl Prte {
 
     /// The folder that it made for itself.
     fn session(&self) -> PathBuf {
-        PathBuf::from(self.folder.join(&format!("prte.{}", self.pid())))
+        self.folder.join(&format!("prte.{}", self.pid()))
     }
 
     /// Its rendezvous files: by its process, and as that of the node.
@@ -50,7 +50,7 @@ impl Prte {
     }
 
     fn system(&self) -> PathBuf {
-        PathBuf::from(self.folder.join(&format!("pmix.sys.{}", node())))
+        self.folder.join(&format!("pmix.sys.{}", node()))
     }
 }
 

@@ -2,10 +2,10 @@
 //!
 //! In: a program and a number of ranks. Out: what the ranks write; the exit code of the job.
 
-use super::args::JobHostArgs;
 use super::background::{STARTED, leave_terminal};
 use super::host_command::PROGRAM;
 use super::host_usage::HostUsage;
+use super::launch_args::JobHostArgs;
 use crate::cli::exit::Failure;
 use crate::cli::output;
 use crate::cli::run::not_started;

@@ -2,8 +2,8 @@
 //!
 //! In: the arguments of `job launch -n`. Out: a command; or why ranks cannot be started here.
 
-use super::args::JobLaunchArgs;
 use super::background::{Started, start_in_background};
+use super::launch_args::JobLaunchArgs;
 use super::target::JobTarget;
 use crate::cli::exit::Failure;
 use crate::cli::output;

@@ -4,8 +4,8 @@
 //! kernel kills the ranks, and this process what they have started: it is the parent of all of them
 //! whose own parents have ended (PR_SET_CHILD_SUBREAPER), whatever their groups and environments.
 
-use super::args::JobHostGuardArgs;
 use super::background::leave_streams;
+use super::launch_args::JobHostGuardArgs;
 use crate::cli::client::runtime;
 use crate::cli::exit::Failure;
 use monitor_control::user_worker::SELF_EXE;

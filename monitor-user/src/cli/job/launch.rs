@@ -6,10 +6,10 @@
 //! the same program, starts the launcher; a thread of it traces the launcher and its descendants
 //! until the ranks are held, and no longer.
 
-use super::args::JobLaunchArgs;
 use super::env;
 use super::hold;
 use super::host_command::{host_command, host_lost, missing_home, run_in_background};
+use super::launch_args::JobLaunchArgs;
 use super::launch_background::{launch_in_background, launch_words};
 use super::launcher_labels::labelled;
 use super::passed_signals::{run_passing_signals, start_and_wait, wait};

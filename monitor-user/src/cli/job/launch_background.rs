@@ -4,10 +4,10 @@
 //! launcher; what is printed when it runs. Where ranks are held, `job launch` without this option
 //! takes the place of the launcher, and starts it.
 
-use super::args::JobLaunchArgs;
 use super::background::{Started, start_in_background};
 use super::host_command::new_id;
 use super::host_connection::LAUNCH;
+use super::launch_args::JobLaunchArgs;
 use super::launcher_labels::{label_of, labelled};
 use crate::cli::exit::Failure;
 use crate::cli::output;

@@ -5,8 +5,8 @@
 //! open as well and starts another keeper where one was killed, so that the launcher writes into an
 //! open pipe whichever of the two is killed.
 
-use super::args::JobLauncherHostArgs;
 use super::background::{STARTED, leave_terminal};
+use super::launch_args::JobLauncherHostArgs;
 use crate::cli::client::runtime;
 use crate::cli::exit::Failure;
 use crate::cli::run::not_started;

@@ -4,7 +4,7 @@
 //! In: the command line of a launcher. Out: the form of its labels, or the same command line with
 //! an option more. Which runtime a name such as `mpirun` is of, its file shows, or those beside.
 
-use super::args::JobLaunchArgs;
+use super::launch_args::JobLaunchArgs;
 use crate::cli::exit::Failure;
 use monitor_jobs::Runtime;
 use monitor_jobs::rank_label::{RankLabel, runtime_beside};

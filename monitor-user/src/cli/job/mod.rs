@@ -26,6 +26,7 @@ mod host_connection;
 mod host_guard;
 mod host_usage;
 mod launch;
+mod launch_args;
 mod launch_background;
 mod launched_ranks;
 mod launcher_host;

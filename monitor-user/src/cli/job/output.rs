@@ -203,7 +203,7 @@ mod tests {
         let want = ["rank 1 ended by signal 9", "ranks 0,2 ended with exit code 0"];
         assert_eq!(summary(&ranks), want);
         let first = "the launcher ended with exit code 1";
-        assert_eq!(summary(&[&[launcher.clone()], &ranks[..]].concat())[0], first);
+        assert_eq!(summary(&[std::slice::from_ref(&launcher), &ranks[..]].concat())[0], first);
         let alone = format!("{first}; how its ranks ended is not known");
         assert_eq!(summary(&[launcher]), [alone]);
     }

@@ -4,8 +4,8 @@
 //! output, to commands at a socket in the folder of the launch, also for a while after its end.
 //! Where an earlier keeper was killed, this one goes on: what that one kept is lost and counted.
 
-use super::args::JobOutputKeeperArgs;
 use super::background::leave_terminal;
+use super::launch_args::JobOutputKeeperArgs;
 use super::launched_ranks::{LaunchedRanks, reaped};
 use super::launcher_host::NAMES;
 use crate::cli::exit::Failure;

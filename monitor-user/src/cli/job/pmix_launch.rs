@@ -4,7 +4,7 @@
 //! which the library of PMIx prints; the exit code of the job. This process is a tool of the
 //! server.
 
-use super::args::JobLaunchArgs;
+use super::launch_args::JobLaunchArgs;
 use super::pmix_server;
 use crate::cli::client::runtime;
 use crate::cli::exit::{Exit, Failure};
