@@ -228,6 +228,24 @@ fn the_sessions_of_a_service_end_with_it() {
 }
 
 #[test]
+fn a_service_that_ends_leaves_no_directory_of_a_session() {
+    let mut served = served();
+    let mut it = own(&served);
+    let at = script(&mut it, "echo $XCPUPATH; sleep 98763");
+    let mut folder = String::new();
+    let first = it.read_while(&format!("{at}/stdout"), |bytes| {
+        folder.push_str(std::str::from_utf8(bytes).unwrap());
+        !folder.ends_with('\n')
+    });
+    first.unwrap();
+    let folder = std::path::PathBuf::from(folder.trim_end());
+    assert!(folder.is_dir());
+    served.signal(rustix::process::Signal::TERM);
+    served.ends();
+    assert!(!folder.exists() && !runs("sleep 98763"));
+}
+
+#[test]
 fn a_full_output_without_a_reader_stops_the_program_and_loses_nothing() {
     let served = served();
     let mut it = own(&served);

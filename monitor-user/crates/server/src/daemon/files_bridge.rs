@@ -43,7 +43,7 @@ impl FilesBridge {
             let _ = task.await;
         }
         if let Some(node) = &self.node {
-            node.sessions.close();
+            node.sessions.close().await;
         }
     }
 }

@@ -12,12 +12,17 @@ use monitor_sys::fsuid;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 /// Sessions of one user.
 const USER_SESSIONS: usize = 32;
 /// Sessions of all users except root: each keeps up to 2 MiB of output.
 const SESSIONS: usize = 256;
+
+/// How long the end of the service waits for the end of sessions.
+const CLOSE_TIME: Duration = Duration::from_secs(3);
 
 /// Which users a service can become, beside its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,10 +142,16 @@ impl SessionTable {
         Ok(live)
     }
 
-    /// Ends the tasks of all sessions; their launchers end with them.
-    pub fn close(&self) {
-        lock(&self.tasks).abort_all();
-        lock(&self.all).by_number.clear();
+    /// Ends all sessions, and waits for that; a launcher that takes longer ends by itself.
+    pub async fn close(&self) {
+        for session in std::mem::take(&mut lock(&self.all).by_number).into_values() {
+            session.record.end();
+        }
+        let mut tasks = std::mem::take(&mut *lock(&self.tasks));
+        let ended = async { while tasks.join_next().await.is_some() {} };
+        if timeout(CLOSE_TIME, ended).await.is_err() {
+            tracing::warn!("not all sessions have ended within {CLOSE_TIME:?}");
+        }
     }
 
     fn remove(&self, number: u32) {
