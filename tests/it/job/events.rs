@@ -101,14 +101,19 @@ fn root_each_transition_of_a_job_is_reported_and_kept() {
     check_transitions(TEST, &HYDRA);
 }
 
-/// A launcher whose program does not exist: no rank is ever there.
+/// A launcher whose program does not exist: no rank is ever there. The first one may have ended
+/// before executions are reported.
 #[track_caller]
-fn check_failed_launch(session: &mut SocketSession, launcher: &Launcher) {
+fn check_failed_launch(served: &Served, session: &mut SocketSession, launcher: &Launcher) {
     let mut command = std::process::Command::new(launcher.starter);
     command.args(launcher.words).args(["-n", "2", "/nonexistent"]).stderr(Stdio::null());
-    let mut launched = Guarded::run(&mut command);
-    let pid = launched.pid().0.to_string();
-    let code = launched.0.wait().unwrap().code().unwrap();
+    let (pid, code) = deadline::until(|| {
+        let mut launched = Guarded::run(&mut command);
+        let pid = launched.pid().0.to_string();
+        let code = launched.0.wait().unwrap().code().unwrap();
+        let history = served.connect().request(&format!("1 [0] job_history(\"{pid}\",0)"));
+        history.contains("\"launching\"").then_some((pid, code))
+    });
     assert_eq!(next_of_all(session, &pid), "launching -1,-1,0");
     assert_eq!(next_of_all(session, &pid), format!("failed {code},0,0"));
     assert_eq!(next_of_all(session, &pid), format!("ended {code},0,0"));
@@ -125,7 +130,7 @@ fn root_a_launcher_that_fails_before_there_is_a_rank_is_reported_with_its_status
     let mut session = waiting(&served);
     for launcher in [&OPEN_MPI, &HYDRA] {
         if std::path::Path::new(launcher.starter).exists() {
-            check_failed_launch(&mut session, launcher);
+            check_failed_launch(&served, &mut session, launcher);
         }
     }
 }

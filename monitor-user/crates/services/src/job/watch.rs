@@ -11,6 +11,8 @@ use std::collections::BTreeSet;
 
 /// From the exec of a rank to the reading: others of its job begin in this time.
 const AFTER_EXEC: Ns = Ns(50_000_000);
+/// From the exec of a launcher to the reading.
+const AFTER_LAUNCH: Ns = Ns(500_000_000);
 /// From the end of a process of a job to the reading.
 const AFTER_END: Ns = Ns(20_000_000);
 /// Shortest time between two readings, whatever happens.
@@ -128,11 +130,12 @@ impl JobWatch {
         }
     }
 
-    /// A launcher was executed; returns what changed: then its end is to be watched. Nothing is
-    /// read before that, or before a rank is executed.
+    /// A launcher was executed; returns what changed: then its end is to be watched. A reading
+    /// follows also where no rank is executed: it may end before its end is watched.
     pub fn launcher_executed(&mut self, found: FoundLauncher, now: Ns) -> Option<JobTransition> {
         let new = self.log.note_launcher(found, now)?;
         let _added = self.watched.insert(found.id);
+        self.read_after(AFTER_LAUNCH, BETWEEN_EXECS, now);
         Some(new)
     }
 
@@ -227,7 +230,8 @@ mod tests {
         let id = Identity { pid: Pid(7), start: Ns(7) };
         let found = FoundLauncher { id, runtime: Runtime::Hydra, uid: None, reader: None };
         assert!(it.launcher_executed(found, Ns(2 * SECOND)).is_some());
-        assert_eq!((it.due(), it.processes().collect::<Vec<_>>()), (None, vec![id]));
+        assert_eq!(it.due(), Some(Ns(2 * SECOND + AFTER_LAUNCH.0)));
+        assert_eq!(it.processes().collect::<Vec<_>>(), vec![id]);
         it.process_ended(id, Ns(3 * SECOND), EndStatus::default());
         assert_eq!(it.due(), Some(Ns(3 * SECOND + AFTER_END.0)));
     }
