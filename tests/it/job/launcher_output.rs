@@ -64,8 +64,9 @@ impl Launched {
     /// The process that reads what the launcher writes.
     fn keeper(&self) -> Pid {
         let host = Process::new(self.host.0.cast_signed()).unwrap();
-        let mut all = host.tasks().unwrap().flatten().flat_map(|it| it.children().unwrap());
-        Pid(deadline::until(|| all.find(|it| *it != self.launcher.0)))
+        let children = || host.tasks().unwrap().flatten().flat_map(|it| it.children().unwrap());
+        // One that was killed may not have its successor yet.
+        Pid(deadline::until(|| children().find(|it| *it != self.launcher.0)))
     }
 
     /// The gate of a script is opened.

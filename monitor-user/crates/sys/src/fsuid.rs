@@ -1,19 +1,28 @@
 //! File access as another user, on the calling thread only.
 //!
-//! setfsuid(2) sets the user whose permissions apply to file access and drops root's override
-//! capabilities. It reports no error, so the result is read back. The capability that passes disk
-//! quotas and reserved blocks is dropped beside it.
+//! setfsuid(2) sets the user whose permissions apply to file access. It reports no error, so the
+//! result is read back. Capabilities that pass permissions and quotas are dropped beside it.
 
 use rustix::thread::{CapabilitySet, Gid, Uid, capabilities, set_capabilities};
 use std::io;
+
+/// Capabilities that pass permissions of files, quotas and reserved blocks.
+const ACCESS: CapabilitySet = CapabilitySet::SYS_RESOURCE
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::CHOWN)
+    .union(CapabilitySet::MKNOD)
+    .union(CapabilitySet::LINUX_IMMUTABLE);
 
 /// The ids to restore afterwards.
 struct SavedIds {
     uid: libc::uid_t,
     gid: libc::gid_t,
     groups: Vec<Gid>,
-    /// Whether quotas do not apply to this process.
-    passes_quotas: bool,
+    /// The capabilities in effect.
+    capabilities: CapabilitySet,
 }
 
 /// The effective user of this process.
@@ -47,8 +56,14 @@ fn become_user(uid: u32, gid: u32) -> io::Result<SavedIds> {
     let groups = rustix::process::getgroups()?;
     // The system call affects this thread only; the wrapper of the C library affects all threads.
     rustix::thread::set_thread_groups(&[])?;
-    let passes_quotas = pass_quotas(QuotaPass::Dropped)?;
-    let saved = SavedIds { gid: set_gid(gid), uid: set_uid(uid), groups, passes_quotas };
+    let capabilities = match without_access() {
+        Ok(before) => before,
+        Err(error) => {
+            rustix::thread::set_thread_groups(&groups)?;
+            return Err(error);
+        }
+    };
+    let saved = SavedIds { gid: set_gid(gid), uid: set_uid(uid), groups, capabilities };
     if set_uid(uid) == uid && set_gid(gid) == gid {
         return Ok(saved);
     }
@@ -59,26 +74,20 @@ fn become_user(uid: u32, gid: u32) -> io::Result<SavedIds> {
 impl SavedIds {
     fn restore(self) -> io::Result<()> {
         let _ = (set_uid(self.uid), set_gid(self.gid));
-        if self.passes_quotas {
-            let _dropped = pass_quotas(QuotaPass::Held)?;
-        }
+        let mut sets = capabilities(None)?;
+        sets.effective = self.capabilities;
+        set_capabilities(None, sets)?;
         Ok(rustix::thread::set_thread_groups(&self.groups)?)
     }
 }
 
-/// Whether quotas and reserved blocks apply to this thread (`CAP_SYS_RESOURCE`).
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum QuotaPass {
-    Held,
-    Dropped,
-}
-
-/// Changes that; whether the capability was in effect.
-fn pass_quotas(to: QuotaPass) -> io::Result<bool> {
+/// Drops what passes the permissions of files, quotas and reserved blocks: setfsuid(2) does it for
+/// root alone. Returns what was in effect.
+fn without_access() -> io::Result<CapabilitySet> {
     let mut sets = capabilities(None)?;
-    let before = sets.effective.contains(CapabilitySet::SYS_RESOURCE);
-    sets.effective.set(CapabilitySet::SYS_RESOURCE, to == QuotaPass::Held);
-    if before != (to == QuotaPass::Held) {
+    let before = sets.effective;
+    sets.effective = before.difference(ACCESS);
+    if sets.effective != before {
         set_capabilities(None, sets)?;
     }
     Ok(before)

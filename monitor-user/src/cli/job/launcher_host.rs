@@ -53,14 +53,17 @@ pub fn launcher_host(args: &JobLauncherHostArgs) -> Result<u8, Failure> {
     let mut command = command(&args.command);
     command.env(OUTPUT_FOLDER, folder.path());
     command.stdout(out_end).stderr(errors_end);
-    let launcher = match command.spawn() {
+    let mut launcher = match command.spawn() {
         Ok(launcher) => launcher,
         Err(error) => return Ok(not_started(&args.command[0], &error)),
     };
     // Its ends of the pipes are those of the launcher alone.
     drop(command);
     let names = format!("{}\n", launcher.id());
-    fs::write(folder.path().join(NAMES), names).map_err(failed)?;
+    if let Err(error) = fs::write(folder.path().join(NAMES), names) {
+        let _ended = launcher.kill();
+        return Err(failed(error));
+    }
     let host = LauncherHost { args, folder, streams: [out.into(), errors.into()], launcher };
     runtime()?.block_on(host.serve()).map_err(failed)?;
     Ok(0)
@@ -123,7 +126,10 @@ impl LauncherHost<'_> {
             match keeper.try_wait()? {
                 Some(end) if end.signal().is_some() && keepers < MOST_KEEPERS => {
                     keepers += 1;
-                    keeper = self.start_keeper()?;
+                    keeper = match self.start_keeper() {
+                        Ok(keeper) => keeper,
+                        Err(_) => return self.discard().await,
+                    };
                     status.iter().for_each(|it| report(&mut keeper, *it));
                 }
                 Some(end) if end.success() => return Ok(()),

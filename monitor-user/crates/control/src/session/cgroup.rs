@@ -113,7 +113,7 @@ impl SessionCgroups {
     }
 
     /// Ends all processes, and removes the cgroups.
-    pub fn end(self) {
+    pub fn end(mut self) {
         let until = Instant::now() + KILL_TIME;
         self.stop_forks();
         loop {
@@ -126,6 +126,7 @@ impl SessionCgroups {
             }
             let removed = self.folders.iter().all(|it| fs::remove_dir(it).is_ok() || !it.exists());
             if removed {
+                self.folders.clear();
                 return;
             }
             if Instant::now() >= until {
@@ -148,6 +149,15 @@ impl SessionCgroups {
     /// A file of one of the cgroups.
     fn file(&self, name: &str) -> Option<PathBuf> {
         self.folders.iter().map(|it| it.join(name)).find(|it| it.exists())
+    }
+}
+
+impl Drop for SessionCgroups {
+    /// Those of a session that did not begin have no process.
+    fn drop(&mut self) {
+        for folder in &self.folders {
+            let _used = fs::remove_dir(folder);
+        }
     }
 }
 

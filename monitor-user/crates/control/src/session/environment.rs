@@ -6,6 +6,7 @@
 use super::error::{Refusal, SessionError};
 use super::message::LaunchedProgram;
 use super::words::{Assignment, assignments, words};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
@@ -79,9 +80,14 @@ fn program_file(folder: &Path, program: &[u8]) -> Result<PathBuf, SessionError> 
 fn with_session_variables(given: Vec<Assignment>, texts: SessionTexts<'_>) -> Vec<Assignment> {
     let folder = texts.folder.as_os_str().as_bytes();
     let mut all: Vec<Assignment> = Vec::with_capacity(given.len() + 4);
-    let mut set = |name: &[u8], value: Vec<u8>| match all.iter_mut().find(|it| it.0 == name) {
-        Some(at) => at.1 = value,
-        None => all.push((name.to_vec(), value)),
+    // A user may assign to ten thousands of names.
+    let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+    let mut set = |name: &[u8], value: Vec<u8>| match places.get(name) {
+        Some(place) => all[*place].1 = value,
+        None => {
+            places.insert(name.to_vec(), all.len());
+            all.push((name.to_vec(), value));
+        }
     };
     let mut libraries = folder.to_vec();
     for (name, value) in given {

@@ -17,6 +17,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::thread::{CapabilitySet, CapabilitySets};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, IoSliceMut, Write as _};
@@ -45,8 +46,10 @@ const BUSY_TRIES: (usize, Duration) = (5, Duration::from_millis(10));
 /// When it cannot become its user, or the socket fails.
 pub fn run(socket: UnixStream, user: Option<&User>) -> io::Result<()> {
     service_settings::give_up()?;
-    if let Some(user) = user {
-        become_user(user)?;
+    match user {
+        Some(user) => become_user(user)?,
+        None if !rustix::process::geteuid().is_root() => give_up_capabilities()?,
+        None => {}
     }
     rustix::thread::set_no_new_privs(true)?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
@@ -66,6 +69,14 @@ pub fn run(socket: UnixStream, user: Option<&User>) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),
     }
+}
+
+/// A program of the service's own user has none of the service's capabilities.
+fn give_up_capabilities() -> io::Result<()> {
+    let _unknown = rustix::thread::clear_ambient_capability_set();
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    Ok(rustix::thread::set_capabilities(None, sets)?)
 }
 
 struct LauncherLoop {

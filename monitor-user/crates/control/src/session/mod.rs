@@ -28,7 +28,7 @@ pub use control_line::{ControlLine, Lifetime, Limit, Redirect};
 pub use error::{Refusal, SessionError};
 pub use message::{Ending, LaunchAnswer, LaunchCommand, LaunchedProgram};
 pub use record::{Phase, ProcessEnd, Remaining, SessionHold, SessionRecord, TextFile};
-pub use start::{Launcher, LauncherPipes, launcher_gone};
+pub use start::{Launcher, LauncherPipes, LauncherProcess, launcher_gone};
 pub use stored_files::{StoredAccess, StoredFiles, StoredStat};
 pub use words::{Assignment, assignments, words};
 

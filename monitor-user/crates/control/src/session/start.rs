@@ -6,6 +6,7 @@
 use super::cgroup::{PREFIX, SessionCgroups};
 use super::error::{Refusal, SessionError};
 use super::message::LaunchCommand;
+use super::stored_files::StoredFiles;
 use crate::user_worker::frame::frame;
 use crate::user_worker::process::spawn;
 use crate::user_worker::{User, WorkerRole};
@@ -20,20 +21,63 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Child;
+use std::time::{Duration, Instant};
 
 /// How many names are tried for the directory of a session.
 const NAME_TRIES: usize = 8;
+/// How long the end of a launcher is awaited that has just begun.
+const DROP_TIME: Duration = Duration::from_millis(200);
+/// The pause between checks of that.
+const LOOK: Duration = Duration::from_millis(2);
+
 /// A launcher.
 #[derive(Debug)]
 pub struct Launcher {
-    /// Its process, a child of this one.
-    pub child: Child,
+    /// Its process.
+    pub process: LauncherProcess,
     /// The socket to it; does not block.
     pub socket: UnixStream,
     /// The directory of the session.
     pub folder: PathBuf,
+    /// Its files.
+    pub stored: StoredFiles,
     /// The cgroups that it and all that it starts are in.
     pub cgroups: SessionCgroups,
+}
+
+/// The process of a launcher, a child of this one; ended on drop.
+#[derive(Debug)]
+pub struct LauncherProcess {
+    child: Child,
+    is_reaped: bool,
+}
+
+impl LauncherProcess {
+    /// Kills it, and waits this long for its end: a call of its user's file system may hold it.
+    /// Whether it has ended.
+    pub fn end(&mut self, within: Duration) -> bool {
+        let until = Instant::now() + within;
+        let _ended = self.child.kill();
+        while !self.is_reaped {
+            // An error is that of a child that was reaped.
+            self.is_reaped = self.child.try_wait().map_or(true, |status| status.is_some());
+            if !self.is_reaped && Instant::now() >= until {
+                return false;
+            }
+            if !self.is_reaped {
+                std::thread::sleep(LOOK);
+            }
+        }
+        true
+    }
+}
+
+impl Drop for LauncherProcess {
+    fn drop(&mut self) {
+        if !self.is_reaped && !self.end(DROP_TIME) {
+            tracing::warn!("the launcher of a session, process {}, does not end", self.child.id());
+        }
+    }
 }
 
 /// The service's ends of the streams of a program.
@@ -61,7 +105,12 @@ impl Launcher {
         let failed =
             |call: &'static str| move |error: io::Error| SessionError::kernel(call, &error);
         let folder = make_folder(user, parent).map_err(failed("making the directory"))?;
-        let (own, others) = pipes().map_err(failed("making pipes"))?;
+        // Its user may move the directory away.
+        let stored = StoredFiles::open(&folder, (user.uid, user.gid))?;
+        // A program opens them again by /dev/stdout, as its user.
+        let (own, others) = fsuid::as_user(user.uid, user.gid, pipes)
+            .and_then(|made| made)
+            .map_err(failed("making pipes"))?;
         let is_own = user.uid == fsuid::effective_uid();
         let worker_user = (!is_own).then_some(user);
         let (child, socket) = spawn(program, worker_user, WorkerRole::Launcher, None)
@@ -69,7 +118,8 @@ impl Launcher {
         // It starts nothing before its first command.
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let cgroups = SessionCgroups::enter(&name, Pid(child.id()));
-        let launcher = Self { child, socket, folder, cgroups };
+        let process = LauncherProcess { child, is_reaped: false };
+        let launcher = Self { process, socket, folder, stored, cgroups };
         launcher.begin(&others).map_err(failed("starting the launcher"))?;
         Ok((launcher, own))
     }

@@ -232,6 +232,7 @@ mod tests {
         assert!(it.launcher_executed(found, Ns(2 * SECOND)).is_some());
         assert_eq!(it.due(), Some(Ns(2 * SECOND + AFTER_LAUNCH.0)));
         assert_eq!(it.processes().collect::<Vec<_>>(), vec![id]);
+        assert!(!it.finish_reading(Ns(2 * SECOND + AFTER_LAUNCH.0)));
         it.process_ended(id, Ns(3 * SECOND), EndStatus::default());
         assert_eq!(it.due(), Some(Ns(3 * SECOND + AFTER_END.0)));
     }

@@ -9,7 +9,7 @@ use monitor_control::session::{
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, spawn_blocking};
 
 /// A command for a launcher, and where the answer goes.
 pub type Ask = (LaunchCommand, oneshot::Sender<Result<(), SessionError>>);
@@ -44,7 +44,10 @@ impl LiveSession {
                 self.close(stream);
                 Ok(())
             }
-            Remaining::Limit(limit) => lock(&self.cgroups).limit(limit),
+            // The kernel frees memory until it is below a limit, which takes its time.
+            Remaining::Limit(limit) => spawn_blocking(move || lock(&self.cgroups).limit(limit))
+                .await
+                .unwrap_or_else(|_| Err(launcher_gone())),
             Remaining::Wipe => {
                 self.record.end();
                 poll_fn(|context| self.record.poll_gone(context)).await;

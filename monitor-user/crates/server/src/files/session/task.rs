@@ -6,8 +6,8 @@ use crate::lock::lock;
 use crate::user_shares::UserShare;
 use monitor_control::output_log::{OutputLog, OutputSource};
 use monitor_control::session::{
-    Ending, LaunchAnswer, LaunchCommand, Launcher, LauncherPipes, Phase, SessionError,
-    SessionRecord, StoredFiles,
+    Ending, LaunchAnswer, LaunchCommand, Launcher, LauncherPipes, LauncherProcess, Phase,
+    SessionError, SessionRecord,
 };
 use monitor_control::user_worker::frame::{CHUNK, Inbox, frame};
 use monitor_model::Ns;
@@ -15,7 +15,6 @@ use monitor_sys::clock;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
-use std::process::Child;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -44,7 +43,7 @@ const MAX_ANSWER: usize = 64 << 10;
 /// What the task of a session has.
 pub struct SessionTask {
     live: Arc<LiveSession>,
-    child: Child,
+    process: LauncherProcess,
     stream: UnixStream,
     inbox: Inbox,
     commands: mpsc::Receiver<Ask>,
@@ -65,7 +64,6 @@ pub fn start(
     share: &Arc<UserShare>,
 ) -> Result<(Arc<LiveSession>, SessionTask), SessionError> {
     let failed = |error: io::Error| SessionError::kernel("registering a pipe", &error);
-    let stored = StoredFiles::open(&record.folder, (record.user.uid, record.user.gid))?;
     let stream = UnixStream::from_std(launcher.socket).map_err(failed)?;
     let input = InputPipe::new(pipes.input).map_err(failed)?;
     let output = Receiver::from_owned_fd(pipes.output).map_err(failed)?;
@@ -80,11 +78,11 @@ pub fn start(
     let of_errors = keep(errors, Arc::clone(&record.errors), (source(true), Arc::clone(share)));
     let readers = [of_output, of_errors];
     let readers = Mutex::new(readers.map(Some));
-    let cgroups = Mutex::new(launcher.cgroups);
+    let (stored, cgroups) = (launcher.stored, Mutex::new(launcher.cgroups));
     let live = Arc::new(LiveSession { record, stored, input, readers, commands: to, cgroups });
     let task = SessionTask {
         live: Arc::clone(&live),
-        child: launcher.child,
+        process: launcher.process,
         stream,
         inbox: Inbox::with_limit(MAX_ANSWER),
         commands,
@@ -217,7 +215,10 @@ impl SessionTask {
         }
         let mut in_time = timeout(FORK_TIME, self.until_closed()).await.is_ok();
         if !in_time {
-            lock(&self.live.cgroups).stop_forks();
+            // A limit of memory that the kernel still sets has the lock.
+            let live = Arc::clone(&self.live);
+            let stopped = spawn_blocking(move || lock(&live.cgroups).stop_forks());
+            let _in_time = timeout(FORK_TIME, stopped).await;
             in_time = timeout(WIPE_TIME, self.until_closed()).await.is_ok();
         }
         let ran = !matches!(self.live.record.phase(), Phase::Ready);
@@ -225,15 +226,14 @@ impl SessionTask {
         if !in_time {
             tracing::warn!(number, "the launcher of a session did not end within {WIPE_TIME:?}");
         }
-        let mut child = self.child;
-        let cgroups = std::mem::take(&mut *lock(&self.live.cgroups));
-        let reaped = spawn_blocking(move || {
-            let _ended = child.kill();
-            let status = child.wait();
-            cgroups.end();
-            status
+        let (mut process, live) = (self.process, Arc::clone(&self.live));
+        let ended = spawn_blocking(move || {
+            if !process.end(WIPE_TIME) {
+                tracing::warn!(number, "the launcher of a session does not end");
+            }
+            std::mem::take(&mut *lock(&live.cgroups)).end();
         });
-        let _status = reaped.await;
+        let _ended = ended.await;
         self.live.finish_output().await;
         self.live.input.close();
         self.live.record.wiped(self.ending.filter(|_| ran));
