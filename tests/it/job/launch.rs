@@ -1,6 +1,7 @@
 //! `job launch`: ranks that are held at exec, the status of the launcher, and what is killed.
 
-use super::{HYDRA, Launcher, OPEN_MPI, failed, kill, listed, printed, ranks_of, state};
+use super::gate::own_children;
+use super::{HYDRA, Launcher, Noticed, OPEN_MPI, failed, kill, listed, printed, ranks_of, state};
 use crate::deadline;
 use crate::root::privilege::skip;
 use crate::root::workload::Guarded;
@@ -22,6 +23,24 @@ pub fn launch(options: &[&str], launcher: &[&str]) -> Command {
 /// The status of a process.
 pub fn status(pid: Pid) -> procfs::process::Status {
     Process::new(pid.0.cast_signed()).unwrap().status().unwrap()
+}
+
+#[test]
+fn a_tracer_that_is_killed_is_noticed_and_its_launcher_runs_on() {
+    let script = "echo begins; read line; echo ends";
+    let mut launched = Noticed::run(&mut launch(&["--stop", "exec"], &["sh", "-c", script]));
+    assert_eq!(launched.command.line(), "begins");
+    let tracers = own_children(launched.command.pid().0.cast_signed());
+    assert_eq!(tracers.len(), 1);
+    kill(Pid(tracers[0].cast_unsigned()));
+    let notice = launched.notice();
+    assert!(
+        notice.starts_with("monitor: the process that holds the ranks was killed: "),
+        "{notice}"
+    );
+    launched.command.send_line("on");
+    assert_eq!(launched.command.line(), "ends");
+    assert_eq!(launched.end(), (String::new(), Some(137)));
 }
 
 /// Ranks do nothing until they are released; then the job ends with its own status.

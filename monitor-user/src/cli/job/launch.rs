@@ -56,6 +56,10 @@ const APP: &str = "app";
 const INSTALL: &str = "install an MPI (Debian: apt install openmpi-bin, or mpich), load its \
      module, or start ranks without a launcher (-n); monitor job doctor shows what is here";
 
+/// What to do where ranks may be stopped, and none was named.
+const HOLD_LOST: &str = "the process that holds the ranks was killed: the job runs; ranks that were \
+     stopped already go on with monitor job release (monitor job list names the job)";
+
 /// Runs the launcher. Returns its exit code.
 ///
 /// # Errors
@@ -93,14 +97,18 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
     };
     // With --stop, the process that traces the host waits for it.
     let waits_for_host = args.ranks.is_some() && (!is_held || hold.is_some());
+    let is_tracer = hold.is_some();
     let launched = run_passing_signals(move |started| match hold {
         Some(hold) => hold_and_wait(command, hold, started),
         None => start_and_wait(command, started),
     })?;
     match launched {
         Ok(status) => {
-            if let Some(signal) = status.signal().filter(|_| waits_for_host) {
-                host_lost(signal);
+            match status.signal() {
+                Some(signal) if waits_for_host => host_lost(signal),
+                // A launcher that is killed is a code of the process that traces.
+                Some(_) if is_held && !is_tracer => output::notice(HOLD_LOST),
+                _ => {}
             }
             Ok(returned_code(status))
         }

@@ -43,6 +43,11 @@ impl InputPipe {
         self.writers.0.wake();
     }
 
+    /// A writer waits no longer: the others add themselves again.
+    pub fn abandon(&self) {
+        self.writers.0.wake();
+    }
+
     /// Writes what is left of `content` behind `written` bytes, and counts them there.
     pub fn poll_write(
         &self,

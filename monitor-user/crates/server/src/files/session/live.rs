@@ -1,6 +1,7 @@
 //! A session with its pipes, and the way to its launcher.
 
 use super::input::InputPipe;
+use super::slot::SessionSlot;
 use crate::lock::lock;
 use monitor_control::session::{
     LaunchCommand, Refusal, Remaining, SessionCgroups, SessionError, SessionRecord, StoredFiles,
@@ -28,6 +29,8 @@ pub struct LiveSession {
     pub commands: mpsc::Sender<Ask>,
     /// The cgroups of its processes, until they are ended.
     pub cgroups: Mutex<SessionCgroups>,
+    /// Counts it.
+    pub _slot: SessionSlot,
 }
 
 impl LiveSession {

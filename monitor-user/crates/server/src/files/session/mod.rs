@@ -8,6 +8,7 @@ mod control_file;
 mod input;
 mod live;
 mod open_file;
+mod slot;
 mod table;
 mod task;
 pub mod tree;

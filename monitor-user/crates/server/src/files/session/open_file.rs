@@ -150,7 +150,10 @@ impl OpenSessionFile {
             (
                 SessionContent::Input(written) | SessionContent::Both(_, written),
                 Direction::Write,
-            ) => *written = 0,
+            ) => {
+                *written = 0;
+                self.session.input.abandon();
+            }
             _ => {}
         }
     }

@@ -1,6 +1,7 @@
 //! All sessions of this service, and which users may open one.
 
 use super::live::LiveSession;
+use super::slot::SessionSlots;
 use super::task;
 use crate::lock::lock;
 use crate::policy::Grantee;
@@ -20,6 +21,8 @@ use tokio::time::timeout;
 const USER_SESSIONS: usize = 32;
 /// Sessions of all users except root: each keeps up to 2 MiB of output.
 const SESSIONS: usize = 256;
+/// How many times as many there may be, with those that end or of which files are open.
+const ENDING: usize = 2;
 
 /// How long the end of the service waits for the end of sessions.
 const CLOSE_TIME: Duration = Duration::from_secs(3);
@@ -72,6 +75,7 @@ impl SessionPolicy {
 pub struct SessionTable {
     policy: SessionPolicy,
     all: Mutex<Sessions>,
+    slots: Arc<SessionSlots>,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -87,7 +91,8 @@ impl SessionTable {
         if !policy.execute.is_empty() {
             SessionCgroups::remove_left();
         }
-        Arc::new(Self { policy, all: Mutex::default(), tasks: Mutex::default() })
+        let (slots, tasks) = (Arc::default(), Mutex::default());
+        Arc::new(Self { policy, all: Mutex::default(), slots, tasks })
     }
 
     /// Whether any user may execute programs.
@@ -128,11 +133,17 @@ impl SessionTable {
             return Err(SessionError::new(Refusal::Denied, why));
         }
         self.make_room(user.uid)?;
+        let limits = (ENDING * USER_SESSIONS, ENDING * SESSIONS);
+        let slot = self.slots.take(user.uid, limits).ok_or_else(|| {
+            let why = "sessions of this user, or of all, have not ended yet, or clients have \
+                       files of them open: clunk them, and try again";
+            SessionError::new(Refusal::TryAgain, why)
+        })?;
         let worker = WorkerUser { uid: user.uid, gid: user.gid, groups: user.groups.clone() };
         let (launcher, pipes) = Launcher::start(Path::new(SELF_EXE), &worker, &self.policy.parent)?;
         let number = self.next_number();
         let record = SessionRecord::new(number, worker, (launcher.folder.clone(), env));
-        let (live, run) = task::start(record, (launcher, pipes), share)?;
+        let (live, run) = task::start(record, (launcher, pipes), (share, slot))?;
         lock(&self.all).by_number.insert(number, Arc::clone(&live));
         let table = Arc::clone(self);
         let mut tasks = lock(&self.tasks);

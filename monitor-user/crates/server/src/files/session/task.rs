@@ -2,6 +2,7 @@
 
 use super::input::InputPipe;
 use super::live::{Ask, LiveSession};
+use super::slot::SessionSlot;
 use crate::lock::lock;
 use crate::user_shares::UserShare;
 use monitor_control::output_log::{OutputLog, OutputSource};
@@ -61,7 +62,7 @@ pub struct SessionTask {
 pub fn start(
     record: Arc<SessionRecord>,
     (launcher, pipes): (Launcher, LauncherPipes),
-    share: &Arc<UserShare>,
+    (share, slot): (&Arc<UserShare>, SessionSlot),
 ) -> Result<(Arc<LiveSession>, SessionTask), SessionError> {
     let failed = |error: io::Error| SessionError::kernel("registering a pipe", &error);
     let stream = UnixStream::from_std(launcher.socket).map_err(failed)?;
@@ -79,7 +80,15 @@ pub fn start(
     let readers = [of_output, of_errors];
     let readers = Mutex::new(readers.map(Some));
     let (stored, cgroups) = (launcher.stored, Mutex::new(launcher.cgroups));
-    let live = Arc::new(LiveSession { record, stored, input, readers, commands: to, cgroups });
+    let live = Arc::new(LiveSession {
+        record,
+        stored,
+        input,
+        readers,
+        commands: to,
+        cgroups,
+        _slot: slot,
+    });
     let task = SessionTask {
         live: Arc::clone(&live),
         process: launcher.process,
