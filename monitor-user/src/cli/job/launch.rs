@@ -57,8 +57,8 @@ const INSTALL: &str = "install an MPI (Debian: apt install openmpi-bin, or mpich
      module, or start ranks without a launcher (-n); monitor job doctor shows what is here";
 
 /// What to do where ranks may be stopped, and none was named.
-const HOLD_LOST: &str = "the process that holds the ranks was killed: the job runs; ranks that were \
-     stopped already go on with monitor job release (monitor job list names the job)";
+const HOLD_LOST: &str = "the process that holds the ranks was killed: the job runs; ranks that \
+     were stopped already go on with monitor job release (monitor job list names the job)";
 
 /// Runs the launcher. Returns its exit code.
 ///
