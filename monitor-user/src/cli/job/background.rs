@@ -5,6 +5,7 @@
 
 use crate::cli::exit::Failure;
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::process::{Command, ExitStatus, Stdio};
@@ -23,6 +24,14 @@ pub enum Started {
     },
     /// It has ended, and has printed why.
     Ended(ExitStatus),
+}
+
+/// Leaves the terminal of the command, whose Ctrl-C is not for this process, and takes a name.
+pub fn begin_session(name: &CStr) {
+    // A leader of a group stays one.
+    let _own = rustix::process::setsid();
+    // Without it, only the name is missing.
+    let _named = rustix::thread::set_name(name);
 }
 
 /// Starts a process that goes on when this command has ended, and waits for its line.

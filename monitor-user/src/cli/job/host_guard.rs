@@ -4,7 +4,7 @@
 //! kernel kills the ranks, and this process what they have started: it is the parent of all of them
 //! whose own parents have ended (PR_SET_CHILD_SUBREAPER), whatever their groups and environments.
 
-use super::background::leave_streams;
+use super::background::{begin_session, leave_streams};
 use super::launch_args::JobHostGuardArgs;
 use crate::cli::client::runtime;
 use crate::cli::exit::Failure;
@@ -37,10 +37,8 @@ const KILL: u32 = 9;
 /// If it cannot be started.
 pub fn host_guard(args: &JobHostGuardArgs) -> Result<u8, Failure> {
     let failed = |error: io::Error| Failure::failed(format!("job launch: {error}"));
-    // Ctrl-C at the terminal of the command is not for it. A leader of a group stays one.
-    let _own = rustix::process::setsid();
-    // Without them, only the name is missing, and processes that have left their rank stay.
-    let _named = rustix::thread::set_name(PROGRAM);
+    begin_session(PROGRAM);
+    // Without it, processes that have left their rank stay.
     let _subreaper = set_child_subreaper(Some(getpid()));
     let mut command = Command::new(SELF_EXE);
     command.arg0("monitor").args(["job", "host"]).args(&args.host);

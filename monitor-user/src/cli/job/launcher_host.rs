@@ -5,7 +5,7 @@
 //! open as well and starts another keeper where one was killed, so that the launcher writes into an
 //! open pipe whichever of the two is killed.
 
-use super::background::{STARTED, leave_terminal};
+use super::background::{STARTED, begin_session, leave_terminal};
 use super::launch_args::JobLauncherHostArgs;
 use crate::cli::client::runtime;
 use crate::cli::exit::Failure;
@@ -43,10 +43,7 @@ const KILL: u32 = 9;
 /// If a folder, a pipe or a process cannot be had.
 pub fn launcher_host(args: &JobLauncherHostArgs) -> Result<u8, Failure> {
     let failed = |error: io::Error| Failure::failed(format!("job launch: {error}"));
-    // Ctrl-C at the terminal of the command is not for it. A leader of a group stays one.
-    let _own = rustix::process::setsid();
-    // Without it, only the name is missing.
-    let _named = rustix::thread::set_name(PROGRAM);
+    begin_session(PROGRAM);
     let folder = SessionFolder::create(&std::env::temp_dir(), &args.id).map_err(failed)?;
     let (out, out_end) = io::pipe().map_err(failed)?;
     let (errors, errors_end) = io::pipe().map_err(failed)?;
