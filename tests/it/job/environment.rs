@@ -89,7 +89,7 @@ fn root_a_rank_that_is_killed_for_its_memory_is_reported_with_its_job() {
     let Some(job) = OPEN_MPI.start(TEST, 2, &script) else { return };
     let id = job.listed().unwrap()["id"].as_str().unwrap().to_owned();
     let history = format!("1 [0] job_history(\"{id}\",0)");
-    deadline::until(|| served.connect().request(&history).contains("\"ready\"").then_some(()));
+    deadline::until(|| served.connect().request(&history).contains("\"running\"").then_some(()));
     let victim = job.ranks()[1];
     let pid = rustix::process::Pid::from_raw(victim.0.cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();

@@ -30,7 +30,7 @@ fn waiting(served: &Served) -> SocketSession {
 fn next(session: &mut SocketSession, launcher: &str) -> String {
     loop {
         let change = next_of_all(session, launcher);
-        if !change.starts_with("launching ") {
+        if !change.starts_with("created ") {
             return change;
         }
     }
@@ -74,21 +74,23 @@ fn check_transitions(test: &str, launcher: &Launcher) {
     let mut session = waiting(&served);
     let Some(mut job) = launcher.start(test, 3, "exec sleep 1000") else { return };
     let pid = job.pid();
-    assert_eq!(next(&mut session, &pid).split(',').next(), Some("appeared -1"));
-    assert_eq!(next(&mut session, &pid), "ready -1,-1,3");
+    assert_eq!(next(&mut session, &pid).split(',').next(), Some("launching -1"));
+    assert_eq!(next(&mut session, &pid), "running -1,-1,3");
     signal_all(&job, Signal::STOP);
     assert_eq!(next(&mut session, &pid), "stopped -1,-1,3");
     signal_all(&job, Signal::CONT);
-    assert_eq!(next(&mut session, &pid), "continued -1,-1,3");
+    assert_eq!(next(&mut session, &pid), "running -1,-1,3");
     let killed = job.ranks()[1];
     kill(killed);
     let end = status(&mut job);
     assert_eq!(next(&mut session, &pid), "failed 137,9,3");
     assert_eq!(next(&mut session, &pid), format!("ended {end},3"));
     let history = session.request(&format!("13 [0] job_history(\"{pid}\",60)"));
-    let states = ["appeared", "ready", "stopped", "continued", "failed", "ended"];
-    let places = states.map(|state| history.find(&format!("\"{state}\",{pid},")).unwrap());
-    assert!(places.is_sorted(), "{history}");
+    let states = ["launching", "running", "stopped", "running", "failed", "ended"];
+    let mut rest = &*history;
+    for state in states {
+        rest = rest.split_once(&format!("\"{state}\",{pid},")).expect(&history).1;
+    }
     let mut other = as_user(&[], || served.connect());
     let reply = other.request("1 [0] job_history(\"\",0)");
     assert!(reply.starts_with("1 [0] job_history(0,") && reply.ends_with(",[])"), "{reply}");
@@ -112,9 +114,9 @@ fn check_failed_launch(served: &Served, session: &mut SocketSession, launcher: &
         let pid = launched.pid().0.to_string();
         let code = launched.0.wait().unwrap().code().unwrap();
         let history = served.connect().request(&format!("1 [0] job_history(\"{pid}\",0)"));
-        history.contains("\"launching\"").then_some((pid, code))
+        history.contains("\"created\"").then_some((pid, code))
     });
-    assert_eq!(next_of_all(session, &pid), "launching -1,-1,0");
+    assert_eq!(next_of_all(session, &pid), "created -1,-1,0");
     assert_eq!(next_of_all(session, &pid), format!("failed {code},0,0"));
     assert_eq!(next_of_all(session, &pid), format!("ended {code},0,0"));
 }
@@ -151,7 +153,7 @@ fn root_a_debugger_of_a_rank_is_reported_to_a_tool_that_waits_for_this_job() {
     assert_eq!(session.request(&wait), "10 [0] job_changed(0)");
     assert_eq!(session.request("12 [0] enable(10)"), "12 [0] enable(0)");
     let known = format!("1 [0] job_history(\"{pid}\",0)");
-    deadline::until(|| served.connect().request(&known).contains("\"ready\"").then_some(()));
+    deadline::until(|| served.connect().request(&known).contains("\"running\"").then_some(()));
     // The kernel detaches both when this thread ends.
     let traced = [other.ranks()[0], rank].map(|pid| pid.0.cast_signed());
     let (end, ended) = std::sync::mpsc::channel::<()>();
@@ -175,8 +177,8 @@ fn without_ebpf_jobs_are_followed_while_a_tool_waits() {
     let mut session = waiting(&served);
     let Some(job) = OPEN_MPI.start(TEST, 2, "exec sleep 1000") else { return };
     let pid = job.pid();
-    assert_eq!(next(&mut session, &pid).split(',').next(), Some("appeared -1"));
-    assert_eq!(next(&mut session, &pid), "ready -1,-1,2");
+    assert_eq!(next(&mut session, &pid).split(',').next(), Some("launching -1"));
+    assert_eq!(next(&mut session, &pid), "running -1,-1,2");
     signal_all(&job, Signal::KILL);
     while !next(&mut session, &pid).starts_with("ended ") {}
     drop(session);
@@ -224,20 +226,20 @@ fn root_the_command_prints_transitions_of_a_job_as_they_occur_and_those_before()
     let mut session = waiting(&served);
     let Some(mut job) = OPEN_MPI.start(TEST, 2, "exec sleep 1000") else { return };
     let pid = job.pid();
-    while !next(&mut session, &pid).starts_with("ready") {}
+    while !next(&mut session, &pid).starts_with("running") {}
     let id = job.listed().unwrap()["id"].as_str().unwrap().to_owned();
     let mut text = Printing::run(&served, &format!("job events {pid} --replay 1h"));
     let mut json = Printing::run(&served, &format!("job events {id} --replay 1h --format json"));
     let user = "user root";
     // A launcher that is found without ranks, at first.
     let mut line = text.line();
-    if line.contains(&format!("Z launcher-{pid} launching: openmpi4, ")) {
+    if line.contains(&format!("Z launcher-{pid} created: openmpi4, ")) {
         line = text.line();
     }
-    let want = format!("Z {id} appeared: openmpi4, launcher {pid}, {user}\n");
+    let want = format!("Z {id} launching: openmpi4, launcher {pid}, {user}\n");
     assert!(line.ends_with(&want), "{line}");
-    assert!(text.line().ends_with(&format!("Z {id} ready: 2 ranks\n")));
-    for state in ["appeared", "ready"] {
+    assert!(text.line().ends_with(&format!("Z {id} running: 2 ranks\n")));
+    for state in ["launching", "running"] {
         let line: Value = serde_json::from_str(&json.line()).unwrap();
         assert_eq!((&line["state"], &line["id"]), (&state.into(), &id.as_str().into()));
         assert!(line["time_unix_ns"].as_u64() > Some(0));

@@ -14,6 +14,7 @@ pub mod gate;
 mod launch;
 mod launch_init;
 mod launch_native;
+mod launch_states;
 mod launcher_output;
 mod list;
 mod native_debugger;

@@ -3,7 +3,7 @@
 //! In: what a user asks for, a number of ranks, and a program. Out: the method; or why they do not
 //! fit each other.
 
-use crate::runtime::{LauncherRole, Runtime};
+use crate::runtime::Runtime;
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -53,8 +53,7 @@ impl LaunchMethod {
     pub fn choose(name: &str, ranks: Option<u32>, program: &OsStr) -> Result<Self, MethodError> {
         let runtime = || {
             let file = Path::new(program).file_name().unwrap_or_default();
-            let found = Runtime::of_program(&file.to_string_lossy());
-            found.filter(|(_, role)| *role == LauncherRole::Launcher).map(|(runtime, _)| runtime)
+            Runtime::launched_by(&file.to_string_lossy())
         };
         let no_launcher = |expected| MethodError::NoLauncher {
             program: program.display().to_string(),

@@ -4,7 +4,7 @@
 //! labels, the rank of a line. A line alone does not show its form: `[0] a` may be what a program
 //! writes.
 
-use crate::runtime::{LauncherRole, Runtime};
+use crate::runtime::Runtime;
 use serde::{Deserialize, Serialize};
 
 /// The form of labels.
@@ -90,9 +90,7 @@ impl RankLabel {
 pub fn runtime_beside(is_beside: impl Fn(&str) -> bool) -> Option<Runtime> {
     // Open MPI 5 has no `orterun`, and Open MPI 4 no `prterun`.
     let programs = ["prterun", "orterun", "mpiexec.hydra"];
-    let found = programs.into_iter().find(|it| is_beside(it))?;
-    let (runtime, role) = Runtime::of_program(found)?;
-    (role == LauncherRole::Launcher).then_some(runtime)
+    programs.into_iter().find(|it| is_beside(it)).and_then(Runtime::launched_by)
 }
 
 fn rank_of_open_mpi(line: &[u8]) -> Option<(u32, &[u8])> {

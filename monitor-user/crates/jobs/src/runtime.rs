@@ -50,6 +50,10 @@ pub fn slurm_namespace(step: &str) -> String {
     format!("{SLURM_PMIX}{step}")
 }
 
+/// The file of this program, and the command that hosts a job.
+const OWN_FILE: &str = "monitor";
+const HOST_COMMAND: [&[u8]; 2] = [b"job", b"host"];
+
 impl Runtime {
     /// Its name in a sentence.
     pub const fn title(self) -> &'static str {
@@ -83,6 +87,24 @@ impl Runtime {
             "mpirun" | "mpiexec" => (Self::Unknown, Launcher),
             _ => return None,
         })
+    }
+
+    /// The runtime that a program launches jobs of, by the name of its file or its command name.
+    pub fn launched_by(name: &str) -> Option<Self> {
+        let (runtime, role) = Self::of_program(name)?;
+        (role == LauncherRole::Launcher).then_some(runtime)
+    }
+
+    /// The same of a process that has just executed a file of this name: the host of a job of this
+    /// program is known by its arguments.
+    pub fn of_launcher(file: &str, arguments: impl FnOnce() -> Vec<Vec<u8>>) -> Option<Self> {
+        if file != OWN_FILE {
+            return Self::launched_by(file);
+        }
+        let arguments = arguments();
+        let command = arguments.get(1..)?;
+        let is_host = HOST_COMMAND.iter().zip(command).filter(|(word, it)| it == *word).count();
+        (is_host == HOST_COMMAND.len()).then_some(Self::Native)
     }
 
     /// The runtime that the environment of a rank and its namespace show.
@@ -135,6 +157,19 @@ mod tests {
         check(b"PMIX_NAMESPACE=a\0PMIX_RANK=0\0", "a", Runtime::Unknown);
         // Another runtime within an allocation of Slurm.
         check(b"PMIX_NAMESPACE=a\0SLURM_PROCID=0\0", "a", Runtime::Unknown);
+    }
+
+    #[test]
+    fn the_host_of_a_job_of_this_program_is_known_by_its_arguments() {
+        let runtime = |file: &str, words: &str| {
+            let words = words.split(' ').map(|it| it.as_bytes().to_vec()).collect();
+            Runtime::of_launcher(file, || words)
+        };
+        assert_eq!(runtime("monitor", "monitor job host -n 2 -- a"), Some(Runtime::Native));
+        assert_eq!(runtime("monitor", "monitor job hosts"), None);
+        assert_eq!(runtime("monitor", "monitor"), None);
+        assert_eq!(runtime("srun", "srun -n 2 a"), Some(Runtime::Slurm));
+        assert_eq!(runtime("slurmstepd", "slurmstepd: [7.0]"), None);
     }
 
     #[test]

@@ -189,6 +189,11 @@ impl Process {
         self.row.get(ProcessField::State) == Some(u64::from(b'Z')) && threads <= 1 && !self.ended()
     }
 
+    /// Whether a signal or a tracer has stopped its first thread.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.row.get(ProcessField::State).map(u8::try_from), Some(Ok(b'T' | b't')))
+    }
+
     /// Makes the row of a zombie the last one of its process.
     pub fn end_zombie(&mut self) {
         if self.is_zombie() {

@@ -26,8 +26,7 @@ pub trait Processes {
     fn is_rank(&self, id: Identity) -> bool;
 
     /// The runtime of a launcher of jobs that a process executes, and the user, besides root, that
-    /// may read it; nothing, if it executes no launcher, or one of Slurm, which is no ancestor of
-    /// ranks.
+    /// may read it; nothing, if it executes no launcher.
     fn launcher(&self, id: Identity) -> Option<(Runtime, Option<Credentials>)>;
 
     /// All of them, with their jobs, ranks and origins; also those that have ended since the

@@ -90,6 +90,8 @@ pub trait EngineApi {
     fn diag_counters(&mut self) -> &mut DiagCounters;
     /// The parallel jobs that are followed, and their transitions.
     fn job_watch(&self) -> &JobWatch;
+    /// The same, to be changed.
+    fn job_watch_mut(&mut self) -> &mut JobWatch;
     /// The faults and limits of the node, and their changes.
     fn environment_watch(&self) -> &EnvironmentWatch;
 }

@@ -103,6 +103,7 @@ pub const SERVICE_GROUPS: &[(&str, &[&[ServiceSpec]])] = &[
             job::launch::SERVICES,
             job::host::SERVICES,
             job::history::SERVICES,
+            job::report::SERVICES,
         ],
     ),
     ("Faults and limits of the node", &[environment::SERVICES]),

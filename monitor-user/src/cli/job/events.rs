@@ -38,7 +38,7 @@ impl EventClass {
         match self {
             Self::Job => {
                 "1 [0] job_changed([]): \
-                 2 [0] print([\"job\",$1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12])"
+                 2 [0] print([\"job\",$1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13])"
             }
             Self::Environment => {
                 "5 [0] environment_changed([]): \
@@ -242,7 +242,7 @@ fn text_line(it: &JobTransition) -> String {
     out += &format!(" {} {}", human::escaped_text(&it.id), it.change.name());
     let age = human::duration_text(it.age.0 as f64);
     match it.change {
-        JobChange::Launching | JobChange::Appeared => {
+        JobChange::Created | JobChange::Launching => {
             out += &format!(": {}", it.runtime.name());
             if let Some(pid) = it.launcher {
                 out += &format!(", launcher {}", pid.0);
@@ -251,7 +251,10 @@ fn text_line(it: &JobTransition) -> String {
                 out += &format!(", user {}", human::escaped_text(&user(uid)));
             }
         }
-        JobChange::Ready => out += &format!(": {} ranks", it.ranks),
+        JobChange::Running => out += &format!(": {} ranks", it.ranks),
+        JobChange::Stopped | JobChange::ReadyForDebug => {
+            out += &it.place.map(|it| format!(": held at {}", it.name())).unwrap_or_default();
+        }
         JobChange::Failed if it.ranks == 0 => {
             out += &format!(": status {}, no rank was found", status_text(it.end));
         }
@@ -262,7 +265,7 @@ fn text_line(it: &JobTransition) -> String {
         JobChange::DebuggerAttached => {
             out += &format!(": rank {}{}", rank_text(it), pid_text(", traced by ", it));
         }
-        JobChange::DebuggerDetached | JobChange::Stopped | JobChange::Continued => {}
+        JobChange::DebuggerDetached => {}
         JobChange::Ended => out += &format!(": status {}, after {age}", status_text(it.end)),
     }
     out.push('\n');
@@ -286,18 +289,19 @@ mod tests {
         let values = [text("a\u{1b}"), text("hydra"), text(change), 6.into(), 4_000_000.into()];
         let more: [Value; 5] =
             [code.into(), signal.into(), 2.into(), 1.5.into(), 5_000_000_000_u64.into()];
-        let last: [Value; 2] = [3.into(), 7.into()];
-        transition(&[&values[..], &more[..], &last[..]].concat()).expect("twelve values")
+        let last: [Value; 3] = [3.into(), 7.into(), text("init")];
+        transition(&[&values[..], &more[..], &last[..]].concat()).expect("thirteen values")
     }
 
     #[test]
     fn a_line_has_what_the_transition_is_about() {
         let start = "1970-01-01T00:00:05Z a\\u{1b}";
         let lines = [
-            it("launching", -1, -1),
+            it("created", -1, -1),
             JobTransition { ranks: 0, ..it("failed", 1, 0) },
-            it("appeared", -1, -1),
-            it("ready", -1, -1),
+            it("launching", -1, -1),
+            it("stopped", -1, -1),
+            it("running", -1, -1),
             it("failed", 137, 9),
             it("debugger-attached", -1, -1),
             it("ended", 137, 9),
@@ -306,10 +310,11 @@ mod tests {
         assert_eq!(
             lines,
             [
-                format!("{start} launching: hydra, launcher 6, user 4000000\n"),
+                format!("{start} created: hydra, launcher 6, user 4000000\n"),
                 format!("{start} failed: status 1, no rank was found\n"),
-                format!("{start} appeared: hydra, launcher 6, user 4000000\n"),
-                format!("{start} ready: 2 ranks\n"),
+                format!("{start} launching: hydra, launcher 6, user 4000000\n"),
+                format!("{start} stopped: held at init\n"),
+                format!("{start} running: 2 ranks\n"),
                 format!("{start} failed: rank 3, status SIGKILL, pid 7\n"),
                 format!("{start} debugger-attached: rank 3, traced by 7\n"),
                 format!("{start} ended: status SIGKILL, after 1.5s\n"),

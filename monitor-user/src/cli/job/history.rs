@@ -8,6 +8,7 @@ use crate::cli::job::reader::user;
 use monitor_client::{Error, tool::Tool};
 use monitor_format::events::signal_name;
 use monitor_jobs::Runtime;
+use monitor_jobs::hold_table::HoldPoint;
 use monitor_jobs::job_log::{EndStatus, JobChange, JobTransition};
 use monitor_model::{Ns, Pid, event::Signal};
 use monitor_omis::{Reply, Status, Text, Value, parse};
@@ -15,7 +16,7 @@ use serde_json::{Value as Json, json};
 use std::{path::Path, time::Duration};
 
 /// Number of values of a transition.
-const VALUES: usize = 12;
+const VALUES: usize = 13;
 
 /// What a service has kept.
 pub struct JobHistory {
@@ -76,7 +77,8 @@ impl JobHistory {
 
 /// The transition of these values, as `job_changed` documents them.
 pub fn transition(values: &[Value]) -> Option<JobTransition> {
-    let [id, runtime, change, launcher, uid, code, signal, ranks, age, unix, rank, pid] = values
+    let [id, runtime, change, launcher, uid, code, signal, ranks, age, unix, rank, pid, place] =
+        values
     else {
         return None;
     };
@@ -95,6 +97,7 @@ pub fn transition(values: &[Value]) -> Option<JobTransition> {
         end,
         rank: rank.integer(),
         pid: pid.integer().map(Pid),
+        place: HoldPoint::from_name(&text(place)?),
     })
 }
 
@@ -157,6 +160,7 @@ pub fn transition_json(it: &JobTransition) -> Json {
         "signal": it.end.signal,
         "rank": it.rank,
         "pid": it.pid.map(|pid| pid.0),
+        "place": it.place.map(HoldPoint::name),
         "age_ns": it.age.0,
         "time_unix_ns": it.at.0,
     })

@@ -3,6 +3,7 @@
 //! In: a program and a number of ranks. Out: what the ranks write; the exit code of the job.
 
 use super::background::{STARTED, leave_terminal};
+use super::hold_report::report_hold;
 use super::host_command::PROGRAM;
 use super::host_usage::HostUsage;
 use super::launch_args::JobHostArgs;
@@ -34,6 +35,7 @@ pub fn host(args: &JobHostArgs) -> Result<u8, Failure> {
         notice: output::notice,
         stops_in_app: args.stop_in_app,
         keeps: args.keep,
+        held: report_hold,
         started: if args.keep.is_some() { say_started } else { || true },
     };
     match run(plan, Box::new(HostUsage::default())) {

@@ -8,6 +8,7 @@
 
 use super::env;
 use super::hold;
+use super::hold_report::report_hold;
 use super::host_command::{host_command, host_lost, missing_home, run_in_background};
 use super::launch_args::JobLaunchArgs;
 use super::launch_background::{launch_in_background, launch_words};
@@ -27,6 +28,7 @@ use monitor_control::user_worker::SELF_EXE;
 use monitor_format::human;
 use monitor_jobs::directive::Directive;
 use monitor_jobs::envar::Environment;
+use monitor_jobs::hold_table::HoldPoint;
 use monitor_jobs::launch_method::LaunchMethod;
 use monitor_jobs::{RankSet, Runtime, mpi_name};
 use monitor_model::{Environ, Identity, Pid};
@@ -232,6 +234,10 @@ fn hold_and_wait(
     started: oneshot::Sender<Pid>,
 ) -> Result<ExitStatus, LaunchError> {
     let Hold { at, rules, daemon, events } = hold;
+    let place = match at {
+        HoldAt::Exec => HoldPoint::Exec,
+        HoldAt::Call { .. } => HoldPoint::Init,
+    };
     let mut started = Some(started);
     // What it traces belongs to this thread, and ends with it.
     let launched = std::thread::spawn(move || {
@@ -243,7 +249,7 @@ fn hold_and_wait(
     let (mut child, end) = launched.join().unwrap_or_else(gone)?;
     match end {
         LaunchEnd::Held { ranks, elsewhere } => {
-            let target = report(&ranks, daemon.is_some());
+            let target = report(&ranks, place, daemon.is_some());
             report_elsewhere(&elsewhere);
             if let (Some((command, per)), Some(target)) = (daemon, target) {
                 run_daemons((&command, &per), &target, &child);
@@ -271,7 +277,11 @@ fn hold_and_wait(
 }
 
 /// Waits until the ranks are seen stopped, and says how they go on; their job.
-fn report(ranks: &BTreeMap<u32, Identity>, has_daemon: bool) -> Option<JobTarget> {
+fn report(
+    ranks: &BTreeMap<u32, Identity>,
+    place: HoldPoint,
+    has_daemon: bool,
+) -> Option<JobTarget> {
     let ids: Vec<Identity> = ranks.values().copied().collect();
     let mut all = StopAll::new(hold::LIMIT);
     let _stopped = all.stop(&ids, &|| false);
@@ -286,6 +296,7 @@ fn report(ranks: &BTreeMap<u32, Identity>, has_daemon: bool) -> Option<JobTarget
             let numbers: BTreeSet<u32> = ranks.keys().copied().collect();
             let line = target.line(&numbers, "held", ids.len());
             let id = human::escaped_text(&target.job.id);
+            report_hold(&target.job.id, Some(place));
             let how = if has_daemon {
                 "until the daemons end; to continue before"
             } else {

@@ -20,6 +20,7 @@ mod event_code;
 mod events;
 mod history;
 mod hold;
+mod hold_report;
 mod host;
 mod host_command;
 mod host_connection;

@@ -318,9 +318,19 @@ impl Case {
 
 impl Drop for Case {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            print_processes();
+        }
         // What a failed case has left; a launcher that is killed may leave its ranks.
         for pid in processes(&self.gate()) {
             kill(Pid(pid.cast_unsigned()));
         }
     }
+}
+
+/// Prints all processes, with what each waits for: what a failed case has waited for, too.
+fn print_processes() {
+    let columns = "pid,ppid,pgid,stat,wchan:24,args";
+    let listed = Command::new("ps").args(["-eo", columns]).output();
+    println!("{}", String::from_utf8_lossy(&listed.map(|it| it.stdout).unwrap_or_default()));
 }

@@ -5,16 +5,41 @@
 
 use super::transition::{EndStatus, FoundJob, JobChange, JobTransition, ProcessStates};
 use crate::discovery::{JobState, ParallelJob};
+use crate::hold_table::HoldPoint;
+use crate::runtime::Runtime;
 use monitor_model::{Credentials, Identity, Ns, Pid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How many ended processes of a job are known one by one, besides its ranks.
 pub(super) const KNOWN_ENDS: usize = 64;
-/// How long after the last rank the end of the launcher, which has the status, is awaited.
-pub(super) const LAUNCHER_GRACE: Ns = Ns(1_000_000_000);
+/// How long after the last rank the end of the launcher, which has the status, is awaited. It may
+/// have ranks on other nodes.
+pub(super) const LAUNCHER_GRACE: Ns = Ns(5_000_000_000);
+/// The same of the host of this program, which may keep the output of ranks that have ended.
+const HOST_GRACE: Ns = Ns(1_000_000_000);
 /// Most processes of a job of which each reading asks whether they are traced.
 const ASKED_FOR_TRACER: usize = 512;
+
+/// What the ranks of a job do together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum JobPhase {
+    /// Not all of them are there.
+    Launching,
+    Running,
+    Stopped,
+    /// The tool that launches the job holds them.
+    Held,
+}
+
+/// A hold that a tool has reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReportedHold {
+    /// Where the ranks are held.
+    pub place: HoldPoint,
+    /// Whether the kernel has stopped processes of them: then they are held until all of these run.
+    pub by_kernel: bool,
+}
 
 /// A job that is there.
 #[derive(Debug)]
@@ -28,10 +53,13 @@ pub(super) struct FollowedJob {
     past: PastEnds,
     /// The rank of each of these processes.
     rank_of: BTreeMap<Identity, u32>,
-    is_ready: bool,
+    phase: JobPhase,
+    /// Whether the last reading was the first one with all ranks stopped, before they ever ran.
+    begins_stopped: bool,
+    /// The hold that was reported, until its end is.
+    pub(super) hold: Option<ReportedHold>,
     has_failed: bool,
     is_traced: bool,
-    is_stopped: bool,
     /// Since when no rank is left.
     pub(super) missing_since: Option<Ns>,
 }
@@ -45,10 +73,11 @@ impl FollowedJob {
             ends: BTreeMap::new(),
             past: PastEnds::default(),
             rank_of: BTreeMap::new(),
-            is_ready: false,
+            phase: JobPhase::Launching,
+            begins_stopped: false,
+            hold: None,
             has_failed: false,
             is_traced: false,
-            is_stopped: false,
             missing_since: None,
         }
     }
@@ -81,17 +110,45 @@ impl FollowedJob {
         if self.ends.len() > self.job.ranks.len() + 1 + KNOWN_ENDS {
             self.fold_past_ends();
         }
-        let expected = self.job.local_size.and_then(|it| usize::try_from(it).ok()).unwrap_or(1);
-        if !self.is_ready && self.job.ranks.len() >= expected {
-            self.is_ready = true;
-            new.push(self.transition(now, JobChange::Ready));
-        }
-        let is_stopped = self.job.state == JobState::Stopped;
-        if std::mem::replace(&mut self.is_stopped, is_stopped) != is_stopped {
-            let change = if is_stopped { JobChange::Stopped } else { JobChange::Continued };
-            new.push(self.transition(now, change));
-        }
+        self.change_phase((now, states), new);
         new.extend(self.trace_change(now, states));
+    }
+
+    /// Compares what the ranks do together with the reading before.
+    fn change_phase(
+        &mut self,
+        (now, states): (Ns, &ProcessStates<'_>),
+        new: &mut Vec<JobTransition>,
+    ) {
+        let expected = self.job.local_size.and_then(|it| usize::try_from(it).ok()).unwrap_or(1);
+        let is_complete = self.job.ranks.len() >= expected;
+        let is_stopped = self.job.state == JobState::Stopped;
+        // A shell around a rank that is stopped waits for it.
+        let mut all = self.job.ranks.iter().flat_map(|rank| &rank.all);
+        let is_part_stopped = all.any(|it| (states.is_stopped)(*it));
+        self.hold = self.hold.filter(|it| is_part_stopped || !it.by_kernel);
+        let before = self.phase;
+        let begins_stopped = before == JobPhase::Launching && is_stopped;
+        self.phase = match self.hold {
+            Some(_) if is_complete => JobPhase::Held,
+            // The tool that holds ranks while it launches them reports the place just after.
+            None if begins_stopped && !self.begins_stopped => before,
+            _ if is_stopped => JobPhase::Stopped,
+            _ if is_complete || before != JobPhase::Launching => JobPhase::Running,
+            _ => before,
+        };
+        self.begins_stopped = begins_stopped;
+        let place = self.hold.map(|it| it.place);
+        let changes: &[JobChange] = match (before, self.phase) {
+            (JobPhase::Stopped, JobPhase::Held) => &[JobChange::ReadyForDebug],
+            (before, JobPhase::Held) if before != JobPhase::Held => {
+                &[JobChange::Stopped, JobChange::ReadyForDebug]
+            }
+            (JobPhase::Launching | JobPhase::Running, JobPhase::Stopped) => &[JobChange::Stopped],
+            (before, JobPhase::Running) if before != JobPhase::Running => &[JobChange::Running],
+            _ => &[],
+        };
+        new.extend(changes.iter().map(|it| JobTransition { place, ..self.transition(now, *it) }));
     }
 
     /// The failure of its first rank that has ended with another code than 0, or by a signal.
@@ -152,7 +209,8 @@ impl FollowedJob {
         let since = *self.missing_since.get_or_insert(now);
         new.extend(self.failure());
         let launcher = self.job.launcher.filter(|it| (states.is_running)(*it));
-        if launcher.is_some() && now.since(since) < LAUNCHER_GRACE {
+        let grace = if self.job.runtime == Runtime::Native { HOST_GRACE } else { LAUNCHER_GRACE };
+        if launcher.is_some() && now.since(since) < grace {
             return true;
         }
         let last = self.ends.values().flatten().map(|(at, _)| *at).chain(self.past.last).max();
@@ -192,6 +250,7 @@ impl FollowedJob {
             end: EndStatus::default(),
             rank: None,
             pid: None,
+            place: None,
         }
     }
 }

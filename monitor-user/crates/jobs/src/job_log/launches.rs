@@ -1,7 +1,7 @@
 //! Launchers that have no rank on this node, or none yet.
 //!
 //! In: launchers that were executed, or that a reading shows without a job; ends of processes. Out:
-//! the transition `launching`, and the end of one of which no rank was found. One whose ranks were
+//! the transition `created`, and the end of one of which no rank was found. One whose ranks were
 //! found is of their job from then on.
 
 use super::transition::{EndStatus, JobChange, JobTransition, ProcessStates};
@@ -46,7 +46,7 @@ impl Launches {
             return None;
         }
         self.waiting.insert(found.id, (found, None));
-        Some(transition(&found, at, JobChange::Launching))
+        Some(transition(&found, at, JobChange::Created))
     }
 
     /// Notes that a launcher runs on after its job.
@@ -83,8 +83,9 @@ impl Launches {
         let mut new = Vec::new();
         self.waiting.retain(|id, (launcher, end)| {
             if end.is_none() && (states.is_running)(*id) {
-                // The others have a job now, or are around a launcher.
-                return without_job.contains(id);
+                // `srun` is no ancestor of ranks; of others that are not in the reading, some have
+                // a job now, and some are around a launcher.
+                return launcher.runtime == Runtime::Slurm || without_job.contains(id);
             }
             let (at, end) = end.unwrap_or((now, EndStatus::default()));
             let of = |change| JobTransition { end, ..transition(launcher, at, change) };
@@ -93,7 +94,9 @@ impl Launches {
             new.push(of(JobChange::Ended));
             false
         });
-        new.extend(found.iter().filter_map(|it| self.add(*it, now)));
+        // A host of this program may keep the output of a job that has ended.
+        let others = found.iter().filter(|it| it.runtime != Runtime::Native);
+        new.extend(others.filter_map(|it| self.add(*it, now)));
         new
     }
 
@@ -117,5 +120,6 @@ fn transition(it: &FoundLauncher, at: Ns, change: JobChange) -> JobTransition {
         end: EndStatus::default(),
         rank: None,
         pid: None,
+        place: None,
     }
 }

@@ -11,6 +11,7 @@ mod launches;
 mod tests;
 mod transition;
 
+pub use followed::ReportedHold;
 pub use launches::FoundLauncher;
 pub use transition::{EndStatus, FoundJob, JobChange, JobTransition, ProcessStates};
 
@@ -38,6 +39,8 @@ type JobKey = (Arc<str>, Option<u32>);
 #[derive(Debug, Default)]
 pub struct JobLog {
     followed: BTreeMap<JobKey, FollowedJob>,
+    /// Holds of jobs that no reading has shown yet.
+    holds: BTreeMap<JobKey, ReportedHold>,
     launches: Launches,
     transitions: VecDeque<JobTransition>,
 }
@@ -77,7 +80,8 @@ impl JobLog {
             let of_user = self.followed.keys().filter(|(_, uid)| *uid == key.1).count();
             if of_user < MAX_JOBS_OF_USER && !self.followed.contains_key(&key) {
                 let mut followed = FollowedJob::new(found);
-                new.push(followed.transition(now, JobChange::Appeared));
+                followed.hold = self.holds.remove(&key);
+                new.push(followed.transition(now, JobChange::Launching));
                 followed.see(found, (now, states), &mut new);
                 self.followed.insert(key, followed);
             }
@@ -130,6 +134,23 @@ impl JobLog {
         is_of_job
     }
 
+    /// A tool holds all ranks of a job, or holds them no longer; a reading is to follow. Of jobs
+    /// that no reading has shown, as many are kept as jobs of a user are followed.
+    pub fn report_hold(&mut self, job: &ParallelJob, hold: Option<ReportedHold>) {
+        let key = (Arc::clone(&job.id), job.uid);
+        let followed = self.followed.get_mut(&key).filter(|it| it.has_rank_of(job));
+        match (followed, hold) {
+            (Some(followed), _) => followed.hold = hold,
+            (None, None) => drop(self.holds.remove(&key)),
+            (None, Some(hold)) => {
+                let of_user = self.holds.keys().filter(|(_, uid)| *uid == job.uid).count();
+                if of_user < MAX_JOBS_OF_USER {
+                    self.holds.insert(key, hold);
+                }
+            }
+        }
+    }
+
     /// The processes whose ends are of interest: launchers and ranks, as far as there is room.
     pub fn processes(&self) -> Vec<Identity> {
         let (of_user, of_all) = WATCHED;
@@ -174,6 +195,7 @@ impl JobLog {
     /// Forgets the jobs that are there, and keeps the transitions.
     pub fn stop_following(&mut self) {
         self.followed.clear();
+        self.holds.clear();
         self.launches.clear();
     }
 

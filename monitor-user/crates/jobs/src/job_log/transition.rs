@@ -3,6 +3,7 @@
 //! Data alone: which job has changed, when, and the user that may know of it.
 
 use crate::discovery::ParallelJob;
+use crate::hold_table::HoldPoint;
 use crate::runtime::{Runtime, slurm_step};
 use monitor_model::{Credentials, Identity, Ns, Pid};
 use std::sync::Arc;
@@ -11,11 +12,17 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobChange {
     /// Its launcher was started, and no rank of it was found on this node yet.
-    Launching,
+    Created,
     /// Its first rank on this node was found.
-    Appeared,
-    /// All its ranks of this node are there.
-    Ready,
+    Launching,
+    /// All its ranks of this node are there, and not all of them are stopped or held; or that is so
+    /// again.
+    Running,
+    /// All its ranks are stopped, or held by the tool that launches it.
+    Stopped,
+    /// All its ranks of this node are there and held, and its process table is complete: a debugger
+    /// may attach, and then release them.
+    ReadyForDebug,
     /// A rank has ended with another code than 0, or by a signal: the first one; or a launcher of
     /// which no rank was found.
     Failed,
@@ -23,18 +30,14 @@ pub enum JobChange {
     DebuggerAttached,
     /// No other process traces a rank any more.
     DebuggerDetached,
-    /// All its ranks are stopped.
-    Stopped,
-    /// Not all of its ranks are stopped any more.
-    Continued,
     /// No rank of it is left on this node; or its launcher has ended, and no rank was found.
     Ended,
 }
 
 monitor_model::names! { JobChange {
-    Launching "launching", Appeared "appeared", Ready "ready", Failed "failed",
-    DebuggerAttached "debugger-attached", DebuggerDetached "debugger-detached", Stopped "stopped",
-    Continued "continued", Ended "ended",
+    Created "created", Launching "launching", Running "running", Stopped "stopped",
+    ReadyForDebug "ready-for-debug", Failed "failed", DebuggerAttached "debugger-attached",
+    DebuggerDetached "debugger-detached", Ended "ended",
 } }
 
 /// How a process, or a job, has ended.
@@ -73,6 +76,9 @@ pub struct JobTransition {
     pub rank: Option<u32>,
     /// The process of a rank that has failed, or the process that traces a rank.
     pub pid: Option<Pid>,
+    /// Where its ranks are held: of `Stopped`, if the tool that launches the job has said so, and
+    /// of `ReadyForDebug`.
+    pub place: Option<HoldPoint>,
 }
 
 impl JobTransition {
@@ -89,6 +95,8 @@ impl JobTransition {
 pub struct ProcessStates<'p> {
     /// Whether a process is there and no zombie.
     pub is_running: &'p dyn Fn(Identity) -> bool,
+    /// Whether a signal or a tracer has stopped it.
+    pub is_stopped: &'p dyn Fn(Identity) -> bool,
     /// The process that traces a process, if another one does.
     pub tracer: &'p dyn Fn(Identity) -> Option<Pid>,
 }

@@ -29,7 +29,7 @@ use monitor_event::node_event::{EventKind, FollowedActivity};
 use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::thread::{HeldThread, Target, Ticket};
 use monitor_event::{right::Tool, tap::Tap};
-use monitor_jobs::runtime::{LauncherRole, Runtime};
+use monitor_jobs::Runtime;
 use monitor_model::environment::EnvironmentValue;
 use monitor_model::id::is_same;
 use monitor_model::{BackendKind, Capability, Credentials, Identity, Ns, Pid, Process};
@@ -247,10 +247,8 @@ impl Processes for Linux {
 
     fn launcher(&self, id: Identity) -> Option<(Runtime, Option<Credentials>)> {
         let path = procfs::executable(id.pid)?;
-        let (runtime, role) = Runtime::of_program(path.rsplit('/').next()?)?;
-        if role != LauncherRole::Launcher || [Runtime::Slurm, Runtime::Native].contains(&runtime) {
-            return None;
-        }
+        let words = || procfs::arguments(id.pid).unwrap_or_default();
+        let runtime = Runtime::of_launcher(path.rsplit('/').next()?, words)?;
         let user = procfs::owner(id.pid);
         // They are of this process only if the pid was not reused meanwhile.
         let start = procfs::start_time(id.pid)?;

@@ -8,6 +8,7 @@ use crate::attribute::{Attribute, Datum, ProcName, event_attributes, find};
 use crate::attribute_json::as_json;
 use crate::status;
 use monitor_control::host_protocol::{EndedRank, HostAnswer, HostRequest};
+use monitor_jobs::hold_table::HoldPoint;
 use std::os::unix::process::ExitStatusExt as _;
 
 impl Host {
@@ -64,6 +65,8 @@ impl Host {
         let Some(job) = self.jobs.iter_mut().find(|job| job.nspace == name.nspace) else { return };
         if job.waits_for_debugger(name.rank) {
             let (nspace, ranks) = (job.nspace.clone(), job.ranks.len());
+            let place = if job.stops.in_init { HoldPoint::Init } else { HoldPoint::App };
+            (self.plan.held)(&nspace, Some(place));
             if let Some(job) = job_of(&self.jobs, &nspace)
                 && job.parent.as_ref().is_some_and(|it| it.is_tool)
             {

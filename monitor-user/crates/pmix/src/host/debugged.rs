@@ -10,6 +10,7 @@ use super::spawn_request::Parent;
 use crate::attribute::{Attribute, Datum, ProcName, WILDCARD, event_attributes, find};
 use crate::kind;
 use crate::status;
+use monitor_jobs::hold_table::HoldPoint;
 use monitor_sys::pidfd::returned_code;
 use rustix::process::Signal;
 
@@ -28,6 +29,7 @@ impl Host {
     /// Ranks that were held at exec wait for the tool.
     pub(super) fn say_held(&self, job: &HostedJob) {
         if job.is_held_at_exec {
+            (self.plan.held)(&job.nspace, Some(HoldPoint::Exec));
             self.say_ready(job, ON_EXEC);
         }
     }
@@ -66,7 +68,13 @@ impl Host {
         };
         let is_meant =
             |nspace: &str| targets.is_empty() || targets.iter().any(|it| it.nspace == nspace);
-        for job in self.jobs.iter_mut().filter(|it| it.is_held_at_exec && is_meant(&it.nspace)) {
+        for job in self.jobs.iter_mut().filter(|it| is_meant(&it.nspace)) {
+            if job.stops.in_init || job.stops.in_app {
+                (self.plan.held)(&job.nspace, None);
+            }
+            if !job.is_held_at_exec {
+                continue;
+            }
             let named: Vec<u32> =
                 targets.iter().filter(|it| it.nspace == job.nspace).map(|it| it.rank).collect();
             if named.is_empty() || named.contains(&WILDCARD) {
@@ -107,6 +115,7 @@ impl Host {
                     job.signal(Signal::CONT);
                 }
                 if job.stops.in_init || job.stops.in_app {
+                    (self.plan.held)(&nspace, None);
                     let attributes = event_attributes(Some(&nspace), &[], None);
                     let (code, range) = (status::DEBUGGER_RELEASE, status::RANGE_CUSTOM);
                     // Without a rank that waits it reaches none.

@@ -36,6 +36,7 @@ use hosted_job::{HostedJob, job_of};
 use monitor_control::output_log::{
     KEPT_OUTPUT, LOOK_AGAIN, OutputLog, OutputSource, READERS_LEAVE,
 };
+use monitor_jobs::hold_table::HoldPoint;
 use monitor_model::Pid;
 use monitor_sys::pidfd::returned_code;
 use published::Published;
@@ -89,6 +90,8 @@ pub struct HostPlan {
     pub keeps: Option<Duration>,
     /// Is called when the ranks were started; the job ends if it returns `false`.
     pub started: fn() -> bool,
+    /// Is called when all ranks of a job wait at a place, and when they are released.
+    pub held: fn(&str, Option<HoldPoint>),
 }
 
 /// Why a job has not begun.

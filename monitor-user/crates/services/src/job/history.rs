@@ -7,6 +7,7 @@ use super::{job_text, watch::JobWatch};
 use crate::spec::{error, param, params};
 use crate::{CallContext, Handler, Outcome, ResultSpec, ServiceSpec};
 use monitor_event::{CallResult, EventFilter, EventKind, Predicate, ProcessSelector, Refusal};
+use monitor_jobs::hold_table::HoldPoint;
 use monitor_jobs::job_log::{JobChange, JobTransition};
 use monitor_jobs::runtime::slurm_namespace;
 use monitor_model::Ns;
@@ -43,36 +44,36 @@ pub const SERVICES: &[ServiceSpec] = &[
             ResultSpec::new("unix_ns", "integer"),
             ResultSpec::new("rank", "integer"),
             ResultSpec::new("pid", "integer"),
+            ResultSpec::new("place", "string"),
         ],
         help: "Occurs when a parallel job of the node changes to one of the states, or to any if \
-               the list is empty: `launching` (its launcher was started), `appeared` (its first \
-               rank here was found), `ready` (all ranks \
-               of this node are there), `failed` (a rank has ended with another code than 0, or \
-               by a signal: the first one; or the launcher has, and no rank was found), \
-               `debugger-attached` (another process traces a rank), \
-               `debugger-detached` (none does any more), `stopped` (all ranks are stopped), \
-               `continued`, `ended` (none is left). Further parameters name jobs as `job_history` \
-               does; without them it occurs for all. `$1` is the id, that of a launcher without a \
-               rank being `launcher-` and its process id, `$2` the runtime as \
-               `job_list` names it, `$3` the \
-               state, `$4` the process id of the launcher, `$5` the user id; `$6` at the end the \
-               exit code of the launcher, or else of the first rank that failed, or 128 and the \
-               number of a signal; `$7` that signal, 0 if it ended by itself; `$8` the most ranks \
-               that it had here, `$9` the seconds since its first rank here started, `$10` the \
-               time in nanoseconds since 1970. Of `failed`, `$6` and `$7` are of the rank, `$11` \
-               is its \
-               number and `$12` its process id; of `debugger-attached`, `$11` is the first rank \
-               that is traced, and `$12` the process that traces it. -1 stands for an \
-               unknown number. The first tool \
-               that waits also gets the jobs that are there. A job that is there for less than \
-               0.3 s may be missed; without eBPF, for less than a second, and then codes are \
-               mostly unknown. Changes of jobs of other users occur only for a tool that may \
-               observe all processes.",
+               the list is empty: `created` (its launcher was started), `launching` (its first \
+               rank here was found), `running` (all ranks of this node are there, and not all are \
+               stopped; also again), `stopped` (all ranks are stopped or held), `ready-for-debug` \
+               (all ranks of this node are there, and the tool that launches the job holds them), \
+               `failed` (a rank has ended with another code than 0, or by a signal: the first one; \
+               or the launcher has, and no rank was found), `debugger-attached` (another process \
+               traces a rank), `debugger-detached` (none does any more), `ended` (none is left). \
+               Further parameters name jobs as `job_history` does; without them it occurs for all. \
+               `$1` is the id, that of a launcher without a rank being `launcher-` and its process \
+               id, `$2` the runtime as `job_list` names it, `$3` the state, `$4` the process id of \
+               the launcher, `$5` the user id; `$6` at the end the exit code of the launcher, or \
+               else of the first rank that failed, or 128 and the number of a signal; `$7` that \
+               signal, 0 if it ended by itself; `$8` the most ranks that it had here, `$9` the \
+               seconds since its first rank here started, `$10` the time in nanoseconds since \
+               1970. Of `failed`, `$6` and `$7` are of the rank, `$11` is its number and `$12` its \
+               process id; of `debugger-attached`, `$11` is the first rank that is traced, and \
+               `$12` the process that traces it. `$13` is the place at which the tool that \
+               launches the job holds the ranks, as `job_report_hold` has it, else empty. -1 \
+               stands for an unknown number. The first tool that waits also gets the jobs that are \
+               there. A job that is there for less than 0.3 s may be missed; without eBPF, for \
+               less than a second, and then codes are mostly unknown. Changes of jobs of other \
+               users occur only for a tool that may observe all processes.",
         examples: &[
-            "> 10 [0] job_changed([\"ready\",\"ended\"]): 11 [0] print([$1,$3,$6])\n\
+            "> 10 [0] job_changed([\"running\",\"ended\"]): 11 [0] print([$1,$3,$6])\n\
                      < 10 [0] job_changed(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
                      at 1000ms process 7 state=S $PMIX_NAMESPACE=77 $PMIX_RANK=0\n\
-                     < 11 [0] print(0,[\"77\",\"ready\",-1])\n\
+                     < 11 [0] print(0,[\"77\",\"running\",-1])\n\
                      at 3000ms end 7 exit_code=3\n< 11 [0] print(0,[\"77\",\"ended\",3])",
             "> 10 [0] job_changed([\"failed\"],\"77\"): 11 [0] print([$3,$6,$11,$12])\n\
                      < 10 [0] job_changed(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
@@ -98,7 +99,7 @@ pub const SERVICES: &[ServiceSpec] = &[
                 "transitions",
                 "{string id; string runtime; string state; integer launcher; integer uid; \
                        integer code; integer signal; integer ranks; floating age; \
-                       integer unix_ns; integer rank; integer pid}*",
+                       integer unix_ns; integer rank; integer pid; string place}*",
             ),
         ],
         help: "Returns for how many seconds the node has followed its jobs, -1 if it does not now; \
@@ -113,8 +114,9 @@ pub const SERVICES: &[ServiceSpec] = &[
                      < 10 [0] job_changed(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
                      at 1000ms\n> 13 [0] job_history(\"77\",60)\n\
                      < 13 [0] job_history(0,1.0,\
-                     [\"77\",\"unknown\",\"appeared\",-1,0,-1,-1,1,1000.0,1001000000000,-1,-1,\
-                     \"77\",\"unknown\",\"ready\",-1,0,-1,-1,1,1000.0,1001000000000,-1,-1])"],
+                     [\"77\",\"unknown\",\"launching\",-1,0,-1,-1,1,1000.0,1001000000000,-1,-1,\
+                     \"\",\"77\",\"unknown\",\"running\",-1,0,-1,-1,1,1000.0,1001000000000,-1,\
+                     -1,\"\"])"],
         errors: &[error(Status::RANGE, "a negative time", "> 10 [0] job_history(\"\",-1)")],
         handler: Handler::Synchronous(history),
         ..super::BLANK
@@ -183,7 +185,7 @@ pub fn may_see(visibility: Visibility, it: &JobTransition) -> bool {
 }
 
 /// The values of a transition, which happened at this time since 1970.
-pub fn transition_values(it: &JobTransition, unix: Ns) -> [Value; 12] {
+pub fn transition_values(it: &JobTransition, unix: Ns) -> [Value; 13] {
     let number = |number: Option<u32>| number.map_or(Value::from(-1), Value::from);
     [
         Value::from(&*it.id),
@@ -198,5 +200,6 @@ pub fn transition_values(it: &JobTransition, unix: Ns) -> [Value; 12] {
         Value::from(unix.0),
         number(it.rank),
         number(it.pid.map(|pid| pid.0)),
+        Value::from(it.place.map_or("", HoldPoint::name)),
     ]
 }

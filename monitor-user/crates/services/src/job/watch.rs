@@ -4,10 +4,12 @@
 //! time of the next reading, and the log of transitions. While no job is there, nothing is due
 //! where the kernel reports executions. Reads nothing itself: the request engine does.
 
-use monitor_event::EventKind;
-use monitor_jobs::job_log::{EndStatus, FoundLauncher, JobLog, JobTransition};
+use monitor_event::{EventKind, Refusal, SessionId};
+use monitor_jobs::ParallelJob;
+use monitor_jobs::job_log::{EndStatus, FoundLauncher, JobLog, JobTransition, ReportedHold};
 use monitor_model::{Identity, Ns};
-use std::collections::BTreeSet;
+use monitor_omis::Status;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// From the exec of a rank to the reading: others of its job begin in this time.
 const AFTER_EXEC: Ns = Ns(50_000_000);
@@ -26,6 +28,9 @@ const WITH_CONSUMER: Ns = Ns(500_000_000);
 const WITHOUT_CONSUMER: Ns = Ns(2_000_000_000);
 const WITHOUT_REPORTS: Ns = Ns(1_000_000_000);
 
+/// Most jobs whose holds one tool reports at a time.
+const MOST_REPORTS: usize = 64;
+
 /// The jobs of a node, and when to read them.
 #[derive(Debug, Default)]
 pub struct JobWatch {
@@ -35,12 +40,14 @@ pub struct JobWatch {
     is_configured: bool,
     has_consumer: bool,
     /// Whether the kernel reports executions and ends; `None` until that is known.
-    reports: Option<bool>,
+    are_reported: Option<bool>,
     since: Option<Ns>,
     last_reading: Ns,
     due: Option<Ns>,
     /// The processes whose ends the platform was last asked to report.
     watched: BTreeSet<Identity>,
+    /// The jobs whose ranks tools hold, as they report.
+    reports: BTreeMap<SessionId, Vec<ParallelJob>>,
 }
 
 impl JobWatch {
@@ -51,7 +58,7 @@ impl JobWatch {
 
     /// Whether jobs are followed now.
     pub const fn is_active(&self) -> bool {
-        let is_reported = !matches!(self.reports, Some(false));
+        let is_reported = !matches!(self.are_reported, Some(false));
         self.has_consumer || (self.is_configured && is_reported)
     }
 
@@ -72,13 +79,14 @@ impl JobWatch {
             (true, None) => {
                 // The platform may be another one. The reading is with the next input, when it
                 // reports executions.
-                self.reports = None;
+                self.are_reported = None;
                 (self.since, self.due) = (Some(now), Some(Ns(now.0 + 1)));
                 true
             }
             (false, Some(_)) => {
                 (self.since, self.due) = (None, None);
                 self.log.stop_following();
+                self.reports.clear();
                 self.watched.clear();
                 true
             }
@@ -93,17 +101,17 @@ impl JobWatch {
 
     /// Whether it is not known yet what the kernel reports.
     pub const fn is_unsure(&self) -> bool {
-        self.reports.is_none()
+        self.are_reported.is_none()
     }
 
     /// Whether the kernel reports executions and ends.
     pub fn is_reported(&self) -> bool {
-        self.is_active() && self.reports == Some(true)
+        self.is_active() && self.are_reported == Some(true)
     }
 
     /// Sets whether the kernel reports executions and ends.
     pub const fn set_reported(&mut self, is_reported: bool) {
-        self.reports = Some(is_reported);
+        self.are_reported = Some(is_reported);
     }
 
     /// Reads again later, because it could not now.
@@ -121,6 +129,43 @@ impl JobWatch {
     /// The processes whose ends are to be reported.
     pub fn processes(&self) -> impl Iterator<Item = Identity> {
         self.watched.iter().copied()
+    }
+
+    /// A tool reports that it holds all ranks of a job, or that it has released them.
+    ///
+    /// # Errors
+    /// If it reports of too many jobs.
+    pub fn report_hold(
+        &mut self,
+        session: SessionId,
+        (job, hold): (ParallelJob, Option<ReportedHold>),
+        now: Ns,
+    ) -> Result<(), Refusal> {
+        if !self.is_active() {
+            return Ok(());
+        }
+        let reports = self.reports.entry(session).or_default();
+        reports.retain(|it| (&it.id, it.uid) != (&job.id, job.uid));
+        if hold.is_some() && reports.len() >= MOST_REPORTS {
+            let why = format!("this tool reports of {MOST_REPORTS} jobs already: report a release");
+            return Err(Refusal::new(Status::RESOURCE, why));
+        }
+        self.log.report_hold(&job, hold);
+        if hold.is_some() {
+            reports.push(job);
+        } else if reports.is_empty() {
+            let _none = self.reports.remove(&session);
+        }
+        self.read_after(Ns(1), Ns(1), now);
+        Ok(())
+    }
+
+    /// A tool has disconnected: it holds no rank any more.
+    pub fn end_reports(&mut self, session: SessionId, now: Ns) {
+        for job in self.reports.remove(&session).unwrap_or_default() {
+            self.log.report_hold(&job, None);
+            self.read_after(Ns(1), Ns(1), now);
+        }
     }
 
     /// A rank was executed.
@@ -151,7 +196,7 @@ impl JobWatch {
         self.last_reading = now;
         let pause = match (self.log.n_followed(), self.has_consumer) {
             _ if self.log.awaits_launcher() => Some(BETWEEN_READINGS),
-            (0, true) if self.reports == Some(false) => Some(WITHOUT_REPORTS),
+            (0, true) if self.are_reported == Some(false) => Some(WITHOUT_REPORTS),
             (0, _) => None,
             (_, true) => Some(WITH_CONSUMER),
             (_, false) => Some(WITHOUT_CONSUMER),

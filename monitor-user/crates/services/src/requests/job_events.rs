@@ -73,7 +73,9 @@ impl RequestEngine {
         let found = |job: ParallelJob| FoundJob { reader: reader(&job, &by_id), job };
         let jobs: Vec<FoundJob> = jobs.into_iter().map(found).collect();
         let tracer = |id| platform.tracer(id);
-        let states = ProcessStates { is_running: &is_running, tracer: &tracer };
+        let is_stopped = |id| by_id.get(&id).is_some_and(|it| it.is_stopped());
+        let states =
+            ProcessStates { is_running: &is_running, is_stopped: &is_stopped, tracer: &tracer };
         let mut new = watch.log.compare_launchers(turn.now, &launchers, &states);
         new.extend(watch.log.compare(turn.now, &jobs, &states));
         self.shared.is_stale |= watch.finish_reading(turn.now);

@@ -257,6 +257,7 @@ impl RequestEngine {
             turn.platform.free_counters(it.number);
         }
         self.log_rest(id, turn);
+        self.shared.job_watch.end_reports(id, turn.now);
         self.shared.remove_session(id);
         let gone: Vec<Execution> =
             self.executions.extract_if(.., |_, it| it.session == id).map(|it| it.1).collect();

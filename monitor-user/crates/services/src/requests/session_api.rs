@@ -198,6 +198,10 @@ impl EngineApi for SessionApi<'_> {
         &self.shared.job_watch
     }
 
+    fn job_watch_mut(&mut self) -> &mut JobWatch {
+        &mut self.shared.job_watch
+    }
+
     fn environment_watch(&self) -> &EnvironmentWatch {
         &self.shared.environment_watch
     }
