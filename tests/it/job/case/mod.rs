@@ -232,7 +232,9 @@ impl Case {
     /// Waits until the ranks are one job.
     fn find_job(&mut self) {
         let gate = self.gate();
+        let started = self.job.as_mut().unwrap();
         let job = until(|| {
+            started.check_that_it_runs();
             let job = job_of(*ranks(&gate).first()?)?;
             (job["ranks"].as_array()?.len() == N).then_some(job)
         });

@@ -6,7 +6,7 @@
 use super::text::{Names, matches};
 use crate::deadline::until;
 use crate::root::workload::Guarded;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ChildStderr, Command, Stdio};
 
@@ -46,6 +46,16 @@ impl StartedJob {
                 return;
             }
             others.push(line);
+        }
+    }
+
+    /// Fails with what it has said, if it has ended already.
+    #[track_caller]
+    pub fn check_that_it_runs(&mut self) {
+        if let Some(status) = self.command.0.try_wait().unwrap() {
+            let mut notices = String::new();
+            self.notices.read_to_string(&mut notices).unwrap();
+            panic!("{status} before it was found: {notices}");
         }
     }
 

@@ -156,7 +156,7 @@ impl JobWatch {
         } else if reports.is_empty() {
             let _none = self.reports.remove(&session);
         }
-        self.read_after(Ns(1), Ns(1), now);
+        self.read_after(Ns(1), BETWEEN_READINGS, now);
         Ok(())
     }
 
@@ -164,7 +164,7 @@ impl JobWatch {
     pub fn end_reports(&mut self, session: SessionId, now: Ns) {
         for job in self.reports.remove(&session).unwrap_or_default() {
             self.log.report_hold(&job, None);
-            self.read_after(Ns(1), Ns(1), now);
+            self.read_after(Ns(1), BETWEEN_READINGS, now);
         }
     }
 
