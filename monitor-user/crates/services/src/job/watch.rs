@@ -195,7 +195,11 @@ impl JobWatch {
     pub fn finish_reading(&mut self, now: Ns) -> bool {
         self.last_reading = now;
         let pause = match (self.log.n_followed(), self.has_consumer) {
-            _ if self.log.awaits_launcher() => Some(BETWEEN_READINGS),
+            // Its end is reported, if ends are.
+            _ if self.log.awaits_launcher() => Some(match self.are_reported {
+                Some(true) => WITH_CONSUMER,
+                _ => BETWEEN_READINGS,
+            }),
             (0, true) if self.are_reported == Some(false) => Some(WITHOUT_REPORTS),
             (0, _) => None,
             (_, true) => Some(WITH_CONSUMER),
