@@ -56,6 +56,7 @@ mod forwarded_output;
 pub mod grouped_process;
 pub mod launcher_output;
 pub mod output_log;
+pub mod terminal_input;
 pub mod waker_list;
 // Sessions of a program, launched for a tool.
 pub mod session;

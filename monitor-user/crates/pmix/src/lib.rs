@@ -19,5 +19,7 @@ pub mod status;
 pub mod system_server;
 mod upcall;
 
-pub use libpmix::{PmixError, Tool, ToolEvent, check_installed};
+pub use libpmix::{
+    InputSender, MOST_INPUT, OutputReceiver, PmixError, Tool, ToolEvent, check_installed,
+};
 pub use upcall::SpawnedApp;

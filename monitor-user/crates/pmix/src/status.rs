@@ -16,6 +16,8 @@ pub const BAD_PARAM: c_int = -27;
 pub const EXISTS: c_int = -11;
 /// The key was published already.
 pub const DUPLICATE_KEY: c_int = -53;
+/// The input of a process has ended.
+pub const IOF_COMPLETE: c_int = -173;
 /// Some of it was done.
 pub const PARTIAL_SUCCESS: c_int = -52;
 /// Some of what was asked for is known.

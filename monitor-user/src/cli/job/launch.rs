@@ -135,7 +135,8 @@ fn method_of(args: &JobLaunchArgs) -> Result<LaunchMethod, Failure> {
                    kept by rank";
         return Err(Failure::usage(why));
     }
-    if is_hosted && args.stop.as_deref().is_some_and(|it| it != APP) {
+    let is_pmix = matches!(method, LaunchMethod::Pmix(_));
+    if is_hosted && !is_pmix && args.stop.as_deref().is_some_and(|it| it != APP) {
         let why = "-n with --background does not hold ranks at exec or in MPI_Init";
         return Err(Failure::usage(why));
     }

@@ -67,6 +67,9 @@ pub struct JobLaunchArgs {
     /// Trace the launcher for this process, which is the command of the user
     #[arg(long, hide = true, value_name = "PID")]
     pub tracer_of: Option<u32>,
+    /// With --with pmix: keep the output in this process, by this id, for the command of the user
+    #[arg(long, hide = true, value_name = "ID", requires = "background")]
+    pub kept_as: Option<String>,
     /// Launcher, such as mpirun, with its arguments; with -n, the program of the ranks
     #[arg(last = true, required = true, value_name = "LAUNCHER|PROGRAM")]
     pub command: Vec<OsString>,

@@ -72,6 +72,9 @@ pub fn launch_words(args: &JobLaunchArgs) -> Vec<OsString> {
     if let Some(ranks) = args.ranks {
         add("-n", ranks.to_string().into());
     }
+    if let Some(server) = &args.server {
+        add("--server", server.into());
+    }
     if let Some(within) = args.within {
         add("--within", format!("{}ns", within.as_nanos()).into());
     }

@@ -90,5 +90,6 @@ pub fn folder_of(job: &ParallelJob) -> Option<PathBuf> {
         let environ = Process::new(pid.cast_signed()).and_then(|it| it.environ()).ok()?;
         environ.get(OsStr::new(OUTPUT_FOLDER)).map(PathBuf::from)
     };
-    job.launcher.into_iter().chain(first).find_map(|it| variable(it.pid.0))
+    // A server that starts several jobs may itself have been started by a launch.
+    first.into_iter().chain(job.launcher).find_map(|it| variable(it.pid.0))
 }

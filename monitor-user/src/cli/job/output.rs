@@ -6,6 +6,7 @@
 
 use super::args::JobOutputArgs;
 use super::host_connection::{HostConnection, LAUNCH};
+use super::tagged_lines::TaggedLines;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{self, notice};
 use base64::Engine as _;
@@ -13,13 +14,9 @@ use base64::engine::general_purpose::STANDARD;
 use monitor_control::host_protocol::{
     EndedRank, HostAnswer, HostRequest, OutputSpan, SpanOf, SpanWait,
 };
-use monitor_format::human;
 use monitor_jobs::RankSet;
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
-
-/// Longest part of a line that is kept until it is written.
-const LONGEST_LINE: usize = 64 << 10;
 
 /// Prints it.
 ///
@@ -27,7 +24,7 @@ const LONGEST_LINE: usize = 64 << 10;
 /// If there is no such job, or its host does not answer.
 pub fn output(args: &JobOutputArgs) -> Result<Exit, Failure> {
     let host = HostConnection::find(&args.job)?;
-    let mut printer = Printer { args, id: &host.id, lines: BTreeMap::new() };
+    let mut printer = Printer { args, lines: TaggedLines::new(&host.id) };
     let is_wanted = |rank: Option<u32>| match (&host.ranks, rank) {
         (Some(ranks), Some(rank)) => ranks.contains(rank),
         (Some(_), None) => false,
@@ -63,9 +60,7 @@ pub fn output(args: &JobOutputArgs) -> Result<Exit, Failure> {
 
 struct Printer<'a> {
     args: &'a JobOutputArgs,
-    id: &'a str,
-    /// The beginning of a line of each rank, on standard output and error.
-    lines: BTreeMap<(String, Option<u32>, bool), Vec<u8>>,
+    lines: TaggedLines,
 }
 
 impl Printer<'_> {
@@ -83,14 +78,15 @@ impl Printer<'_> {
             HostAnswer::Output { namespace, rank, is_error, bytes } => {
                 let bytes = STANDARD.decode(bytes).map_err(Failure::failed)?;
                 if self.args.tag {
-                    self.print_lines((namespace, rank, is_error), &bytes)
+                    let text = self.lines.add((namespace, rank, is_error), &bytes);
+                    written(write(is_error, &text))
                 } else {
                     written(write(is_error, &bytes))
                 }
             }
             HostAnswer::Ended(ranks) => {
-                for (key, rest) in std::mem::take(&mut self.lines) {
-                    written(write(key.2, &[self.tag(&key).as_bytes(), &rest, b"\n"].concat()))?;
+                for (is_error, line) in self.lines.rest() {
+                    written(write(is_error, &line))?;
                 }
                 summary(&ranks).iter().for_each(|line| notice(line));
                 Ok(true)
@@ -101,48 +97,17 @@ impl Printer<'_> {
             | HostAnswer::Position(_) => Ok(true),
         }
     }
-
-    /// Whole lines with the rank before each; the rest is kept.
-    fn print_lines(
-        &mut self,
-        key: (String, Option<u32>, bool),
-        bytes: &[u8],
-    ) -> Result<bool, Failure> {
-        let mut rest = self.lines.remove(&key).unwrap_or_default();
-        rest.extend_from_slice(bytes);
-        let tag = self.tag(&key);
-        let mut text = Vec::new();
-        let ends = rest.iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
-        // A line without an end is not kept for ever.
-        let ends = if rest.len() - ends > LONGEST_LINE { rest.len() } else { ends };
-        for line in rest[..ends].split_inclusive(|it| *it == b'\n') {
-            text.extend_from_slice(tag.as_bytes());
-            text.extend_from_slice(line);
-            if line.last() != Some(&b'\n') {
-                text.push(b'\n');
-            }
-        }
-        if ends < rest.len() {
-            self.lines.insert(key.clone(), rest.split_off(ends));
-        }
-        written(write(key.2, &text))
-    }
-
-    fn tag(&self, (namespace, rank, _): &(String, Option<u32>, bool)) -> String {
-        match rank {
-            None if namespace.starts_with(LAUNCH) => "[launcher] ".to_owned(),
-            None => String::new(),
-            Some(rank) if namespace == self.id => format!("[{rank}] "),
-            Some(rank) => format!("[{}.{rank}] ", human::escaped_text(namespace)),
-        }
-    }
 }
 
 fn flush() -> io::Result<()> {
     io::stdout().flush()
 }
 
-fn write(is_error: bool, bytes: &[u8]) -> io::Result<()> {
+/// Writes it to standard output or error.
+///
+/// # Errors
+/// Those of writing.
+pub fn write(is_error: bool, bytes: &[u8]) -> io::Result<()> {
     if is_error {
         io::stderr().write_all(bytes)
     } else {
@@ -168,7 +133,10 @@ fn summary(ends: &[EndedRank]) -> Vec<String> {
     let launcher = ends.iter().find(|it| it.rank.is_none()).map(|launcher| {
         let how = how_ended((launcher.code, launcher.signal));
         let ranks = if ways.is_empty() { "; how its ranks ended is not known" } else { "" };
-        format!("the launcher {how}{ranks}")
+        // A job that a PMIx server has started has no launcher here.
+        let is_launch = launcher.namespace.starts_with(LAUNCH);
+        let what = if is_launch { "launcher" } else { "job" };
+        format!("the {what} {how}{ranks}")
     });
     let line = |(end, ranks): ((Option<i32>, Option<i32>), Vec<u32>)| {
         let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
@@ -192,8 +160,8 @@ mod tests {
 
     #[test]
     fn ranks_that_ended_in_the_same_way_have_one_line() {
-        let ended =
-            |rank, code, signal| EndedRank { namespace: "a".to_owned(), rank, code, signal };
+        let namespace = || format!("{LAUNCH}7");
+        let ended = |rank, code, signal| EndedRank { namespace: namespace(), rank, code, signal };
         let launcher = ended(None, Some(1), None);
         let ranks = [
             ended(Some(0), Some(0), None),
@@ -205,6 +173,9 @@ mod tests {
         let first = "the launcher ended with exit code 1";
         assert_eq!(summary(&[std::slice::from_ref(&launcher), &ranks[..]].concat())[0], first);
         let alone = format!("{first}; how its ranks ended is not known");
-        assert_eq!(summary(&[launcher]), [alone]);
+        assert_eq!(summary(std::slice::from_ref(&launcher)), [alone]);
+        let job = EndedRank { namespace: "prte-vm-7@1".to_owned(), ..launcher };
+        let job = summary(&[&[job][..], &ranks[..]].concat());
+        assert_eq!(job[0], "the job ended with exit code 1");
     }
 }

@@ -42,7 +42,7 @@ const POSITION: &str = "position";
 const OUTPUT_CLOSES: Duration = Duration::from_secs(5);
 /// How long parents of processes that have ended may take until they have reaped them: before, the
 /// kernel does not say how they ended.
-const REAPED: Duration = Duration::from_millis(500);
+pub const REAPED: Duration = Duration::from_millis(500);
 
 /// Keeps the output, until it is kept no longer.
 ///
@@ -113,7 +113,7 @@ fn read_stream(from: File, stream: KeptStream, writing: Sender<()>) {
 }
 
 /// Looks for the ranks of the launcher on a thread, and notes the id of their job.
-fn look_for_ranks(folder: PathBuf) -> Arc<Mutex<LaunchedRanks>> {
+pub fn look_for_ranks(folder: PathBuf) -> Arc<Mutex<LaunchedRanks>> {
     let ranks = Arc::new(Mutex::new(LaunchedRanks::default()));
     let found = Arc::clone(&ranks);
     let _detached = std::thread::spawn(move || {
@@ -168,7 +168,7 @@ fn finish(log: &OutputLog, written: &Receiver<()>) {
 
 /// Waits until this time, and then for commands that have not read all: one that reads nothing for
 /// a while is not waited for.
-fn wait_for_readers(log: &OutputLog, until: Instant) {
+pub fn wait_for_readers(log: &OutputLog, until: Instant) {
     std::thread::sleep(until.saturating_duration_since(Instant::now()));
     let mut seen = (log.readers().1, Instant::now());
     loop {
@@ -232,6 +232,7 @@ impl HostAnswers for Keeper {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks it, whichever thread has panicked.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -81,6 +81,8 @@ struct Kept {
     /// The id of the next reader.
     next_id: u64,
     is_closed: bool,
+    /// Whether what is added is counted only.
+    is_discarding: bool,
     when_full: WhenFull,
     /// Number of threads that wait for room.
     waiting: usize,
@@ -165,6 +167,9 @@ impl OutputLog {
         let mut kept = self.lock();
         kept.waiting += 1;
         while kept.bytes + bytes.len() + OVERHEAD > self.limit && !kept.parts.is_empty() {
+            if kept.is_discarding {
+                break;
+            }
             if kept.is_awaited() {
                 kept = self.wait(kept);
             } else {
@@ -172,7 +177,18 @@ impl OutputLog {
             }
         }
         kept.waiting -= 1;
-        kept.push(source, bytes);
+        if kept.is_discarding {
+            kept.count_dropped(bytes.len());
+        } else {
+            kept.push(source, bytes);
+        }
+        self.notify();
+    }
+
+    /// Keeps nothing that is added from now on, but counts it: threads that wait for room go on,
+    /// and readers get what is there.
+    pub fn discard_new(&self) {
+        self.lock().is_discarding = true;
         self.notify();
     }
 
@@ -188,9 +204,7 @@ impl OutputLog {
         if has_room {
             kept.push(source, bytes);
         } else {
-            let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-            kept.dropped.1 += length;
-            kept.end += length;
+            kept.count_dropped(bytes.len());
         }
         self.notify();
         has_room
@@ -251,6 +265,12 @@ impl Kept {
         let part = OutputPart { source: source.clone(), bytes: bytes.into(), at: self.end };
         self.end = part.end();
         self.parts.push_back(part);
+    }
+
+    fn count_dropped(&mut self, length: usize) {
+        let length = u64::try_from(length).unwrap_or(u64::MAX);
+        self.dropped.1 += length;
+        self.end += length;
     }
 
     /// Whether a reader has not had the oldest part, or one is waited for.

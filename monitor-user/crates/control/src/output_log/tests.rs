@@ -42,6 +42,22 @@ fn a_writer_waits_for_a_reader_and_loses_nothing() {
 }
 
 #[test]
+fn a_writer_that_waits_goes_on_when_what_is_new_is_discarded() {
+    let log = OutputLog::new(OVERHEAD + 1);
+    let reader = log.reader_from(0);
+    log.append(&source(0), b"a");
+    let writer = Arc::clone(&log);
+    let thread = std::thread::spawn(move || writer.append(&source(0), b"bc"));
+    while log.added().1 == 0 {
+        std::thread::yield_now();
+    }
+    log.discard_new();
+    thread.join().unwrap();
+    assert_eq!((all(&reader), log.added()), ("a".to_owned(), (3, 0)));
+    assert_eq!(log.reader_from(0).lost, 2);
+}
+
+#[test]
 fn a_writer_does_not_wait_for_a_reader_that_has_gone() {
     let log = OutputLog::new(OVERHEAD + 1);
     let reader = log.reader_from(0);

@@ -174,14 +174,14 @@ pub type Spawn = unsafe extern "C" fn(
     usize,
     *mut [c_char; NAMESPACE],
 ) -> c_int;
-/// `PMIx_Job_control`.
-pub type JobControl = unsafe extern "C" fn(
+/// `PMIx_Job_control_nb`.
+pub type JobControlLater = unsafe extern "C" fn(
     *const Proc,
     usize,
     *const KeyedValue,
     usize,
-    *mut *mut KeyedValue,
-    *mut usize,
+    InfoCallback,
+    *mut c_void,
 ) -> c_int;
 /// `pmix_event_notification_cbfunc_fn_t`: says what a handler has done.
 pub type HandlerDone = Option<

@@ -17,6 +17,7 @@ mod server_events;
 mod server_module;
 mod tool;
 mod tool_events;
+mod tool_io;
 mod values;
 
 pub use accept::{accept_passed, owner_of_peer};
@@ -28,3 +29,4 @@ pub use reply::{Blob, Reply};
 pub use server::Server;
 pub use tool::Tool;
 pub use tool_events::ToolEvent;
+pub use tool_io::{InputSender, MOST_INPUT, OutputReceiver};

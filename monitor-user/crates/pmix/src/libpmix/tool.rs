@@ -3,28 +3,37 @@
 //! In: the URI of a server, keys, events. Out: values. Documented in `pmix_tool.h` and the PMIx
 //! standard, chapter "Tools and Debuggers".
 
-use super::abi::{App, JobControl, KeyedValue, NotifyEvent, Proc, Query, RegisterHandler, Spawn};
+use super::abi::{
+    App, InfoCallback, JobControlLater, KeyedValue, NotifyEvent, Proc, Query, RegisterHandler,
+    Spawn,
+};
 use super::library::{ErrorText, PmixError, function, open};
-use super::tool_events::{ToolEvent, handle_event, set_receiver};
+use super::output::{STDERR, STDOUT};
+use super::tool_events::{EventReceiver, answer_kill, answer_question, handle_event, set_receiver};
+use super::tool_io::{InputSender, OutputReceiver, Pull, Push, handle_output, set_output_receiver};
 use super::values::{InfoArray, chars, read_chars, read_infos};
 use crate::attribute::{Attribute, Datum, ProcName, WILDCARD};
 use crate::status;
 use crate::upcall::SpawnedApp;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW, Symbol};
-use std::ffi::{CString, c_char, c_int};
-use std::ptr::null_mut;
-use std::sync::mpsc::Sender;
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::ptr::{null, null_mut};
+use std::sync::{Arc, Mutex, PoisonError};
 
 type QueryInfo = unsafe extern "C" fn(*mut Query, usize, *mut *mut KeyedValue, *mut usize) -> c_int;
+type QueryLater = unsafe extern "C" fn(*mut Query, usize, InfoCallback, *mut c_void) -> c_int;
 /// A connection to a server.
 pub struct Tool {
     name: ProcName,
     finalize: Symbol<unsafe extern "C" fn() -> c_int>,
     query_info: Symbol<QueryInfo>,
+    query_later: Symbol<QueryLater>,
     notify_event: Symbol<NotifyEvent>,
     spawn: Symbol<Spawn>,
     register_handler: Symbol<RegisterHandler>,
-    job_control: Symbol<JobControl>,
+    job_control: Symbol<JobControlLater>,
+    pull: Symbol<Pull>,
+    input: InputSender,
     errors: ErrorText,
     _library: Library,
 }
@@ -55,12 +64,15 @@ impl Tool {
         // SAFETY: the library copies the attributes.
         let status = unsafe { init(&raw mut proc, infos.pointer(), infos.count()) };
         errors.check("PMIx_tool_init", status)?;
+        // SAFETY: the type is that of pmix_tool.h.
+        let push = unsafe { function::<Push>(&library, c"PMIx_IOF_push") }?;
         macro_rules! tool {
             ($($field:ident = $name:literal,)*) => {
                 Self {
                     // SAFETY: the types are those of pmix_tool.h and pmix.h.
                     $($field: unsafe { function(&library, $name) }?,)*
                     name: ProcName::from(&proc),
+                    input: InputSender(Arc::new(Mutex::new(Some(push)))),
                     errors,
                     _library: library,
                 }
@@ -69,10 +81,12 @@ impl Tool {
         Ok(tool! {
             finalize = c"PMIx_tool_finalize",
             query_info = c"PMIx_Query_info",
+            query_later = c"PMIx_Query_info_nb",
             notify_event = c"PMIx_Notify_event",
             spawn = c"PMIx_Spawn",
             register_handler = c"PMIx_Register_event_handler",
-            job_control = c"PMIx_Job_control",
+            job_control = c"PMIx_Job_control_nb",
+            pull = c"PMIx_IOF_pull",
         })
     }
 
@@ -129,12 +143,18 @@ impl Tool {
 }
 
 impl Tool {
-    /// Starts the ranks of an application; the namespace of their job. The library writes what they
-    /// write to the standard output and error of this process, if the attributes forward it.
+    /// Starts the ranks of an application; the namespace of their job. What they write comes by
+    /// [`Tool::pull_output`], if the attributes do not forward it: the library writes what is
+    /// forwarded to the standard output and error of this process.
     ///
     /// # Errors
-    /// If the server does not start them.
-    pub fn spawn(&self, app: &SpawnedApp, attributes: &[Attribute]) -> Result<String, PmixError> {
+    /// If the server does not start them. A job that has failed at once has a namespace all the
+    /// same, and ends as [`Tool::watch_ends`] says.
+    pub fn spawn(
+        &self,
+        app: &SpawnedApp,
+        attributes: &[Attribute],
+    ) -> Result<String, (PmixError, Option<String>)> {
         let pointers = |texts: &[CString]| -> Vec<*mut c_char> {
             texts.iter().map(|it| it.as_ptr().cast_mut()).chain([null_mut()]).collect()
         };
@@ -156,17 +176,20 @@ impl Tool {
         let (pointer, count) = (infos.pointer(), infos.count());
         // SAFETY: what it reads lives until it returns, and a namespace fits.
         let status = unsafe { (self.spawn)(pointer, count, apps.as_ptr(), 1, &raw mut nspace) };
-        self.errors.check("PMIx_Spawn", status)?;
-        Ok(read_chars(&nspace))
+        let nspace = read_chars(&nspace);
+        match self.errors.check("PMIx_Spawn", status) {
+            Ok(()) => Ok(nspace),
+            Err(error) => Err((error, Some(nspace).filter(|it| !it.is_empty()))),
+        }
     }
 
-    /// Sends the end of each job of this tool, and that of the connection, to a queue. A process
+    /// Gives the end of each job of this tool, and that of the connection, to a receiver. A process
     /// has one.
     ///
     /// # Errors
     /// If the library refuses it.
-    pub fn watch_ends(&self, events: Sender<ToolEvent>) -> Result<(), PmixError> {
-        set_receiver(events);
+    pub fn watch_ends(&self, receiver: EventReceiver) -> Result<(), PmixError> {
+        set_receiver(receiver);
         let mut codes = [status::JOB_END, status::LOST_CONNECTION];
         let name = [Attribute::new("pmix.evname", Datum::text("ends"))];
         let mut infos = InfoArray::new(&name);
@@ -187,25 +210,68 @@ impl Tool {
         self.errors.check("PMIx_Register_event_handler", number.min(0))
     }
 
-    /// Ends a job.
+    /// Asks the server to end a job. If it refuses, that is an event
+    /// ([`super::ToolEvent::KillRefused`]).
+    ///
+    /// # Errors
+    /// If it is not asked.
+    pub fn kill(&self, nspace: &str) -> Result<(), PmixError> {
+        let target = Box::leak(Box::new(Proc { nspace: chars(nspace), rank: WILDCARD }));
+        let kill = [Attribute::new("pmix.jctrl.kill", Datum::flag(true))];
+        let infos = Box::leak(Box::new(InfoArray::new(&kill)));
+        let (pointer, infos) = (infos.pointer(), infos.count());
+        let (target, answer) = (&raw const *target, Some(answer_kill as _));
+        // SAFETY: what it reads is there until the process ends: when it has answered it needs it
+        // no longer, and a process asks a few times.
+        let status = unsafe { (self.job_control)(target, 1, pointer, infos, answer, null_mut()) };
+        self.errors.check("PMIx_Job_control_nb", status)
+    }
+
+    /// Gives what the ranks of a job write to a receiver. A process has one.
     ///
     /// # Errors
     /// If the server refuses it.
-    pub fn kill(&self, nspace: &str) -> Result<(), PmixError> {
-        let target = Proc { nspace: chars(nspace), rank: WILDCARD };
-        let kill = [Attribute::new("pmix.jctrl.kill", Datum::flag(true))];
-        let mut infos = InfoArray::new(&kill);
-        let (pointer, infos) = (infos.pointer(), infos.count());
-        let (mut results, mut count) = (null_mut(), 0);
-        let (target, results, count) = (&raw const target, &raw mut results, &raw mut count);
-        // SAFETY: what it reads lives until it returns; the library allocates the results.
-        let status = unsafe { (self.job_control)(target, 1, pointer, infos, results, count) };
-        self.errors.check("PMIx_Job_control", status)
+    pub fn pull_output(
+        &self,
+        nspace: &str,
+        receiver: Arc<dyn OutputReceiver>,
+    ) -> Result<(), PmixError> {
+        set_output_receiver(receiver);
+        let ranks = Proc { nspace: chars(nspace), rank: WILDCARD };
+        let (ranks, both) = (&raw const ranks, STDOUT | STDERR);
+        // SAFETY: without a callback, the function returns when the server has answered: a number,
+        // or an error.
+        let number =
+            unsafe { (self.pull)(ranks, 1, null(), 0, both, handle_output, None, null_mut()) };
+        self.errors.check("PMIx_IOF_pull", number.min(0))
+    }
+
+    /// Asks the server something, whose answer is an event ([`super::ToolEvent::Answered`]): then
+    /// all has come that the server has sent before.
+    ///
+    /// # Errors
+    /// If it is not asked.
+    pub fn ask_for_answer(&self) -> Result<(), PmixError> {
+        let key = CString::new("pmix.qry.ns").unwrap_or_default();
+        let keys = Box::leak(Box::new([key.into_raw(), null_mut()]));
+        let keys = keys.as_mut_ptr();
+        let query = Query { keys, qualifiers: null_mut(), qualifier_count: 0 };
+        let query = &raw mut *Box::leak(Box::new(query));
+        // SAFETY: what it reads is there until the process ends, which asks once.
+        let status = unsafe { (self.query_later)(query, 1, Some(answer_question), null_mut()) };
+        self.errors.check("PMIx_Query_info_nb", status)
+    }
+
+    /// What sends input to ranks.
+    pub fn input(&self) -> InputSender {
+        self.input.clone()
     }
 }
 
 impl Drop for Tool {
     fn drop(&mut self) {
+        // No thread sends input from now on.
+        *self.input.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
         // SAFETY: it was initialized.
         let _status = unsafe { (self.finalize)() };
     }

@@ -1,33 +1,44 @@
 //! Events that a tool handles: that jobs end, and that the server does.
 //!
-//! In: calls of the library, on its own thread. Out: events in a queue.
+//! In: calls of the library, on its own thread. Out: events, to a receiver.
 
-use super::abi::{HandlerDone, KeyedValue, Proc};
+use super::abi::{HandlerDone, KeyedValue, Proc, ReleaseCallback};
 use super::events::complete;
 use super::values::read_infos;
 use crate::attribute::{Attribute, Datum, find};
 use crate::status;
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
-use std::sync::mpsc::Sender;
 
 /// What happens to jobs of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolEvent {
-    /// A job has ended: its namespace, and its exit code as far as the server says it.
+    /// A job has ended: its namespace, and its exit code as far as the server says it, or a
+    /// status, which is negative.
     Ended(String, Option<i32>),
     /// The server has ended, or the connection to it.
     Lost,
-    /// The user ends the job; not of the library.
-    Interrupted,
+    /// The server does not end a job: its status.
+    KillRefused(c_int),
+    /// The server has answered [`Tool::ask_for_answer`](super::Tool::ask_for_answer).
+    Answered,
 }
 
-/// The queue: a handler has no argument that could hold it.
-static RECEIVER: OnceLock<Sender<ToolEvent>> = OnceLock::new();
+/// What gets events, on the thread of the library.
+pub type EventReceiver = Box<dyn Fn(ToolEvent) + Send + Sync>;
 
-/// Sets the queue. A process has one.
-pub fn set_receiver(receiver: Sender<ToolEvent>) {
+/// The receiver: a handler has no argument that could hold it.
+static RECEIVER: OnceLock<EventReceiver> = OnceLock::new();
+
+/// Sets the receiver. A process has one.
+pub fn set_receiver(receiver: EventReceiver) {
     let _second = RECEIVER.set(receiver);
+}
+
+fn send(event: ToolEvent) {
+    if let Some(receiver) = RECEIVER.get() {
+        receiver(event);
+    }
 }
 
 /// The handler.
@@ -59,15 +70,60 @@ pub unsafe extern "C" fn handle_event(
         }
         _ => ToolEvent::Lost,
     };
-    if let Some(receiver) = RECEIVER.get() {
-        // The tool ends already, if this fails.
-        let _ended = receiver.send(event);
-    }
+    send(event);
     // SAFETY: of the caller, once.
     unsafe { complete(done, data) };
 }
 
-/// The exit code of a job: that of the first rank that failed; without one, 0 or 1 by its status.
+/// The answer to a request to end a job.
+///
+/// # Safety
+/// The library passes its own function, with what it is for.
+pub unsafe extern "C" fn answer_kill(
+    status: c_int,
+    _infos: *mut KeyedValue,
+    _count: usize,
+    _nothing: *mut c_void,
+    release: Option<ReleaseCallback>,
+    released: *mut c_void,
+) {
+    if !matches!(status, status::SUCCESS | status::OPERATION_SUCCEEDED) {
+        send(ToolEvent::KillRefused(status));
+    }
+    // SAFETY: of the caller.
+    unsafe { release_answer(release, released) };
+}
+
+/// The answer to a question whose values are of no interest.
+///
+/// # Safety
+/// As [`answer_kill`].
+pub unsafe extern "C" fn answer_question(
+    _status: c_int,
+    _infos: *mut KeyedValue,
+    _count: usize,
+    _nothing: *mut c_void,
+    release: Option<ReleaseCallback>,
+    released: *mut c_void,
+) {
+    send(ToolEvent::Answered);
+    // SAFETY: of the caller.
+    unsafe { release_answer(release, released) };
+}
+
+/// Gives an answer back to the library.
+///
+/// # Safety
+/// The library has passed both, and this is called once.
+unsafe fn release_answer(release: Option<ReleaseCallback>, released: *mut c_void) {
+    if let Some(release) = release {
+        // SAFETY: of the caller, once.
+        unsafe { release(released) };
+    }
+}
+
+/// The exit code of a job: that of the first rank that failed, or 128 plus its signal, as far as
+/// the server says it; a status of PMIx, which is negative, otherwise.
 fn exit_code(attributes: &[Attribute]) -> Option<i32> {
     let number = |key| match find(attributes, key) {
         // A number of 32 bits, which may be negative.
@@ -76,8 +132,8 @@ fn exit_code(attributes: &[Attribute]) -> Option<i32> {
         }
         _ => None,
     };
-    let failed = |it: i32| i32::from(it != status::SUCCESS);
-    number("pmix.exit.code").or_else(|| number("pmix.job.term.status").map(failed))
+    // PRRTE has the exit code of the rank as the status of the job.
+    number("pmix.exit.code").or_else(|| number("pmix.job.term.status"))
 }
 
 #[cfg(test)]
@@ -93,7 +149,8 @@ mod tests {
         };
         assert_eq!(of("pmix.exit.code", 3), Some(3));
         assert_eq!(of("pmix.job.term.status", 0), Some(0));
-        assert_eq!(of("pmix.job.term.status", -187), Some(1));
+        assert_eq!(of("pmix.job.term.status", -187), Some(-187));
+        assert_eq!(of("pmix.job.term.status", 137), Some(137));
         assert_eq!(exit_code(&[]), None);
     }
 }
