@@ -18,8 +18,30 @@ pub(super) const KNOWN_ENDS: usize = 64;
 pub(super) const LAUNCHER_GRACE: Ns = Ns(5_000_000_000);
 /// The same of the host of this program, which may keep the output of ranks that have ended.
 const HOST_GRACE: Ns = Ns(1_000_000_000);
-/// Most processes of a job of which each reading asks whether they are traced.
-const ASKED_FOR_TRACER: usize = 512;
+/// Most processes of which each reading asks whether they are traced: of a job, of a user, and of
+/// all jobs together.
+pub(super) const ASKED_FOR_TRACER: [usize; 3] = [512, 1024, 4096];
+
+/// How often a reading has asked whether a process is traced.
+#[derive(Debug, Default)]
+pub(super) struct TracerLookups {
+    of_users: BTreeMap<Option<u32>, usize>,
+    of_all: usize,
+}
+
+impl TracerLookups {
+    /// Counts a question about a process of a user; whether it may be asked.
+    fn add(&mut self, uid: Option<u32>) -> bool {
+        let [_, most_of_user, most] = ASKED_FOR_TRACER;
+        let of_user = self.of_users.entry(uid).or_default();
+        let has_room = *of_user < most_of_user && self.of_all < most;
+        if has_room {
+            *of_user += 1;
+            self.of_all += 1;
+        }
+        has_room
+    }
+}
 
 /// What the ranks of a job do together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +113,7 @@ impl FollowedJob {
     pub(super) fn see(
         &mut self,
         found: &FoundJob,
-        (now, states): (Ns, &ProcessStates<'_>),
+        (now, states, asked): (Ns, &ProcessStates<'_>, &mut TracerLookups),
         new: &mut Vec<JobTransition>,
     ) {
         new.extend(self.failure());
@@ -111,7 +133,7 @@ impl FollowedJob {
             self.fold_past_ends();
         }
         self.change_phase((now, states), new);
-        new.extend(self.trace_change(now, states));
+        new.extend(self.trace_change((now, states), asked));
     }
 
     /// Compares what the ranks do together with the reading before.
@@ -166,13 +188,24 @@ impl FollowedJob {
     }
 
     /// Another process has begun to trace a rank, or none does any more.
-    fn trace_change(&mut self, now: Ns, states: &ProcessStates<'_>) -> Option<JobTransition> {
+    fn trace_change(
+        &mut self,
+        (now, states): (Ns, &ProcessStates<'_>),
+        asked: &mut TracerLookups,
+    ) -> Option<JobTransition> {
         let ranks = self.job.ranks.iter();
         let processes = ranks.flat_map(|rank| rank.all.iter().map(|id| (rank.rank, *id)));
-        let mut traced = processes
-            .take(ASKED_FOR_TRACER)
-            .filter_map(|(rank, id)| Some((rank, (states.tracer)(id)?)));
-        let traced: Option<(u32, Pid)> = traced.next();
+        let mut traced: Option<(u32, Pid)> = None;
+        for (rank, id) in processes.take(ASKED_FOR_TRACER[0]) {
+            if !asked.add(self.job.uid) {
+                // Whether it is still traced is not known.
+                return None;
+            }
+            traced = (states.tracer)(id).map(|tracer| (rank, tracer));
+            if traced.is_some() {
+                break;
+            }
+        }
         if std::mem::replace(&mut self.is_traced, traced.is_some()) == traced.is_some() {
             return None;
         }

@@ -16,7 +16,7 @@ pub use launches::FoundLauncher;
 pub use transition::{EndStatus, FoundJob, JobChange, JobTransition, ProcessStates};
 
 use crate::discovery::{JobState, ParallelJob};
-use followed::FollowedJob;
+use followed::{FollowedJob, TracerLookups};
 use launches::Launches;
 use monitor_model::id::is_same;
 use monitor_model::{Identity, Ns};
@@ -58,11 +58,11 @@ impl JobLog {
         let mut living: BTreeMap<JobKey, &FoundJob> =
             living.map(|it| ((Arc::clone(&it.job.id), it.job.uid), it)).collect();
         let mut new = Vec::new();
-        let launches = &mut self.launches;
+        let (launches, mut asked) = (&mut self.launches, TracerLookups::default());
         self.followed.retain(|key, followed| {
             match living.get(key).filter(|it| followed.has_rank_of(&it.job)) {
                 Some(found) => {
-                    followed.see(found, (now, states), &mut new);
+                    followed.see(found, (now, states, &mut asked), &mut new);
                     living.remove(key);
                     true
                 }
@@ -82,7 +82,7 @@ impl JobLog {
                 let mut followed = FollowedJob::new(found);
                 followed.hold = self.holds.remove(&key);
                 new.push(followed.transition(now, JobChange::Launching));
-                followed.see(found, (now, states), &mut new);
+                followed.see(found, (now, states, &mut asked), &mut new);
                 self.followed.insert(key, followed);
             }
         }

@@ -1,11 +1,12 @@
 //! Transitions of jobs that readings describe.
 
-use super::followed::{KNOWN_ENDS, LAUNCHER_GRACE};
+use super::followed::{ASKED_FOR_TRACER, KNOWN_ENDS, LAUNCHER_GRACE};
 use super::*;
 use crate::discovery::RankProcesses;
 use crate::hold_table::HoldPoint;
 use crate::runtime::Runtime;
 use monitor_model::Pid;
+use std::cell::Cell;
 
 const LAUNCHER: u32 = 10;
 
@@ -287,6 +288,37 @@ fn a_debugger_is_seen_while_it_traces_a_rank() {
     world.check(50, &all, "");
     world.tracer = None;
     world.check(60, &all, "a debugger-detached");
+}
+
+#[test]
+fn a_reading_asks_of_a_bounded_number_of_processes_whether_they_are_traced() {
+    let [of_job, of_user, of_all] = ASKED_FOR_TRACER;
+    let number = |count: usize| u32::try_from(count).unwrap();
+    let pids: Vec<u32> = (1000..1001 + number(of_job)).collect();
+    // Of each user more than may be asked, and of all users.
+    let of_one = |uid: u32| {
+        (0..=of_user / of_job).map(move |n| (format!("{uid}-{n}"), uid)).collect::<Vec<_>>()
+    };
+    let users = 0..=number(of_all / of_user);
+    let jobs = users.flat_map(of_one).map(|(name, uid)| {
+        let mut found = job(&name, &pids, JobState::Running);
+        found.job.uid = Some(uid);
+        found
+    });
+    let jobs: Vec<FoundJob> = jobs.collect();
+    let asked = Cell::new(0);
+    let count = |_| {
+        asked.set(asked.get() + 1);
+        None
+    };
+    let states = ProcessStates { tracer: &count, ..ALL_RUN };
+    let mut log = JobLog::default();
+    let _new = log.compare(Ns(30), &jobs[..1], &states);
+    assert_eq!(asked.replace(0), of_job);
+    let _new = log.compare(Ns(40), &jobs[..=of_user / of_job], &states);
+    assert_eq!(asked.replace(0), of_user);
+    let _new = log.compare(Ns(50), &jobs, &states);
+    assert_eq!(asked.get(), of_all);
 }
 
 #[test]
