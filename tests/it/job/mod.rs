@@ -11,6 +11,7 @@ mod env;
 mod environment;
 mod events;
 pub mod gate;
+mod held_background;
 mod launch;
 mod launch_init;
 mod launch_native;

@@ -305,9 +305,11 @@ fn a_job_under_a_server_ends_with_its_user_and_not_with_the_command() {
     gone();
     // Output waits for a reader that does not read: the answers of the server wait behind it.
     let (mut job, from) = begin("while echo line; do :; done");
-    signal(job.id(), "INT");
-    signal(job.id(), "INT");
-    assert_eq!(job.wait().unwrap().code(), Some(130));
+    let ended = deadline::until(|| {
+        signal(job.id(), "INT");
+        job.try_wait().unwrap()
+    });
+    assert_eq!(ended.code(), Some(130));
     drop(from);
     gone();
     // The command is killed.

@@ -65,6 +65,9 @@ pub fn host_command(args: &JobLaunchArgs, ranks: u32) -> Result<Command, Failure
     if args.background {
         command.args(["--keep", &format!("{}ns", args.keep.as_nanos())]);
     }
+    if args.background && args.tracer_of.is_some() {
+        command.arg("--held-by-parent");
+    }
     command.arg("--").args(&args.command);
     Ok(command)
 }
@@ -91,7 +94,14 @@ pub fn run_in_background(mut command: Command, format: &str) -> Result<u8, Failu
             return Ok(returned_code(status));
         }
     };
-    let id = id();
+    print_running(&id(), host, format)
+}
+
+/// Prints the id of a job in the background. Returns the exit code.
+///
+/// # Errors
+/// If it cannot be printed.
+pub fn print_running(id: &str, host: u32, format: &str) -> Result<u8, Failure> {
     let text = match format {
         "json" => output::json(&json!({ "schema_version": 1, "job": id, "host_pid": host }))?,
         _ => format!("job {id} runs; its output: monitor job output {id}\n"),
@@ -101,7 +111,7 @@ pub fn run_in_background(mut command: Command, format: &str) -> Result<u8, Failu
 
 /// The id of the job that this process starts. A host in the background may have that of an earlier
 /// process with this pid, and another user its folder.
-fn id() -> String {
+pub fn id() -> String {
     static ID: OnceLock<String> = OnceLock::new();
     ID.get_or_init(|| new_id("monitor-")).clone()
 }

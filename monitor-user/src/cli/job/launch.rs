@@ -7,6 +7,7 @@
 //! until the ranks are held, and no longer.
 
 use super::env;
+use super::held_background;
 use super::hold;
 use super::hold_report::report_hold;
 use super::host_command::{host_command, host_lost, missing_home, run_in_background};
@@ -41,7 +42,7 @@ use std::io::ErrorKind;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -84,6 +85,9 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
     let (command, hold) = match args.tracer_of.map(Pid) {
         None if args.background && args.ranks.is_none() => {
             return launch_in_background(args, environment, &directives);
+        }
+        None if is_held && args.background => {
+            return held_background::launch(tracer(args), &args.format);
         }
         None if is_held => (tracer(args), None),
         None if args.background => {
@@ -133,11 +137,6 @@ fn method_of(args: &JobLaunchArgs) -> Result<LaunchMethod, Failure> {
     if is_hosted && (args.tag || args.stop_at.is_some() || args.daemon.is_some()) {
         let why = "--tag, --stop-at and --daemon are not for -n with --background; its output is \
                    kept by rank";
-        return Err(Failure::usage(why));
-    }
-    let is_pmix = matches!(method, LaunchMethod::Pmix(_));
-    if is_hosted && !is_pmix && args.stop.as_deref().is_some_and(|it| it != APP) {
-        let why = "-n with --background does not hold ranks at exec or in MPI_Init";
         return Err(Failure::usage(why));
     }
     if args.stop.as_deref() == Some(APP) && args.ranks.is_none() {
@@ -193,6 +192,8 @@ struct Hold {
     /// A command that runs beside them, once per node or process.
     daemon: Option<(OsString, String)>,
     events: StopEvents,
+    /// Whether they stay held when this process has ended.
+    is_background: bool,
 }
 
 impl Hold {
@@ -209,7 +210,7 @@ impl Hold {
         let events = StopEvents::watch(parent).map_err(failed)?;
         let daemon = args.daemon.clone().map(|command| (command, args.per.clone()));
         let rules = MpiRules { stop_at: args.stop_at.clone() };
-        Ok(Self { at, rules, daemon, events })
+        Ok(Self { at, rules, daemon, events, is_background: args.background })
     }
 }
 
@@ -234,11 +235,14 @@ fn hold_and_wait(
     hold: Hold,
     started: oneshot::Sender<Pid>,
 ) -> Result<ExitStatus, LaunchError> {
-    let Hold { at, rules, daemon, events } = hold;
+    let Hold { at, rules, daemon, events, is_background } = hold;
     let place = match at {
         HoldAt::Exec => HoldPoint::Exec,
         HoldAt::Call { .. } => HoldPoint::Init,
     };
+    if is_background {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    }
     let mut started = Some(started);
     // What it traces belongs to this thread, and ends with it.
     let launched = std::thread::spawn(move || {
@@ -248,33 +252,47 @@ fn hold_and_wait(
     });
     let gone = |_| Err(ControlError::Gone.into());
     let (mut child, end) = launched.join().unwrap_or_else(gone)?;
+    let target = report_end(&end, place, daemon.is_some());
+    if is_background {
+        let left = held_background::leave(child, &end);
+        let failed = |error| ControlError::from_io("leaving the host of the ranks", &error);
+        // As in wait(2).
+        return Ok(ExitStatus::from_raw(i32::from(left.map_err(failed)?) << 8));
+    }
+    if let (Some((command, per)), Some(target)) = (daemon, target) {
+        run_daemons((&command, &per), &target, &child);
+    }
     match end {
-        LaunchEnd::Held { ranks, elsewhere } => {
-            let target = report(&ranks, place, daemon.is_some());
-            report_elsewhere(&elsewhere);
-            if let (Some((command, per)), Some(target)) = (daemon, target) {
-                run_daemons((&command, &per), &target, &child);
-            }
-            wait(&mut child)
-        }
-        LaunchEnd::Ended(status) => {
-            output::notice("the launcher ended before all ranks of this node were held");
-            Ok(status)
-        }
-        LaunchEnd::NotCalled { called, others } => {
-            output::notice(&format!(
-                "{called} ranks called MPI_Init in time and {others} processes of ranks did not; \
-                 all run on, and none is held (--within sets the time)"
-            ));
-            wait(&mut child)
-        }
+        LaunchEnd::Ended(status) => Ok(status),
         // The command that would return it has ended.
         LaunchEnd::Orphaned => Ok(ExitStatus::default()),
-        LaunchEnd::Refused(why) => {
-            output::notice(&human::escaped_text(&format!("no rank is held: {why}")));
+        LaunchEnd::Held { .. } | LaunchEnd::NotCalled { .. } | LaunchEnd::Refused(_) => {
             wait(&mut child)
         }
     }
+}
+
+/// Says whether ranks are held; their job, if they are.
+fn report_end(end: &LaunchEnd, place: HoldPoint, has_daemon: bool) -> Option<JobTarget> {
+    match end {
+        LaunchEnd::Held { ranks, elsewhere } => {
+            let target = report(ranks, place, has_daemon);
+            report_elsewhere(elsewhere);
+            return target;
+        }
+        LaunchEnd::Ended(_) => {
+            output::notice("the launcher ended before all ranks of this node were held");
+        }
+        LaunchEnd::NotCalled { called, others } => output::notice(&format!(
+            "{called} ranks called MPI_Init in time and {others} processes of ranks did not; all \
+             run on, and none is held (--within sets the time)"
+        )),
+        LaunchEnd::Orphaned => {}
+        LaunchEnd::Refused(why) => {
+            output::notice(&human::escaped_text(&format!("no rank is held: {why}")));
+        }
+    }
+    None
 }
 
 /// Waits until the ranks are seen stopped, and says how they go on; their job.

@@ -93,6 +93,9 @@ pub struct JobHostArgs {
     /// Run without a terminal, and keep the output for this time
     #[arg(long, value_parser = interval)]
     pub keep: Option<Duration>,
+    /// End the job unless a line comes on standard input, from the process that holds the ranks
+    #[arg(long, requires = "keep")]
+    pub held_by_parent: bool,
     /// The program of the ranks, with its arguments
     #[arg(last = true, required = true)]
     pub command: Vec<OsString>,

@@ -25,6 +25,9 @@ use std::process::Command;
 /// The value of `--stop` for a place that the program chooses.
 const APP: &str = "app";
 
+/// The value of `--with` for a PMIx server, whose own process in the background has its options.
+const PMIX: &str = "pmix";
+
 /// Starts the launcher, and prints by which id its output is found. Returns the exit code.
 ///
 /// # Errors
@@ -93,6 +96,10 @@ pub fn launch_words(args: &JobLaunchArgs) -> Vec<OsString> {
     }
     if args.tag {
         words.push("--tag".into());
+    }
+    if args.background && args.ranks.is_some() && args.with != PMIX {
+        words.push("--background".into());
+        words.extend(["--keep".into(), format!("{}ns", args.keep.as_nanos()).into()]);
     }
     words.push("--".into());
     words.extend(args.command.iter().cloned());

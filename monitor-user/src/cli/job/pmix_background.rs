@@ -47,9 +47,8 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
         }))?,
         _ => {
             let job = human::escaped_text(&job);
-            format!(
-                "job {job} runs, started by process {server}; its output: monitor job output {job}\n"
-            )
+            let output = format!("its output: monitor job output {job}");
+            format!("job {job} runs, started by process {server}; {output}\n")
         }
     };
     output::print(text.as_bytes()).map(|exit| exit as u8)

@@ -205,6 +205,7 @@ impl Host {
         let mut hang_up = signal(SignalKind::hangup()).map_err(failed)?;
         self.start_first()?;
         if !(self.plan.started)() {
+            self.keep_nothing();
             self.end(INTERRUPTED);
         }
         while self.jobs.iter().any(HostedJob::runs) {
@@ -214,7 +215,10 @@ impl Host {
                 biased;
                 _ = terminate.recv() => self.signalled(SignalKind::terminate()),
                 _ = interrupt.recv() => self.signalled(SignalKind::interrupt()),
-                _ = hang_up.recv() => self.signalled(SignalKind::hangup()),
+                _ = hang_up.recv() => {
+                    self.keep_nothing();
+                    self.signalled(SignalKind::hangup());
+                }
                 // What a process has called before it ended is known at its end.
                 Some(upcall) = upcalls.recv() => self.upcall(upcall),
                 Some(end) = ends.recv() => self.rank_ended(&end),
@@ -268,6 +272,13 @@ impl Host {
     fn show_usage_notice(&mut self) {
         if let Some(text) = self.monitors.take_notice() {
             self.notice(&text);
+        }
+    }
+
+    /// No command knows the job: its output is not kept after its end.
+    fn keep_nothing(&mut self) {
+        if let Some(keeps) = &mut self.plan.keeps {
+            *keeps = Duration::ZERO;
         }
     }
 

@@ -105,7 +105,8 @@ impl InputSender {
     /// for the answer of the server.
     ///
     /// # Errors
-    /// The status of the library: that the rank does not read any longer, or that the server has ended.
+    /// The status of the library: that the rank does not read any longer, or that the server has
+    /// ended.
     pub fn send(&self, name: &ProcName, bytes: &[u8]) -> Result<(), c_int> {
         let (answer, answered) = channel();
         let mut bytes = bytes[..bytes.len().min(MOST_INPUT)].to_vec();
