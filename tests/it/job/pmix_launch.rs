@@ -244,7 +244,7 @@ fn the_output_of_a_job_under_a_server_is_kept_by_its_id() {
     // After the end, too.
     let (out, errors, code) = prte.job(&["output", &id]);
     assert_eq!((out.lines().count(), code, prte.kept()), (2, Some(0), 1), "{out}");
-    let begin = "a line\nmonitor: the job ended with exit code 4\n";
+    let begin = "a line\nmonitor: the job ended with exit code 4";
     assert!(errors.starts_with(begin), "{errors}");
     signal(keeper.0, "TERM");
     deadline::until(|| has_ended(keeper).then_some(()));

@@ -101,6 +101,8 @@ impl PmixLaunch<'_> {
     ) -> Result<u8, Failure> {
         let failed = |error| Failure::failed(format!("job launch: {error}"));
         let Self { args, tool, id, output, .. } = self;
+        // Before the user sees that the job runs.
+        interrupted_by_signals(sender.clone())?;
         if !args.background {
             let printed = sender.clone();
             let ended = move || {
@@ -112,7 +114,6 @@ impl PmixLaunch<'_> {
         if let Err(error) = tool.pull_output(id, output.receiver(id, ranks)) {
             notice(&format!("what the ranks write is lost: {error}"));
         }
-        interrupted_by_signals(sender.clone())?;
         send_input(tool.input(), id, !args.background);
         self.say_held();
         if args.background && !say_started(id, self.server.0)? {
