@@ -9,7 +9,7 @@
 use super::env;
 use super::held_background;
 use super::hold;
-use super::hold_report::report_hold;
+use super::hold_report::{finish_reports, report_hold};
 use super::host_command::{host_command, host_lost, missing_home, run_in_background};
 use super::launch_args::JobLaunchArgs;
 use super::launch_background::{launch_in_background, launch_words};
@@ -254,6 +254,7 @@ fn hold_and_wait(
     let (mut child, end) = launched.join().unwrap_or_else(gone)?;
     let target = report_end(&end, place, daemon.is_some());
     if is_background {
+        finish_reports();
         let left = held_background::leave(child, &end);
         let failed = |error| ControlError::from_io("leaving the host of the ranks", &error);
         // As in wait(2).

@@ -2,7 +2,8 @@
 //!
 //! In: a job of the user of the tool, and a place. Out: the transitions of that job, for all tools.
 //! A report changes no process: it says what processes cannot show, such as ranks that wait in a
-//! library. It counts until the tool reports the release, or disconnects.
+//! library. It counts until ranks that the kernel has stopped run, or else until the tool reports
+//! the release, or disconnects.
 
 use super::{job_text, jobs, refusal, visible_processes};
 use crate::spec::{error, param, params};
@@ -26,8 +27,9 @@ pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
            node: `place` is `exec` (before the first instruction of the program), `init` (where \
            it calls MPI_Init) or `app` (where the program waits for a debugger); the empty text \
            reports that they are released. `job_changed` occurs with `stopped` and \
-           `ready-for-debug`, and `running` at the end. Where the ranks are stopped, that is seen \
-           without a report; it also ends when the tool disconnects. `job` is the text of \
+           `ready-for-debug`, and `running` at the end. Where the kernel has stopped the ranks, \
+           the hold ends when they run; otherwise with the report of the release, or when the tool \
+           disconnects. `job` is the text of \
            `job_info`, of a job of the user that calls. Nothing is done where no tool waits for \
            changes of jobs, and `jobs.follow` is off.",
     examples: &["> 10 [0] job_changed([]): 11 [0] print([$3,$13])\n\

@@ -46,7 +46,7 @@ pub struct JobWatch {
     due: Option<Ns>,
     /// The processes whose ends the platform was last asked to report.
     watched: BTreeSet<Identity>,
-    /// The jobs whose ranks tools hold, as they report.
+    /// The jobs whose ranks tools hold, as they report, until they disconnect.
     reports: BTreeMap<SessionId, Vec<ParallelJob>>,
 }
 
@@ -146,12 +146,14 @@ impl JobWatch {
         }
         let reports = self.reports.entry(session).or_default();
         reports.retain(|it| (&it.id, it.uid) != (&job.id, job.uid));
-        if hold.is_some() && reports.len() >= MOST_REPORTS {
+        // Ranks that the kernel has stopped run again whether or not the tool is there.
+        let is_of_tool = hold.is_some_and(|it| !it.by_kernel);
+        if is_of_tool && reports.len() >= MOST_REPORTS {
             let why = format!("this tool reports of {MOST_REPORTS} jobs already: report a release");
             return Err(Refusal::new(Status::RESOURCE, why));
         }
         self.log.report_hold(&job, hold);
-        if hold.is_some() {
+        if is_of_tool {
             reports.push(job);
         } else if reports.is_empty() {
             let _none = self.reports.remove(&session);
@@ -160,7 +162,7 @@ impl JobWatch {
         Ok(())
     }
 
-    /// A tool has disconnected: it holds no rank any more.
+    /// A tool has disconnected: no rank waits for it any more.
     pub fn end_reports(&mut self, session: SessionId, now: Ns) {
         for job in self.reports.remove(&session).unwrap_or_default() {
             self.log.report_hold(&job, None);
