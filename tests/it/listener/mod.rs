@@ -4,6 +4,7 @@ mod budget;
 mod config;
 mod files;
 mod files_session;
+mod files_session_job;
 mod hostile;
 mod limit;
 mod relayed;

@@ -46,6 +46,8 @@ pub enum SessionContent {
 pub enum SnapshotText {
     /// Numbers of job and process.
     Id,
+    /// The id of its job.
+    Job,
     /// The explanation of the last refusal.
     Err,
 }
@@ -75,6 +77,7 @@ impl OpenSessionFile {
                 if range.offset == 0 {
                     *text = match file {
                         SnapshotText::Id => record.id().into(),
+                        SnapshotText::Job => record.job_id().to_owned().into(),
                         SnapshotText::Err => record.error().into(),
                     };
                 }

@@ -6,7 +6,9 @@ use super::task;
 use crate::lock::lock;
 use crate::policy::Grantee;
 use crate::user_shares::UserShare;
-use monitor_control::session::{Launcher, Refusal, SessionCgroups, SessionError, SessionRecord};
+use monitor_control::session::{
+    JobSocket, Launcher, Refusal, SessionCgroups, SessionError, SessionPlace, SessionRecord,
+};
 use monitor_control::user_worker::{SELF_EXE, User as WorkerUser};
 use monitor_ninep::User;
 use monitor_sys::fsuid;
@@ -142,8 +144,13 @@ impl SessionTable {
         let worker = WorkerUser { uid: user.uid, gid: user.gid, groups: user.groups.clone() };
         let (launcher, pipes) = Launcher::start(Path::new(SELF_EXE), &worker, &self.policy.parent)?;
         let number = self.next_number();
-        let record = SessionRecord::new(number, worker, (launcher.folder.clone(), env));
-        let (live, run) = task::start(record, (launcher, pipes), (share, slot))?;
+        let socket = JobSocket::bind(&worker, &self.policy.parent, number)
+            .inspect_err(|why| tracing::warn!(number, "a session is not found as a job: {why}"));
+        let socket = socket.ok();
+        let job = socket.as_ref().map(|(it, _)| (it.id.clone(), it.path.clone()));
+        let place = SessionPlace { folder: launcher.folder.clone(), job };
+        let record = SessionRecord::new(number, worker, (place, env));
+        let (live, run) = task::start(record, (launcher, pipes), (share, slot), socket)?;
         lock(&self.all).by_number.insert(number, Arc::clone(&live));
         let table = Arc::clone(self);
         let mut tasks = lock(&self.tasks);

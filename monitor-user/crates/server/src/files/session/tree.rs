@@ -26,6 +26,8 @@ pub enum SessionFile {
     Err,
     /// Numbers of job and process.
     Id,
+    /// The id of its job.
+    Job,
     /// The error output.
     Errors,
     /// The input.
@@ -41,12 +43,13 @@ pub enum SessionFile {
 }
 
 /// The files in the order in which they are listed, with their names and permission bits.
-pub const SESSION_FILES: [(SessionFile, &str, u32); 11] = [
+pub const SESSION_FILES: [(SessionFile, &str, u32); 12] = [
     (SessionFile::Text(TextFile::Argv), "argv", 0o600),
     (SessionFile::Control, "ctl", 0o600),
     (SessionFile::Text(TextFile::Env), "env", 0o600),
     (SessionFile::Err, "err", 0o400),
     (SessionFile::Id, "id", 0o400),
+    (SessionFile::Job, "job", 0o400),
     (SessionFile::Text(TextFile::State), "state", 0o600),
     (SessionFile::Errors, "stderr", 0o400),
     (SessionFile::Input, "stdin", 0o200),
@@ -163,6 +166,7 @@ fn length(session: &LiveSession, file: &SessionFile) -> (u64, u32) {
         SessionFile::Control => (of_text(record.process_text().len()), 0),
         SessionFile::Err => (of_text(record.error().len()), 0),
         SessionFile::Id => (of_text(record.id().len()), 0),
+        SessionFile::Job => (of_text(record.job_id().len()), 0),
         _ => (0, 0),
     }
 }
@@ -210,6 +214,7 @@ pub fn open(
         file,
         SessionFile::Err
             | SessionFile::Id
+            | SessionFile::Job
             | SessionFile::Wait
             | SessionFile::Output
             | SessionFile::Errors
@@ -226,6 +231,7 @@ pub fn open(
         }
         SessionFile::Err => SessionContent::Snapshot(SnapshotText::Err, Bytes::new()),
         SessionFile::Id => SessionContent::Snapshot(SnapshotText::Id, Bytes::new()),
+        SessionFile::Job => SessionContent::Snapshot(SnapshotText::Job, Bytes::new()),
         SessionFile::Output => SessionContent::Output(record.output.reader_of_kept()),
         SessionFile::Errors => SessionContent::Output(record.errors.reader_of_kept()),
         SessionFile::Input => SessionContent::Input(0),
