@@ -50,7 +50,7 @@ pub fn output(mut command: Command) -> String {
 }
 
 /// The value of a column of `procs` for a process.
-fn value(procs: &str, pid: u32, column: &str) -> Option<String> {
+pub fn value(procs: &str, pid: u32, column: &str) -> Option<String> {
     let mut lines = procs.lines();
     let names: Vec<&str> = lines.next()?.trim_matches(['(', ')']).split(' ').collect();
     let at = names.iter().position(|it| *it == column)?;
@@ -65,7 +65,7 @@ fn the_root_of_a_node_is_listed_and_read() {
     let served = Served::with("");
     let mut client = own(&served);
     let names: Vec<String> = client.list("/").unwrap().into_iter().map(|it| it.name).collect();
-    assert_eq!(names.join(" "), "arch env err mon procs state uname version whoami");
+    assert_eq!(names.join(" "), "arch ctl env err mon procs state uname version whoami");
     let arch = read(&mut client, "arch");
     assert_eq!(arch, format!("/Linux/{}\n", std::env::consts::ARCH));
     assert_eq!(read(&mut client, "uname"), arch);

@@ -28,7 +28,7 @@ pub fn write(client: &mut Files, path: &str, text: &str) {
 }
 
 /// What the server says to a write that it refuses.
-fn refused(client: &mut Files, path: &str, text: &str) -> String {
+pub fn refused(client: &mut Files, path: &str, text: &str) -> String {
     match client.write(path, text.as_bytes()) {
         Err(ClientError::Refused(why)) => why,
         other => panic!("{path}: {other:?}"),
@@ -56,7 +56,7 @@ fn a_session_executes_a_program_and_its_files_say_what_it_does() {
     let at = session(&mut it);
     let file = |name: &str| format!("{at}/{name}");
     let names: Vec<String> = it.list(&at).unwrap().into_iter().map(|it| it.name).collect();
-    let want = "argv ctl env err fs id job state stderr stdin stdio stdout wait";
+    let want = "argv ctl env err fs id job mon state stderr stdin stdio stdout wait";
     assert_eq!(names.join(" "), want);
     assert_eq!(read(&mut it, &file("ctl")), "-1");
     assert_eq!(read(&mut it, &file("env")), "PATH=/usr/local/bin:/usr/bin:/bin\n");

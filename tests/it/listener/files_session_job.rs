@@ -79,7 +79,7 @@ fn a_session_is_a_job_whose_output_is_that_of_its_files() {
     assert_eq!((out.as_str(), errors.as_str()), ("one\n", "two\n"));
     let _sent = printed(&format!("signal {id} USR1"));
     wait_for(&mut it, &at, "got USR1\n");
-    let _logged = printed(&format!("log {id} noted"));
+    let _logged = printed(&format!("log {id} noted --to stdout"));
     wait_for(&mut it, &at, "noted\n");
     assert_eq!(printed(&format!("output {pid} --no-follow --from 8")).0, "got USR1\nnoted\n");
     let query = job(&format!("query {id} job-size"));

@@ -5,7 +5,6 @@
 
 use super::error::{Refusal, SessionError};
 use super::message::LaunchedProgram;
-use super::record::SessionPlace;
 use super::words::{Assignment, assignments, words};
 use crate::host_protocol::OUTPUT_FOLDER;
 use monitor_model::job::SESSION_VARIABLE;
@@ -18,6 +17,16 @@ use std::path::{Component, Path, PathBuf};
 const DEFAULT_PROGRAMS: [&str; 2] = ["xc", "exec"];
 /// Where the dynamic linker looks first (ld.so(8)).
 const LIBRARY_PATH: &[u8] = b"LD_LIBRARY_PATH";
+
+/// Where a session is found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionPlace {
+    /// Its directory.
+    pub folder: PathBuf,
+    /// The id of the job that it is, and the folder with the socket for it; none, if commands for
+    /// jobs do not find it.
+    pub job: Option<(String, PathBuf)>,
+}
 
 /// What the program of a session gets.
 #[derive(Clone, Copy, Debug)]

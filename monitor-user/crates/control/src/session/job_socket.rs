@@ -1,4 +1,5 @@
-//! The socket at which commands such as `job output` find a session, as they find the host of a job.
+//! The socket at which commands such as `job output` find a session, as they find the host of a
+//! job.
 //!
 //! In: the user and the number of a session. Out: the id of its job, a folder that only the user
 //! may enter, and a socket in it. All of it is made with the rights of the user. The lock of the

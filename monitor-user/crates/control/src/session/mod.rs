@@ -26,12 +26,11 @@ mod words;
 
 pub use cgroup::SessionCgroups;
 pub use control_line::{ControlLine, Lifetime, Limit, Redirect};
+pub use environment::SessionPlace;
 pub use error::{Refusal, SessionError};
 pub use job_socket::JobSocket;
 pub use message::{Ending, LaunchAnswer, LaunchCommand, LaunchedProgram};
-pub use record::{
-    Phase, ProcessEnd, Remaining, SessionHold, SessionPlace, SessionRecord, TextFile,
-};
+pub use record::{Phase, ProcessEnd, Remaining, SessionHold, SessionRecord, TextFile};
 pub use start::{Launcher, LauncherPipes, LauncherProcess, launcher_gone};
 pub use stored_files::{StoredAccess, StoredFiles, StoredStat};
 pub use words::{Assignment, assignments, words};

@@ -4,7 +4,7 @@
 //! files of the session say. Waits for nothing: a task registers its waker.
 
 use super::control_line::{ControlLine, Lifetime, Limit};
-use super::environment::{SessionTexts, launched_program};
+use super::environment::{SessionPlace, SessionTexts, launched_program};
 use super::error::{Refusal, SessionError};
 use super::message::{Ending, LaunchCommand};
 use super::{KEPT_OUTPUT, MAX_LABEL, MAX_OPEN, MAX_TEXT, Stream};
@@ -32,16 +32,6 @@ pub struct SessionRecord {
     pub errors: Arc<OutputLog>,
     state: Mutex<State>,
     changed: WakerList,
-}
-
-/// Where a session is found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SessionPlace {
-    /// Its directory.
-    pub folder: PathBuf,
-    /// The id of the job that it is, and the folder with the socket for it; none, if commands for
-    /// jobs do not find it.
-    pub job: Option<(String, PathBuf)>,
 }
 
 #[derive(Debug, Default)]

@@ -54,6 +54,11 @@ pub struct LauncherProcess {
 }
 
 impl LauncherProcess {
+    /// Its process.
+    pub fn pid(&self) -> Pid {
+        Pid(self.child.id())
+    }
+
     /// Kills it, and waits this long for its end: a call of its user's file system may hold it.
     /// Whether it has ended.
     pub fn end(&mut self, within: Duration) -> bool {

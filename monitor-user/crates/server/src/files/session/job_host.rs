@@ -42,7 +42,7 @@ const LEFT_TIME: Duration = Duration::from_secs(5);
 /// Pause after a connection that could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A socket and its listener, and the share that pays for what is sent.
+/// A socket and its listener, and the share of its user.
 pub type HostParts = (JobSocket, StdListener, Arc<UserShare>);
 
 /// Serves the job of a session until that has ended, on a task.

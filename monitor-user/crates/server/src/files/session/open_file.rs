@@ -1,5 +1,6 @@
 //! An open file of a session: what a read returns and a write does.
 
+use super::super::session_sample;
 use super::control_file::ControlFile;
 use super::{LiveSession, file_error};
 use bytes::Bytes;
@@ -50,6 +51,8 @@ pub enum SnapshotText {
     Job,
     /// The explanation of the last refusal.
     Err,
+    /// What a sample of its processes has.
+    Description,
 }
 
 impl OpenSessionFile {
@@ -79,6 +82,7 @@ impl OpenSessionFile {
                         SnapshotText::Id => record.id().into(),
                         SnapshotText::Job => record.job_id().to_owned().into(),
                         SnapshotText::Err => record.error().into(),
+                        SnapshotText::Description => session_sample::description().into(),
                     };
                 }
                 text.clone()

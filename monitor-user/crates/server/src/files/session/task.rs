@@ -86,6 +86,7 @@ pub fn start(
     let readers = Mutex::new(readers.map(Some));
     let (stored, cgroups) = (launcher.stored, Mutex::new(launcher.cgroups));
     let live = Arc::new(LiveSession {
+        launcher: launcher.process.pid(),
         record,
         stored,
         input,
