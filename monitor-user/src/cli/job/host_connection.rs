@@ -68,6 +68,7 @@ impl HostConnection {
     pub fn of_job(job: &ParallelJob, ranks: Option<RankSet>) -> Result<Self, Failure> {
         let id = job.id.to_string();
         let uid = job.uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+        let first = job.ranks.first().map(|it| it.process.pid.0.cast_signed());
         if job.runtime != Runtime::Native {
             let folder = folder_of(job).and_then(|it| Some((id_of(&it)?.to_owned(), it)));
             let Some((id, folder)) = folder else {
@@ -79,19 +80,13 @@ impl HostConnection {
             };
             let service = job.daemon.filter(|_| job.runtime == Runtime::Session);
             let service = service.and_then(|it| parent_of(it.pid.0));
-            return Ok(Self { id, ranks, folder, uid, service });
+            let first = first.filter(|_| job.runtime == Runtime::Session);
+            return Ok(Self { id, ranks, folder: seen_by(first, folder), uid, service });
         }
-        let first = job.ranks.first().map(|it| it.process.pid.0.cast_signed());
         let environ = first.and_then(|pid| Process::new(pid).and_then(|it| it.environ()).ok());
         let folder = environ.as_ref().and_then(|it| it.get(OsStr::new(FOLDER)));
         let folder = folder.map_or_else(|| path_of(&std::env::temp_dir(), &id), PathBuf::from);
-        // The host may have another root or other mounts, as below a service with a /tmp of its
-        // own.
-        let seen_by_rank = first.zip(folder.strip_prefix("/").ok());
-        let seen_by_rank =
-            seen_by_rank.map(|(pid, rest)| PathBuf::from(format!("/proc/{pid}/root")).join(rest));
-        let folder = seen_by_rank.filter(|it| it.is_dir()).unwrap_or(folder);
-        Ok(Self { id, ranks, folder, uid, service: None })
+        Ok(Self { id, ranks, folder: seen_by(first, folder), uid, service: None })
     }
 
     /// That of a job that has ended, by its whole id; of a launch, also by the pid of the launcher,
@@ -190,6 +185,14 @@ impl HostConnection {
         })?;
         Ok(only)
     }
+}
+
+/// A folder as a rank sees it: the host may have another root or other mounts, as below a service
+/// with a /tmp of its own.
+fn seen_by(rank: Option<i32>, folder: PathBuf) -> PathBuf {
+    let seen = rank.zip(folder.strip_prefix("/").ok());
+    let seen = seen.map(|(pid, rest)| PathBuf::from(format!("/proc/{pid}/root")).join(rest));
+    seen.filter(|it| it.is_dir()).unwrap_or(folder)
 }
 
 /// The parent of a process.

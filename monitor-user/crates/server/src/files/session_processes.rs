@@ -56,7 +56,8 @@ mod tests {
     use super::*;
 
     fn process(pid: u32, ppid: u32) -> Map<String, Value> {
-        [("pid", pid), ("ppid", ppid)].map(|(name, it)| (name.to_owned(), it.into())).into()
+        let values = [("pid", pid), ("ppid", ppid)];
+        values.into_iter().map(|(name, it)| (name.to_owned(), Value::from(it))).collect()
     }
 
     #[test]
