@@ -305,9 +305,8 @@ pub struct JobEndArgs {
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
 pub struct JobOutputArgs {
-    /// Id of a job of `launch -n`, of a launch in the background or of a session over 9P, the
-    /// beginning of it, or the pid of its host, its launcher or of a rank; some of its ranks after
-    /// a colon, such as 77:0-3,7
+    /// Id of a job of `launch -n` or of a launch in the background, the beginning of it, or the pid
+    /// of its host, its launcher or of a rank; some of its ranks after a colon, such as 77:0-3,7
     #[arg(value_name = "JOB[:RANKS]")]
     pub job: String,
     /// Write the rank before each line
