@@ -50,7 +50,7 @@ pub fn output(mut command: Command) -> String {
 }
 
 /// The value of a column of `procs` for a process.
-fn value(procs: &str, pid: u32, column: &str) -> Option<String> {
+pub fn value(procs: &str, pid: u32, column: &str) -> Option<String> {
     let mut lines = procs.lines();
     let names: Vec<&str> = lines.next()?.trim_matches(['(', ')']).split(' ').collect();
     let at = names.iter().position(|it| *it == column)?;
@@ -65,7 +65,7 @@ fn the_root_of_a_node_is_listed_and_read() {
     let served = Served::with("");
     let mut client = own(&served);
     let names: Vec<String> = client.list("/").unwrap().into_iter().map(|it| it.name).collect();
-    assert_eq!(names.join(" "), "arch env err mon procs state uname version whoami");
+    assert_eq!(names.join(" "), "arch ctl env err mon procs state uname version whoami");
     let arch = read(&mut client, "arch");
     assert_eq!(arch, format!("/Linux/{}\n", std::env::consts::ARCH));
     assert_eq!(read(&mut client, "uname"), arch);
@@ -133,7 +133,7 @@ fn commands_list_and_read_the_files() {
     let served = Served::with("");
     assert_eq!(
         output(served.command("files ls")),
-        "arch\nenv\nerr\nmon/\nprocs\nstate\nuname\nversion\nwhoami\n"
+        "arch\nctl\nenv\nerr\nmon/\nprocs\nstate\nuname\nversion\nwhoami\n"
     );
     let arch = format!("/Linux/{}\n", std::env::consts::ARCH);
     assert_eq!(output(served.command("files cat arch /uname")), arch.repeat(2));
@@ -180,7 +180,7 @@ fn connections_beyond_the_limit_are_refused_by_name() {
     let refused = Client::attach(stream, "").err().unwrap();
     assert_eq!(refused.to_string(), "Too many users");
     assert_eq!(served.status()["refused"]["9P connections of a user"], 1);
-    assert_eq!(first.list("/").unwrap().len(), 9);
+    assert_eq!(first.list("/").unwrap().len(), 10);
     drop(held);
     until(|| {
         let stream = UnixStream::connect(path(&served)).unwrap();
@@ -213,7 +213,7 @@ fn hostile_bytes_end_their_connection_and_no_other() {
         // It may be reset, as bytes of it were not read.
         let _ = stream.read_to_end(&mut rest);
         assert_eq!(rest, b"");
-        assert_eq!(other.list("/").unwrap().len(), 9);
+        assert_eq!(other.list("/").unwrap().len(), 10);
     }
     let closed = until(|| served.status()["refused"]["9P connection closed"].as_u64());
     assert!(closed >= 1);

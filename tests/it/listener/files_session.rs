@@ -9,26 +9,26 @@ use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
-type Files = Client<UnixStream>;
+pub type Files = Client<UnixStream>;
 
 /// A service where the user of the tests may execute.
-fn served() -> Served {
+pub fn served() -> Served {
     Served::with(&format!("[files]\nexecute = [{}]\n", rustix::process::geteuid().as_raw()))
 }
 
 /// A new session: its number, as a path.
-fn session(client: &mut Files) -> String {
+pub fn session(client: &mut Files) -> String {
     let number = read(client, "clone");
     assert!(number.parse::<u32>().is_ok(), "{number}");
     number
 }
 
-fn write(client: &mut Files, path: &str, text: &str) {
+pub fn write(client: &mut Files, path: &str, text: &str) {
     client.write(path, text.as_bytes()).unwrap_or_else(|why| panic!("{path}: {why}"));
 }
 
 /// What the server says to a write that it refuses.
-fn refused(client: &mut Files, path: &str, text: &str) -> String {
+pub fn refused(client: &mut Files, path: &str, text: &str) -> String {
     match client.write(path, text.as_bytes()) {
         Err(ClientError::Refused(why)) => why,
         other => panic!("{path}: {other:?}"),
@@ -36,7 +36,7 @@ fn refused(client: &mut Files, path: &str, text: &str) -> String {
 }
 
 /// Executes a script of the shell in a new session.
-fn script(client: &mut Files, text: &str) -> String {
+pub fn script(client: &mut Files, text: &str) -> String {
     let at = session(client);
     write(client, &format!("{at}/argv"), &format!("sh -c '{}'", text.replace('\'', "''")));
     write(client, &format!("{at}/ctl"), "exec /bin/sh\n");
@@ -56,7 +56,7 @@ fn a_session_executes_a_program_and_its_files_say_what_it_does() {
     let at = session(&mut it);
     let file = |name: &str| format!("{at}/{name}");
     let names: Vec<String> = it.list(&at).unwrap().into_iter().map(|it| it.name).collect();
-    let want = "argv ctl env err fs id state stderr stdin stdio stdout wait";
+    let want = "argv ctl env err fs id job mon state stderr stdin stdio stdout wait";
     assert_eq!(names.join(" "), want);
     assert_eq!(read(&mut it, &file("ctl")), "-1");
     assert_eq!(read(&mut it, &file("env")), "PATH=/usr/local/bin:/usr/bin:/bin\n");
@@ -308,8 +308,8 @@ fn root_a_program_is_that_of_the_authenticated_user_and_no_other_enters() {
         let lines: Vec<&str> = out.lines().collect();
         assert_eq!(lines[..2], [USER.to_string(), USER.to_string()], "{out}");
         assert!(lines[2].split(' ').all(|it| it == "4343" || it == USER.to_string()), "{out}");
-        // PATH, PWD and the four of the session.
-        assert_eq!(lines[3..5], ["6", "NoNewPrivs:\t1"], "{out}");
+        // PATH, PWD and the six of the session.
+        assert_eq!(lines[3..5], ["8", "NoNewPrivs:\t1"], "{out}");
         at
     });
     // The same user without the group opens none, but has its own.

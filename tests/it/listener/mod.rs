@@ -4,6 +4,8 @@ mod budget;
 mod config;
 mod files;
 mod files_session;
+mod files_session_job;
+mod files_session_monitor;
 mod hostile;
 mod limit;
 mod relayed;

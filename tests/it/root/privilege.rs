@@ -41,7 +41,12 @@ pub const USER: u32 = 61_234;
 
 /// Does something as an ordinary user, on a thread of its own.
 pub fn as_user<T: Send>(groups: &[u32], act: impl FnOnce() -> T + Send) -> T {
-    let (uid, gid) = (Uid::from_raw(USER), Gid::from_raw(USER));
+    as_uid(USER, groups, act)
+}
+
+/// The same as this user.
+pub fn as_uid<T: Send>(uid: u32, groups: &[u32], act: impl FnOnce() -> T + Send) -> T {
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(uid));
     let groups: Vec<_> = groups.iter().map(|&it| Gid::from_raw(it)).collect();
     let changed = || {
         rustix::thread::set_thread_groups(&groups).unwrap();

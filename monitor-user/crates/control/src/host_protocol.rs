@@ -10,6 +10,10 @@ use std::path::PathBuf;
 /// The socket in the folder of the job.
 const SOCKET: &str = "host";
 
+/// The variable with the folder where the output of a job is kept: of a launcher in the background
+/// and its ranks, and of the program of a session.
+pub const OUTPUT_FOLDER: &str = "MONITOR_JOB_OUTPUT";
+
 /// The path of the socket of a host, in its open folder: that of the folder may be longer than a
 /// path of a socket (unix(7)).
 pub fn socket_path(folder: &File) -> PathBuf {

@@ -44,6 +44,7 @@ mod uprobe_patches;
 pub mod host_protocol;
 pub mod host_socket;
 pub mod job_command;
+pub mod job_folder;
 pub mod rank_calls;
 pub mod rank_program;
 pub mod rank_stacks;

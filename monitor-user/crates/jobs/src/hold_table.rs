@@ -56,7 +56,7 @@ pub const fn held_by(runtime: Runtime, point: HoldPoint) -> Result<&'static str,
         (Runtime::Slurm, HoldPoint::App) => Err(NO_TOOLS),
         (Runtime::Prrte, HoldPoint::App) => Ok(BY_PRRTE),
         (Runtime::Native, HoldPoint::App) => Ok(BY_EVENT),
-        (Runtime::Unknown, _) => Err(UNKNOWN),
+        (Runtime::Session | Runtime::Unknown, _) => Err(UNKNOWN),
         (_, HoldPoint::Exec) => Ok(BY_TRACING),
         (_, HoldPoint::Init) => Ok(BY_BREAKPOINT),
     }

@@ -71,7 +71,7 @@ impl LaunchMethod {
                 _ => Err(no_launcher("srun")),
             },
             ("mpirun", None) => match runtime() {
-                None | Some(Runtime::Slurm | Runtime::Native) => {
+                None | Some(Runtime::Slurm | Runtime::Native | Runtime::Session) => {
                     Err(no_launcher("mpirun, mpiexec, orterun, prterun or mpiexec.hydra"))
                 }
                 Some(_) => Ok(Self::Launcher),

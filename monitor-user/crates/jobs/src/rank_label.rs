@@ -50,7 +50,7 @@ impl RankLabel {
             Runtime::Prrte => (has(TAG_OUTPUT) || has_output()).then_some(Self::Prrte),
             Runtime::Hydra => (has(PREPEND_RANK) || has_short()).then_some(Self::Hydra),
             Runtime::Slurm => (options.contains(&LABEL) || has_short()).then_some(Self::Slurm),
-            Runtime::Native | Runtime::Unknown => None,
+            Runtime::Native | Runtime::Session | Runtime::Unknown => None,
         }
     }
 
@@ -61,7 +61,7 @@ impl RankLabel {
             Runtime::Prrte => Some(&[OUTPUT, TAG]),
             Runtime::Hydra => Some(&[PREPEND_RANK]),
             Runtime::Slurm => Some(&[LABEL]),
-            Runtime::Native | Runtime::Unknown => None,
+            Runtime::Native | Runtime::Session | Runtime::Unknown => None,
         }
     }
 

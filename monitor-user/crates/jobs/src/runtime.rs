@@ -19,13 +19,15 @@ pub enum Runtime {
     Slurm,
     /// The PMIx host of this program.
     Native,
+    /// A session over 9P: one program of a tool.
+    Session,
     /// None of these.
     Unknown,
 }
 
 monitor_model::names! { Runtime {
     OpenMpi4 "openmpi4", Prrte "prrte", Hydra "hydra", Slurm "slurm", Native "native",
-    Unknown "unknown",
+    Session "session", Unknown "unknown",
 } }
 
 /// What a process is to the jobs of its runtime.
@@ -39,6 +41,9 @@ pub enum LauncherRole {
 
 /// How the namespace begins that Slurm's PMIx plugin gives a step; `JOB.STEP` follows.
 const SLURM_PMIX: &str = "slurm.pmix.";
+
+/// How ids of jobs begin that are sessions.
+pub const SESSION: &str = "session-";
 
 /// The step `JOB.STEP` of a namespace that Slurm's PMIx plugin has given.
 pub fn slurm_step(namespace: &str) -> Option<&str> {
@@ -63,6 +68,7 @@ impl Runtime {
             Self::Hydra => "MPICH Hydra",
             Self::Slurm => "Slurm step",
             Self::Native => "monitor",
+            Self::Session => "session over 9P",
             Self::Unknown => "unknown",
         }
     }
@@ -84,6 +90,8 @@ impl Runtime {
             "srun" => (Self::Slurm, Launcher),
             "slurmstepd" => (Self::Slurm, Daemon),
             "monitor-pmix" => (Self::Native, Launcher),
+            // It serves the session also when the program has ended.
+            "monitor-session" => (Self::Session, Daemon),
             "mpirun" | "mpiexec" => (Self::Unknown, Launcher),
             _ => return None,
         })
@@ -123,6 +131,9 @@ impl Runtime {
         if namespace.starts_with("monitor-") {
             return Self::Native;
         }
+        if namespace.starts_with(SESSION) {
+            return Self::Session;
+        }
         if namespace.starts_with("hydra-") {
             return Self::Hydra;
         }
@@ -154,6 +165,7 @@ mod tests {
         check(b"PMI_RANK=0\0PMI_JOBID=x\0MPI_LOCALNRANKS=2\0", "x", Runtime::Hydra);
         check(b"PMI_RANK=0\0PMI_JOBID=7.0\0SLURM_PROCID=0\0", "7.0", Runtime::Slurm);
         check(b"PMIX_NAMESPACE=slurm.pmix.7.0\0", "slurm.pmix.7.0", Runtime::Slurm);
+        check(b"MONITOR_SESSION=session-3-ab\0", "session-3-ab", Runtime::Session);
         check(b"PMIX_NAMESPACE=a\0PMIX_RANK=0\0", "a", Runtime::Unknown);
         // Another runtime within an allocation of Slurm.
         check(b"PMIX_NAMESPACE=a\0SLURM_PROCID=0\0", "a", Runtime::Unknown);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// The variables kept from an environment, in lookup order. What sets each of them is documented
 /// where they are used, in `monitor_sampling::job::environ` and `monitor_jobs::discovery`.
-pub const VARIABLES: [&str; 33] = [
+pub const VARIABLES: [&str; 34] = [
     "SLURM_JOB_ID",
     "SLURM_JOBID",
     "SLURM_STEP_ID",
@@ -39,9 +39,13 @@ pub const VARIABLES: [&str; 33] = [
     "MPI_LOCALNRANKS",
     "MONITOR_JOB_SIZE",
     "MONITOR_JOB_LOCAL_SIZE",
+    SESSION_VARIABLE,
     "APPTAINER_CONTAINER",
     "SINGULARITY_CONTAINER",
 ];
+
+/// The variable with the id of the job that a session over 9P is.
+pub const SESSION_VARIABLE: &str = "MONITOR_SESSION";
 
 /// A process of a parallel job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

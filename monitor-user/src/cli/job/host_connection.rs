@@ -11,14 +11,15 @@ use super::reader::{JobReader, jobs_of, named_ranks};
 use crate::cli::exit::{Exit, Failure};
 use monitor_backend::BackendChoice;
 use monitor_control::host_protocol::{HostAnswer, HostRequest, socket_path};
+use monitor_control::job_folder::{id_of, ids, path_of};
 use monitor_jobs::{ParallelJob, RankSet, Runtime};
-use monitor_pmix::host::{id_of, ids, path_of};
 use monitor_pmix::rendezvous::FOLDER;
 use procfs::process::Process;
+use rustix::net::UCred;
 use rustix::net::sockopt::socket_peercred;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -38,6 +39,8 @@ pub struct HostConnection {
     folder: PathBuf,
     /// The user of the job.
     uid: u32,
+    /// The service that hosts it, if it is a session.
+    service: Option<i32>,
 }
 
 impl HostConnection {
@@ -51,7 +54,8 @@ impl HostConnection {
         match named_ranks(&jobs, written, &sample) {
             Ok((job, ranks)) => {
                 let ranks = written.contains(':').then(|| ranks.iter().map(|it| it.rank).collect());
-                Self::of_job(job, ranks)
+                // It may have ended since it was found.
+                Self::of_job(job, ranks).or_else(|why| Self::kept(written).ok_or(why))
             }
             Err(why) => Self::kept(written).ok_or(why),
         }
@@ -64,6 +68,7 @@ impl HostConnection {
     pub fn of_job(job: &ParallelJob, ranks: Option<RankSet>) -> Result<Self, Failure> {
         let id = job.id.to_string();
         let uid = job.uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+        let first = job.ranks.first().map(|it| it.process.pid.0.cast_signed());
         if job.runtime != Runtime::Native {
             let folder = folder_of(job).and_then(|it| Some((id_of(&it)?.to_owned(), it)));
             let Some((id, folder)) = folder else {
@@ -73,19 +78,15 @@ impl HostConnection {
                      --background`, which keeps output"
                 )));
             };
-            return Ok(Self { id, ranks, folder, uid });
+            let service = job.daemon.filter(|_| job.runtime == Runtime::Session);
+            let service = service.and_then(|it| parent_of(it.pid.0));
+            let first = first.filter(|_| job.runtime == Runtime::Session);
+            return Ok(Self { id, ranks, folder: seen_by(first, folder), uid, service });
         }
-        let first = job.ranks.first().map(|it| it.process.pid.0.cast_signed());
         let environ = first.and_then(|pid| Process::new(pid).and_then(|it| it.environ()).ok());
         let folder = environ.as_ref().and_then(|it| it.get(OsStr::new(FOLDER)));
         let folder = folder.map_or_else(|| path_of(&std::env::temp_dir(), &id), PathBuf::from);
-        // The host may have another root or other mounts, as below a service with a /tmp of its
-        // own.
-        let seen_by_rank = first.zip(folder.strip_prefix("/").ok());
-        let seen_by_rank =
-            seen_by_rank.map(|(pid, rest)| PathBuf::from(format!("/proc/{pid}/root")).join(rest));
-        let folder = seen_by_rank.filter(|it| it.is_dir()).unwrap_or(folder);
-        Ok(Self { id, ranks, folder, uid })
+        Ok(Self { id, ranks, folder: seen_by(first, folder), uid, service: None })
     }
 
     /// That of a job that has ended, by its whole id; of a launch, also by the pid of the launcher,
@@ -114,7 +115,7 @@ impl HostConnection {
             ids.filter_map(|id| Some((own(&id)?, id))).find(|(folder, _)| is_named(folder))
         };
         let (folder, id) = own(id).map(|it| (it, id.to_owned())).or_else(launch)?;
-        Some(Self { id, ranks, folder, uid })
+        Some(Self { id, ranks, folder, uid, service: None })
     }
 
     /// Sends a request, and gives each answer to the function, until that returns `false`.
@@ -132,19 +133,23 @@ impl HostConnection {
         };
         let folder = File::open(&self.folder).map_err(lost)?;
         let mut stream = UnixStream::connect(socket_path(&folder)).map_err(lost)?;
-        let peer = socket_peercred(&stream).map_err(|it| lost(it.into()))?.uid.as_raw();
-        if peer != self.uid {
-            let why = format!("job {}: its host is a process of user {peer}", self.id);
+        let peer = socket_peercred(&stream).map_err(|it| lost(it.into()))?;
+        if !self.is_host(&peer) {
+            let why = format!("job {}: its host is a process of user {}", self.id, peer.uid);
             return Err(Failure::failed(why));
         }
         let mut line = serde_json::to_vec(request).map_err(Failure::failed)?;
         line.push(b'\n');
-        stream.write_all(&line).map_err(lost)?;
+        match stream.write_all(&line) {
+            // A host that is busy answers before the request.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            other => other.map_err(lost)?,
+        }
         let mut lines = BufReader::new(stream);
         loop {
             line.clear();
             if lines.by_ref().take(LONGEST).read_until(b'\n', &mut line).map_err(lost)? == 0 {
-                return Err(lost(std::io::ErrorKind::UnexpectedEof.into()));
+                return Err(lost(ErrorKind::UnexpectedEof.into()));
             }
             match serde_json::from_slice(&line).map_err(Failure::failed)? {
                 HostAnswer::Refused(why) => {
@@ -159,6 +164,15 @@ impl HostConnection {
         }
     }
 
+    /// Whether the process at the other end of a socket is the host: one of the user of the job, or
+    /// the service of a session. The user of the job may have named a socket of root, which root
+    /// would take for that of the job.
+    fn is_host(&self, peer: &UCred) -> bool {
+        let (uid, own) = (peer.uid.as_raw(), rustix::process::geteuid().as_raw());
+        let is_service = self.service == Some(peer.pid.as_raw_nonzero().get());
+        uid == self.uid || is_service || (uid == 0 && own == self.uid)
+    }
+
     /// Sends a request that has one answer.
     ///
     /// # Errors
@@ -171,4 +185,17 @@ impl HostConnection {
         })?;
         Ok(only)
     }
+}
+
+/// A folder as a rank sees it: the host may have another root or other mounts, as below a service
+/// with a /tmp of its own.
+fn seen_by(rank: Option<i32>, folder: PathBuf) -> PathBuf {
+    let seen = rank.zip(folder.strip_prefix("/").ok());
+    let seen = seen.map(|(pid, rest)| PathBuf::from(format!("/proc/{pid}/root")).join(rest));
+    seen.filter(|it| it.is_dir()).unwrap_or(folder)
+}
+
+/// The parent of a process.
+fn parent_of(pid: u32) -> Option<i32> {
+    Process::new(pid.cast_signed()).and_then(|it| it.stat()).ok().map(|it| it.ppid)
 }

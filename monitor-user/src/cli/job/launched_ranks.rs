@@ -5,10 +5,9 @@
 //! another process than the parent (Linux 6.15). They are looked for a few times, at growing
 //! intervals: ranks that end before are not found.
 
-use super::launcher_host::OUTPUT_FOLDER;
 use super::reader::{JobReader, jobs_of};
 use monitor_backend::BackendChoice;
-use monitor_control::host_protocol::EndedRank;
+use monitor_control::host_protocol::{EndedRank, OUTPUT_FOLDER};
 use monitor_control::output_log::LOOK_AGAIN;
 use monitor_control::process_ref::ProcessRef;
 use monitor_jobs::ParallelJob;

@@ -10,9 +10,10 @@ use super::launch_args::JobLauncherHostArgs;
 use crate::cli::client::runtime;
 use crate::cli::exit::Failure;
 use crate::cli::run::not_started;
+use monitor_control::host_protocol::OUTPUT_FOLDER;
+use monitor_control::job_folder::JobFolder;
 use monitor_control::user_worker::SELF_EXE;
 use monitor_model::Pid;
-use monitor_pmix::host::SessionFolder;
 use monitor_sys::pidfd::PidFd;
 use monitor_sys::{fd_limit, spawn};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -26,8 +27,6 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// The command name of this process.
 const PROGRAM: &CStr = c"monitor-launch";
-/// The variable of the launcher, and of its ranks, with the folder where its output is kept.
-pub const OUTPUT_FOLDER: &str = "MONITOR_JOB_OUTPUT";
 /// The file in that folder with names of what is in it: the pid of the launcher, ids of its jobs.
 pub const NAMES: &str = "names";
 /// How often a keeper that was killed is replaced.
@@ -44,7 +43,7 @@ const KILL: u32 = 9;
 pub fn launcher_host(args: &JobLauncherHostArgs) -> Result<u8, Failure> {
     let failed = |error: io::Error| Failure::failed(format!("job launch: {error}"));
     begin_session(PROGRAM);
-    let folder = SessionFolder::create(&std::env::temp_dir(), &args.id).map_err(failed)?;
+    let folder = JobFolder::create(&std::env::temp_dir(), &args.id).map_err(failed)?;
     let (out, out_end) = io::pipe().map_err(failed)?;
     let (errors, errors_end) = io::pipe().map_err(failed)?;
     let mut command = command(&args.command);
@@ -80,7 +79,7 @@ fn command(words: &[OsString]) -> Command {
 
 struct LauncherHost<'a> {
     args: &'a JobLauncherHostArgs,
-    folder: SessionFolder,
+    folder: JobFolder,
     streams: [OwnedFd; 2],
     launcher: Child,
 }

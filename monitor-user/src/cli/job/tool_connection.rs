@@ -113,7 +113,7 @@ pub fn job_server(target: &JobTarget) -> Result<Rendezvous, Failure> {
             let why = "mpirun of Open MPI 4 crashes when a PMIx tool connects, and the job with it";
             return Err(refused(why));
         }
-        Runtime::Hydra | Runtime::Slurm | Runtime::Unknown => {
+        Runtime::Hydra | Runtime::Slurm | Runtime::Session | Runtime::Unknown => {
             let title = job.runtime.title();
             return Err(refused(&format!("its runtime ({title}) has no PMIx server for tools")));
         }

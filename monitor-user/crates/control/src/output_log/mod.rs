@@ -5,12 +5,15 @@
 //! not had them yet: then the processes wait, as at a pipe. Lines of the program itself do not
 //! wait; where they have no room, they are counted and not in the log.
 
+mod merged;
 mod polled;
 
+pub use merged::{MergedPart, MergedReader};
 pub use polled::OutputAt;
 
 use crate::waker_list::WakerList;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -44,6 +47,8 @@ pub struct OutputPart {
     pub bytes: Arc<[u8]>,
     /// The number of bytes before it, of all processes.
     pub at: u64,
+    /// The same of all logs of its order.
+    pub order: u64,
 }
 
 /// What processes have written.
@@ -67,6 +72,18 @@ pub enum WhenFull {
     Wait,
 }
 
+/// The order of what several logs have: the number of bytes that were added to all of them. Taken
+/// with the lock of one of them, so that with all locks it is the sum of what they have had.
+#[derive(Clone, Debug, Default)]
+struct OutputOrder(Arc<AtomicU64>);
+
+impl OutputOrder {
+    /// The place of this number of bytes.
+    fn take(&self, bytes: u64) -> u64 {
+        self.0.fetch_add(bytes, Ordering::Relaxed)
+    }
+}
+
 #[derive(Debug, Default)]
 struct Kept {
     parts: VecDeque<OutputPart>,
@@ -76,6 +93,7 @@ struct Kept {
     dropped: (u64, u64),
     /// Number of bytes that were added.
     end: u64,
+    order: OutputOrder,
     /// The number of the next part of each reader, by its id.
     readers: BTreeMap<u64, u64>,
     /// The id of the next reader.
@@ -127,7 +145,8 @@ impl OutputLog {
     /// A log that keeps at most this number of bytes, after this number that were dropped: another
     /// one has had them.
     pub fn continued(limit: usize, dropped: u64) -> Arc<Self> {
-        let kept = Kept { dropped: (0, dropped), end: dropped, ..Kept::default() };
+        let order = OutputOrder(Arc::new(AtomicU64::new(dropped)));
+        let kept = Kept { dropped: (0, dropped), end: dropped, order, ..Kept::default() };
         Self::from_kept(limit, kept)
     }
 
@@ -135,6 +154,14 @@ impl OutputLog {
     /// nor a reader.
     pub fn with_policy(limit: usize, when_full: WhenFull) -> Arc<Self> {
         Self::from_kept(limit, Kept { when_full, ..Kept::default() })
+    }
+
+    /// Two logs with one order, such as those of output and errors of a program: a
+    /// [`MergedReader`] reads both as one.
+    pub fn pair(limit: usize, when_full: WhenFull) -> [Arc<Self>; 2] {
+        let order = OutputOrder::default();
+        let log = |order| Self::from_kept(limit, Kept { when_full, order, ..Kept::default() });
+        [log(order.clone()), log(order)]
     }
 
     fn from_kept(limit: usize, kept: Kept) -> Arc<Self> {
@@ -253,7 +280,10 @@ impl OutputPart {
     fn after(self, from: u64) -> Self {
         let skipped = usize::try_from(from.saturating_sub(self.at)).unwrap_or(usize::MAX);
         match self.bytes.get(skipped..) {
-            Some(rest) if skipped > 0 => Self { bytes: rest.into(), at: from, ..self },
+            Some(rest) if skipped > 0 => {
+                let order = self.order.saturating_add(from - self.at);
+                Self { bytes: rest.into(), at: from, order, ..self }
+            }
             _ => self,
         }
     }
@@ -262,7 +292,8 @@ impl OutputPart {
 impl Kept {
     fn push(&mut self, source: &OutputSource, bytes: &[u8]) {
         self.bytes += bytes.len() + OVERHEAD;
-        let part = OutputPart { source: source.clone(), bytes: bytes.into(), at: self.end };
+        let order = self.order.take(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        let part = OutputPart { source: source.clone(), bytes: bytes.into(), at: self.end, order };
         self.end = part.end();
         self.parts.push_back(part);
     }
@@ -271,6 +302,7 @@ impl Kept {
         let length = u64::try_from(length).unwrap_or(u64::MAX);
         self.dropped.1 += length;
         self.end += length;
+        let _place = self.order.take(length);
     }
 
     /// Whether a reader has not had the oldest part, or one is waited for.

@@ -6,6 +6,8 @@
 use super::error::{Refusal, SessionError};
 use super::message::LaunchedProgram;
 use super::words::{Assignment, assignments, words};
+use crate::host_protocol::OUTPUT_FOLDER;
+use monitor_model::job::SESSION_VARIABLE;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -16,11 +18,21 @@ const DEFAULT_PROGRAMS: [&str; 2] = ["xc", "exec"];
 /// Where the dynamic linker looks first (ld.so(8)).
 const LIBRARY_PATH: &[u8] = b"LD_LIBRARY_PATH";
 
+/// Where a session is found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionPlace {
+    /// Its directory.
+    pub folder: PathBuf,
+    /// The id of the job that it is, and the folder with the socket for it; none, if commands for
+    /// jobs do not find it.
+    pub job: Option<(String, PathBuf)>,
+}
+
 /// What the program of a session gets.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionTexts<'t> {
-    /// The directory of the session.
-    pub folder: &'t Path,
+    /// The directory of the session, and its job.
+    pub place: &'t SessionPlace,
     /// The number of the session.
     pub number: u32,
     /// Numbers of job and process.
@@ -46,8 +58,8 @@ pub fn launched_program(
         ..error
     };
     let files = match program {
-        Some(it) => vec![program_file(texts.folder, it)?],
-        None => DEFAULT_PROGRAMS.iter().map(|it| texts.folder.join(it)).collect(),
+        Some(it) => vec![program_file(&texts.place.folder, it)?],
+        None => DEFAULT_PROGRAMS.iter().map(|it| texts.place.folder.join(it)).collect(),
     };
     let mut arguments = words(texts.argv).map_err(|it| named("argv", it))?;
     if arguments.is_empty() {
@@ -78,7 +90,7 @@ fn program_file(folder: &Path, program: &[u8]) -> Result<PathBuf, SessionError> 
 /// The last assignment to a name is the one that counts; those of the session replace others, and
 /// the directory is the first place of libraries.
 fn with_session_variables(given: Vec<Assignment>, texts: SessionTexts<'_>) -> Vec<Assignment> {
-    let folder = texts.folder.as_os_str().as_bytes();
+    let folder = texts.place.folder.as_os_str().as_bytes();
     let mut all: Vec<Assignment> = Vec::with_capacity(given.len() + 4);
     // A user may assign to ten thousands of names.
     let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
@@ -100,6 +112,10 @@ fn with_session_variables(given: Vec<Assignment>, texts: SessionTexts<'_>) -> Ve
     set(b"XCPUPATH", folder.to_vec());
     set(b"XCPUID", texts.id.as_bytes().to_vec());
     set(b"XCPUSID", texts.number.to_string().into_bytes());
+    if let Some((id, path)) = &texts.place.job {
+        set(SESSION_VARIABLE.as_bytes(), id.as_bytes().to_vec());
+        set(OUTPUT_FOLDER.as_bytes(), path.as_os_str().as_bytes().to_vec());
+    }
     all
 }
 
@@ -107,12 +123,15 @@ fn with_session_variables(given: Vec<Assignment>, texts: SessionTexts<'_>) -> Ve
 mod tests {
     use super::*;
 
-    fn texts<'t>(argv: &'t [u8], env: &'t [u8]) -> SessionTexts<'t> {
-        SessionTexts { folder: Path::new("/run/s"), number: 3, id: "7/1", argv, env }
+    fn program_of(argv: &[u8], env: &[u8], file: Option<&[u8]>) -> Option<LaunchedProgram> {
+        let job = Some(("session-3-ab".to_owned(), "/run/j".into()));
+        let place = &SessionPlace { folder: "/run/s".into(), job };
+        let texts = SessionTexts { place, number: 3, id: "7/1", argv, env };
+        launched_program(texts, file, None).ok()
     }
 
     fn environment(env: &str) -> Vec<String> {
-        let it = launched_program(texts(b"", env.as_bytes()), Some(b"a"), None).expect("a program");
+        let it = program_of(b"", env.as_bytes(), Some(b"a")).expect("a program");
         let show = |(name, value): Assignment| {
             format!("{}={}", String::from_utf8_lossy(&name), String::from_utf8_lossy(&value))
         };
@@ -121,34 +140,33 @@ mod tests {
 
     #[test]
     fn the_environment_is_that_of_the_text_and_of_the_session() {
+        let of_job = ["MONITOR_SESSION=session-3-ab", "MONITOR_JOB_OUTPUT=/run/j"];
         let own = ["LD_LIBRARY_PATH=/run/s", "XCPUPATH=/run/s", "XCPUID=7/1", "XCPUSID=3"];
-        assert_eq!(environment(""), own);
-        assert_eq!(
-            environment("A=1 XCPUSID=9 A=2 LD_LIBRARY_PATH=/x"),
-            ["A=2", "XCPUSID=3", "LD_LIBRARY_PATH=/run/s:/x", "XCPUPATH=/run/s", "XCPUID=7/1"]
-        );
+        assert_eq!(environment(""), [&own[..], &of_job].concat());
+        let given =
+            ["A=2", "XCPUSID=3", "LD_LIBRARY_PATH=/run/s:/x", "XCPUPATH=/run/s", "XCPUID=7/1"];
+        let got = environment("A=1 XCPUSID=9 A=2 LD_LIBRARY_PATH=/x MONITOR_SESSION=x");
+        assert_eq!(got[..3], given[..3]);
+        assert_eq!(got[3..], ["MONITOR_SESSION=session-3-ab", given[3], given[4], of_job[1]]);
     }
 
     #[test]
     fn a_program_is_absolute_or_in_the_directory() {
-        let files = |program: Option<&[u8]>| {
-            launched_program(texts(b"", b""), program, None).map(|it| it.files)
-        };
-        assert_eq!(files(Some(b"/bin/sh")), Ok(vec!["/bin/sh".into()]));
-        assert_eq!(files(Some(b"bin/a")), Ok(vec!["/run/s/bin/a".into()]));
-        assert_eq!(files(None), Ok(vec!["/run/s/xc".into(), "/run/s/exec".into()]));
+        let files = |program: Option<&[u8]>| program_of(b"", b"", program).map(|it| it.files);
+        assert_eq!(files(Some(b"/bin/sh")), Some(vec!["/bin/sh".into()]));
+        assert_eq!(files(Some(b"bin/a")), Some(vec!["/run/s/bin/a".into()]));
+        assert_eq!(files(None), Some(vec!["/run/s/xc".into(), "/run/s/exec".into()]));
         for program in [&b"../a"[..], b"a/../../b", b"", b".."] {
-            assert!(files(Some(program)).is_err(), "{program:?}");
+            assert!(files(Some(program)).is_none(), "{program:?}");
         }
     }
 
     #[test]
     fn the_first_word_of_argv_is_the_name_of_the_program() {
-        let arguments = |argv: &[u8]| {
-            launched_program(texts(argv, b""), Some(b"/bin/sh"), None).expect("it").arguments
-        };
+        let arguments =
+            |argv: &[u8]| program_of(argv, b"", Some(b"/bin/sh")).expect("it").arguments;
         assert_eq!(arguments(b"a 'b c'"), [b"a".to_vec(), b"b c".to_vec()]);
         assert_eq!(arguments(b""), [b"/bin/sh".to_vec()]);
-        assert!(launched_program(texts(b"'", b""), Some(b"/a"), None).is_err());
+        assert!(program_of(b"'", b"", Some(b"/a")).is_none());
     }
 }

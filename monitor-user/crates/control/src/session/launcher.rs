@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::thread::{CapabilitySet, CapabilitySets};
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::fs::File;
 use std::io::{self, IoSliceMut, Write as _};
 use std::mem::MaybeUninit;
@@ -30,6 +30,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// The command name of this process, by which the job of its program is found.
+const PROGRAM: &CStr = c"monitor-session";
 /// How long the program may take to end after `SIGTERM`, before all is killed.
 const GRACE: Duration = Duration::from_millis(500);
 /// How long all may take to end after `SIGKILL`: only a kernel call that nothing interrupts does.
@@ -51,6 +53,7 @@ pub fn run(socket: UnixStream, user: Option<&User>) -> io::Result<()> {
         None if !rustix::process::geteuid().is_root() => give_up_capabilities()?,
         None => {}
     }
+    let _named = rustix::thread::set_name(PROGRAM);
     rustix::thread::set_no_new_privs(true)?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let _already = rustix::process::setsid();

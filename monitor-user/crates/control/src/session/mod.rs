@@ -16,6 +16,7 @@ mod control_line;
 mod descendants;
 mod environment;
 mod error;
+mod job_socket;
 pub mod launcher;
 mod message;
 mod record;
@@ -25,7 +26,9 @@ mod words;
 
 pub use cgroup::SessionCgroups;
 pub use control_line::{ControlLine, Lifetime, Limit, Redirect};
+pub use environment::SessionPlace;
 pub use error::{Refusal, SessionError};
+pub use job_socket::JobSocket;
 pub use message::{Ending, LaunchAnswer, LaunchCommand, LaunchedProgram};
 pub use record::{Phase, ProcessEnd, Remaining, SessionHold, SessionRecord, TextFile};
 pub use start::{Launcher, LauncherPipes, LauncherProcess, launcher_gone};

@@ -4,11 +4,11 @@
 //! files of the session say. Waits for nothing: a task registers its waker.
 
 use super::control_line::{ControlLine, Lifetime, Limit};
-use super::environment::{SessionTexts, launched_program};
+use super::environment::{SessionPlace, SessionTexts, launched_program};
 use super::error::{Refusal, SessionError};
 use super::message::{Ending, LaunchCommand};
 use super::{KEPT_OUTPUT, MAX_LABEL, MAX_OPEN, MAX_TEXT, Stream};
-use crate::output_log::{OutputLog, WhenFull};
+use crate::output_log::{OutputLog, OutputSource, WhenFull};
 use crate::user_worker::User;
 use crate::waker_list::WakerList;
 use rustix::io::Errno;
@@ -24,8 +24,8 @@ pub struct SessionRecord {
     pub number: u32,
     /// The user of its program.
     pub user: User,
-    /// Its directory.
-    pub folder: PathBuf,
+    /// Its directory, and its job.
+    pub place: SessionPlace,
     /// What its program has written.
     pub output: Arc<OutputLog>,
     /// What it has written as errors.
@@ -122,15 +122,15 @@ impl Drop for SessionHold {
 
 impl SessionRecord {
     /// A session of a user, with this environment.
-    pub fn new(number: u32, user: User, (folder, env): (PathBuf, &[u8])) -> Arc<Self> {
+    pub fn new(number: u32, user: User, (place, env): (SessionPlace, &[u8])) -> Arc<Self> {
         let text = Text { bytes: env.to_vec(), version: 0 };
-        let log = || OutputLog::with_policy(KEPT_OUTPUT, WhenFull::Wait);
+        let [output, errors] = OutputLog::pair(KEPT_OUTPUT, WhenFull::Wait);
         Arc::new(Self {
             number,
             user,
-            folder,
-            output: log(),
-            errors: log(),
+            place,
+            output,
+            errors,
             state: Mutex::new(State { env: text, ..State::default() }),
             changed: WakerList::default(),
         })
@@ -204,6 +204,18 @@ impl SessionRecord {
             Phase::Running(pid) => pid.to_string(),
             Phase::Ready | Phase::Starting | Phase::Ended(_) => "-1".to_owned(),
         }
+    }
+
+    /// The id of the job that the session is.
+    pub fn job_id(&self) -> &str {
+        self.place.job.as_ref().map_or("", |it| &it.0)
+    }
+
+    /// The source of what the program writes.
+    pub fn output_source(&self, is_error: bool) -> OutputSource {
+        let id = self.job_id();
+        let group = if id.is_empty() { self.number.to_string().into() } else { id.into() };
+        OutputSource { group, rank: Some(0), is_error }
     }
 
     /// How far the program is.
@@ -289,7 +301,7 @@ impl SessionRecord {
         let id =
             format!("{}/{}", state.id.0, if state.id.1.is_empty() { "0" } else { &state.id.1 });
         let texts = SessionTexts {
-            folder: &self.folder,
+            place: &self.place,
             number: self.number,
             id: &id,
             argv: &state.argv.bytes,
@@ -457,7 +469,8 @@ mod tests {
 
     fn record() -> Arc<SessionRecord> {
         let user = User { uid: 7, gid: 7, groups: vec![7] };
-        SessionRecord::new(3, user, ("/run/s".into(), b"PATH=/bin\n"))
+        let place = SessionPlace { folder: "/run/s".into(), job: None };
+        SessionRecord::new(3, user, (place, b"PATH=/bin\n"))
     }
 
     fn wait(record: &SessionRecord) -> Option<String> {

@@ -5,6 +5,7 @@
 
 use super::cgroup::{PREFIX, SessionCgroups};
 use super::error::{Refusal, SessionError};
+use super::job_socket::random_name;
 use super::message::LaunchCommand;
 use super::stored_files::StoredFiles;
 use crate::user_worker::frame::frame;
@@ -14,7 +15,7 @@ use monitor_model::Pid;
 use monitor_sys::fsuid;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::fs::DirBuilder;
-use std::io::{self, IoSlice, Read as _};
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -53,6 +54,11 @@ pub struct LauncherProcess {
 }
 
 impl LauncherProcess {
+    /// Its process.
+    pub fn pid(&self) -> Pid {
+        Pid(self.child.id())
+    }
+
     /// Kills it, and waits this long for its end: a call of its user's file system may hold it.
     /// Whether it has ended.
     pub fn end(&mut self, within: Duration) -> bool {
@@ -152,7 +158,7 @@ fn pipes() -> io::Result<(LauncherPipes, [OwnedFd; 3])> {
 fn make_folder(user: &User, parent: &Path) -> io::Result<PathBuf> {
     let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
     for _ in 0..NAME_TRIES {
-        let folder = parent.join(format!("{PREFIX}{}", random_name()?));
+        let folder = parent.join(format!("{PREFIX}{}", random_name(8)?));
         let make = || DirBuilder::new().mode(0o700).create(&folder);
         match fsuid::as_user(user.uid, user.gid, make)? {
             Ok(()) => return Ok(folder),
@@ -161,13 +167,6 @@ fn make_folder(user: &User, parent: &Path) -> io::Result<PathBuf> {
         }
     }
     Err(last)
-}
-
-/// Sixteen hexadecimal digits that no other user guesses.
-fn random_name() -> io::Result<String> {
-    let mut bytes = [0; 8];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(format!("{:016x}", u64::from_le_bytes(bytes)))
 }
 
 /// The launcher has ended.

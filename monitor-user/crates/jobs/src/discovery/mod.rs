@@ -296,6 +296,8 @@ pub fn local_size(variables: &Environ) -> Option<u32> {
 fn sizes(variables: &Environ, runtime: Runtime) -> (Option<u32>, Option<u32>) {
     match runtime {
         Runtime::Slurm => (number_of(variables, &STEP_SIZES), local_tasks(variables)),
+        // A launcher above the session may have left its variables.
+        Runtime::Session => (Some(1), Some(1)),
         _ => (number_of(variables, &SIZES), local_size(variables)),
     }
 }

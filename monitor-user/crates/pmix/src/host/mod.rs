@@ -15,7 +15,6 @@ mod published;
 mod query;
 mod rank_process;
 mod request_socket;
-mod session_folder;
 mod spawn_request;
 mod spawned;
 mod tool_output;
@@ -23,7 +22,6 @@ mod tools;
 mod usage;
 
 pub use job_data::{SERVER, server as server_attributes};
-pub use session_folder::{SessionFolder, id_of, ids, path_of, remove_left};
 pub use usage::UsageSource;
 
 use crate::attribute::ProcName;
@@ -33,6 +31,7 @@ use crate::rendezvous;
 use crate::status;
 use crate::upcall::Upcall;
 use hosted_job::{HostedJob, job_of};
+use monitor_control::job_folder::JobFolder;
 use monitor_control::output_log::{
     KEPT_OUTPUT, LOOK_AGAIN, OutputLog, OutputSource, READERS_LEAVE,
 };
@@ -140,7 +139,7 @@ struct Host {
     /// After all that may reply to it.
     server: Server,
     /// After the server, whose files are in it.
-    folder: SessionFolder,
+    folder: JobFolder,
 }
 
 /// Starts a job, serves it until all of its processes have ended, and returns its exit code: that
@@ -150,7 +149,7 @@ struct Host {
 /// # Errors
 /// If the job cannot begin.
 pub fn run(plan: HostPlan, usage: Box<dyn UsageSource>) -> Result<u8, HostError> {
-    let folder = SessionFolder::create(&plan.folder, &plan.nspace)
+    let folder = JobFolder::create(&plan.folder, &plan.nspace)
         .map_err(|error| HostError::Failed { what: "the folder of the job", error })?;
     let (queue, upcalls) = unbounded_channel();
     set_queue(queue);

@@ -3,13 +3,14 @@
 
 use super::packet::{self, Packet};
 use crate::attribute::{Attribute, Datum, ProcName, find};
-use crate::host::{SERVER, SessionFolder};
+use crate::host::SERVER;
 use crate::kind;
 use crate::libpmix::{self, PmixError, Reply, Server, set_queue};
 use crate::registration::RegisteredJob;
 use crate::rendezvous;
 use crate::status;
 use crate::upcall::Upcall;
+use monitor_control::job_folder::JobFolder;
 use monitor_model::Pid;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -39,7 +40,7 @@ pub fn work(temporary: &Path, host: &str) -> Result<(), PmixError> {
     let own = rustix::process::getpid().as_raw_nonzero().get().cast_unsigned();
     // Another user may have made a folder with a name that can be guessed.
     let name = format!("rendezvous-{own}-{:016x}", RandomState::new().hash_one(()));
-    let folder = SessionFolder::create(temporary, &name).map_err(failed)?;
+    let folder = JobFolder::create(temporary, &name).map_err(failed)?;
     let (queue, mut upcalls) = unbounded_channel();
     set_queue(queue);
     let server = Server::start_discovery(&crate::host::server_attributes(folder.path()))?;

@@ -4,6 +4,7 @@
 //! environment is the one of the last `execve`; the process can set it freely.
 
 use super::membership::{BatchJob, Container, Membership, Slurm};
+use monitor_model::job::SESSION_VARIABLE;
 use monitor_model::{Environ, Rank};
 use std::sync::Arc;
 
@@ -76,11 +77,24 @@ const RANKS: [(&str, &str); 4] = [
 const DAEMONS: &str = "monitor-daemons-";
 
 fn rank(environ: &Environ) -> Option<Rank> {
+    named_rank(environ).or_else(|| session(environ))
+}
+
+fn named_rank(environ: &Environ) -> Option<Rank> {
     RANKS.iter().find_map(|(namespace, rank)| {
         let rank = environ.get(rank)?.parse().ok()?;
         let namespace = environ.get(namespace).filter(|it| !it.starts_with(DAEMONS))?;
         Some(Rank { namespace: namespace.into(), rank })
     })
+}
+
+/// The only rank of a session over 9P, whose environment has the id of its job. Ranks of launchers
+/// in a session inherit it, and are of their own job.
+fn session(environ: &Environ) -> Option<Rank> {
+    let of_launcher = |name: &str| environ.get(name).is_some();
+    let is_other = RANKS.iter().any(|(_, rank)| of_launcher(rank)) || of_launcher("SLURM_PROCID");
+    let namespace = environ.get(SESSION_VARIABLE).filter(|_| !is_other)?;
+    Some(Rank { namespace: namespace.into(), rank: 0 })
 }
 
 /// The number of the rank that an environment makes of a process, if it makes one.

@@ -7,10 +7,15 @@
 mod connection;
 mod identity;
 mod node;
+mod node_control;
+mod node_file;
 mod node_sample;
+mod node_texts;
 mod process_table;
 mod reading;
 mod session;
+mod session_processes;
+mod session_sample;
 mod sexpr;
 mod tree;
 

@@ -1,6 +1,7 @@
 //! What all connections share: facts about the node, and the way to the daemon loop.
 
 use super::node_sample;
+use super::node_texts::NodeTexts;
 use super::session::{SessionPolicy, SessionTable};
 use crate::http::DaemonRequest;
 use crate::policy::Grantee;
@@ -8,9 +9,6 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::Sender;
-
-/// The environment of sessions before one is configured.
-const DEFAULT_ENV: &str = "PATH=/usr/local/bin:/usr/bin:/bin\n";
 
 /// What the files of a node's root are about.
 pub struct NodeFiles {
@@ -20,8 +18,8 @@ pub struct NodeFiles {
     pub version: String,
     /// What `mon/pull` has.
     pub description: Bytes,
-    /// The default environment of sessions.
-    pub env: &'static str,
+    /// What an administrator writes.
+    pub texts: NodeTexts,
     /// The uid that owns the files: the daemon's own.
     pub owner: (u32, String),
     /// The gid of their group.
@@ -63,7 +61,7 @@ impl NodeFiles {
             arch: format!("/{system}/{machine}\n"),
             description: node_sample::description().into(),
             version: format!("(version monitor {version} (9p 9P2000) (ebpf {ebpf}))\n"),
-            env: DEFAULT_ENV,
+            texts: NodeTexts::default(),
             owner: (uid, name(users::name(uid), uid)),
             group: (gid, name(users::group_name(gid), gid)),
             started_s: now.map_or(0, |it| u32::try_from(it.as_secs()).unwrap_or(u32::MAX)),

@@ -35,7 +35,7 @@ pub fn description() -> String {
 }
 
 /// Appends the description of a field; a rate is none, as it needs two samples.
-fn put_variable(out: &mut String, field: &Field) {
+pub fn put_variable(out: &mut String, field: &Field) {
     let role = match field.role {
         Role::Label => "label",
         Role::Gauge => "gauge",
@@ -73,7 +73,7 @@ pub fn text(sample: &str, number: u32) -> Result<String, FileError> {
 }
 
 /// Appends the rows of a category, each with its name first.
-fn put_rows(out: &mut String, name: &str, (rows, label): (&[Value], &str)) {
+pub fn put_rows(out: &mut String, name: &str, (rows, label): (&[Value], &str)) {
     let _ = write!(out, " ({name}");
     for row in rows.iter().filter_map(Value::as_object) {
         out.push_str(" (");

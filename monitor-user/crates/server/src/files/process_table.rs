@@ -4,6 +4,7 @@
 //! 27 of Xcpu in its order, then ours under the names of FIELDS.md. A value that is not known is an
 //! empty word.
 
+use super::session_processes::{SessionLauncher, SessionProcesses};
 use super::sexpr::put_word;
 use monitor_ninep::{Errno, FileError};
 use serde::Deserialize;
@@ -29,11 +30,17 @@ enum Source {
     Priority,
     /// Resident pages that other processes may have too: files and shared memory.
     Shared,
+    /// The number of the session.
+    Session,
+    /// The number of the job of the session, as its `id` has it.
+    SessionJob,
     /// Read by no backend.
     Unknown,
 }
 
-use Source::{Age, CommandLine, Field, Milliseconds, Priority, Shared, Unknown};
+use Source::{
+    Age, CommandLine, Field, Milliseconds, Priority, Session, SessionJob, Shared, Unknown,
+};
 
 /// The columns.
 const COLUMNS: &[(&str, Source)] = &[
@@ -62,8 +69,8 @@ const COLUMNS: &[(&str, Source)] = &[
     ("shsize", Shared),
     ("txtsize", Unknown),
     ("datsize", Unknown),
-    ("xcpusid", Unknown),
-    ("xcpujid", Unknown),
+    ("xcpusid", Session),
+    ("xcpujid", SessionJob),
     ("uid", Field("uid")),
     ("gid", Field("gid")),
     ("comm", Field("comm")),
@@ -101,22 +108,24 @@ struct Sample {
     node_stats: Map<String, Value>,
 }
 
-/// The text of a sample.
+/// The text of a sample; with the sessions that the user may see.
 ///
 /// # Errors
 ///
 /// When it is none.
-pub fn text(sample: &str) -> Result<String, FileError> {
+pub fn text(sample: &str, launchers: &[SessionLauncher]) -> Result<String, FileError> {
     let sample: Sample = serde_json::from_str(sample)
         .map_err(|why| FileError::new(Errno::Io, format!("the sample cannot be parsed: {why}")))?;
     let uptime = sample.node_stats.get("uptime_ns").and_then(Value::as_u64);
     let mut out = String::with_capacity(256 * (sample.processes.len() + 2));
     let names: Vec<&str> = COLUMNS.iter().map(|it| it.0).collect();
     let _ = writeln!(out, "({})", names.join(" "));
+    let sessions = SessionProcesses::find(&sample.processes, launchers);
     for process in &sample.processes {
+        let session = sessions.session(process);
         for (at, (_, source)) in COLUMNS.iter().enumerate() {
             out.push(if at == 0 { '(' } else { ' ' });
-            put_value(&mut out, source, (process, uptime));
+            put_value(&mut out, source, (process, uptime, session));
         }
         out.push_str(")\n");
     }
@@ -126,7 +135,7 @@ pub fn text(sample: &str) -> Result<String, FileError> {
 fn put_value(
     out: &mut String,
     source: &Source,
-    (process, uptime): (&Map<String, Value>, Option<u64>),
+    (process, uptime, session): (&Map<String, Value>, Option<u64>, Option<&SessionLauncher>),
 ) {
     let number = |name: &str| process.get(name).and_then(Value::as_u64);
     let computed = match source {
@@ -145,6 +154,8 @@ fn put_value(
             let parts = number("rss_file_bytes").zip(number("rss_shmem_bytes"));
             parts.map(|(file, shared)| (file + shared).to_string())
         }
+        Session => session.map(|it| it.number.to_string()),
+        SessionJob => session.map(|it| it.job.clone()),
         Unknown => None,
     };
     put_word(out, computed.as_deref().unwrap_or_default());
@@ -189,7 +200,7 @@ mod tests {
             "pid (cmdline) state ppid pgrp psid tty tpgid utime stime etime priority nice wchan \
              euid suid fsuid egid sgid fsgid vmsize rssize shsize txtsize datsize xcpusid xcpujid"
         );
-        assert_eq!(text("{}").expect("a sample"), format!("({})\n", names.join(" ")));
+        assert_eq!(text("{}", &[]).expect("a sample"), format!("({})\n", names.join(" ")));
     }
 
     #[test]
@@ -198,19 +209,21 @@ mod tests {
             "start_time_ns":2000000000,"ppid":1,"comm":"sh","cmdline":"sh -c it's (x)\ny","uid":5,
             "state":"S","user_ns":1999999,"system_ns":0,"priority":20,"nice":0,
             "rss_file_bytes":4096,"rss_shmem_bytes":8192,"vsize_bytes":5,"rss_bytes":20480}]}"#;
-        let text = text(sample).expect("a sample");
+        let launchers = [SessionLauncher { pid: 1, number: 4, job: "9".to_owned() }];
+        let text = text(sample, &launchers).expect("a sample");
         let line = text.lines().nth(1).expect("a process");
         assert_eq!(
             line,
             "(7 (sh -c 'it''s' '(x)?y') S 1 '' '' '' '' 1 0 7000 5 0 '' '' '' '' '' '' '' 5 20480 \
-             12288 '' '' '' '' 5 '' sh '' 2000000000 '' '' '' '' '' '' '')"
+             12288 '' '' 4 9 5 '' sh '' 2000000000 '' '' '' '' '' '' '')"
         );
         assert_eq!(text.lines().count(), 2);
     }
 
     #[test]
     fn a_thread_of_the_kernel_has_its_name_as_command_line() {
-        let text = text(r#"{"processes":[{"pid":2,"comm":"kworker/0:1 x"}]}"#).expect("a sample");
+        let text = text(r#"{"processes":[{"pid":2,"comm":"kworker/0:1 x"}]}"#, &[]);
+        let text = text.expect("a sample");
         assert!(text.contains("\n(2 ('kworker/0:1 x') ''"), "{text}");
     }
 }

@@ -1,17 +1,19 @@
-//! Readings for the files `procs` and `mon/pull`: asked of the daemon loop as any client does, kept
-//! while a file is open.
+//! Readings for the files `procs` and `mon/pull`, of the node and of sessions: asked of the daemon
+//! loop as any client does, kept while a file is open.
 //!
 //! A reading has the visibility and the limits of the user of the attach, because it is a call on a
 //! connection of that user inside the daemon. What open files keep counts for the user of the
 //! connection, with its unread bytes.
 
-use super::{node_sample, process_table};
+use super::node::NodeFiles;
+use super::{node_sample, process_table, session_sample};
+use crate::http::LoopbackClient;
 use crate::http::message::{Message, lines};
-use crate::http::{DaemonRequest, LoopbackClient};
 use crate::lock::lock;
 use crate::policy::Peer;
 use crate::user_shares::UserShare;
 use bytes::Bytes;
+use monitor_control::session::SessionHold;
 use monitor_model::Ns;
 use monitor_ninep::tree::Later;
 use monitor_ninep::{Errno, FileError, User};
@@ -19,7 +21,7 @@ use monitor_sys::clock;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::{Semaphore, mpsc::Sender};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -33,6 +35,8 @@ pub enum ReadingKind {
     Processes,
     /// `mon/pull`.
     Node,
+    /// `mon/pull` of the session with this number.
+    Session(u32),
 }
 
 impl ReadingKind {
@@ -41,14 +45,22 @@ impl ReadingKind {
         match self {
             Self::Processes => process_table::request(),
             Self::Node => node_sample::request(),
+            Self::Session(_) => session_sample::request(),
         }
     }
 
-    /// The text of a sample, which is the one of this number.
-    fn text(self, sample: &str, number: u32) -> Result<String, FileError> {
+    /// The text of a sample, which is the one of this number; with the sessions of the user.
+    fn text(
+        self,
+        sample: &str,
+        (number, user): (u32, &User),
+        node: &NodeFiles,
+    ) -> Result<String, FileError> {
+        let launchers = || node.sessions.launchers(user);
         match self {
-            Self::Processes => process_table::text(sample),
+            Self::Processes => process_table::text(sample, &launchers()),
             Self::Node => node_sample::text(sample, number),
+            Self::Session(session) => session_sample::text(sample, number, (session, &launchers())),
         }
     }
 }
@@ -56,7 +68,7 @@ impl ReadingKind {
 /// The readings of one connection for one file.
 pub struct Readings {
     kind: ReadingKind,
-    requests: Sender<DaemonRequest>,
+    node: Arc<NodeFiles>,
     /// The process that made the connection.
     pid: u32,
     share: Arc<UserShare>,
@@ -106,11 +118,11 @@ impl Readings {
     /// The readings of a connection of this process, whose user has this share.
     pub fn new(
         kind: ReadingKind,
-        requests: Sender<DaemonRequest>,
+        node: Arc<NodeFiles>,
         (pid, share): (u32, Arc<UserShare>),
     ) -> Self {
         let one_reading = Semaphore::new(1);
-        Self { kind, requests, pid, share, one_reading, last: Mutex::default() }
+        Self { kind, node, pid, share, one_reading, last: Mutex::default() }
     }
 
     /// Begins a reading, on a task of its own: a connection that waits for something else, such as
@@ -165,7 +177,7 @@ impl Readings {
         let &User { uid, gid, ref groups, .. } = user;
         let peer = Peer { uid, gid, pid: self.pid, groups: groups.clone() };
         let number = lock(&self.last).version.wrapping_add(1);
-        let text = self.read_text(peer, number).await?;
+        let text = self.read_text(peer, (number, user)).await?;
         self.check_share()?;
         let text = HeldText::new(text, &self.share);
         let mut last = lock(&self.last);
@@ -175,9 +187,14 @@ impl Readings {
     }
 
     /// One reading, as text.
-    async fn read_text(&self, peer: Peer, number: u32) -> Result<String, FileError> {
+    async fn read_text(
+        &self,
+        peer: Peer,
+        (number, user): (u32, &User),
+    ) -> Result<String, FileError> {
         let denied = |why| FileError::new(Errno::Denied, why);
-        let client = LoopbackClient::connect_user(&self.requests, peer).await.map_err(denied)?;
+        let client = LoopbackClient::connect_user(&self.node.requests, peer);
+        let client = client.await.map_err(denied)?;
         client.call(0, "monitor", &self.kind.request()).await;
         while let Some(chunk) = client.next_lines().await {
             for line in lines(&chunk) {
@@ -188,7 +205,7 @@ impl Readings {
                 }
                 if let Some((Some(sample), _)) = answer.sample() {
                     let began = clock::thread_cpu();
-                    let text = self.kind.text(sample.get(), number);
+                    let text = self.kind.text(sample.get(), (number, user), &self.node);
                     self.share.charge(Ns(clock::thread_cpu().since(began).0));
                     return text;
                 }
@@ -211,13 +228,19 @@ pub struct ReadingFile {
     text: Option<HeldText>,
     /// A reading that is being made.
     reading: Option<Later<HeldText>>,
+    /// What keeps its session.
+    _hold: Option<SessionHold>,
 }
 
 impl ReadingFile {
     /// Opened by this user; nothing is read yet.
     pub fn new(readings: Arc<Readings>, user: Arc<User>) -> Self {
-        let text = None;
-        Self { readings, user, text, reading: None }
+        Self { readings, user, text: None, reading: None, _hold: None }
+    }
+
+    /// The same of a session, which it keeps.
+    pub fn of_session(readings: Arc<Readings>, user: Arc<User>, hold: SessionHold) -> Self {
+        Self { _hold: Some(hold), ..Self::new(readings, user) }
     }
 
     /// The length of what the last read found.

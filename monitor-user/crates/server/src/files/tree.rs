@@ -6,6 +6,10 @@
 
 use super::identity::{NONE_UID, attach_user};
 use super::node::NodeFiles;
+use super::node_control::NodeControlFile;
+use super::node_file::NodeFile::{self, Mon, Root};
+use super::node_file::{FILES, node_text};
+use super::node_texts::NodeText;
 use super::reading::{ReadingFile, ReadingKind, Readings};
 use super::session::{
     LiveSession, OpenSessionFile, SessionContent, SessionFile, file_error, tree as session_tree,
@@ -30,55 +34,6 @@ pub enum TreeFile {
     Session(Arc<LiveSession>, SessionFile),
 }
 
-/// A file of the root.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeFile {
-    /// The directory.
-    Root,
-    /// Operating system and machine.
-    Arch,
-    /// The same under its old name.
-    Uname,
-    /// This program.
-    Version,
-    /// The user of the attach.
-    Whoami,
-    /// All processes.
-    Procs,
-    /// The state that an administrator has set.
-    State,
-    /// The default environment of sessions.
-    Env,
-    /// The last error of the connection.
-    Err,
-    /// The directory of the node monitor.
-    Mon,
-    /// What a sample of the node has.
-    MonDesc,
-    /// A sample of the node.
-    MonPull,
-    /// Opens a session.
-    Clone,
-}
-
-use NodeFile::{Mon, Root};
-
-/// The files in the order in which they are listed: each with its directory and its name.
-const FILES: [(NodeFile, NodeFile, &str); 12] = [
-    (NodeFile::Arch, Root, "arch"),
-    (NodeFile::Clone, Root, "clone"),
-    (NodeFile::Env, Root, "env"),
-    (NodeFile::Err, Root, "err"),
-    (Mon, Root, "mon"),
-    (NodeFile::Procs, Root, "procs"),
-    (NodeFile::State, Root, "state"),
-    (NodeFile::Uname, Root, "uname"),
-    (NodeFile::Version, Root, "version"),
-    (NodeFile::Whoami, Root, "whoami"),
-    (NodeFile::MonDesc, Mon, "desc"),
-    (NodeFile::MonPull, Mon, "pull"),
-];
-
 /// Longest explanation of an error that is kept, in bytes.
 const MAX_EXPLANATION: usize = 1024;
 
@@ -90,6 +45,10 @@ pub enum OpenFile {
     Err(Bytes),
     /// A reading: made again by a read from 0.
     Reading(Box<ReadingFile>),
+    /// A text of the node.
+    NodeText(NodeText),
+    /// Commands for the node, and what it says: taken again by a read from 0.
+    Control(NodeControlFile, Bytes),
     /// A file of a session.
     Session(Box<OpenSessionFile>),
 }
@@ -104,6 +63,8 @@ pub struct NodeTree {
     names: BTreeMap<u32, String>,
     processes: Arc<Readings>,
     node_samples: Arc<Readings>,
+    /// Those of sessions, by their numbers.
+    session_samples: BTreeMap<u32, Arc<Readings>>,
     /// The share of the peer's user.
     share: Arc<UserShare>,
     /// The explanation of the last error, and how many there were.
@@ -119,7 +80,7 @@ impl NodeTree {
     ) -> Self {
         let readings = |kind| {
             let of_peer = (peer.pid, Arc::clone(&share));
-            Arc::new(Readings::new(kind, node.requests.clone(), of_peer))
+            Arc::new(Readings::new(kind, Arc::clone(node), of_peer))
         };
         let processes = readings(ReadingKind::Processes);
         let node_samples = readings(ReadingKind::Node);
@@ -130,6 +91,7 @@ impl NodeTree {
             names: BTreeMap::new(),
             processes,
             node_samples,
+            session_samples: BTreeMap::new(),
             share,
             last_error: (Bytes::new(), 0),
         }
@@ -156,6 +118,28 @@ impl NodeTree {
         }
     }
 
+    /// The readings of a session.
+    fn session_readings(&mut self, session: &LiveSession) -> Arc<Readings> {
+        let number = session.record.number;
+        if !self.session_samples.contains_key(&number) {
+            let sessions = &self.node.sessions;
+            self.session_samples.retain(|number, _| sessions.get(*number).is_some());
+        }
+        let new = || {
+            let of_peer = (self.peer.pid, Arc::clone(&self.share));
+            let kind = ReadingKind::Session(number);
+            Arc::new(Readings::new(kind, Arc::clone(&self.node), of_peer))
+        };
+        Arc::clone(self.session_samples.entry(number).or_insert_with(new))
+    }
+
+    /// How many sessions there are.
+    fn control_text(&self) -> Bytes {
+        let (sessions, running) = self.node.sessions.count();
+        let draining = if self.node.sessions.is_draining() { "yes" } else { "no" };
+        format!("(running {running} (sessions {sessions}) (draining {draining}))\n").into()
+    }
+
     fn error_text(&self) -> Bytes {
         self.last_error.0.clone()
     }
@@ -165,16 +149,13 @@ impl NodeTree {
         match file {
             NodeFile::Arch | NodeFile::Uname => Bytes::copy_from_slice(self.node.arch.as_bytes()),
             NodeFile::Version => Bytes::copy_from_slice(self.node.version.as_bytes()),
-            NodeFile::Env => Bytes::from_static(self.node.env.as_bytes()),
+            NodeFile::Env => self.node.texts.get(NodeText::Env).0,
+            NodeFile::State => self.node.texts.get(NodeText::State).0,
+            NodeFile::Control => self.control_text(),
             NodeFile::Whoami => self.whoami(user).into(),
             NodeFile::Err => self.error_text(),
             NodeFile::MonDesc => self.node.description.clone(),
-            Root
-            | Mon
-            | NodeFile::Procs
-            | NodeFile::MonPull
-            | NodeFile::State
-            | NodeFile::Clone => Bytes::new(),
+            Root | Mon | NodeFile::Procs | NodeFile::MonPull | NodeFile::Clone => Bytes::new(),
         }
     }
 }
@@ -207,11 +188,16 @@ impl NodeTree {
         let (version, length) = match (self.readings(file), file) {
             (Some(readings), _) => readings.last(user.uid),
             (None, NodeFile::Err) => (self.last_error.1, self.last_error.0.len()),
-            (None, file) => (0, self.text(user, file).len()),
+            (None, file) => {
+                let version = node_text(file).map_or(0, |it| self.node.texts.get(it).1);
+                (version, self.text(user, file).len())
+            }
         };
         let (qid, permissions) = match file {
             Root | Mon => (Qid::directory(path), 0o555),
             NodeFile::Err | NodeFile::Clone => (Qid { version, ..Qid::file(path) }, 0o400),
+            NodeFile::Control => (Qid { version, ..Qid::file(path) }, 0o600),
+            NodeFile::Env | NodeFile::State => (Qid { version, ..Qid::file(path) }, 0o644),
             _ => (Qid { version, ..Qid::file(path) }, 0o444),
         };
         // Permission bits name one group; whether a user may open sessions is its own answer.
@@ -237,6 +223,19 @@ impl NodeTree {
         file: NodeFile,
         mode: OpenMode,
     ) -> Result<OpenFile, FileError> {
+        let text = node_text(file);
+        if mode.truncate
+            && let Some(text) = text
+        {
+            self.node.texts.clear(text);
+        }
+        if let Some(text) = text {
+            return Ok(OpenFile::NodeText(text));
+        }
+        if file == NodeFile::Control {
+            let control = NodeControlFile::new(&self.node, user);
+            return Ok(OpenFile::Control(control, self.control_text()));
+        }
         if mode.write || mode.truncate {
             // Root passes the permission bits.
             let why = format!("{} is only read", self.node_attributes(user, file).name);
@@ -249,13 +248,29 @@ impl NodeTree {
         Ok(match file {
             NodeFile::Err => OpenFile::Err(self.error_text()),
             NodeFile::Clone => {
-                let env = self.node.env.as_bytes();
-                let session = self.node.sessions.open((user, &self.share), env);
+                let env = self.node.texts.get(NodeText::Env).0;
+                let session = self.node.sessions.open((user, &self.share), &env);
                 let session = session.map_err(file_error)?;
                 OpenFile::session(OpenSessionFile::new(&session, SessionContent::Number)?)
             }
             file => OpenFile::Text(self.text(user, file)),
         })
+    }
+}
+
+impl NodeTree {
+    fn open_session_sample(
+        &mut self,
+        user: &Arc<User>,
+        session: &Arc<LiveSession>,
+        mode: OpenMode,
+    ) -> Result<OpenFile, FileError> {
+        if mode.write || mode.truncate {
+            return Err(FileError::new(Errno::NotPermitted, "this file is only read"));
+        }
+        let hold = session.record.hold().map_err(file_error)?;
+        let readings = self.session_readings(session);
+        Ok(OpenFile::Reading(Box::new(ReadingFile::of_session(readings, Arc::clone(user), hold))))
     }
 }
 
@@ -309,13 +324,16 @@ impl Tree for NodeTree {
     ) -> Deferred<Attributes> {
         let mut attributes = self.attributes(user, file);
         let readings = match file {
-            TreeFile::Node(file) => self.readings(*file),
+            TreeFile::Node(file) => self.readings(*file).map(Arc::clone),
+            TreeFile::Session(session, SessionFile::MonitorSample) => {
+                Some(self.session_readings(session))
+            }
             TreeFile::Session(..) => None,
         };
         if let Some(OpenFile::Reading(reader)) = open {
             attributes.length = reader.length() as u64;
         } else if let Some(readings) = readings {
-            let (readings, user) = (Arc::clone(readings), Arc::clone(user));
+            let user = Arc::clone(user);
             return Deferred::Later(Box::pin(async move {
                 let (version, length) = readings.read_for_stat(user).await?;
                 attributes.qid.version = version;
@@ -348,6 +366,9 @@ impl Tree for NodeTree {
     fn open(&mut self, user: &Arc<User>, file: &TreeFile, mode: OpenMode) -> Deferred<OpenFile> {
         Deferred::Now(match file {
             TreeFile::Node(file) => self.open_node(user, *file, mode),
+            TreeFile::Session(session, SessionFile::MonitorSample) => {
+                self.open_session_sample(user, session, mode)
+            }
             TreeFile::Session(session, file) => {
                 session_tree::open(session, file, mode).map(OpenFile::session)
             }
@@ -368,6 +389,13 @@ impl Tree for NodeTree {
                 }
                 Poll::Ready(Ok(part(text, range)))
             }
+            OpenFile::NodeText(text) => Poll::Ready(Ok(part(&self.node.texts.get(*text).0, range))),
+            OpenFile::Control(_, text) => {
+                if range.offset == 0 {
+                    *text = self.control_text();
+                }
+                Poll::Ready(Ok(part(text, range)))
+            }
             OpenFile::Reading(reader) => {
                 reader.poll(range.offset, context).map_ok(|text| part(&text, range))
             }
@@ -383,6 +411,11 @@ impl Tree for NodeTree {
     ) -> Poll<Result<usize, FileError>> {
         match file {
             OpenFile::Session(file) => file.poll_write((offset, content), context),
+            OpenFile::NodeText(text) => {
+                let written = self.node.texts.write(*text, offset, content);
+                Poll::Ready(written.map(|()| content.len()))
+            }
+            OpenFile::Control(control, _) => Poll::Ready(control.write(content)),
             OpenFile::Text(_) | OpenFile::Err(_) | OpenFile::Reading(_) => {
                 Poll::Ready(Err(FileError::new(Errno::NotPermitted, "this file is only read")))
             }
@@ -393,14 +426,25 @@ impl Tree for NodeTree {
         match file {
             OpenFile::Reading(reader) => reader.abandon(),
             OpenFile::Session(file) => file.abandon(direction),
-            OpenFile::Text(_) | OpenFile::Err(_) => {}
+            OpenFile::Text(_)
+            | OpenFile::Err(_)
+            | OpenFile::NodeText(_)
+            | OpenFile::Control(..) => {}
         }
     }
 
     fn truncate(&mut self, _: &User, file: &TreeFile) -> Result<(), FileError> {
         match file {
             TreeFile::Session(session, file) => session_tree::truncate(session, file),
-            TreeFile::Node(_) => Err(FileError::new(Errno::NotPermitted, "this file is only read")),
+            // A shell truncates what it writes to; there is nothing to be removed.
+            TreeFile::Node(NodeFile::Control) => Ok(()),
+            TreeFile::Node(file) => match node_text(*file) {
+                Some(text) => {
+                    self.node.texts.clear(text);
+                    Ok(())
+                }
+                None => Err(FileError::new(Errno::NotPermitted, "this file is only read")),
+            },
         }
     }
 

@@ -166,7 +166,7 @@ fn output_values(report: ActionReport) -> Result<CallResult, Refusal> {
     for line in printed(report)?.stdout.split(|it| *it == b'\n').filter(|it| !it.is_empty()) {
         match serde_json::from_slice(line).map_err(malformed)? {
             HostAnswer::Position(at) => position = at,
-            HostAnswer::Lost(bytes) => lost = bytes,
+            HostAnswer::Lost(bytes) => lost += bytes,
             HostAnswer::Output { namespace, rank, is_error, bytes } => {
                 let stream = if is_error { LogStream::Error } else { LogStream::Output };
                 let bytes = STANDARD.decode(bytes).map_err(malformed)?;

@@ -44,12 +44,12 @@ pub const SERVICES: &[ServiceSpec] = &[
                    integer ranks; string state; floating age}*",
         )],
         help: "Lists the parallel jobs with a rank on the node: the id, which is the namespace of \
-               the runtime; the runtime, `openmpi4`, `prrte`, `hydra`, `slurm`, `native` or \
-               `unknown`; the process id of the launcher; the user id; the number of its ranks \
-               on this node, and in all; the state, `running`, `stopped`, `incomplete`, \
-               `orphaned` or `ended`; and the seconds since its first rank here started. -1 \
-               stands for an unknown number. Jobs of other users are listed only to a tool that \
-               may observe all processes.",
+               the runtime; the runtime, `openmpi4`, `prrte`, `hydra`, `slurm`, `native`, \
+               `session` or `unknown`; the process id of the launcher; the user id; the number of \
+               its ranks on this node, and in all; the state, `running`, `stopped`, \
+               `incomplete`, `orphaned` or `ended`; and the seconds since its first rank here \
+               started. -1 stands for an unknown number. Jobs of other users are listed only to \
+               a tool that may observe all processes.",
         examples: &["process 6 comm=mpirun.openmpi\n\
                      process 7 ppid=6 uid=1000 state=S $PMIX_NAMESPACE=77 $PMIX_RANK=0 \
                      $OMPI_COMM_WORLD_SIZE=2\n\

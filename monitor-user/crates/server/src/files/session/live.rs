@@ -7,6 +7,7 @@ use monitor_control::session::{
     LaunchCommand, Refusal, Remaining, SessionCgroups, SessionError, SessionRecord, StoredFiles,
     Stream, launcher_gone,
 };
+use monitor_model::Pid;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use tokio::sync::{mpsc, oneshot};
@@ -17,6 +18,8 @@ pub type Ask = (LaunchCommand, oneshot::Sender<Result<(), SessionError>>);
 
 /// A session.
 pub struct LiveSession {
+    /// The process of its launcher.
+    pub launcher: Pid,
     /// What is known of it.
     pub record: Arc<SessionRecord>,
     /// The files in its directory.

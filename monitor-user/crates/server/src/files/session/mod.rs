@@ -6,6 +6,7 @@
 
 mod control_file;
 mod input;
+mod job_host;
 mod live;
 mod open_file;
 mod slot;

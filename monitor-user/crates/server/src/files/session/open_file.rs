@@ -1,5 +1,6 @@
 //! An open file of a session: what a read returns and a write does.
 
+use super::super::session_sample;
 use super::control_file::ControlFile;
 use super::{LiveSession, file_error};
 use bytes::Bytes;
@@ -46,8 +47,12 @@ pub enum SessionContent {
 pub enum SnapshotText {
     /// Numbers of job and process.
     Id,
+    /// The id of its job.
+    Job,
     /// The explanation of the last refusal.
     Err,
+    /// What a sample of its processes has.
+    Description,
 }
 
 impl OpenSessionFile {
@@ -75,7 +80,9 @@ impl OpenSessionFile {
                 if range.offset == 0 {
                     *text = match file {
                         SnapshotText::Id => record.id().into(),
+                        SnapshotText::Job => record.job_id().to_owned().into(),
                         SnapshotText::Err => record.error().into(),
+                        SnapshotText::Description => session_sample::description().into(),
                     };
                 }
                 text.clone()

@@ -1,17 +1,22 @@
 //! All sessions of this service, and which users may open one.
 
+use super::super::session_processes::SessionLauncher;
 use super::live::LiveSession;
 use super::slot::SessionSlots;
 use super::task;
 use crate::lock::lock;
 use crate::policy::Grantee;
 use crate::user_shares::UserShare;
-use monitor_control::session::{Launcher, Refusal, SessionCgroups, SessionError, SessionRecord};
+use monitor_control::session::{
+    JobSocket, Launcher, Phase, Refusal, SessionCgroups, SessionError, SessionPlace, SessionRecord,
+    assignments,
+};
 use monitor_control::user_worker::{SELF_EXE, User as WorkerUser};
 use monitor_ninep::User;
 use monitor_sys::fsuid;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -75,6 +80,8 @@ impl SessionPolicy {
 pub struct SessionTable {
     policy: SessionPolicy,
     all: Mutex<Sessions>,
+    /// Whether an administrator refuses new sessions.
+    is_draining: AtomicBool,
     slots: Arc<SessionSlots>,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -92,7 +99,8 @@ impl SessionTable {
             SessionCgroups::remove_left();
         }
         let (slots, tasks) = (Arc::default(), Mutex::default());
-        Arc::new(Self { policy, all: Mutex::default(), slots, tasks })
+        let (all, is_draining) = (Mutex::default(), AtomicBool::new(false));
+        Arc::new(Self { policy, all, is_draining, slots, tasks })
     }
 
     /// Whether any user may execute programs.
@@ -103,6 +111,33 @@ impl SessionTable {
     /// Whether a user may open sessions.
     pub fn allows(&self, user: &User) -> bool {
         self.policy.allows(user)
+    }
+
+    /// Sets whether new sessions are refused.
+    pub fn set_draining(&self, is_draining: bool) {
+        self.is_draining.store(is_draining, Ordering::Relaxed);
+    }
+
+    /// Whether new sessions are refused.
+    pub fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
+    }
+
+    /// Number of sessions, and of those whose program runs.
+    pub fn count(&self) -> (usize, usize) {
+        let all = lock(&self.all);
+        let runs = |it: &&Arc<LiveSession>| matches!(it.record.phase(), Phase::Running(_));
+        (all.by_number.len(), all.by_number.values().filter(runs).count())
+    }
+
+    /// The launchers of the sessions that a user may see.
+    pub fn launchers(&self, user: &User) -> Vec<SessionLauncher> {
+        let launcher = |it: Arc<LiveSession>| {
+            let id = it.record.id();
+            let job = id.split_once('/').map_or("", |it| it.0).to_owned();
+            SessionLauncher { pid: it.launcher.0, number: it.record.number, job }
+        };
+        self.of_user(user).into_iter().map(launcher).collect()
     }
 
     /// The session with this number.
@@ -132,6 +167,11 @@ impl SessionTable {
             let why = format!("user {} may not execute programs here (files.execute)", user.name);
             return Err(SessionError::new(Refusal::Denied, why));
         }
+        if self.is_draining() {
+            let why = "an administrator takes this node out of use: it opens no sessions";
+            return Err(SessionError::new(Refusal::TryAgain, why));
+        }
+        assignments(env).map_err(|it| SessionError { why: format!("env: {}", it.why), ..it })?;
         self.make_room(user.uid)?;
         let limits = (ENDING * USER_SESSIONS, ENDING * SESSIONS);
         let slot = self.slots.take(user.uid, limits).ok_or_else(|| {
@@ -142,8 +182,13 @@ impl SessionTable {
         let worker = WorkerUser { uid: user.uid, gid: user.gid, groups: user.groups.clone() };
         let (launcher, pipes) = Launcher::start(Path::new(SELF_EXE), &worker, &self.policy.parent)?;
         let number = self.next_number();
-        let record = SessionRecord::new(number, worker, (launcher.folder.clone(), env));
-        let (live, run) = task::start(record, (launcher, pipes), (share, slot))?;
+        let socket = JobSocket::bind(&worker, &self.policy.parent, number)
+            .inspect_err(|why| tracing::warn!(number, "a session is not found as a job: {why}"));
+        let socket = socket.ok();
+        let job = socket.as_ref().map(|(it, _)| (it.id.clone(), it.path.clone()));
+        let place = SessionPlace { folder: launcher.folder.clone(), job };
+        let record = SessionRecord::new(number, worker, (place, env));
+        let (live, run) = task::start(record, (launcher, pipes), (share, slot), socket)?;
         lock(&self.all).by_number.insert(number, Arc::clone(&live));
         let table = Arc::clone(self);
         let mut tasks = lock(&self.tasks);

@@ -1,14 +1,15 @@
 //! The tasks of a session: its socket to the launcher, and the pipes that its program writes to.
 
 use super::input::InputPipe;
+use super::job_host;
 use super::live::{Ask, LiveSession};
 use super::slot::SessionSlot;
 use crate::lock::lock;
 use crate::user_shares::UserShare;
 use monitor_control::output_log::{OutputLog, OutputSource};
 use monitor_control::session::{
-    Ending, LaunchAnswer, LaunchCommand, Launcher, LauncherPipes, LauncherProcess, Phase,
-    SessionError, SessionRecord,
+    Ending, JobSocket, LaunchAnswer, LaunchCommand, Launcher, LauncherPipes, LauncherProcess,
+    Phase, SessionError, SessionRecord,
 };
 use monitor_control::user_worker::frame::{CHUNK, Inbox, frame};
 use monitor_model::Ns;
@@ -16,12 +17,13 @@ use monitor_sys::clock;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
+use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::mpsc;
-use tokio::task::{AbortHandle, spawn_blocking, yield_now};
+use tokio::task::{AbortHandle, JoinHandle, spawn_blocking, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 
 /// How long a session stays when nothing keeps it, so that a shell can open its files one by one.
@@ -41,9 +43,14 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Most bytes of a message of a launcher.
 const MAX_ANSWER: usize = 64 << 10;
 
+/// The socket for commands such as `job output`, and its listener.
+pub type HostSocket = (JobSocket, UnixListener);
+
 /// What the task of a session has.
 pub struct SessionTask {
     live: Arc<LiveSession>,
+    /// Serves its job.
+    host: Option<JoinHandle<()>>,
     process: LauncherProcess,
     stream: UnixStream,
     inbox: Inbox,
@@ -63,6 +70,7 @@ pub fn start(
     record: Arc<SessionRecord>,
     (launcher, pipes): (Launcher, LauncherPipes),
     (share, slot): (&Arc<UserShare>, SessionSlot),
+    host: Option<HostSocket>,
 ) -> Result<(Arc<LiveSession>, SessionTask), SessionError> {
     let failed = |error: io::Error| SessionError::kernel("registering a pipe", &error);
     let stream = UnixStream::from_std(launcher.socket).map_err(failed)?;
@@ -70,17 +78,15 @@ pub fn start(
     let output = Receiver::from_owned_fd(pipes.output).map_err(failed)?;
     let errors = Receiver::from_owned_fd(pipes.error).map_err(failed)?;
     let (to, commands) = mpsc::channel(COMMANDS);
-    let source = |is_error| OutputSource {
-        group: record.number.to_string().into(),
-        rank: Some(0),
-        is_error,
-    };
-    let of_output = keep(output, Arc::clone(&record.output), (source(false), Arc::clone(share)));
-    let of_errors = keep(errors, Arc::clone(&record.errors), (source(true), Arc::clone(share)));
+    let kept_from = |source| (source, Arc::clone(share));
+    let [of_output, of_errors] = [false, true].map(|it| kept_from(record.output_source(it)));
+    let of_output = keep(output, Arc::clone(&record.output), of_output);
+    let of_errors = keep(errors, Arc::clone(&record.errors), of_errors);
     let readers = [of_output, of_errors];
     let readers = Mutex::new(readers.map(Some));
     let (stored, cgroups) = (launcher.stored, Mutex::new(launcher.cgroups));
     let live = Arc::new(LiveSession {
+        launcher: launcher.process.pid(),
         record,
         stored,
         input,
@@ -89,8 +95,13 @@ pub fn start(
         cgroups,
         _slot: slot,
     });
+    let host = host.and_then(|(socket, listener)| {
+        let host = job_host::start(&live, (socket, listener, Arc::clone(share)));
+        host.inspect_err(|why| tracing::warn!("a session is not found as a job: {why}")).ok()
+    });
     let task = SessionTask {
         live: Arc::clone(&live),
+        host,
         process: launcher.process,
         stream,
         inbox: Inbox::with_limit(MAX_ANSWER),
@@ -246,6 +257,10 @@ impl SessionTask {
         self.live.finish_output().await;
         self.live.input.close();
         self.live.record.wiped(self.ending.filter(|_| ran));
+        if let Some(host) = self.host {
+            // It ends with the session.
+            let _ended = timeout(LAST_OUTPUT, host).await;
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Only the user of the session may enter its directory, and root. The group of that user has no
 //! right, because a client that writes `ctl` executes programs as that user.
 
+use super::super::session_sample;
 use super::control_file::ControlFile;
 use super::open_file::{OpenSessionFile, SessionContent, SnapshotText};
 use super::{LiveSession, file_error};
@@ -26,6 +27,8 @@ pub enum SessionFile {
     Err,
     /// Numbers of job and process.
     Id,
+    /// The id of its job.
+    Job,
     /// The error output.
     Errors,
     /// The input.
@@ -36,17 +39,24 @@ pub enum SessionFile {
     Output,
     /// The end of the program.
     Wait,
+    /// The directory of what is measured of its processes.
+    Monitor,
+    /// What a sample of its processes has.
+    MonitorDescription,
+    /// A sample of its processes; the connection opens it.
+    MonitorSample,
     /// A file of the session's directory, by its path; the directory itself, if that is empty.
     Stored(Arc<str>),
 }
 
 /// The files in the order in which they are listed, with their names and permission bits.
-pub const SESSION_FILES: [(SessionFile, &str, u32); 11] = [
+pub const SESSION_FILES: [(SessionFile, &str, u32); 12] = [
     (SessionFile::Text(TextFile::Argv), "argv", 0o600),
     (SessionFile::Control, "ctl", 0o600),
     (SessionFile::Text(TextFile::Env), "env", 0o600),
     (SessionFile::Err, "err", 0o400),
     (SessionFile::Id, "id", 0o400),
+    (SessionFile::Job, "job", 0o400),
     (SessionFile::Text(TextFile::State), "state", 0o600),
     (SessionFile::Errors, "stderr", 0o400),
     (SessionFile::Input, "stdin", 0o200),
@@ -54,6 +64,13 @@ pub const SESSION_FILES: [(SessionFile, &str, u32); 11] = [
     (SessionFile::Output, "stdout", 0o400),
     (SessionFile::Wait, "wait", 0o400),
 ];
+/// The files of its monitor, with their names.
+const MONITOR_FILES: [(SessionFile, &str); 2] =
+    [(SessionFile::MonitorDescription, "desc"), (SessionFile::MonitorSample, "pull")];
+/// The directory of what is measured.
+const MONITOR: &str = "mon";
+/// What follows the files of a session in a qid path: the directory, and its files.
+const MONITOR_PATH: u64 = 0x20;
 /// The directory of files that are pushed.
 const STORED: &str = "fs";
 /// The bit of a qid path that says: the number of a session and a file of it.
@@ -77,6 +94,12 @@ pub fn walk(
     match from {
         SessionFile::Directory if name == ".." => Ok(None),
         SessionFile::Directory if name == STORED => Ok(Some(SessionFile::Stored("".into()))),
+        SessionFile::Directory if name == MONITOR => Ok(Some(SessionFile::Monitor)),
+        SessionFile::Monitor if name == ".." => Ok(Some(SessionFile::Directory)),
+        SessionFile::Monitor => {
+            let found = MONITOR_FILES.iter().find(|it| it.1 == name);
+            found.map(|it| Some(it.0.clone())).ok_or_else(absent)
+        }
         SessionFile::Directory => {
             let found = SESSION_FILES.iter().find(|it| it.1 == name);
             found.map(|it| Some(it.0.clone())).ok_or_else(absent)
@@ -125,6 +148,13 @@ pub fn attributes(session: &LiveSession, file: &SessionFile, started_s: u32) -> 
             let stat = session.stored.stat(at).ok();
             stored(own(name, Qid::default(), 0), number, stat)
         }
+        SessionFile::Monitor => own(MONITOR, Qid::directory(path(MONITOR_PATH)), 0o500),
+        SessionFile::MonitorDescription | SessionFile::MonitorSample => {
+            let listed = (MONITOR_PATH + 1..).zip(&MONITOR_FILES).find(|it| it.1.0 == *file);
+            let (at, name) = listed.map_or((0, ""), |(at, it)| (at, it.1));
+            let length = length(session, file).0;
+            Attributes { length, ..own(name, Qid::file(path(at)), 0o400) }
+        }
         file => {
             let listed = (1_u64..).zip(&SESSION_FILES).find(|it| it.1.0 == *file);
             let (at, name, permissions) = listed.map_or((0, "", 0), |(at, it)| (at, it.1, it.2));
@@ -163,6 +193,8 @@ fn length(session: &LiveSession, file: &SessionFile) -> (u64, u32) {
         SessionFile::Control => (of_text(record.process_text().len()), 0),
         SessionFile::Err => (of_text(record.error().len()), 0),
         SessionFile::Id => (of_text(record.id().len()), 0),
+        SessionFile::MonitorDescription => (of_text(session_sample::description().len()), 0),
+        SessionFile::Job => (of_text(record.job_id().len()), 0),
         _ => (0, 0),
     }
 }
@@ -177,9 +209,13 @@ pub fn entries(
     directory: &SessionFile,
     started_s: u32,
 ) -> Result<Vec<Attributes>, FileError> {
+    if *directory == SessionFile::Monitor {
+        let files = MONITOR_FILES.iter().map(|it| attributes(session, &it.0, started_s));
+        return Ok(files.collect());
+    }
     let SessionFile::Stored(path) = directory else {
-        let fs = SessionFile::Stored("".into());
-        let files = SESSION_FILES.iter().map(|it| &it.0).chain([&fs]);
+        let (fs, monitor) = (SessionFile::Stored("".into()), SessionFile::Monitor);
+        let files = SESSION_FILES.iter().map(|it| &it.0).chain([&fs, &monitor]);
         let mut all: Vec<_> = files.map(|it| attributes(session, it, started_s)).collect();
         all.sort_by(|one, other| one.name.cmp(&other.name));
         return Ok(all);
@@ -210,6 +246,9 @@ pub fn open(
         file,
         SessionFile::Err
             | SessionFile::Id
+            | SessionFile::Job
+            | SessionFile::MonitorDescription
+            | SessionFile::MonitorSample
             | SessionFile::Wait
             | SessionFile::Output
             | SessionFile::Errors
@@ -226,6 +265,7 @@ pub fn open(
         }
         SessionFile::Err => SessionContent::Snapshot(SnapshotText::Err, Bytes::new()),
         SessionFile::Id => SessionContent::Snapshot(SnapshotText::Id, Bytes::new()),
+        SessionFile::Job => SessionContent::Snapshot(SnapshotText::Job, Bytes::new()),
         SessionFile::Output => SessionContent::Output(record.output.reader_of_kept()),
         SessionFile::Errors => SessionContent::Output(record.errors.reader_of_kept()),
         SessionFile::Input => SessionContent::Input(0),
@@ -240,7 +280,10 @@ pub fn open(
             };
             SessionContent::Stored(session.stored.open_file(path, access).map_err(file_error)?)
         }
-        SessionFile::Directory => {
+        SessionFile::MonitorDescription => {
+            SessionContent::Snapshot(SnapshotText::Description, Bytes::new())
+        }
+        SessionFile::Directory | SessionFile::Monitor | SessionFile::MonitorSample => {
             return Err(FileError::new(Errno::IsDirectory, "it is a directory"));
         }
     };

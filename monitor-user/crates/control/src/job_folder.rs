@@ -1,4 +1,4 @@
-//! The folder of a job: sockets and shared memory of the library; or the output of a launcher.
+//! The folder of a job: the socket of its host, sockets and shared memory of PMIx.
 //!
 //! In: a folder for temporary files. Out: a folder in it that only this user may enter, which is
 //! removed at the end. Those of hosts that were killed are removed by the next host of the user:
@@ -15,16 +15,16 @@ use std::path::{Path, PathBuf};
 /// What names of such folders begin with.
 const PREFIX: &str = "monitor-pmix.";
 /// Held by the host.
-const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 
 /// The folder of a job.
 #[derive(Debug)]
-pub struct SessionFolder {
+pub struct JobFolder {
     path: PathBuf,
     lock: File,
 }
 
-impl SessionFolder {
+impl JobFolder {
     /// Creates it.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl SessionFolder {
     }
 }
 
-impl Drop for SessionFolder {
+impl Drop for JobFolder {
     fn drop(&mut self) {
         // The next host of this user tries again.
         let _left = fs::remove_dir_all(&self.path);
@@ -108,13 +108,13 @@ mod tests {
 
     #[test]
     fn the_folder_of_a_host_that_ended_is_removed_and_that_of_a_living_one_is_not() {
-        let parent = std::env::temp_dir().join(format!("session-folder.{}", std::process::id()));
+        let parent = std::env::temp_dir().join(format!("job-folder.{}", std::process::id()));
         fs::create_dir(&parent).unwrap();
-        let living = SessionFolder::create(&parent, "a").unwrap();
+        let living = JobFolder::create(&parent, "a").unwrap();
         fs::create_dir(parent.join("monitor-pmix.dead")).unwrap();
         File::create(parent.join("monitor-pmix.dead/lock")).unwrap();
         fs::create_dir(parent.join("other")).unwrap();
-        let second = SessionFolder::create(&parent, "b").unwrap();
+        let second = JobFolder::create(&parent, "b").unwrap();
         let names = || {
             let entries = fs::read_dir(&parent).unwrap().map(|it| it.unwrap().file_name());
             let mut names: Vec<_> = entries.map(|it| it.into_string().unwrap()).collect();
