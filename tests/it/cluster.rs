@@ -1,4 +1,4 @@
-//! Three daemons in one process, joined by the bus in memory, and a client of one of them.
+//! Three daemons in one process, joined by links in memory, and a client of one of them.
 //!
 //! Each has its own thread, event loop, socket and canned values. A daemon can be stopped without
 //! notice, like a node that loses power.
@@ -8,7 +8,7 @@ use crate::served::Folder;
 use crate::socket_session::SocketSession;
 use monitor_backend::BackendChoice;
 use monitor_backends::canned::Canned;
-use monitor_cluster::bus::{Bus, InMemoryBus};
+use monitor_cluster::links::{InMemoryNetwork, PeerLinks};
 use monitor_cluster::scope::Node;
 use monitor_loader::select;
 use monitor_server::daemon;
@@ -29,17 +29,17 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn start(number: u32, switch: &InMemoryBus, backend: Canned) -> Self {
+    fn start(number: u32, switch: &InMemoryNetwork, backend: Canned) -> Self {
         let name = NAMES[number as usize].to_owned();
         let folder = Folder::new();
         let socket = folder.join("socket");
         let node = Node { name, number, ..Node::default() };
-        let port = Box::new(switch.join(node.clone())) as Box<dyn Bus>;
+        let port = Box::new(switch.join(node.clone())) as Box<dyn PeerLinks>;
         let (stop, stopped) = oneshot::channel();
         let place = socket.clone();
         let thread = std::thread::spawn(move || {
             let settings = Settings {
-                bus: Some(port),
+                links: Some(port),
                 ..Settings::new(Endpoint::Socket(place), node, select::opener(BackendChoice::Auto))
             };
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -71,7 +71,7 @@ impl Drop for Daemon {
 
 /// Three daemons, and a client of the first.
 fn net() -> (Vec<Daemon>, SocketSession) {
-    let switch = InMemoryBus::default();
+    let switch = InMemoryNetwork::default();
     let daemons: Vec<_> =
         (0..3).map(|number| Daemon::start(number, &switch, Canned::fixed())).collect();
     let client = SocketSession::connect(&daemons[0].socket);
@@ -154,7 +154,7 @@ fn requests_of_tools_on_two_nodes_have_one_total_order() {
 #[test]
 fn a_rank_is_found_on_its_node_without_an_earlier_reading() {
     let script = "process 7 $PMIX_NAMESPACE=job $PMIX_RANK=1";
-    let switch = InMemoryBus::default();
+    let switch = InMemoryNetwork::default();
     let asked = Daemon::start(0, &switch, Canned::fixed());
     let _its = Daemon::start(1, &switch, Canned::scripted(script).expect("a valid script"));
     let mut client = SocketSession::connect(&asked.socket);

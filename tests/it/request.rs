@@ -1,11 +1,11 @@
 //! Runs the cases of `tests/request`: worlds, requests, replies, in memory and on a scripted clock.
 //!
 //! The examples of all services are such cases too. A case is text; tests/request/README.md
-//! documents its lines. The nodes are joined by the bus in memory.
+//! documents its lines. The nodes are joined by links in memory.
 
 use monitor_backend::{Backend, Error};
 use monitor_backends::canned::{BEGINNING, Canned};
-use monitor_cluster::bus::{Bus, InMemoryBus, InMemoryPort};
+use monitor_cluster::links::{InMemoryLinks, InMemoryNetwork, PeerLinks};
 use monitor_cluster::message::Message;
 use monitor_cluster::request::{ClusterRequests, RequestOutput};
 use monitor_cluster::scope;
@@ -36,13 +36,13 @@ struct CaseNode {
     requests: ClusterRequests,
     platform: FakePlatform,
     backend: CaseBackend,
-    port: InMemoryPort,
+    port: InMemoryLinks,
 }
 
 struct RequestCase {
     place: String,
     now: Ns,
-    switch: InMemoryBus,
+    switch: InMemoryNetwork,
     nodes: BTreeMap<u32, CaseNode>,
     /// Node and connection by tool name.
     tools: BTreeMap<String, (u32, u64)>,
@@ -112,7 +112,7 @@ impl RequestCase {
         let mut it = Self {
             place: place.into(),
             now: BEGINNING.boot,
-            switch: InMemoryBus::default(),
+            switch: InMemoryNetwork::default(),
             nodes: BTreeMap::new(),
             tools: BTreeMap::new(),
             tool: String::new(),

@@ -9,7 +9,7 @@ use crate::root::privilege::granted;
 use crate::served::{Folder, monitor};
 use crate::socket_session::SocketSession;
 use monitor_backend::BackendChoice;
-use monitor_cluster::bus::{Bus, InMemoryBus};
+use monitor_cluster::links::{InMemoryNetwork, PeerLinks};
 use monitor_cluster::scope::Node;
 use monitor_loader::select;
 use monitor_server::daemon;
@@ -64,10 +64,10 @@ struct Service {
 }
 
 impl Service {
-    fn start(number: u32, (switch, folder): (&InMemoryBus, &Folder), dumps: PathBuf) -> Self {
+    fn start(number: u32, (switch, folder): (&InMemoryNetwork, &Folder), dumps: PathBuf) -> Self {
         let socket = folder.join(&format!("socket{number}"));
         let node = Node { name: format!("n{number}"), number, ..Node::default() };
-        let port = Box::new(switch.join(node.clone())) as Box<dyn Bus>;
+        let port = Box::new(switch.join(node.clone())) as Box<dyn PeerLinks>;
         let config = Config { backend: BackendChoice::Procfs, images: dumps, ..Config::default() };
         let loaded = LoadedConfig { config, ..LoadedConfig::default() };
         let (stop, stopped) = oneshot::channel();
@@ -75,7 +75,7 @@ impl Service {
         let thread = std::thread::spawn(move || {
             let worker = env!("CARGO_BIN_EXE_monitor").into();
             let settings = Settings {
-                bus: Some(port),
+                links: Some(port),
                 worker_program: worker,
                 loaded,
                 ..Settings::new(place, node, select::opener(BackendChoice::Procfs))
@@ -125,7 +125,7 @@ struct MigrationFixture {
 impl MigrationFixture {
     /// The script is given the file that it may count in. The nodes see these folders.
     fn new(script: &str, dumps: [&str; 2]) -> Self {
-        let (switch, folder) = (InMemoryBus::default(), Folder::new());
+        let (switch, folder) = (InMemoryNetwork::default(), Folder::new());
         let start = |number: u32, dumps: &str| {
             Service::start(number, (&switch, &folder), folder.join(dumps))
         };

@@ -2,7 +2,14 @@
 //!
 //! Synchronous like the engines; the crates below do not know how many nodes there are.
 
+// Commands in one order.
 pub mod bus;
+pub mod command;
+#[cfg(any(test, feature = "suite"))]
+pub mod suite;
+
+// Messages from daemon to daemon.
+pub mod links;
 pub mod message;
 pub mod scope;
 pub mod total_order;

@@ -1,4 +1,4 @@
-//! Messages between nodes: plain data that any bus can carry.
+//! Messages between nodes: plain data that any link can carry.
 
 use super::total_order::OrderMessage;
 use monitor_model::{MonitorRequest, Refusal, Status};

@@ -7,7 +7,6 @@ use super::background::begin_session;
 use super::host_command::new_id;
 use super::host_connection::LAUNCH;
 use super::launch_args::JobLaunchArgs;
-use super::launcher_host::OUTPUT_FOLDER;
 use super::pmix_background::{self, say_started};
 use super::pmix_job::{
     LaunchEvent, PmixJob, has_ended_at_once, interrupted_by_signals, send_input,
@@ -16,6 +15,7 @@ use super::pmix_output::PmixOutput;
 use super::pmix_server;
 use crate::cli::exit::Failure;
 use crate::cli::output::notice;
+use monitor_control::host_protocol::OUTPUT_FOLDER;
 use monitor_format::human;
 use monitor_jobs::directive::Directive;
 use monitor_jobs::envar::Environment;

@@ -12,12 +12,12 @@ use super::tagged_lines::TaggedLines;
 use crate::cli::output::notice;
 use monitor_control::host_protocol::{EndedRank, HostAnswer, HostRequest};
 use monitor_control::host_socket::{HostAnswers, listen};
+use monitor_control::job_folder::JobFolder;
 use monitor_control::output_log::{
     KEPT_OUTPUT, OutputLog, OutputPart, OutputReader, OutputSource, OutputWait,
 };
 use monitor_pmix::OutputReceiver;
 use monitor_pmix::attribute::ProcName;
-use monitor_pmix::host::SessionFolder;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ const LONGEST_PART: usize = 64 << 10;
 /// What is kept of a launch.
 pub struct PmixOutput {
     id: String,
-    folder: SessionFolder,
+    folder: JobFolder,
     /// What the ranks have written.
     pub log: Arc<OutputLog>,
     ends: Arc<Mutex<Vec<EndedRank>>>,
@@ -44,7 +44,7 @@ impl PmixOutput {
     /// # Errors
     /// If that is not writable.
     pub fn create(id: &str) -> io::Result<Self> {
-        let folder = SessionFolder::create(&std::env::temp_dir(), id)?;
+        let folder = JobFolder::create(&std::env::temp_dir(), id)?;
         let (log, ends) = (OutputLog::new(KEPT_OUTPUT), Arc::default());
         Ok(Self { id: id.to_owned(), folder, log, ends, ranks: None })
     }

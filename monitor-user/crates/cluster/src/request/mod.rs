@@ -2,7 +2,7 @@
 //!
 //! In: lines of tools, platform events, messages of other nodes, the members. Out: lines for tools,
 //! messages for nodes. A single node sends no messages. Synchronous like the engine; the caller
-//! owns the platform, the clock and the bus.
+//! owns the platform, the clock and the links.
 
 mod wire;
 

@@ -1,6 +1,6 @@
 //! Packets, their replies and lines for tools as plain data, and back.
 //!
-//! Requests and results are sent as OMIS text, so that a bus needs no type of the language.
+//! Requests and results are sent as OMIS text, so that a link needs no type of the language.
 //! Malformed data, as from another version of the monitor, is logged and dropped; the deadline of
 //! the waiting request covers it.
 

@@ -4,7 +4,7 @@
 use super::DaemonLoop;
 use super::sampler::{DueReads, SamplerJob};
 use monitor_cluster::message::{Message, RequestMessage};
-use monitor_cluster::{ClusterOutput, bus::BusMessage};
+use monitor_cluster::{ClusterOutput, links::PeerMessage};
 use monitor_model::{Ns, RankTarget};
 use monitor_monitors::{Answer, MonitorInput, MonitorOutput, ReadRequest, ServiceQuery};
 use monitor_omis::Node;
@@ -13,8 +13,8 @@ use monitor_sys::clock;
 impl DaemonLoop {
     /// Passes an input to the cluster, and dispatches the outputs.
     pub(super) fn input(&mut self, input: MonitorInput) {
-        if let (MonitorInput::Called { .. }, Some(bus)) = (&input, &self.bus) {
-            self.cluster.set_nodes(bus.others());
+        if let (MonitorInput::Called { .. }, Some(links)) = (&input, &self.links) {
+            self.cluster.set_nodes(links.others());
         }
         let caller = match &input {
             MonitorInput::Called { from, .. } => Some((*from, clock::thread_cpu())),
@@ -47,7 +47,7 @@ impl DaemonLoop {
     }
 
     /// Handles a message of another node.
-    pub(super) fn receive(&mut self, (from, message): BusMessage) -> Option<MonitorInput> {
+    pub(super) fn receive(&mut self, (from, message): PeerMessage) -> Option<MonitorInput> {
         let message = match message {
             Message::Request { message } => {
                 self.update_members();
@@ -67,8 +67,8 @@ impl DaemonLoop {
 
     /// Sends the nodes of the cluster to the request thread, if they changed.
     pub(super) fn update_members(&mut self) {
-        let Some(bus) = &self.bus else { return };
-        let mut members: Vec<_> = bus.others().iter().map(super::cluster_member).collect();
+        let Some(links) = &self.links else { return };
+        let mut members: Vec<_> = links.others().iter().map(super::cluster_member).collect();
         members.push(super::cluster_member(&self.settings.node));
         members.sort_by_key(|it| it.node);
         if members != self.members {
@@ -80,17 +80,17 @@ impl DaemonLoop {
     /// Sends a message of the request thread to another node.
     pub(super) fn send_outgoing(&mut self, to: Node, message: RequestMessage) {
         let name = self.members.iter().find(|it| it.node == to).map(|it| it.name.clone());
-        if let (Some(name), Some(bus)) = (name, &mut self.bus) {
+        if let (Some(name), Some(links)) = (name, &mut self.links) {
             // If the node cannot be reached, the request engine reports that at its deadline.
-            let _ = bus.send(&name, Message::Request { message });
+            let _ = links.send(&name, Message::Request { message });
         }
     }
 
     /// Announces the ranks of this node to the other nodes.
     pub(super) fn announce(&mut self, ranks: Vec<RankTarget>) {
         let own = self.cluster.set_ranks(ranks);
-        if let Some(bus) = &mut self.bus {
-            bus.announce(own);
+        if let Some(links) = &mut self.links {
+            links.announce(own);
         }
     }
 
@@ -105,8 +105,8 @@ impl DaemonLoop {
     }
 
     fn send_to(&mut self, to: &str, message: Message) {
-        let Some(bus) = &mut self.bus else { return };
-        if let Err(returned) = bus.send(to, message) {
+        let Some(links) = &mut self.links else { return };
+        if let Err(returned) = links.send(to, message) {
             let outputs = self.cluster.unreachable(clock::boot(), to, &returned);
             self.dispatch(outputs);
         }

@@ -37,7 +37,7 @@ use files_bridge::FilesBridge;
 use http_bridge::HttpBridge;
 use loopback::LoopbackSessions;
 use monitor_backend::Backend;
-use monitor_cluster::bus::{Bus, BusMessage};
+use monitor_cluster::links::{PeerLinks, PeerMessage};
 use monitor_cluster::{Cluster, scope::Node};
 use monitor_control::user_worker;
 use monitor_model::{Capability, Note, Ns};
@@ -77,7 +77,7 @@ pub async fn serve(
     daemon.request_thread.configure(daemon.settings.loaded.config.diag.clone());
     daemon.request_thread.follow(daemon.settings.loaded.config.followed);
     // Other nodes request ranks by name, so they must know which ranks are here.
-    if daemon.bus.is_some() {
+    if daemon.links.is_some() {
         daemon.send_job(sampler::SamplerJob::WatchRanks);
     }
     tracing::info!("serving on {}", daemon.settings.endpoint);
@@ -102,7 +102,7 @@ fn with_file_owner(limits: UserLimits) -> UserLimits {
 struct DaemonLoop {
     settings: Settings,
     cluster: Cluster,
-    bus: Option<Box<dyn Bus>>,
+    links: Option<Box<dyn PeerLinks>>,
     clients: Clients,
     /// Notified when a user has read what kept its monitors from being read.
     share_freed: Arc<Notify>,
@@ -141,7 +141,7 @@ struct DaemonLoop {
 /// What can wake the loop.
 enum LoopEvent {
     Input(Option<MonitorInput>),
-    BusMessage(BusMessage),
+    PeerMessage(PeerMessage),
     Sampler(SamplerResult),
     Watchdog(WatchdogTick),
     Http(http::DaemonRequest),
@@ -192,7 +192,7 @@ impl DaemonLoop {
             cluster: Cluster::single_node(engine, settings.node.clone()),
             share_freed: clients.share_freed(),
             heap: HeapTrim::default(),
-            bus: settings.bus.take(),
+            links: settings.links.take(),
             clients,
             request_thread: RequestThread::start(own, (settings.opener, links), outgoing)?,
             loopback,
@@ -236,7 +236,7 @@ impl DaemonLoop {
         loop {
             let input = match self.next_event().await {
                 LoopEvent::Input(input) => input,
-                LoopEvent::BusMessage(message) => self.receive(message),
+                LoopEvent::PeerMessage(message) => self.receive(message),
                 LoopEvent::Sampler(result) => self.sampler_result(result),
                 LoopEvent::Watchdog(tick) => self.watchdog_tick(tick),
                 LoopEvent::Http(request) => self.http_request(request),
@@ -273,7 +273,7 @@ impl DaemonLoop {
             self.send_outgoing(to, message);
                 LoopEvent::Input(None)
             }
-            message = next_bus_message(self.bus.as_mut()) => LoopEvent::BusMessage(message),
+            message = next_peer_message(self.links.as_mut()) => LoopEvent::PeerMessage(message),
             request = self.http.next_request() => LoopEvent::Http(request),
             request = self.loopback.next_request() => LoopEvent::Loopback(request),
             () = self.request_thread.wait_for_room(), if !self.request_thread.has_room() => {
@@ -342,10 +342,10 @@ async fn next_connection(socket: Option<&SocketListener>) -> std::io::Result<Uni
     }
 }
 
-/// Waits for a message of another node; forever, if there is no bus.
-async fn next_bus_message(bus: Option<&mut Box<dyn Bus>>) -> BusMessage {
-    let message = match bus {
-        Some(bus) => bus.arrivals().recv().await,
+/// Waits for a message of another node; forever, if there are no links.
+async fn next_peer_message(links: Option<&mut Box<dyn PeerLinks>>) -> PeerMessage {
+    let message = match links {
+        Some(links) => links.arrivals().recv().await,
         None => None,
     };
     match message {

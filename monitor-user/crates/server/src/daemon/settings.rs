@@ -3,7 +3,7 @@
 use super::{config::LoadedConfig, reload::Reload};
 use crate::{http::PlaybackClock, policy::Hidden};
 use monitor_backend::Opener;
-use monitor_cluster::{bus::Bus, scope::Node};
+use monitor_cluster::{links::PeerLinks, scope::Node};
 use monitor_control::user_worker::SELF_EXE;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub struct Settings {
     /// The name and number of this node.
     pub node: Node,
     /// Carries messages to other nodes, if there are any.
-    pub bus: Option<Box<dyn Bus>>,
+    pub links: Option<Box<dyn PeerLinks>>,
     /// The program that is started as user worker: usually this one.
     pub worker_program: PathBuf,
     /// The playback position, if the backend plays a recording.
@@ -69,7 +69,7 @@ impl Settings {
             opener,
             hidden: Hidden::Nothing,
             node,
-            bus: None,
+            links: None,
             worker_program: SELF_EXE.into(),
             playback: None,
             reload: Box::new(|| Ok(LoadedConfig::default())),

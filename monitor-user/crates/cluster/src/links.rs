@@ -1,7 +1,8 @@
-//! The bus between nodes: a trait, and an implementation in memory.
+//! Links from a daemon to those of other nodes: a trait, and an implementation in memory.
 //!
-//! A bus knows the members, sends without waiting, and delivers messages. It may lose messages:
-//! deadlines and leases handle that. The one in memory joins daemons of one process.
+//! Links know the other nodes, send without waiting, and deliver messages. They may lose messages:
+//! deadlines and leases handle that. Those in memory join daemons of one process. What is sent to
+//! many nodes in one order is the task of `bus`.
 
 use super::{message::Message, scope::Node};
 use std::collections::BTreeMap;
@@ -9,10 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// A message with the name of its sender.
-pub type BusMessage = (String, Message);
+pub type PeerMessage = (String, Message);
 
 /// The connection of a node to the others.
-pub trait Bus: Send {
+pub trait PeerLinks: Send {
     /// The other nodes.
     fn others(&self) -> Vec<Node>;
 
@@ -23,32 +24,32 @@ pub trait Bus: Send {
     fn send(&mut self, to: &str, message: Message) -> Result<(), Box<Message>>;
 
     /// The queue of incoming messages.
-    fn arrivals(&mut self) -> &mut UnboundedReceiver<BusMessage>;
+    fn arrivals(&mut self) -> &mut UnboundedReceiver<PeerMessage>;
 }
 
-/// The nodes of a bus in memory, with their queues.
-type Ports = BTreeMap<String, (Node, UnboundedSender<BusMessage>)>;
+/// The nodes of a network in memory, with their queues.
+type Ports = BTreeMap<String, (Node, UnboundedSender<PeerMessage>)>;
 
-/// A bus in memory, for nodes of one process.
+/// A network in memory, for nodes of one process.
 #[derive(Clone, Default)]
-pub struct InMemoryBus {
+pub struct InMemoryNetwork {
     ports: Arc<Mutex<Ports>>,
 }
 
-/// One node's connection to a bus in memory.
-pub struct InMemoryPort {
+/// One node's links in a network in memory.
+pub struct InMemoryLinks {
     own: String,
-    bus: InMemoryBus,
-    arrivals: UnboundedReceiver<BusMessage>,
+    network: InMemoryNetwork,
+    arrivals: UnboundedReceiver<PeerMessage>,
 }
 
-impl InMemoryBus {
+impl InMemoryNetwork {
     /// Adds a node.
-    pub fn join(&self, node: Node) -> InMemoryPort {
+    pub fn join(&self, node: Node) -> InMemoryLinks {
         let (sender, arrivals) = unbounded_channel();
         let own = node.name.clone();
         self.with(|ports| ports.insert(own.clone(), (node, sender)));
-        InMemoryPort { own, bus: self.clone(), arrivals }
+        InMemoryLinks { own, network: self.clone(), arrivals }
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Ports) -> T) -> T {
@@ -57,14 +58,14 @@ impl InMemoryBus {
     }
 }
 
-impl Bus for InMemoryPort {
+impl PeerLinks for InMemoryLinks {
     fn others(&self) -> Vec<Node> {
         let others = |(node, _): &(Node, _)| (node.name != self.own).then(|| node.clone());
-        self.bus.with(|ports| ports.values().filter_map(others).collect())
+        self.network.with(|ports| ports.values().filter_map(others).collect())
     }
 
     fn announce(&mut self, own: &Node) {
-        self.bus.with(|ports| {
+        self.network.with(|ports| {
             if let Some((node, _)) = ports.get_mut(&self.own) {
                 node.clone_from(own);
             }
@@ -73,13 +74,13 @@ impl Bus for InMemoryPort {
 
     fn send(&mut self, to: &str, message: Message) -> Result<(), Box<Message>> {
         let message = (self.own.clone(), message);
-        self.bus.with(|ports| match ports.get(to) {
+        self.network.with(|ports| match ports.get(to) {
             Some((_, sender)) => sender.send(message).map_err(|back| Box::new(back.0.1)),
             None => Err(Box::new(message.1)),
         })
     }
 
-    fn arrivals(&mut self) -> &mut UnboundedReceiver<BusMessage> {
+    fn arrivals(&mut self) -> &mut UnboundedReceiver<PeerMessage> {
         &mut self.arrivals
     }
 }
@@ -91,9 +92,9 @@ mod tests {
 
     #[test]
     fn other_nodes_see_the_announced_description() {
-        let switch = InMemoryBus::default();
+        let network = InMemoryNetwork::default();
         let node = |name: &str| Node { name: name.into(), ..Node::default() };
-        let (mut a, b) = (switch.join(node("a")), switch.join(node("b")));
+        let (mut a, b) = (network.join(node("a")), network.join(node("b")));
         let rank = RankTarget { namespace: "job".into(), rank: Some(0) };
         let own = Node { ranks: vec![rank], ..node("a") };
         a.announce(&own);

@@ -1,0 +1,423 @@
+//! What a member executes: each command of the order at most once, in time, or never.
+//!
+//! In: entries of the order with what they change among the members, what the bus has of this
+//! node, time, results. Out: commands to execute, replies, entries about itself. A command is
+//! executed only by a member that joined before it, before its deadline, after its position was
+//! written down, and after a pause only when the bus has confirmed that this node is a member.
+
+use super::ledger::{EntryKey, Ledger};
+use super::stream_clock::StreamClock;
+use crate::bus::entry::{
+    Command, CommandReply, EntryBody, EntryId, Incarnation, ReplyStatus, Seq, SequencedEntry,
+};
+use crate::bus::membership::MembershipChange;
+use crate::bus::{MemberRecord, OwnRecord, RETENTION};
+use monitor_model::Ns;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+
+/// The longest time without input that is not a pause.
+pub const PAUSE: Ns = Ns(1_000_000_000);
+/// Time between two ticks: less than `PAUSE`.
+pub const TICK: Ns = Ns(500_000_000);
+/// Time between two round trips that keep the stream's clock known.
+const CLOCK_PERIOD: Ns = Ns(30_000_000_000);
+/// After this time a question to the bus, or an entry about this node, is sent again.
+const REPEAT: Ns = Ns(5_000_000_000);
+/// Number of commands that are executed at a time.
+const MAX_RUNNING: usize = 1024;
+/// Number of entries that wait for the confirmation after a pause.
+const MAX_HELD: usize = 4096;
+
+/// What the caller has to do.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ExecutorOutput {
+    /// Execute a command, and report its result with `finish`.
+    Execute(Execution),
+    /// Send a reply beside the order.
+    Reply {
+        /// The node of the caller.
+        to: String,
+        /// The reply.
+        reply: CommandReply,
+    },
+    /// Send an entry for the order.
+    Multicast(EntryBody),
+    /// Ask the bus for what it has of this node.
+    ReadOwnRecord,
+    /// This node cannot be a member: another daemon uses its name. It is tried again when that
+    /// one is gone.
+    NameInUse,
+    /// Something failed that an administrator should know.
+    Failed(String),
+}
+
+/// A command to execute.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Execution {
+    /// Its position.
+    pub seq: Seq,
+    /// The node of the caller.
+    pub origin: String,
+    /// The user for which it is executed.
+    pub uid: u32,
+    /// What is to be executed.
+    pub payload: Vec<u8>,
+    /// Not to be begun at or after this time, on the boot clock: then `finish` it as expired.
+    pub until: Ns,
+}
+
+/// How an execution ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ExecutionResult {
+    /// Executed, with this result.
+    Executed(Vec<u8>),
+    /// `until` was over before it began.
+    Expired,
+    /// Not executed at all; why.
+    Refused(String),
+}
+
+/// Where a node is between coming and going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The entry was sent.
+    Joining { sent: Ns },
+    /// A member since that position.
+    Member { since: Seq },
+    /// Another daemon has the name.
+    NameInUse,
+    /// The node has left.
+    Left,
+}
+
+/// The executing side of a node.
+pub struct CommandExecutor<L> {
+    node: String,
+    ledger: L,
+    incarnation: Incarnation,
+    clock: StreamClock,
+    phase: Phase,
+    /// The last position that was seen.
+    seen: Seq,
+    /// When the stay began: its entries were sent later.
+    stay_began: Ns,
+    /// When an entry of the stay was last sent, and last seen in the order.
+    announced: (Ns, Ns),
+    /// Position of the last such entry that was seen.
+    announced_at: Seq,
+    /// When the bus was asked after a pause; entries wait until it has answered.
+    pause: Option<Ns>,
+    /// When the bus was last asked.
+    asked: Ns,
+    last_input: Ns,
+    held: VecDeque<Held>,
+    running: BTreeMap<Seq, (String, EntryId)>,
+}
+
+/// An entry that waits.
+struct Held {
+    received: Ns,
+    at: SequencedEntry,
+    change: MembershipChange,
+}
+
+type Outputs = Vec<ExecutorOutput>;
+
+impl<L: Ledger> CommandExecutor<L> {
+    /// A node that joins; the outputs are to be executed.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn new(node: &str, ledger: L, now: Ns) -> io::Result<(Self, Outputs)> {
+        let mut executor = Self {
+            node: node.to_owned(),
+            ledger,
+            incarnation: Incarnation(0),
+            clock: StreamClock::default(),
+            phase: Phase::Left,
+            seen: Seq(0),
+            stay_began: now,
+            announced: (now, now),
+            announced_at: Seq(0),
+            pause: None,
+            asked: now,
+            last_input: now,
+            held: VecDeque::new(),
+            running: BTreeMap::new(),
+        };
+        let out = vec![executor.join(now)?];
+        Ok((executor, out))
+    }
+
+    /// The clock of the order.
+    pub const fn clock(&self) -> &StreamClock {
+        &self.clock
+    }
+
+    /// Whether this node is a member.
+    pub const fn is_member(&self) -> bool {
+        matches!(self.phase, Phase::Member { .. })
+    }
+
+    /// Handles the next entry, and what it changes.
+    pub fn entry(&mut self, now: Ns, at: SequencedEntry, change: MembershipChange) -> Outputs {
+        let mut out = self.note_input(now);
+        if at.seq <= self.seen {
+            return out;
+        }
+        self.seen = at.seq;
+        let held = Held { received: now, at, change };
+        if self.pause.is_none() {
+            self.handle(now, held, &mut out);
+        } else if self.held.len() < MAX_HELD || !matches!(held.change, MembershipChange::Unchanged)
+        {
+            self.held.push_back(held);
+        } else {
+            self.refuse(&held.at, "too many commands wait since a pause of the node", &mut out);
+        }
+        out
+    }
+
+    /// Handles what the bus has of this node.
+    pub fn own_record(&mut self, now: Ns, record: &OwnRecord) -> Outputs {
+        let mut out = self.note_input(now);
+        self.clock.add_round_trip(record.asked, now, record.stamp);
+        if !self.is_member() && self.pause.is_none() {
+            return out;
+        }
+        let is_member = record.member.as_ref().is_some_and(|member| self.is_own(member));
+        if self.pause.is_some_and(|since| since <= record.asked) {
+            self.pause = None;
+            while let Some(held) = self.held.pop_front() {
+                match is_member {
+                    true => self.handle(now, held, &mut out),
+                    false => self.handle_removed(now, held, &mut out),
+                }
+            }
+        }
+        if !is_member && self.is_member() {
+            // The entry that says so may still come: it is about the stay that ends here.
+            self.rejoin(now, &mut out);
+        } else if self.is_member() && self.must_repeat(now, record) {
+            out.push(self.announce(now));
+        }
+        out
+    }
+
+    /// Handles the refusal of the entry of a stay.
+    pub fn name_in_use(&mut self, now: Ns) -> Outputs {
+        let mut out = self.note_input(now);
+        if matches!(self.phase, Phase::Joining { .. }) {
+            self.phase = Phase::NameInUse;
+            out.push(ExecutorOutput::NameInUse);
+        }
+        out
+    }
+
+    /// Handles members that the bus has sent again: it may have lost entries.
+    pub fn base(&mut self, now: Ns, as_of: Seq) -> Outputs {
+        let mut out = self.note_input(now);
+        if as_of < self.seen {
+            self.seen = as_of;
+            self.held.clear();
+            if let Err(error) = self.ledger.forget_positions() {
+                out.push(failed("forget the positions of the ledger", &error));
+            }
+            self.rejoin(now, &mut out);
+        }
+        out
+    }
+
+    /// Handles the passing of time; due every `TICK`.
+    pub fn tick(&mut self, now: Ns) -> Outputs {
+        let mut out = self.note_input(now);
+        let period = if self.pause.is_some() { PAUSE } else { CLOCK_PERIOD };
+        if now.since(self.asked) >= period {
+            self.ask(now, &mut out);
+        }
+        if matches!(self.phase, Phase::Joining { sent } if now.since(sent) >= REPEAT) {
+            out.push(self.announce(now));
+        }
+        out
+    }
+
+    /// Reports how an execution ended.
+    pub fn finish(&mut self, seq: Seq, result: ExecutionResult) -> Outputs {
+        let Some((to, id)) = self.running.remove(&seq) else { return Vec::new() };
+        let (status, result) = match result {
+            ExecutionResult::Executed(result) => (ReplyStatus::Executed, result),
+            ExecutionResult::Expired => (ReplyStatus::Expired, Vec::new()),
+            ExecutionResult::Refused(why) => (ReplyStatus::Refused(why), Vec::new()),
+        };
+        vec![ExecutorOutput::Reply { to, reply: CommandReply { id, seq, status, result } }]
+    }
+
+    /// Announces that the node leaves; commands up to that entry are still executed.
+    pub fn leave(&self) -> Outputs {
+        vec![ExecutorOutput::Multicast(EntryBody::Left { incarnation: self.incarnation })]
+    }
+
+    /// Notices a pause: no input for longer than two ticks.
+    fn note_input(&mut self, now: Ns) -> Outputs {
+        let mut out = Vec::new();
+        let is_concerned = matches!(self.phase, Phase::Joining { .. } | Phase::Member { .. });
+        if now.since(self.last_input) > PAUSE && is_concerned {
+            self.pause = Some(now);
+            self.ask(now, &mut out);
+        }
+        self.last_input = now;
+        out
+    }
+
+    fn ask(&mut self, now: Ns, out: &mut Outputs) {
+        self.asked = now;
+        out.push(ExecutorOutput::ReadOwnRecord);
+    }
+
+    fn handle(&mut self, now: Ns, held: Held, out: &mut Outputs) {
+        self.follow_change(now, &held, out);
+        if let EntryBody::Command(command) = &held.at.entry.body {
+            self.command(now, &held, command, out);
+        }
+    }
+
+    /// Handles an entry that waited, when this node is no longer a member.
+    fn handle_removed(&mut self, now: Ns, held: Held, out: &mut Outputs) {
+        self.follow_change(now, &held, out);
+        self.refuse(&held.at, "the node was removed from the cluster during a pause", out);
+    }
+
+    fn follow_change(&mut self, now: Ns, held: &Held, out: &mut Outputs) {
+        if let EntryBody::Joined { incarnation, ledger, .. } = held.at.entry.body
+            && held.at.entry.origin == self.node
+            && (incarnation, ledger) == (self.incarnation, self.ledger.id())
+        {
+            self.announced.1 = held.received;
+            self.announced_at = held.at.seq;
+            self.clock.add_round_trip(self.stay_began, held.received, held.at.stamp);
+        }
+        match &held.change {
+            MembershipChange::Joined(member) if self.is_own(member) => {
+                self.phase = Phase::Member { since: held.at.seq };
+                // So that after a restart later positions are known not to be executed.
+                let key = EntryKey::new(&held.at.entry);
+                if let Err(error) = self.ledger.write_position(held.at.seq, key) {
+                    out.push(failed("write the ledger", &error));
+                }
+            }
+            MembershipChange::NameInUse(member) if self.is_own(member) => {
+                self.phase = Phase::NameInUse;
+                out.push(ExecutorOutput::NameInUse);
+            }
+            MembershipChange::Left(member) if self.is_own(member) => self.phase = Phase::Left,
+            MembershipChange::Removed(member) if self.is_own(member) => self.rejoin(now, out),
+            MembershipChange::Left(member) | MembershipChange::Removed(member)
+                if member.node == self.node && self.phase == Phase::NameInUse =>
+            {
+                self.rejoin(now, out);
+            }
+            _ => {}
+        }
+    }
+
+    fn command(&mut self, now: Ns, held: &Held, command: &Command, out: &mut Outputs) {
+        let at = &held.at;
+        if !command.targets.contains(&self.node) {
+            return;
+        }
+        let Phase::Member { since } = self.phase else {
+            return self.refuse(at, "the node is not a member", out);
+        };
+        if at.seq <= since {
+            return self.refuse(at, "the node has joined after this command", out);
+        }
+        let key = EntryKey::new(&at.entry);
+        if self.ledger.contains(key) {
+            // The earlier copy has the reply.
+            return;
+        }
+        let deadline = self.clock.deadline(at.stamp, command.begin_within, held.received);
+        let until = deadline.expect("the node's own entry was a round trip");
+        if command.not_after < at.stamp || until <= now {
+            return reply(at, ReplyStatus::Expired, out);
+        }
+        if self.running.len() >= MAX_RUNNING {
+            return self.refuse(at, &format!("{MAX_RUNNING} commands are running here"), out);
+        }
+        if let Err(error) = self.ledger.write_position(at.seq, key) {
+            return self.refuse(at, &format!("cannot write the ledger: {error}"), out);
+        }
+        let origin = at.entry.origin.clone();
+        self.running.insert(at.seq, (origin.clone(), at.entry.id));
+        let (uid, payload) = (command.uid, command.payload.clone());
+        out.push(ExecutorOutput::Execute(Execution { seq: at.seq, origin, uid, payload, until }));
+    }
+
+    /// Refuses a command for this node, if it surely was not executed before a restart either.
+    fn refuse(&self, at: &SequencedEntry, why: &str, out: &mut Outputs) {
+        let EntryBody::Command(command) = &at.entry.body else { return };
+        let is_new = self.ledger.last().is_some_and(|last| last < at.seq);
+        let is_known = self.ledger.contains(EntryKey::new(&at.entry));
+        if command.targets.contains(&self.node) && is_new && !is_known {
+            reply(at, ReplyStatus::Refused(why.to_owned()), out);
+        }
+    }
+
+    fn rejoin(&mut self, now: Ns, out: &mut Outputs) {
+        match self.join(now) {
+            Ok(output) => out.push(output),
+            Err(error) => {
+                self.phase = Phase::Left;
+                out.push(failed("join the cluster again: the ledger", &error));
+            }
+        }
+    }
+
+    /// Begins a new stay.
+    fn join(&mut self, now: Ns) -> io::Result<ExecutorOutput> {
+        self.incarnation = self.ledger.begin_stay()?;
+        (self.phase, self.stay_began) = (Phase::Joining { sent: now }, now);
+        self.pause = None;
+        Ok(self.announce(now))
+    }
+
+    /// Sends the entry of the stay, or repeats it.
+    fn announce(&mut self, now: Ns) -> ExecutorOutput {
+        self.announced.0 = now;
+        let since = match &mut self.phase {
+            Phase::Member { since } => Some(*since),
+            Phase::Joining { sent } => {
+                *sent = now;
+                None
+            }
+            _ => None,
+        };
+        let (incarnation, ledger) = (self.incarnation, self.ledger.id());
+        ExecutorOutput::Multicast(EntryBody::Joined { incarnation, ledger, since })
+    }
+
+    /// Whether the bus may soon drop the entry of the stay.
+    fn must_repeat(&self, now: Ns, record: &OwnRecord) -> bool {
+        let (sent, seen) = self.announced;
+        let is_old = now.since(seen).0 >= RETENTION.0 / 4;
+        let n_kept = record.last.0.saturating_sub(record.first.0);
+        let is_early = n_kept > 1000 && self.announced_at.0 < record.first.0 + n_kept / 2;
+        (is_old || is_early) && now.since(sent) >= REPEAT
+    }
+
+    fn is_own(&self, member: &MemberRecord) -> bool {
+        member.node == self.node
+            && (member.incarnation, member.ledger) == (self.incarnation, self.ledger.id())
+    }
+}
+
+fn reply(at: &SequencedEntry, status: ReplyStatus, out: &mut Outputs) {
+    let (to, id) = (at.entry.origin.clone(), at.entry.id);
+    let reply = CommandReply { id, seq: at.seq, status, result: Vec::new() };
+    out.push(ExecutorOutput::Reply { to, reply });
+}
+
+fn failed(what: &str, error: &io::Error) -> ExecutorOutput {
+    ExecutorOutput::Failed(format!("cannot {what}: {error}"))
+}

@@ -1,0 +1,217 @@
+//! A node on a bus: its members, what it executes, and what it has called.
+//!
+//! In: the bus, the boot clock, results of executions. Out: commands to execute, results of calls,
+//! and events of the bus that are not about commands. It runs over any `Bus`, on one thread.
+
+use super::caller::{CallOptions, CallResult, CommandCaller};
+use super::executor::{CommandExecutor, Execution, ExecutionResult, ExecutorOutput, TICK};
+use super::ledger::Ledger;
+use crate::bus::entry::{BusEntry, EntryBody, EntryId, Seq};
+use crate::bus::membership::{Membership, MembershipChange};
+use crate::bus::{Bus, BusEvent, UnsequencedCause, try_event};
+use monitor_model::Ns;
+use std::io;
+
+/// How long a bus that is not reachable is tried for entries about this node.
+const GIVE_UP: Ns = Ns(30_000_000_000);
+/// Number of events that are handled before the caller gets the outputs.
+const MAX_EVENTS: usize = 1024;
+
+/// What the caller has to do, or may want to know.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NodeOutput {
+    /// Execute a command, and call `finish`.
+    Execute(Execution),
+    /// A call has ended.
+    Concluded(CallResult),
+    /// A member came or went.
+    Members(MembershipChange),
+    /// Another daemon uses the name of this node.
+    NameInUse,
+    /// Something failed that an administrator should know.
+    Failed(String),
+    /// An event that is not about commands: what others publish, a lease.
+    Bus(BusEvent),
+}
+
+/// A node on a bus.
+pub struct CommandNode<L> {
+    name: String,
+    /// Random number of this start of the daemon.
+    start: u64,
+    number: u64,
+    members: Membership,
+    executor: CommandExecutor<L>,
+    caller: CommandCaller,
+    next_tick: Ns,
+}
+
+impl<L: Ledger> CommandNode<L> {
+    /// A node that joins. `start` is a random number.
+    ///
+    /// # Errors
+    /// The ledger cannot be written.
+    pub fn join(
+        (name, start): (&str, u64),
+        ledger: L,
+        now: Ns,
+        bus: &mut dyn Bus,
+    ) -> io::Result<Self> {
+        let (executor, outputs) = CommandExecutor::new(name, ledger, now)?;
+        let mut node = Self {
+            name: name.to_owned(),
+            start,
+            number: 0,
+            members: Membership::default(),
+            executor,
+            caller: CommandCaller::default(),
+            next_tick: Ns(now.0 + TICK.0),
+        };
+        // A node that joins has nothing to execute yet.
+        node.route(now, bus, (outputs, &mut Vec::new()));
+        Ok(node)
+    }
+
+    /// The members, as far as this node has seen the order.
+    pub const fn members(&self) -> &Membership {
+        &self.members
+    }
+
+    /// Whether this node is a member.
+    pub const fn is_member(&self) -> bool {
+        self.executor.is_member()
+    }
+
+    /// When the next `step` is due, if the bus has no event before.
+    pub fn due(&self) -> Ns {
+        self.caller.due().map_or(self.next_tick, |due| due.min(self.next_tick))
+    }
+
+    /// Handles what the bus has, and the passing of time; again at once while it returns outputs.
+    pub fn step(&mut self, now: Ns, bus: &mut dyn Bus) -> Vec<NodeOutput> {
+        let mut out = Vec::new();
+        for _ in 0..MAX_EVENTS {
+            let Some(event) = try_event(bus) else { break };
+            self.event(now, event, (bus, &mut out));
+        }
+        if self.next_tick <= now {
+            self.next_tick = Ns(now.0 + TICK.0);
+            let outputs = self.executor.tick(now);
+            self.route(now, bus, (outputs, &mut out));
+        }
+        let concluded = self.caller.tick(now, &self.members);
+        out.extend(concluded.into_iter().map(NodeOutput::Concluded));
+        out
+    }
+
+    /// Sends a command; `Concluded` follows.
+    ///
+    /// # Errors
+    /// This node is not a member, or has too many commands.
+    pub fn call(
+        &mut self,
+        now: Ns,
+        bus: &mut dyn Bus,
+        options: CallOptions,
+    ) -> Result<EntryId, String> {
+        let latest = self.executor.clock().latest_stream_time(now);
+        let latest = latest.filter(|_| self.is_member());
+        let latest = latest.ok_or("this node has not joined the cluster yet")?;
+        let give_up = Ns(now.0.saturating_add(options.begin_within.0));
+        let id = self.next_id();
+        let body = self.caller.call((now, latest), id, options)?;
+        bus.multicast(now, BusEntry { origin: self.name.clone(), id, body }, give_up);
+        Ok(id)
+    }
+
+    /// Reports how an execution ended.
+    pub fn finish(&mut self, now: Ns, bus: &mut dyn Bus, ended: (Seq, ExecutionResult)) {
+        let outputs = self.executor.finish(ended.0, ended.1);
+        // A reply is no output for the caller.
+        self.route(now, bus, (outputs, &mut Vec::new()));
+    }
+
+    /// Announces that the node leaves; the change among the members says when it has left.
+    pub fn leave(&mut self, now: Ns, bus: &mut dyn Bus) {
+        let outputs = self.executor.leave();
+        self.route(now, bus, (outputs, &mut Vec::new()));
+    }
+
+    /// Removes a member that does not answer; only a service node may.
+    pub fn remove(&mut self, now: Ns, bus: &mut dyn Bus, node: &str) {
+        let Some(member) = self.members.get(node) else { return };
+        let (node, incarnation) = (member.node.clone(), member.incarnation);
+        self.multicast(now, bus, EntryBody::Removed { node, incarnation });
+    }
+
+    fn event(
+        &mut self,
+        now: Ns,
+        event: BusEvent,
+        (bus, out): (&mut dyn Bus, &mut Vec<NodeOutput>),
+    ) {
+        let mut concluded = Vec::new();
+        match event {
+            BusEvent::Base { as_of, members } => {
+                self.members = Membership::new(as_of, members);
+                let outputs = self.executor.base(now, as_of);
+                self.route(now, bus, (outputs, out));
+            }
+            BusEvent::Entry(at) => {
+                let change = self.members.apply(&at);
+                concluded = self.caller.entry(&self.name, (&at, &change), &self.members);
+                if change != MembershipChange::Unchanged {
+                    out.push(NodeOutput::Members(change.clone()));
+                }
+                let outputs = self.executor.entry(now, at, change);
+                self.route(now, bus, (outputs, out));
+            }
+            BusEvent::Unsequenced { why: UnsequencedCause::NameInUse, .. } => {
+                let outputs = self.executor.name_in_use(now);
+                self.route(now, bus, (outputs, out));
+            }
+            BusEvent::Unsequenced { id, why: UnsequencedCause::Refused(why) } => {
+                concluded = self.caller.unsequenced(id, &why, &self.members);
+            }
+            // The entry itself arrives in the order.
+            BusEvent::Sequenced { .. } => {}
+            BusEvent::Reply { from, reply } => concluded = self.caller.reply(from, reply),
+            BusEvent::OwnRecord(record) => {
+                let outputs = self.executor.own_record(now, &record);
+                self.route(now, bus, (outputs, out));
+            }
+            event @ (BusEvent::Published { .. } | BusEvent::Lease { .. }) => {
+                out.push(NodeOutput::Bus(event));
+            }
+        }
+        out.extend(concluded.into_iter().map(NodeOutput::Concluded));
+    }
+
+    fn route(
+        &mut self,
+        now: Ns,
+        bus: &mut dyn Bus,
+        (outputs, out): (Vec<ExecutorOutput>, &mut Vec<NodeOutput>),
+    ) {
+        for output in outputs {
+            match output {
+                ExecutorOutput::Execute(execution) => out.push(NodeOutput::Execute(execution)),
+                ExecutorOutput::Reply { to, reply } => bus.reply(&to, reply),
+                ExecutorOutput::Multicast(body) => self.multicast(now, bus, body),
+                ExecutorOutput::ReadOwnRecord => bus.read_own_record(now),
+                ExecutorOutput::NameInUse => out.push(NodeOutput::NameInUse),
+                ExecutorOutput::Failed(why) => out.push(NodeOutput::Failed(why)),
+            }
+        }
+    }
+
+    fn multicast(&mut self, now: Ns, bus: &mut dyn Bus, body: EntryBody) {
+        let entry = BusEntry { origin: self.name.clone(), id: self.next_id(), body };
+        bus.multicast(now, entry, Ns(now.0.saturating_add(GIVE_UP.0)));
+    }
+
+    fn next_id(&mut self) -> EntryId {
+        self.number += 1;
+        EntryId { start: self.start, number: self.number }
+    }
+}

@@ -1,0 +1,158 @@
+//! Entries on their way to the stream, one after the other: a node's own order is kept.
+//!
+//! An entry is sent again, with the same id, until the server has acknowledged or refused it, or
+//! its time is over. The last entry about a node is always that of its member: such an entry is
+//! accepted only if no other one came since it was read.
+
+use super::outlet::EventOutlet;
+use super::server::{MemberEntry, Server, TIMEOUT};
+use super::subject;
+use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_ID};
+use async_nats::jetstream::context::{PublishError, PublishErrorKind};
+use async_nats::{HeaderMap, HeaderValue};
+use monitor_cluster::bus::entry::{BusEntry, EntryBody, Seq};
+use monitor_cluster::bus::{BusEvent, UnsequencedCause};
+use monitor_model::Ns;
+use monitor_sys::clock;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Time between two attempts.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// An entry, and until when it is sent again.
+pub struct Publication {
+    pub entry: BusEntry,
+    pub give_up: Ns,
+}
+
+/// What an attempt has shown.
+enum Attempt {
+    /// It has this position.
+    Sequenced(Seq),
+    /// It has no position, and will not get one.
+    Unsequenced(UnsequencedCause),
+    /// This attempt was refused; another one may succeed.
+    Refused(String),
+    /// It is not known whether it has a position.
+    Unknown(String),
+}
+
+/// Publishes entries until the bus is gone.
+pub async fn publish_all(
+    server: Server,
+    mut publications: mpsc::Receiver<Publication>,
+    outlet: EventOutlet,
+) {
+    while let Some(publication) = publications.recv().await {
+        let id = publication.entry.id;
+        let event = match publish(&server, &publication).await {
+            Attempt::Sequenced(seq) => BusEvent::Sequenced { id, seq },
+            Attempt::Unsequenced(why) => BusEvent::Unsequenced { id, why },
+            Attempt::Refused(why) => {
+                BusEvent::Unsequenced { id, why: UnsequencedCause::Refused(why) }
+            }
+            Attempt::Unknown(why) => {
+                tracing::warn!("the server has not acknowledged entry {}: {why}", id.number);
+                continue;
+            }
+        };
+        outlet.put(event).await;
+    }
+}
+
+/// Makes attempts until one is final; the result of the last one.
+async fn publish(server: &Server, Publication { entry, give_up }: &Publication) -> Attempt {
+    let mut is_unknown = false;
+    loop {
+        let attempt = match tokio::time::timeout(2 * TIMEOUT, attempt(server, entry)).await {
+            Ok(attempt) => attempt,
+            Err(_) => Attempt::Unknown("no answer".to_owned()),
+        };
+        let why = match attempt {
+            Attempt::Refused(why) => why,
+            Attempt::Unknown(why) => {
+                is_unknown = true;
+                why
+            }
+            // An earlier attempt may have got a position that the server no longer shows.
+            Attempt::Unsequenced(_) if is_unknown => return Attempt::Unknown("refused".to_owned()),
+            last => return last,
+        };
+        if clock::boot() >= *give_up {
+            return if is_unknown { Attempt::Unknown(why) } else { Attempt::Refused(why) };
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+async fn attempt(server: &Server, entry: &BusEntry) -> Attempt {
+    let mut headers = HeaderMap::new();
+    headers.insert(NATS_MESSAGE_ID, message_id(entry).as_str());
+    if matches!(entry.body, EntryBody::Joined { .. } | EntryBody::Left { .. }) {
+        let last = match server.last_entry(&subject::member(&entry.origin)).await {
+            Ok(last) => last,
+            Err(error) => return Attempt::Refused(error.to_string()),
+        };
+        if let Some(attempt) = compare(server, entry, last.as_ref()).await {
+            return attempt;
+        }
+        let expected = last.map_or(0, |last| last.seq.0);
+        headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, HeaderValue::from(expected));
+    }
+    let bytes = entry.to_bytes().into();
+    let sent = server.jetstream.publish_with_headers(subject::entry(entry), headers, bytes).await;
+    let acknowledged = match sent {
+        Ok(acknowledgement) => acknowledgement.await,
+        Err(error) => Err(error),
+    };
+    match acknowledged {
+        Ok(acknowledgement) => Attempt::Sequenced(Seq(acknowledgement.sequence)),
+        Err(error) => failed_attempt(&error),
+    }
+}
+
+fn failed_attempt(error: &PublishError) -> Attempt {
+    let why = error.to_string();
+    match error.kind() {
+        PublishErrorKind::MaxPayloadExceeded => {
+            Attempt::Unsequenced(UnsequencedCause::Refused(why))
+        }
+        // JetStream is not ready, or another entry about this node was faster.
+        PublishErrorKind::StreamNotFound | PublishErrorKind::WrongLastSequence => {
+            Attempt::Refused(why)
+        }
+        _ => Attempt::Unknown(why),
+    }
+}
+
+/// Compares an entry of a node about itself with the last one: whether it is that one, or may not
+/// follow it.
+async fn compare(server: &Server, entry: &BusEntry, last: Option<&MemberEntry>) -> Option<Attempt> {
+    let last = last?;
+    if last.entry.id == entry.id {
+        return Some(Attempt::Sequenced(last.seq));
+    }
+    let member = match server.member(&entry.origin).await {
+        Ok(member) => member,
+        Err(error) => return Some(Attempt::Refused(error.to_string())),
+    };
+    match (&entry.body, member) {
+        (EntryBody::Joined { ledger, .. }, Some(member)) if member.ledger != *ledger => {
+            Some(Attempt::Unsequenced(UnsequencedCause::NameInUse))
+        }
+        (EntryBody::Left { incarnation }, member)
+            if member.as_ref().map(|it| it.incarnation) != Some(*incarnation) =>
+        {
+            let why = "this stay of the node has ended already".to_owned();
+            Some(Attempt::Unsequenced(UnsequencedCause::Refused(why)))
+        }
+        _ => None,
+    }
+}
+
+/// By this the server recognizes copies.
+fn message_id(entry: &BusEntry) -> String {
+    let origin = subject::token(&entry.origin);
+    format!("{origin}-{:x}-{}", entry.id.start, entry.id.number)
+}

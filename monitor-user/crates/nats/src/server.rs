@@ -1,0 +1,273 @@
+//! What a node asks the server for: the stream of the order, its members, leases.
+//!
+//! In: a connection. Out: values of the bus, or an error that says which question failed.
+
+use super::subject;
+use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, Stream};
+use async_nats::jetstream::{Context, kv};
+use futures_util::StreamExt;
+use monitor_cluster::bus::entry::{BusEntry, EntryBody, Seq, StreamTime};
+use monitor_cluster::bus::{
+    BusEvent, DUPLICATE_WINDOW, LeaseGrant, MemberRecord, OwnRecord, RETENTION,
+};
+use monitor_model::Ns;
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::time::Duration;
+use thiserror::Error;
+
+/// How long a question to the server, or the acknowledgement of an entry, is awaited.
+pub const TIMEOUT: Duration = Duration::from_secs(2);
+/// The stream of the order.
+const STREAM: &str = "MONCMD";
+/// A key for each node, which it writes to know the stream's clock.
+const MEMBER_KEYS: &str = "mon_members";
+/// A key for each lease.
+const LEASE_KEYS: &str = "mon_lease";
+/// Bytes of the stream; the oldest entries are dropped.
+const MAX_BYTES: i64 = 256 << 20;
+/// Consumers of the stream: a node has one. nats-server 2.15 takes 1,000 if it is not set.
+const MAX_CONSUMERS: i32 = 20_000;
+/// What a released lease holds.
+const FREE: &str = "";
+
+/// A question that failed.
+#[derive(Debug, Error)]
+#[error("{question}: {error}")]
+pub struct Failed {
+    question: &'static str,
+    error: Box<dyn Error + Send + Sync>,
+}
+
+pub fn failed<E: Into<Box<dyn Error + Send + Sync>>>(
+    question: &'static str,
+) -> impl FnOnce(E) -> Failed {
+    move |error| Failed { question, error: error.into() }
+}
+
+/// The server, as this node uses it.
+#[derive(Clone)]
+pub struct Server {
+    pub jetstream: Context,
+    pub stream: Stream,
+    members: kv::Store,
+    leases: kv::Store,
+}
+
+/// An entry about a node, at its position.
+pub struct MemberEntry {
+    pub seq: Seq,
+    pub entry: BusEntry,
+}
+
+impl Server {
+    /// Finds the stream and the keys, or makes them.
+    pub async fn open(jetstream: Context, n_replicas: usize) -> Result<Self, Failed> {
+        let config = Config {
+            name: STREAM.to_owned(),
+            subjects: vec![subject::ORDER.to_owned()],
+            max_bytes: MAX_BYTES,
+            max_age: Duration::from_nanos(RETENTION.0),
+            max_consumers: MAX_CONSUMERS,
+            duplicate_window: Duration::from_nanos(DUPLICATE_WINDOW.0),
+            num_replicas: n_replicas,
+            ..Config::default()
+        };
+        let stream = jetstream.get_or_create_stream(config).await;
+        let stream = stream.map_err(failed("stream MONCMD"))?;
+        let members = open_keys(&jetstream, MEMBER_KEYS, n_replicas).await?;
+        let leases = open_keys(&jetstream, LEASE_KEYS, n_replicas).await?;
+        Ok(Self { jetstream, stream, members, leases })
+    }
+
+    /// The oldest and the last position.
+    pub async fn range(&self) -> Result<(Seq, Seq), Failed> {
+        let info = self.stream.get_info().await.map_err(failed("state of the stream"))?;
+        Ok((Seq(info.state.first_sequence), Seq(info.state.last_sequence)))
+    }
+
+    /// The members, as of the last position before the questions.
+    pub async fn base(&self) -> Result<BusEvent, Failed> {
+        let (_, as_of) = self.range().await?;
+        let claims = self.last_entries(subject::MEMBERS).await?;
+        let removals = self.last_entries(subject::REMOVALS).await?;
+        let claims = claims.into_values().filter(|claim| claim.seq <= as_of);
+        let members = claims.filter_map(|claim| {
+            let removal = removals.get(&claim.entry.origin).filter(|it| it.seq <= as_of);
+            member(&claim, removal)
+        });
+        Ok(BusEvent::Base { as_of, members: members.collect() })
+    }
+
+    /// The last entry about each node, on subjects with a wildcard.
+    async fn last_entries(&self, filter: &str) -> Result<BTreeMap<String, MemberEntry>, Failed> {
+        let config = pull::OrderedConfig {
+            deliver_policy: DeliverPolicy::LastPerSubject,
+            filter_subject: filter.to_owned(),
+            ..pull::OrderedConfig::default()
+        };
+        let question = "members";
+        let mut consumer = self.stream.create_consumer(config).await.map_err(failed(question))?;
+        let mut n_pending = consumer.info().await.map_err(failed(question))?.num_pending;
+        let mut found = BTreeMap::new();
+        if n_pending == 0 {
+            return Ok(found);
+        }
+        let mut messages = consumer.messages().await.map_err(failed(question))?;
+        while n_pending > 0 {
+            let Some(message) = messages.next().await else { break };
+            let message = message.map_err(failed(question))?;
+            let about = message.info().map_err(failed(question))?;
+            n_pending = about.pending;
+            let seq = Seq(about.stream_sequence);
+            if let Some(entry) = subject::read_entry(&message.subject, &message.payload) {
+                let node = match &entry.body {
+                    EntryBody::Removed { node, .. } => node.clone(),
+                    _ => entry.origin.clone(),
+                };
+                found.insert(node, MemberEntry { seq, entry });
+            }
+        }
+        Ok(found)
+    }
+
+    /// The last entry on a subject.
+    pub async fn last_entry(&self, subject: &str) -> Result<Option<MemberEntry>, Failed> {
+        use async_nats::jetstream::stream::LastRawMessageErrorKind::NoMessageFound;
+        let message = match self.stream.get_last_raw_message_by_subject(subject).await {
+            Ok(message) => message,
+            Err(error) if error.kind() == NoMessageFound => return Ok(None),
+            Err(error) => return Err(failed("last entry about the node")(error)),
+        };
+        let entry = subject::read_entry(&message.subject, &message.payload);
+        Ok(entry.map(|entry| MemberEntry { seq: Seq(message.sequence), entry }))
+    }
+
+    /// The membership of a node.
+    pub async fn member(&self, node: &str) -> Result<Option<MemberRecord>, Failed> {
+        let Some(claim) = self.last_entry(&subject::member(node)).await? else { return Ok(None) };
+        let removal = self.last_entry(&subject::removed(node)).await?;
+        Ok(member(&claim, removal.as_ref()))
+    }
+
+    /// Writes the node's key, and reads what the server has of it.
+    pub async fn own_record(&self, node: &str, asked: Ns) -> Result<OwnRecord, Failed> {
+        let (key, question) = (subject::token(node), "key of the node");
+        self.members.put(&key, "".into()).await.map_err(failed(question))?;
+        let written = self.members.entry(&key).await.map_err(failed(question))?;
+        let written = written.ok_or("it is gone").map_err(failed(question))?;
+        let (first, last) = self.range().await?;
+        let member = self.member(node).await?;
+        Ok(OwnRecord { asked, stamp: stream_time(written.created), member, first, last })
+    }
+}
+
+/// The membership that the last entries about a node make.
+fn member(claim: &MemberEntry, removal: Option<&MemberEntry>) -> Option<MemberRecord> {
+    let EntryBody::Joined { incarnation, ledger, since } = claim.entry.body else { return None };
+    let is_removed = removal.filter(|it| it.seq > claim.seq).is_some_and(|removal| {
+        let EntryBody::Removed { incarnation: ended, .. } = &removal.entry.body else {
+            return false;
+        };
+        *ended == incarnation
+    });
+    let (node, since) = (claim.entry.origin.clone(), since.unwrap_or(claim.seq));
+    (!is_removed).then_some(MemberRecord { node, ledger, incarnation, since })
+}
+
+/// A time of the server.
+pub fn stream_time(time: async_nats::datetime::DateTime) -> StreamTime {
+    StreamTime(u64::try_from(time.unix_timestamp_nanos()).unwrap_or(0))
+}
+
+/// Finds a bucket of keys, or makes it: a stream with a subject for each key. The function of the
+/// client library for it cannot read what nats-server 2.9.10 says of the account.
+async fn open_keys(
+    jetstream: &Context,
+    bucket: &'static str,
+    num_replicas: usize,
+) -> Result<kv::Store, Failed> {
+    let config = Config {
+        name: format!("KV_{bucket}"),
+        subjects: vec![format!("$KV.{bucket}.>")],
+        max_messages_per_subject: 1,
+        discard: DiscardPolicy::New,
+        allow_rollup: true,
+        deny_delete: true,
+        num_replicas,
+        ..Config::default()
+    };
+    let stream = jetstream.get_or_create_stream(config).await;
+    stream.map(drop).map_err(failed(bucket))?;
+    jetstream.get_key_value(bucket).await.map_err(failed(bucket))
+}
+
+/// The leases that a port has asked for.
+///
+/// A lease of another holder has ended when its key did not change for its duration, measured
+/// here: that begins after the holder wrote it, so its own count ends earlier.
+#[derive(Default)]
+pub struct Leases {
+    seen: BTreeMap<String, SeenLease>,
+}
+
+struct SeenLease {
+    revision: u64,
+    since: Ns,
+    /// The token, if this port has the lease.
+    own: Option<u64>,
+}
+
+impl Leases {
+    /// Takes a lease, or renews it.
+    pub async fn request(
+        &mut self,
+        server: &Server,
+        (name, holder): (&str, &str),
+        (now, duration): (Ns, Ns),
+    ) -> Result<Option<LeaseGrant>, Failed> {
+        let question = "lease";
+        let key = subject::token(name);
+        let entry = server.leases.entry(&key).await.map_err(failed(question))?;
+        let written = || format!("{holder} {}", duration.0).into();
+        let seen = self
+            .seen
+            .get(name)
+            .filter(|it| Some(it.revision) == entry.as_ref().map(|e| e.revision));
+        let is_own = seen.is_some_and(|it| it.own.is_some() && now.since(it.since) < duration);
+        let revision = match &entry {
+            None => server.leases.create(&key, written()).await.ok(),
+            Some(entry) => {
+                let text = String::from_utf8_lossy(&entry.value);
+                let lasts =
+                    text.rsplit(' ').next().and_then(|ns| ns.parse().ok()).map_or(duration, Ns);
+                let is_over = seen.is_some_and(|it| now.since(it.since) >= lasts);
+                if !is_own && !is_over && text != FREE {
+                    if seen.is_none() {
+                        let (revision, since) = (entry.revision, monitor_sys::clock::boot());
+                        self.seen.insert(name.to_owned(), SeenLease { revision, since, own: None });
+                    }
+                    return Ok(None);
+                }
+                // Fails if another one was faster.
+                server.leases.update(&key, written(), entry.revision).await.ok()
+            }
+        };
+        let Some(revision) = revision else { return Ok(None) };
+        let token = seen.filter(|_| is_own).and_then(|it| it.own).unwrap_or(revision);
+        let lease = SeenLease { revision, since: now, own: Some(token) };
+        self.seen.insert(name.to_owned(), lease);
+        Ok(Some(LeaseGrant { token, until: Ns(now.0.saturating_add(duration.0)) }))
+    }
+
+    /// Releases a lease that this port has.
+    pub async fn release(&mut self, server: &Server, name: &str) -> Result<(), Failed> {
+        let Some(lease) = self.seen.remove(name).filter(|it| it.own.is_some()) else {
+            return Ok(());
+        };
+        let key = subject::token(name);
+        let updated = server.leases.update(&key, FREE.into(), lease.revision).await;
+        updated.map(drop).map_err(failed("release of the lease"))
+    }
+}
