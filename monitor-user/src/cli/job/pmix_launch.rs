@@ -137,7 +137,10 @@ impl PmixLaunch<'_> {
     /// that.
     fn keep(&self, is_printed: bool, events: &Receiver<LaunchEvent>) -> bool {
         let until = Instant::now() + self.args.keep;
-        while is_printed || self.args.background {
+        if !is_printed && !self.args.background {
+            return true;
+        }
+        loop {
             let event = if self.args.background {
                 events.recv_timeout(until.saturating_duration_since(Instant::now()))
             } else {
@@ -146,10 +149,9 @@ impl PmixLaunch<'_> {
             match event {
                 Ok(LaunchEvent::Interrupted) => return false,
                 Ok(LaunchEvent::Tool(_)) => {}
-                Ok(LaunchEvent::Printed) | Err(_) => break,
+                Ok(LaunchEvent::Printed) | Err(_) => return true,
             }
         }
-        true
     }
 
     /// Says how ranks that the server holds go on.

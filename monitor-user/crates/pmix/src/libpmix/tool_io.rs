@@ -76,7 +76,9 @@ pub unsafe extern "C" fn handle_output(
     _count: usize,
 ) {
     // SAFETY: of the caller.
-    let (source, bytes) = unsafe { (source.as_ref(), bytes.as_ref()) };
+    let source = unsafe { source.as_ref() };
+    // SAFETY: of the caller.
+    let bytes = unsafe { bytes.as_ref() };
     let (Some(source), Some(bytes), Some(receiver)) = (source, bytes, RECEIVER.get()) else {
         return;
     };
@@ -119,7 +121,9 @@ impl InputSender {
             let pushed = Box::into_raw(Box::new(pushed));
             // SAFETY: it is on the heap until the library has answered; no other reference to it is
             // used.
-            let (proc, object) = unsafe { (&raw const (*pushed).proc, &raw mut (*pushed).object) };
+            let proc = unsafe { &raw const (*pushed).proc };
+            // SAFETY: as above.
+            let object = unsafe { &raw mut (*pushed).object };
             // SAFETY: as above. The tool is there while its function is.
             let status =
                 unsafe { push(proc, 1, object, null(), 0, Some(answer_push), pushed.cast()) };
