@@ -31,6 +31,18 @@ fn printed(words: &str) -> (String, String) {
     (text(&got.stdout), text(&got.stderr))
 }
 
+/// What a command prints, which may be refused.
+fn printed_or_refused(words: &str) -> String {
+    text(&job(words).stdout)
+}
+
+/// Whether nothing has come on a connection, which is open.
+fn is_silent(stream: &UnixStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let got = (&*stream).read(&mut [0]);
+    got.is_err_and(|why| why.kind() == std::io::ErrorKind::WouldBlock)
+}
+
 /// The row of a job in `job list`.
 fn row(id: &str) -> Option<Value> {
     let list: Value = serde_json::from_str(&printed("list --format json").0).unwrap();
@@ -145,6 +157,23 @@ fn what_is_no_request_of_a_command_is_refused_and_holds_nothing_up() {
     let mut answer = String::new();
     bad.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("{\"refused\":\"no request"), "{answer}");
+    let mut long = connect();
+    // It is answered before all is written.
+    let _refused = long.write_all(&vec![b'x'; 1 << 20]);
+    let _refused = long.read_to_end(&mut Vec::new());
+    // The two before may not have been left yet.
+    let silent: Vec<UnixStream> = until(|| {
+        let open: Vec<_> = (0..4).map(|_| connect()).collect();
+        let mut fifth = connect();
+        let mut answer = String::new();
+        fifth.read_to_string(&mut answer).unwrap();
+        let is_refused = answer.starts_with("{\"refused\":\"too many commands");
+        assert!(is_refused, "{answer}");
+        open.iter().all(is_silent).then_some(open)
+    });
+    drop(silent);
+    let words = format!("output {id} --no-follow");
+    until(|| (printed_or_refused(&words) == "one\n").then_some(()));
     assert!(read(&mut it, &format!("{at}/ctl")).parse::<u32>().is_ok());
     write(&mut it, &format!("{at}/ctl"), "wipe\n");
 }

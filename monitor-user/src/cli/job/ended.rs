@@ -107,8 +107,8 @@ mod tests {
         let values = [text("77"), text("openmpi4"), text("ended"), 6.into(), 4_000_000.into()];
         let more: [Value; 5] =
             [code.into(), signal.into(), 2.into(), 1.5.into(), 5_000_000_000_u64.into()];
-        let last: [Value; 2] = [Value::from(-1), Value::from(-1)];
-        transition(&[&values[..], &more[..], &last[..]].concat()).expect("twelve values")
+        let last = [Value::from(-1), Value::from(-1), text("")];
+        transition(&[&values[..], &more[..], &last[..]].concat()).expect("thirteen values")
     }
 
     #[test]

@@ -16,6 +16,7 @@ use monitor_control::output_log::{MergedPart, MergedReader};
 use monitor_control::session::{JobSocket, Phase, ProcessEnd, SessionRecord};
 use monitor_model::Ns;
 use monitor_sys::clock;
+use rustix::net::{SendFlags, send};
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixListener as StdListener;
@@ -83,8 +84,9 @@ fn accept(
     let (Ok(permit), Ok(hold)) = (permit, hold) else {
         let why = "too many commands or files of the session are open".to_owned();
         if let Ok(line) = line_of(&HostAnswer::Refused(why)) {
-            // The command has gone, if this fails.
-            let _gone = stream.try_write(&line);
+            // The command has gone, if this fails. A stream of tokio writes only when the event loop
+            // has reported that there is room.
+            let _gone = send(&stream, &line, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }
         return;
     };
