@@ -84,8 +84,8 @@ fn accept(
     let (Ok(permit), Ok(hold)) = (permit, hold) else {
         let why = "too many commands or files of the session are open".to_owned();
         if let Ok(line) = line_of(&HostAnswer::Refused(why)) {
-            // The command has gone, if this fails. A stream of tokio writes only when the event loop
-            // has reported that there is room.
+            // The command has gone, if this fails. A stream of tokio writes only when the event
+            // loop has reported that there is room.
             let _gone = send(&stream, &line, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }
         return;
