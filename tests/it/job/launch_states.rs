@@ -4,6 +4,8 @@
 use super::events::Printing;
 use super::launch::launch;
 use super::launch_native::{able, client, native};
+use super::pmix_launch::Prte;
+use super::runtime::CaseRuntime;
 use super::slurm_node::SlurmNode;
 use super::{Noticed, OPEN_MPI, printed};
 use crate::deadline::until;
@@ -61,8 +63,8 @@ impl Watched {
         let line = self.next(&[&id]);
         assert!(line.starts_with(&format!("{id} launching: ")), "{line}");
         let mut line = self.next(&[&id]);
-        // The program runs to the place that it chooses.
-        if place == "app" && line == format!("{id} running: 2 ranks") {
+        // The program runs to a place in it.
+        if place != "exec" && line == format!("{id} running: 2 ranks") {
             line = self.next(&[&id]);
         }
         assert_eq!(line, format!("{id} stopped: held at {place}"));
@@ -73,7 +75,6 @@ impl Watched {
     /// The transitions of a job of two ranks from its release on.
     #[track_caller]
     fn check_released(&mut self, mut launched: Noticed, id: &str, ends: impl FnOnce()) {
-        let _text = printed(&["job", "release", id]);
         assert_eq!(self.next(&[id]), format!("{id} running: 2 ranks"));
         ends();
         let line = self.next(&[id]);
@@ -105,6 +106,7 @@ fn root_ranks_that_a_launch_holds_are_reported_with_the_place() {
         let words = [&[OPEN_MPI.starter], OPEN_MPI.words, &words].concat();
         let mut launched = watched.run(launch(&["--stop", place], &words));
         let id = watched.check_held(&mut launched, place);
+        let _text = printed(&["job", "release", &id]);
         watched.check_released(launched, &id, || std::fs::write(gate, "").unwrap());
     }
     let (command, _folder) =
@@ -112,6 +114,7 @@ fn root_ranks_that_a_launch_holds_are_reported_with_the_place() {
     let mut launched = watched.run(command);
     let id = watched.check_held(&mut launched, "init");
     assert!(watched.has_created("native"));
+    let _text = printed(&["job", "release", &id]);
     watched.check_released(launched, &id, || std::fs::write(&gates[2], "").unwrap());
 }
 
@@ -139,6 +142,34 @@ fn root_ranks_that_wait_where_their_program_says_are_reported() {
 }
 
 #[test]
+fn root_ranks_that_a_pmix_server_holds_are_reported() {
+    const TEST: &str = "root_ranks_that_a_pmix_server_holds_are_reported";
+    if !granted(TEST) {
+        return;
+    }
+    let (Some(prte), Some(program)) =
+        (Prte::start(TEST), CaseRuntime::named("openmpi5").built(TEST))
+    else {
+        return;
+    };
+    let mut watched = Watched::start();
+    let folder = Folder::new();
+    for (place, release) in [("exec", "release"), ("init", "notify")] {
+        let gate = folder.join(place).display().to_string();
+        let mut command =
+            prte.launch(&["--stop", place], &[program.to_str().unwrap(), &gate, "sum"]);
+        CaseRuntime::named("openmpi5").set_environment(&mut command);
+        let mut launched = watched.run(command);
+        let id = watched.check_held(&mut launched, place);
+        let mut words = vec!["job", release, &id];
+        words.extend((release == "notify").then_some("debugger-release"));
+        let mut command = watched.served.command(&words.join(" "));
+        assert!(prte.set_environment(&mut command).output().unwrap().status.success());
+        watched.check_released(launched, &id, || std::fs::write(&gate, "").unwrap());
+    }
+}
+
+#[test]
 fn root_a_step_of_slurm_is_reported_beside_its_srun() {
     const TEST: &str = "root_a_step_of_slurm_is_reported_beside_its_srun";
     if !granted(TEST) {
@@ -154,6 +185,7 @@ fn root_a_step_of_slurm_is_reported_beside_its_srun() {
     let mut launched = watched.run(command);
     let id = watched.check_held(&mut launched, "exec");
     assert!(watched.has_created("slurm"));
+    let _text = printed(&["job", "release", &id]);
     watched.check_released(launched, &id, || std::fs::write(&gate, "").unwrap());
 }
 

@@ -16,14 +16,14 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// A `prte` with a folder of its own for temporary files.
-struct Prte {
+pub(super) struct Prte {
     server: Guarded,
     folder: Folder,
 }
 
 impl Prte {
     /// Starts it; `None` if it is not here, and the test is skipped.
-    fn start(test: &str) -> Option<Self> {
+    pub(super) fn start(test: &str) -> Option<Self> {
         let runtime = CaseRuntime::named("openmpi5");
         let _program = runtime.built(test).filter(|_| able(test))?;
         let folder = Folder::new();
@@ -41,11 +41,16 @@ impl Prte {
     }
 
     /// A launch by it.
-    fn launch(&self, options: &[&str], program: &[&str]) -> Command {
+    pub(super) fn launch(&self, options: &[&str], program: &[&str]) -> Command {
         let mut command = launch_under(options, program);
-        command.env("TMPDIR", self.folder.join("")).env("PMIX_SYSTEM_TMPDIR", self.folder.join(""));
+        self.set_environment(&mut command);
         command.stdin(Stdio::null());
         command
+    }
+
+    /// What leads a command to it.
+    pub(super) fn set_environment<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.env("TMPDIR", self.folder.join("")).env("PMIX_SYSTEM_TMPDIR", self.folder.join(""))
     }
 
     /// The same in the background; the id of the job, and the process that keeps its output.

@@ -4,6 +4,7 @@
 //! event execute it.
 
 use super::args::JobNotifyArgs;
+use super::hold_report::{finish_reports, report_hold};
 use super::host_connection::HostConnection;
 use super::target::JobTarget;
 use super::tool_connection::{Connects, ask, run_apart};
@@ -13,7 +14,7 @@ use monitor_control::host_protocol::HostRequest;
 use monitor_format::human;
 use monitor_jobs::Runtime;
 use monitor_pmix::attribute::event_attributes;
-use monitor_pmix::status::{RANGE_CUSTOM, RANGE_GLOBAL};
+use monitor_pmix::status::{DEBUGGER_RELEASE, RANGE_CUSTOM, RANGE_GLOBAL};
 use std::collections::BTreeSet;
 
 /// Raises the event.
@@ -48,6 +49,11 @@ pub fn notify(args: &JobNotifyArgs) -> Result<Exit, Failure> {
         let attributes = event_attributes(of_ranks, &ranks, args.text.as_deref());
         let range = if is_for_ranks { RANGE_CUSTOM } else { RANGE_GLOBAL };
         ask(&target, move |tool| tool.notify(code, range, &attributes))?;
+        if code == DEBUGGER_RELEASE {
+            // The server says nothing of it to the tool that has launched the job.
+            report_hold(nspace, None);
+            finish_reports();
+        }
     }
     let line = format!("job {}: event {code} was raised\n", human::escaped_text(nspace));
     output::print(line.as_bytes())

@@ -15,8 +15,11 @@ use monitor_control::host_protocol::{
     EndedRank, HostAnswer, HostRequest, OutputSpan, SpanOf, SpanWait,
 };
 use monitor_jobs::RankSet;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, retry_on_intr};
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
 
 /// Prints it.
 ///
@@ -103,16 +106,28 @@ fn flush() -> io::Result<()> {
     io::stdout().flush()
 }
 
-/// Writes it to standard output or error.
+/// Writes it to standard output or error, which another process may have made non-blocking: then
+/// it waits for room.
 ///
 /// # Errors
 /// Those of writing.
 pub fn write(is_error: bool, bytes: &[u8]) -> io::Result<()> {
-    if is_error {
-        io::stderr().write_all(bytes)
-    } else {
-        io::stdout().write_all(bytes).and_then(|()| flush())
+    flush()?;
+    let (output, errors) = (io::stdout(), io::stderr());
+    let stream = if is_error { errors.as_fd() } else { output.as_fd() };
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match rustix::io::write(stream, rest) {
+            Ok(written) => rest = &rest[written..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                let mut room = [PollFd::new(&stream, PollFlags::OUT)];
+                retry_on_intr(|| poll(&mut room, None))?;
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
+    Ok(())
 }
 
 /// Whether the output is still read.

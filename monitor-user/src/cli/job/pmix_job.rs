@@ -3,12 +3,14 @@
 //! In: events of the server, signals of the user. Out: how the job ended, when all of its output
 //! has come; a job that the user ends is ended by the server.
 
+use super::hold_report::report_hold;
 use crate::cli::client::runtime;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::notice;
 use monitor_control::output_log::OutputLog;
 use monitor_control::terminal_input::pass_input;
 use monitor_format::human;
+use monitor_jobs::hold_table::HoldPoint;
 use monitor_pmix::attribute::ProcName;
 use monitor_pmix::status::{IOF_COMPLETE, NOT_SUPPORTED};
 use monitor_pmix::{InputSender, MOST_INPUT, Tool, ToolEvent};
@@ -58,6 +60,8 @@ pub struct PmixJob<'a> {
     pub log: &'a OutputLog,
     /// Whether the output is printed, as long as it is read.
     pub is_printed: bool,
+    /// Where its ranks are held, if they are.
+    pub place: Option<HoldPoint>,
 }
 
 /// How a job ended.
@@ -97,6 +101,9 @@ impl PmixJob<'_> {
                     let (returned, of_job) = (forced.map_or(code, |(code, _)| code), Some(code));
                     return JobEnd { code: returned, of_job, is_left };
                 }
+                LaunchEvent::Tool(ToolEvent::Waiting(nspace)) if nspace == self.id => {
+                    report_hold(self.id, self.place);
+                }
                 LaunchEvent::Tool(ToolEvent::Lost) => return lost(),
                 LaunchEvent::Tool(ToolEvent::KillRefused(status)) => {
                     self.notice(&format!("the PMIx server does not end it: status {status}"));
@@ -113,7 +120,9 @@ impl PmixJob<'_> {
                         self.kill();
                     }
                 }
-                LaunchEvent::Tool(ToolEvent::Ended(..) | ToolEvent::Answered) => {}
+                LaunchEvent::Tool(
+                    ToolEvent::Ended(..) | ToolEvent::Waiting(_) | ToolEvent::Answered,
+                ) => {}
             }
         }
     }

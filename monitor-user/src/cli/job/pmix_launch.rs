@@ -19,6 +19,7 @@ use monitor_control::host_protocol::OUTPUT_FOLDER;
 use monitor_format::human;
 use monitor_jobs::directive::Directive;
 use monitor_jobs::envar::Environment;
+use monitor_jobs::hold_table::HoldPoint;
 use monitor_model::Pid;
 use monitor_pmix::attribute::{Attribute, Datum};
 use monitor_pmix::{SpawnedApp, Tool};
@@ -27,10 +28,12 @@ use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The command name of the process that keeps the output of a job in the background.
 const PROGRAM: &CStr = c"monitor-output";
+/// How long the server may take to end a job that this command gives up.
+const GIVEN_UP_WITHIN: Duration = Duration::from_secs(1);
 /// Variables that a server gives its own ranks: those of another server are not for these.
 const OF_RANKS: [&[u8]; 3] = [b"PMIX_", b"PRTE_", b"PMI_"];
 
@@ -68,7 +71,7 @@ pub fn launch(
         // The tool ends already, if this fails.
         let _ended = tool_events.send(LaunchEvent::Tool(event));
     };
-    tool.watch_ends(Box::new(receive)).map_err(failed)?;
+    tool.watch_jobs(Box::new(receive)).map_err(failed)?;
     let app = application(args, ranks, &environment, output.folder());
     let id = match tool.spawn(&app, &attributes(args, &unset)) {
         Ok(id) => id,
@@ -77,8 +80,9 @@ pub fn launch(
         Err((error, _)) => return Err(failed(error)),
     };
     let mut launch = PmixLaunch { args, server: server.server, tool, id, output };
-    launch.output.listen(&launch.id).map_err(not_kept)?;
-    launch.run(ranks, &sender, &events)
+    let listens = launch.output.listen(&launch.id).map_err(not_kept);
+    let code = listens.and_then(|()| launch.run(ranks, &sender, &events));
+    code.map_err(|why| launch.give_up(why, &events))
 }
 
 /// A job that has been started.
@@ -121,7 +125,8 @@ impl PmixLaunch<'_> {
             let _running = sender.send(LaunchEvent::Interrupted);
         }
         let is_printed = !args.background;
-        let mut job = PmixJob { tool, id, events, log: &output.log, is_printed };
+        let place = args.stop.as_deref().and_then(HoldPoint::from_name);
+        let mut job = PmixJob { tool, id, events, log: &output.log, is_printed, place };
         let end = job.wait();
         let is_printed = job.is_printed;
         output.close(id, end.of_job);
@@ -131,6 +136,18 @@ impl PmixLaunch<'_> {
         // The library waits for its thread when it ends.
         output.log.discard_new();
         Ok(end.code)
+    }
+
+    /// Ends the job, which would run, or be held, without this command.
+    fn give_up(&self, why: Failure, events: &Receiver<LaunchEvent>) -> Failure {
+        let id = human::escaped_text(&self.id);
+        let becomes = match self.tool.kill(&self.id) {
+            Ok(()) => "it is ended",
+            Err(_) => "it runs on",
+        };
+        // The request is on its way until the server has done it.
+        let _ended = events.recv_timeout(GIVEN_UP_WITHIN);
+        Failure { message: format!("{}; job {id} was started: {becomes}", why.message), ..why }
     }
 
     /// Waits until all is printed, or kept for long enough. Returns whether the user has not ended

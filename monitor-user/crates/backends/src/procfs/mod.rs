@@ -281,6 +281,8 @@ impl Backend for Procfs {
     }
 }
 
+/// How many arguments [`first_arguments`] returns.
+const FIRST_ARGUMENTS: usize = 8;
 /// Room for most environments, bytes.
 const USUAL_ENVIRON: usize = 16 << 10;
 
@@ -347,6 +349,16 @@ pub fn arguments(pid: Pid) -> Option<Vec<Vec<u8>>> {
     let text = std::fs::read(format!("/proc/{}/cmdline", pid.0)).ok()?;
     let text = text.strip_suffix(&[0]).unwrap_or(&text);
     Some(text.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect())
+}
+
+/// The first of its arguments, of at most [`text::LONGEST_CMDLINE`] bytes: a process chooses how
+/// many it has, and where the kernel reads them.
+pub fn first_arguments(pid: Pid) -> Option<Vec<Vec<u8>>> {
+    let file = std::fs::File::open(format!("/proc/{}/cmdline", pid.0)).ok()?;
+    let mut bytes = Vec::new();
+    let _length = file.take(text::LONGEST_CMDLINE as u64).read_to_end(&mut bytes).ok()?;
+    let all = bytes.split(|&byte| byte == 0).take(FIRST_ARGUMENTS);
+    Some(all.map(<[u8]>::to_vec).collect())
 }
 
 /// Every pid once, in ascending order.

@@ -43,9 +43,13 @@ impl MergedReader {
         // With both locks, nothing of the order is on its way to a log.
         let mut kept = [of_one.log.lock(), of_other.log.lock()];
         let ids = [of_one.id, of_other.id];
-        for (kept, id) in kept.iter_mut().zip(ids) {
-            kept.skip_to(id, self.next);
-        }
+        let [one, other] = &mut kept;
+        let mut has_moved = [one.skip_to(ids[0], self.next), other.skip_to(ids[1], self.next)];
+        // A process that waits to write may go on where this reader has had what is there.
+        let notify = |has_moved: [bool; 2]| {
+            let moved = [of_one, of_other].into_iter().zip(has_moved).filter(|(_, it)| *it);
+            moved.for_each(|(end, _)| end.log.notify());
+        };
         let orders = [0, 1].map(|it| kept[it].next_part(ids[it]).map(|part| part.order));
         let first = match orders {
             [None, None] => {
@@ -55,6 +59,8 @@ impl MergedReader {
                 }
                 of_one.log.tasks.add(context.waker());
                 of_other.log.tasks.add(context.waker());
+                drop(kept);
+                notify(has_moved);
                 return Poll::Pending;
             }
             [Some(one), Some(other)] => usize::from(other < one),
@@ -62,7 +68,8 @@ impl MergedReader {
         };
         let part = kept[first].take(ids[first]).expect("it is the next part");
         drop(kept);
-        [of_one, of_other][first].log.notify();
+        has_moved[first] = true;
+        notify(has_moved);
         let lost = part.order.saturating_sub(self.next);
         let skipped = self.next.saturating_sub(part.order);
         let part = part.clone().after(part.at.saturating_add(skipped));
@@ -85,13 +92,16 @@ impl Kept {
         self.parts.get(usize::try_from(at).ok()?)
     }
 
-    /// A reader has had what is before a position of the order, and what was dropped.
-    fn skip_to(&mut self, id: u64, position: u64) {
+    /// A reader has had what is before a position of the order, and what was dropped. Whether that
+    /// is new.
+    fn skip_to(&mut self, id: u64, position: u64) -> bool {
         let skipped = self.parts.partition_point(|it| it.order_end() <= position);
         let first = self.dropped.0 + u64::try_from(skipped).unwrap_or(u64::MAX);
-        if let Some(next) = self.readers.get_mut(&id) {
-            *next = first.max(*next);
-        }
+        let Some(next) = self.readers.get_mut(&id).filter(|next| **next < first) else {
+            return false;
+        };
+        *next = first;
+        true
     }
 }
 
@@ -99,7 +109,8 @@ impl Kept {
 mod tests {
     use super::super::{OVERHEAD, OutputSource, WhenFull};
     use super::*;
-    use std::task::Waker;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Wake, Waker};
 
     fn pair(parts: usize, when_full: WhenFull) -> [Arc<OutputLog>; 2] {
         OutputLog::pair(parts * (OVERHEAD + 2), when_full)
@@ -163,6 +174,31 @@ mod tests {
         assert_eq!(poll(&mut it), Poll::Pending);
         logs[1].close();
         assert_eq!(poll(&mut it), Poll::Ready(None));
+    }
+
+    /// Counts how often it is woken.
+    struct CountedWakes(AtomicUsize);
+
+    impl Wake for CountedWakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_writer_that_waits_for_a_reader_goes_on_when_one_begins_behind_what_is_kept() {
+        let logs = pair(1, WhenFull::Wait);
+        add(&logs[0], "aa");
+        let source = OutputSource { group: "session".into(), rank: Some(0), is_error: false };
+        let wakes = Arc::new(CountedWakes(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&wakes));
+        let write = || logs[0].poll_append(&source, b"bb", &Context::from_waker(&waker));
+        assert!(write().is_pending());
+        let mut it = reader(&logs, 2);
+        assert_eq!(read(&mut it), "");
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        assert!(write().is_ready());
+        assert_eq!(read(&mut it), "bb");
     }
 
     #[test]

@@ -49,6 +49,11 @@ impl Launches {
         Some(transition(&found, at, JobChange::Created))
     }
 
+    /// Notes that a launcher has a job now.
+    pub(super) fn remove(&mut self, id: Identity) {
+        let _waiting = self.waiting.remove(&id);
+    }
+
     /// Notes that a launcher runs on after its job.
     pub(super) fn add_past(&mut self, id: Identity) {
         if self.of_past_jobs.len() < MOST.1 {
@@ -83,9 +88,11 @@ impl Launches {
         let mut new = Vec::new();
         self.waiting.retain(|id, (launcher, end)| {
             if end.is_none() && (states.is_running)(*id) {
-                // `srun` is no ancestor of ranks; of others that are not in the reading, some have
-                // a job now, and some are around a launcher.
-                return launcher.runtime == Runtime::Slurm || without_job.contains(id);
+                // `srun` is no ancestor of ranks, and a host of this program may not have its name
+                // yet; of others that are not in the reading, some have a job now, and some are
+                // around a launcher.
+                return matches!(launcher.runtime, Runtime::Slurm | Runtime::Native)
+                    || without_job.contains(id);
             }
             let (at, end) = end.unwrap_or((now, EndStatus::default()));
             let of = |change| JobTransition { end, ..transition(launcher, at, change) };

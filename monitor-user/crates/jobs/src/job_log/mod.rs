@@ -81,11 +81,14 @@ impl JobLog {
             if of_user < MAX_JOBS_OF_USER && !self.followed.contains_key(&key) {
                 let mut followed = FollowedJob::new(found);
                 followed.hold = self.holds.remove(&key);
+                found.job.launcher.into_iter().for_each(|it| launches.remove(it));
                 new.push(followed.transition(now, JobChange::Launching));
                 followed.see(found, (now, states, &mut asked), &mut new);
                 self.followed.insert(key, followed);
             }
         }
+        // This reading was later than the reports: those jobs have ended, or are not followed.
+        self.holds.clear();
         for it in &new {
             self.keep(it.clone());
         }
@@ -137,6 +140,9 @@ impl JobLog {
     /// A tool holds all ranks of a job, or holds them no longer; a reading is to follow. Of jobs
     /// that no reading has shown, as many are kept as jobs of a user are followed.
     pub fn report_hold(&mut self, job: &ParallelJob, hold: Option<ReportedHold>) {
+        if job.id.len() > LONGEST_ID {
+            return;
+        }
         let key = (Arc::clone(&job.id), job.uid);
         let followed = self.followed.get_mut(&key).filter(|it| it.has_rank_of(job));
         match (followed, hold) {

@@ -247,7 +247,7 @@ impl Processes for Linux {
 
     fn launcher(&self, id: Identity) -> Option<(Runtime, Option<Credentials>)> {
         let path = procfs::executable(id.pid)?;
-        let words = || procfs::arguments(id.pid).unwrap_or_default();
+        let words = || procfs::first_arguments(id.pid).unwrap_or_default();
         let runtime = Runtime::of_launcher(path.rsplit('/').next()?, words)?;
         let user = procfs::owner(id.pid);
         // They are of this process only if the pid was not reused meanwhile.

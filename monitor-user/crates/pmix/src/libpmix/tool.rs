@@ -149,7 +149,7 @@ impl Tool {
     ///
     /// # Errors
     /// If the server does not start them. A job that has failed at once has a namespace all the
-    /// same, and ends as [`Tool::watch_ends`] says.
+    /// same, and ends as [`Tool::watch_jobs`] says.
     pub fn spawn(
         &self,
         app: &SpawnedApp,
@@ -183,15 +183,16 @@ impl Tool {
         }
     }
 
-    /// Gives the end of each job of this tool, and that of the connection, to a receiver. A process
-    /// has one.
+    /// Gives what happens to the jobs of this tool, and the end of the connection, to a receiver. A
+    /// process has one.
     ///
     /// # Errors
     /// If the library refuses it.
-    pub fn watch_ends(&self, receiver: EventReceiver) -> Result<(), PmixError> {
+    pub fn watch_jobs(&self, receiver: EventReceiver) -> Result<(), PmixError> {
         set_receiver(receiver);
-        let mut codes = [status::JOB_END, status::LOST_CONNECTION];
-        let name = [Attribute::new("pmix.evname", Datum::text("ends"))];
+        let mut codes = [status::JOB_END, status::READY_FOR_DEBUG, status::LOST_CONNECTION];
+        let count_of_codes = codes.len();
+        let name = [Attribute::new("pmix.evname", Datum::text("jobs"))];
         let mut infos = InfoArray::new(&name);
         let (codes, pointer, count) = (&raw mut codes, infos.pointer(), infos.count());
         // SAFETY: without a callback, the function returns when the handler is there: its number,
@@ -199,7 +200,7 @@ impl Tool {
         let number = unsafe {
             (self.register_handler)(
                 codes.cast(),
-                2,
+                count_of_codes,
                 pointer,
                 count,
                 Some(handle_event),

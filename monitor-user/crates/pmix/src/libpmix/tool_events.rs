@@ -1,4 +1,5 @@
-//! Events that a tool handles: that jobs end, and that the server does.
+//! Events that a tool handles: that ranks wait for a debugger, that jobs end, and that the server
+//! does.
 //!
 //! In: calls of the library, on its own thread. Out: events, to a receiver.
 
@@ -16,6 +17,8 @@ pub enum ToolEvent {
     /// A job has ended: its namespace, and its exit code as far as the server says it, or a
     /// status, which is negative.
     Ended(String, Option<i32>),
+    /// All ranks of a job wait for a debugger where they are held: its namespace.
+    Waiting(String),
     /// The server has ended, or the connection to it.
     Lost,
     /// The server does not end a job: its status.
@@ -60,13 +63,15 @@ pub unsafe extern "C" fn handle_event(
     let attributes = unsafe { read_infos(infos, count) };
     // SAFETY: of the caller.
     let source = unsafe { source.as_ref() }.map(crate::attribute::ProcName::from);
+    let nspace = match find(&attributes, "pmix.evproc") {
+        Some(Datum::Proc(name)) => name.nspace.clone(),
+        _ => source.map(|it| it.nspace).unwrap_or_default(),
+    };
     let event = match code {
-        status::JOB_END => {
-            let nspace = match find(&attributes, "pmix.evproc") {
-                Some(Datum::Proc(name)) => name.nspace.clone(),
-                _ => source.map(|it| it.nspace).unwrap_or_default(),
-            };
-            ToolEvent::Ended(nspace, exit_code(&attributes))
+        status::JOB_END => ToolEvent::Ended(nspace, exit_code(&attributes)),
+        status::READY_FOR_DEBUG => {
+            let named = find(&attributes, "pmix.nspace").and_then(Datum::as_str);
+            ToolEvent::Waiting(named.map_or(nspace, str::to_owned))
         }
         _ => ToolEvent::Lost,
     };

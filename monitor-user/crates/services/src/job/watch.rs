@@ -165,6 +165,10 @@ impl JobWatch {
     /// A tool has disconnected: no rank waits for it any more.
     pub fn end_reports(&mut self, session: SessionId, now: Ns) {
         for job in self.reports.remove(&session).unwrap_or_default() {
+            let is_it = |it: &ParallelJob| (&it.id, it.uid) == (&job.id, job.uid);
+            if self.reports.values().flatten().any(is_it) {
+                continue;
+            }
             self.log.report_hold(&job, None);
             self.read_after(Ns(1), BETWEEN_READINGS, now);
         }

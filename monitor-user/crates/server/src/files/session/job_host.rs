@@ -40,7 +40,7 @@ const LONGEST: u64 = 64 << 10;
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 /// How long a command that reads what a session has left may read nothing.
 const LEFT_TIME: Duration = Duration::from_secs(5);
-/// Pause after a connection that could not be accepted.
+/// Pause after a connection that could not be accepted, or was refused.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A socket and its listener, and the share of its user.
@@ -60,7 +60,14 @@ pub fn start(live: &Arc<LiveSession>, parts: HostParts) -> io::Result<JoinHandle
             tokio::select! {
                 () = poll_fn(|context| live.record.poll_gone(context)) => break,
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => accept(stream, (&live, &open, &share)),
+                    Ok((stream, _)) => {
+                        let began = clock::thread_cpu();
+                        let is_accepted = accept(stream, (&live, &open, &share));
+                        share.charge(Ns(clock::thread_cpu().since(began).0 * 2));
+                        if !is_accepted {
+                            sleep(ACCEPT_PAUSE).await;
+                        }
+                    }
                     // No descriptor is free.
                     Err(_) => sleep(ACCEPT_PAUSE).await,
                 }
@@ -70,14 +77,15 @@ pub fn start(live: &Arc<LiveSession>, parts: HostParts) -> io::Result<JoinHandle
     }))
 }
 
+/// Begins to answer a connection; whether it is not refused.
 fn accept(
     stream: UnixStream,
     (live, open, share): (&Arc<LiveSession>, &Arc<Semaphore>, &Arc<UserShare>),
-) {
+) -> bool {
     // The folder is closed to others, unless its user has opened it.
     let uid = peer_of(&stream).map(|it| it.uid);
     if !uid.is_some_and(|uid| uid == 0 || uid == live.record.user.uid) {
-        return;
+        return false;
     }
     let permit = Arc::clone(open).try_acquire_owned();
     let hold = live.record.hold();
@@ -88,13 +96,14 @@ fn accept(
             // loop has reported that there is room.
             let _gone = send(&stream, &line, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }
-        return;
+        return false;
     };
     let (live, share) = (Arc::clone(live), Arc::clone(share));
     let _detached = tokio::spawn(async move {
         let _gone = answer(stream, &live, &share).await;
         drop((hold, permit));
     });
+    true
 }
 
 /// Reads the request, and answers it until the command has gone.
@@ -108,7 +117,16 @@ async fn answer(
     let mut line = String::new();
     timeout(REQUEST_TIME, reader.read_line(&mut line)).await??;
     let mut answers = Answers { writer, share, record: &live.record };
-    match serde_json::from_str(&line) {
+    let permit = share.admit_line(|| false).await;
+    let began = clock::thread_cpu();
+    let request = serde_json::from_str(&line);
+    let logged = match &request {
+        Ok(HostRequest::Log { text, is_error }) => log(&live.record, text, *is_error),
+        _ => HostAnswer::Done,
+    };
+    share.charge(Ns(clock::thread_cpu().since(began).0 * 2));
+    drop(permit);
+    match request {
         Ok(HostRequest::Output(span)) => {
             let mut rest = [0];
             tokio::select! {
@@ -117,10 +135,7 @@ async fn answer(
                 _ = reader.read(&mut rest) => Ok(()),
             }
         }
-        Ok(HostRequest::Log { text, is_error }) => {
-            let answer = log(&live.record, &text, is_error);
-            answers.send(&answer).await
-        }
+        Ok(HostRequest::Log { .. }) => answers.send(&logged).await,
         Ok(HostRequest::Query { .. } | HostRequest::Notify { .. }) => {
             let why = "a session has no PMIx server".to_owned();
             answers.send(&HostAnswer::Refused(why)).await
