@@ -23,6 +23,7 @@ pub mod pidfd;
 pub mod priority;
 pub mod probed_code;
 pub mod ptrace;
+pub mod random;
 pub mod readable;
 pub mod service_settings;
 pub mod spawn;

@@ -9,10 +9,10 @@ use crate::host_protocol::socket_path;
 use crate::job_folder::{LOCK, path_of};
 use crate::user_worker::User;
 use monitor_jobs::runtime::SESSION;
-use monitor_sys::fsuid;
+use monitor_sys::{fsuid, random};
 use rustix::fs::{AtFlags, Mode, OFlags, flock, openat, unlinkat};
 use std::fs::{DirBuilder, File};
-use std::io::{self, Read as _};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixListener;
@@ -39,7 +39,7 @@ impl JobSocket {
     /// When there is no room for it.
     pub fn bind(user: &User, parent: &Path, number: u32) -> io::Result<(Self, UnixListener)> {
         // Another user cannot have made a folder of this name.
-        let id = format!("{SESSION}{number}-{}", random_name(4)?);
+        let id = format!("{SESSION}{number}-{}", random::hex::<4>()?);
         let (path, user) = (path_of(parent, &id), (user.uid, user.gid));
         fsuid::as_user(user.0, user.1, || {
             DirBuilder::new().mode(0o700).create(&path)?;
@@ -67,13 +67,6 @@ impl Drop for JobSocket {
             let _left = std::fs::remove_dir(&self.path);
         });
     }
-}
-
-/// Hexadecimal digits for this number of bytes, which no other user guesses.
-pub fn random_name(bytes: usize) -> io::Result<String> {
-    let mut random = vec![0; bytes];
-    File::open("/dev/urandom")?.read_exact(&mut random)?;
-    Ok(random.iter().map(|it| format!("{it:02x}")).collect())
 }
 
 #[cfg(test)]

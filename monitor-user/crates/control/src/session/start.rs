@@ -5,14 +5,13 @@
 
 use super::cgroup::{PREFIX, SessionCgroups};
 use super::error::{Refusal, SessionError};
-use super::job_socket::random_name;
 use super::message::LaunchCommand;
 use super::stored_files::StoredFiles;
 use crate::user_worker::frame::frame;
 use crate::user_worker::process::spawn;
 use crate::user_worker::{User, WorkerRole};
 use monitor_model::Pid;
-use monitor_sys::fsuid;
+use monitor_sys::{fsuid, random};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::fs::DirBuilder;
 use std::io::{self, IoSlice};
@@ -158,7 +157,7 @@ fn pipes() -> io::Result<(LauncherPipes, [OwnedFd; 3])> {
 fn make_folder(user: &User, parent: &Path) -> io::Result<PathBuf> {
     let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
     for _ in 0..NAME_TRIES {
-        let folder = parent.join(format!("{PREFIX}{}", random_name(8)?));
+        let folder = parent.join(format!("{PREFIX}{}", random::hex::<8>()?));
         let make = || DirBuilder::new().mode(0o700).create(&folder);
         match fsuid::as_user(user.uid, user.gid, make)? {
             Ok(()) => return Ok(folder),

@@ -3,10 +3,11 @@
 //! In: the path of a file, or the folder for a generated one. Out: whether a text is the token. A
 //! file that other users may read is refused. A generated file is removed when the daemon ends.
 
+use monitor_sys::random;
 use rustix::fs::{Mode, OFlags};
 use std::io::{self, Read, Write as _};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::{fmt::Write as _, os::unix::fs::MetadataExt};
 use subtle::ConstantTimeEq;
 
 /// The name of the file, if none is configured.
@@ -34,7 +35,7 @@ impl AccessToken {
     pub fn load(named: Option<&Path>, folder: Option<&Path>) -> io::Result<Self> {
         let path = named.map(Path::to_owned).or_else(|| folder.map(|it| it.join(NAME)));
         let Some(path) = path else {
-            return Ok(Self { text: random()?, path: None, is_own: false });
+            return Ok(Self { text: random::hex::<BYTES>()?, path: None, is_own: false });
         };
         let with_path = |why: io::Error| {
             io::Error::new(why.kind(), format!("the token {}: {why}", path.display()))
@@ -97,19 +98,8 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-fn random() -> io::Result<String> {
-    let mut bytes = [0; BYTES];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    let mut text = String::new();
-    // Writing to a `String` cannot fail.
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    Ok(text)
-}
-
 fn write(path: &Path) -> io::Result<String> {
-    let text = random()?;
+    let text = random::hex::<BYTES>()?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o600))?;
     writeln!(std::fs::File::from(file), "{text}")?;

@@ -11,8 +11,9 @@
 
 use super::{EntryKey, Ledger, fnv1a};
 use crate::bus::entry::{Incarnation, LedgerId, Seq};
+use monitor_sys::random;
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -195,10 +196,9 @@ fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
     std::array::from_fn(|index| u64::from_le_bytes(words[index]))
 }
 
+/// A random number that is not 0.
 fn random() -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    match u64::from_le_bytes(bytes) {
+    match u64::from_le_bytes(random::bytes()?) {
         0 => Err(io::Error::new(ErrorKind::InvalidData, "/dev/urandom gives zeros")),
         number => Ok(number),
     }
