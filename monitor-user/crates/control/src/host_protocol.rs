@@ -1,12 +1,21 @@
 //! What commands ask the host of a job, and what it answers: a line of JSON each, on a Unix socket
 //! in the folder of the job.
 
+use crate::output_log::OutputPart;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::fs::File;
+use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
+/// How long a command may take to send its request.
+pub const REQUEST_TIME: Duration = Duration::from_secs(10);
+/// Longest time to wait for the first part of an output.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 /// The socket in the folder of the job.
 const SOCKET: &str = "host";
 
@@ -88,6 +97,23 @@ pub enum SpanWait {
     First(u64),
 }
 
+impl SpanWait {
+    /// How long to wait for the first part; none: until the job has ended.
+    pub fn first_within(self) -> Option<Duration> {
+        match self {
+            Self::ToTheEnd => None,
+            Self::First(milliseconds) => {
+                Some(Duration::from_millis(milliseconds).min(LONGEST_WAIT))
+            }
+        }
+    }
+}
+
+/// The line in the output of a host for the text of [`HostRequest::Log`].
+pub fn log_line(text: &str) -> String {
+    format!("{}\n", text.trim_end_matches('\n'))
+}
+
 /// An answer; those of an output are many.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -115,6 +141,29 @@ pub enum HostAnswer {
     Position(u64),
     /// How ranks and launcher ended, at the end of an output; those that have not are left out.
     Ended(Vec<EndedRank>),
+}
+
+impl HostAnswer {
+    /// It as a line.
+    ///
+    /// # Errors
+    /// If it is no JSON.
+    pub fn line(&self) -> io::Result<Vec<u8>> {
+        let mut line = serde_json::to_vec(self)?;
+        line.push(b'\n');
+        Ok(line)
+    }
+}
+
+impl From<&OutputPart> for HostAnswer {
+    fn from(part: &OutputPart) -> Self {
+        Self::Output {
+            namespace: part.source.group.to_string(),
+            rank: part.source.rank,
+            is_error: part.source.is_error,
+            bytes: STANDARD.encode(&part.bytes),
+        }
+    }
 }
 
 /// How a rank, or the launcher, ended.

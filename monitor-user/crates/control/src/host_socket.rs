@@ -4,10 +4,8 @@
 //! processes, from the log. Each connection has a thread, at most sixteen at a time. The folder of
 //! the socket is closed to other users.
 
-use crate::host_protocol::{HostAnswer, HostRequest, OutputSpan, SpanWait, socket_path};
-use crate::output_log::{OutputLog, OutputPart, OutputReader, OutputWait};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use crate::host_protocol::{HostAnswer, HostRequest, OutputSpan, REQUEST_TIME, socket_path};
+use crate::output_log::{OutputLog, OutputReader, OutputWait};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::Shutdown;
@@ -18,12 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Most connections at a time.
 const CONNECTIONS: usize = 16;
-/// How long a command may take to send its request.
-const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// How long to wait where no connection can be accepted.
 const AGAIN: Duration = Duration::from_millis(100);
-/// Longest time to wait for the first part of an output.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 /// Longest request, bytes.
 const LONGEST: u64 = 1 << 20;
 
@@ -107,12 +101,9 @@ fn write_output(stream: &UnixStream, reader: &OutputReader, span: OutputSpan) ->
     if reader.lost > 0 {
         write(stream, &HostAnswer::Lost(reader.lost))?;
     }
-    let (mut wait, later) = match span.wait {
-        SpanWait::ToTheEnd => (OutputWait::ToTheEnd, OutputWait::ToTheEnd),
-        SpanWait::First(milliseconds) => {
-            let within = LONGEST_WAIT.min(Duration::from_millis(milliseconds));
-            (OutputWait::Until(Instant::now() + within), OutputWait::No)
-        }
+    let (mut wait, later) = match span.wait.first_within() {
+        None => (OutputWait::ToTheEnd, OutputWait::ToTheEnd),
+        Some(within) => (OutputWait::Until(Instant::now() + within), OutputWait::No),
     };
     let (mut written, mut next) = (0, span.from + reader.lost);
     while written < span.most
@@ -124,23 +115,12 @@ fn write_output(stream: &UnixStream, reader: &OutputReader, span: OutputSpan) ->
             continue;
         }
         written = written.saturating_add(u64::try_from(part.bytes.len()).unwrap_or(u64::MAX));
-        write(stream, &output(&part))?;
+        write(stream, &HostAnswer::from(&part))?;
         wait = later;
     }
     write(stream, &HostAnswer::Position(next))
 }
 
-fn output(part: &OutputPart) -> HostAnswer {
-    HostAnswer::Output {
-        namespace: part.source.group.to_string(),
-        rank: part.source.rank,
-        is_error: part.source.is_error,
-        bytes: STANDARD.encode(&part.bytes),
-    }
-}
-
 fn write(mut stream: &UnixStream, answer: &HostAnswer) -> io::Result<()> {
-    let mut line = serde_json::to_vec(answer)?;
-    line.push(b'\n');
-    stream.write_all(&line)
+    stream.write_all(&answer.line()?)
 }

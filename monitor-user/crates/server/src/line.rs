@@ -4,7 +4,7 @@
 //! answered and ends the connection; nothing longer than the limit is buffered.
 
 use super::outbox::Outbox;
-use super::user_shares::{UnfinishedBytes, UserShare};
+use super::user_shares::{HeldBytes, UserShare};
 use bytes::{Bytes, BytesMut};
 use monitor_omis::{Status, Value};
 use monitor_protocol::call::{Fault, INVALID_REQUEST};
@@ -124,7 +124,7 @@ impl LineConn {
         let max = self.request_bytes;
         let mut codec = AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), max);
         let mut buffer = BytesMut::new();
-        let mut unfinished = UnfinishedBytes::new(&self.share);
+        let mut unfinished = HeldBytes::new(&self.share);
         loop {
             match codec.decode(&mut buffer) {
                 Ok(Some(line)) if line.iter().all(u8::is_ascii_whitespace) => {}

@@ -174,6 +174,12 @@ impl UserShare {
         credit.left = credit.left.saturating_sub(signed(cost));
     }
 
+    /// Charges the processor time of this thread since then, twice: what the kernel does for the
+    /// socket or the pipe costs as much again.
+    pub fn charge_socket(&self, began: Ns) {
+        self.charge(Ns(clock::thread_cpu().since(began).0 * 2));
+    }
+
     /// How long the next line waits for those before it; `None` if it does not.
     fn line_wait(&self, now: Ns) -> Option<Ns> {
         let overdraft = self.credit(now)?.min(0).unsigned_abs();
@@ -222,13 +228,13 @@ fn signed(ns: Ns) -> i64 {
     i64::try_from(ns.0).unwrap_or(i64::MAX)
 }
 
-/// The bytes of the unfinished line of one connection.
-pub struct UnfinishedBytes<'a> {
+/// Bytes that one connection holds: of an unfinished line, or of an answer that waits.
+pub struct HeldBytes<'a> {
     share: &'a UserShare,
     bytes: usize,
 }
 
-impl<'a> UnfinishedBytes<'a> {
+impl<'a> HeldBytes<'a> {
     /// None yet.
     pub const fn new(share: &'a UserShare) -> Self {
         Self { share, bytes: 0 }
@@ -241,7 +247,7 @@ impl<'a> UnfinishedBytes<'a> {
     }
 }
 
-impl Drop for UnfinishedBytes<'_> {
+impl Drop for HeldBytes<'_> {
     fn drop(&mut self) {
         self.set(0);
     }
@@ -295,7 +301,7 @@ mod tests {
     #[test]
     fn an_unfinished_line_is_counted_until_it_is_complete() {
         let share = UserShare::of_test(10);
-        let mut line = UnfinishedBytes::new(&share);
+        let mut line = HeldBytes::new(&share);
         line.set(9);
         assert!(!share.is_over());
         line.set(12);

@@ -10,7 +10,7 @@ use super::launched_ranks::{LaunchedRanks, reaped};
 use super::launcher_host::NAMES;
 use crate::cli::exit::Failure;
 use monitor_control::host_protocol::{
-    EndedRank, HostAnswer, HostRequest, OutputSpan, SpanOf, socket_path,
+    EndedRank, HostAnswer, HostRequest, OutputSpan, SpanOf, log_line, socket_path,
 };
 use monitor_control::host_socket::{HostAnswers, listen};
 use monitor_control::launcher_output::{KeptPosition, KeptStream};
@@ -212,7 +212,7 @@ impl HostAnswers for Keeper {
         Ok(match request {
             HostRequest::Output(_) => HostAnswer::Ended(lock(&self.ends).clone()),
             HostRequest::Log { text, is_error } => {
-                let line = format!("{}\n", text.trim_end_matches('\n'));
+                let line = log_line(&text);
                 // What is not kept is counted.
                 let _kept = self.log.append_at_once(&self.source(is_error), line.as_bytes());
                 HostAnswer::Done

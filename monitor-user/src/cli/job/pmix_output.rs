@@ -10,7 +10,7 @@ use super::output::write;
 use super::output_keeper::{REAPED, lock, look_for_ranks, wait_for_readers};
 use super::tagged_lines::TaggedLines;
 use crate::cli::output::notice;
-use monitor_control::host_protocol::{EndedRank, HostAnswer, HostRequest};
+use monitor_control::host_protocol::{EndedRank, HostAnswer, HostRequest, log_line};
 use monitor_control::host_socket::{HostAnswers, listen};
 use monitor_control::job_folder::JobFolder;
 use monitor_control::output_log::{
@@ -176,7 +176,7 @@ impl HostAnswers for Answers {
         Ok(match request {
             HostRequest::Output(_) => HostAnswer::Ended(lock(&self.ends).clone()),
             HostRequest::Log { text, is_error } => {
-                let line = format!("{}\n", text.trim_end_matches('\n'));
+                let line = log_line(&text);
                 let group = self.job.as_str().into();
                 let source = OutputSource { group, rank: None, is_error };
                 // What is not kept is counted.

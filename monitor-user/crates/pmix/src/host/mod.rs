@@ -31,6 +31,7 @@ use crate::rendezvous;
 use crate::status;
 use crate::upcall::Upcall;
 use hosted_job::{HostedJob, job_of};
+use monitor_control::host_protocol::log_line;
 use monitor_control::job_folder::JobFolder;
 use monitor_control::output_log::{
     KEPT_OUTPUT, LOOK_AGAIN, OutputLog, OutputSource, READERS_LEAVE,
@@ -409,7 +410,7 @@ impl Host {
 
     /// Writes a line on the standard output or error; whether it was written.
     fn write_line(&self, text: &str, is_error: bool) -> bool {
-        let line = format!("{}\n", text.trim_end_matches('\n'));
+        let line = log_line(text);
         let _kept = self.log.append_at_once(&self.own_output(is_error), line.as_bytes());
         let written = match is_error {
             _ if self.plan.keeps.is_some() => Ok(()),

@@ -5,7 +5,6 @@
 //! happens between.
 
 use crate::user_shares::UserShare;
-use monitor_model::Ns;
 use monitor_ninep::frame::FrameBuffer;
 use monitor_ninep::{Connection, Tree};
 use monitor_sys::clock;
@@ -80,8 +79,7 @@ async fn execute<T: Tree>(
     if let Some(last) = frame {
         connection.receive(&last).map_err(|why| why.to_string())?;
     }
-    // What the kernel does for the socket costs as much again.
-    share.charge(Ns(clock::thread_cpu().since(began).0 * 2));
+    share.charge_socket(began);
     drop(permit);
     Ok(true)
 }

@@ -8,13 +8,12 @@
 
 use super::LiveSession;
 use crate::socket::peer_of;
-use crate::user_shares::UserShare;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use monitor_control::host_protocol::{EndedRank, HostAnswer, HostRequest, OutputSpan, SpanWait};
+use crate::user_shares::{HeldBytes, UserShare};
+use monitor_control::host_protocol::{
+    EndedRank, HostAnswer, HostRequest, OutputSpan, REQUEST_TIME, SpanWait, log_line,
+};
 use monitor_control::output_log::{MergedPart, MergedReader};
 use monitor_control::session::{JobSocket, Phase, ProcessEnd, SessionRecord};
-use monitor_model::Ns;
 use monitor_sys::clock;
 use rustix::net::{SendFlags, send};
 use std::future::poll_fn;
@@ -32,12 +31,8 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 /// Most connections of a session at a time.
 const CONNECTIONS: usize = 4;
-/// How long a command may take to send its request.
-const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// Longest request, in bytes.
 const LONGEST: u64 = 64 << 10;
-/// Longest time to wait for the first part of an output.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 /// How long a command that reads what a session has left may read nothing.
 const LEFT_TIME: Duration = Duration::from_secs(5);
 /// Pause after a connection that could not be accepted, or was refused.
@@ -63,7 +58,7 @@ pub fn start(live: &Arc<LiveSession>, parts: HostParts) -> io::Result<JoinHandle
                     Ok((stream, _)) => {
                         let began = clock::thread_cpu();
                         let is_accepted = accept(stream, (&live, &open, &share));
-                        share.charge(Ns(clock::thread_cpu().since(began).0 * 2));
+                        share.charge_socket(began);
                         if !is_accepted {
                             sleep(ACCEPT_PAUSE).await;
                         }
@@ -91,7 +86,7 @@ fn accept(
     let hold = live.record.hold();
     let (Ok(permit), Ok(hold)) = (permit, hold) else {
         let why = "too many commands or files of the session are open".to_owned();
-        if let Ok(line) = line_of(&HostAnswer::Refused(why)) {
+        if let Ok(line) = HostAnswer::Refused(why).line() {
             // The command has gone, if this fails. A stream of tokio writes only when the event
             // loop has reported that there is room.
             let _gone = send(&stream, &line, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
@@ -124,7 +119,7 @@ async fn answer(
         Ok(HostRequest::Log { text, is_error }) => log(&live.record, text, *is_error),
         _ => HostAnswer::Done,
     };
-    share.charge(Ns(clock::thread_cpu().since(began).0 * 2));
+    share.charge_socket(began);
     drop(permit);
     match request {
         Ok(HostRequest::Output(span)) => {
@@ -149,7 +144,7 @@ fn log(record: &SessionRecord, text: &str, is_error: bool) -> HostAnswer {
     if matches!(record.phase(), Phase::Ended(_)) {
         return HostAnswer::Refused("its program has ended".to_owned());
     }
-    let line = format!("{}\n", text.trim_end_matches('\n'));
+    let line = log_line(text);
     let log = if is_error { &record.errors } else { &record.output };
     let context = Context::from_waker(Waker::noop());
     match log.poll_append(&record.output_source(is_error), line.as_bytes(), &context) {
@@ -167,25 +162,11 @@ struct Answers<'a> {
     record: &'a Arc<SessionRecord>,
 }
 
-/// Bytes that wait for a command, and count for the user.
-struct CountedLine<'a>(Vec<u8>, &'a UserShare);
-
-impl Drop for CountedLine<'_> {
-    fn drop(&mut self) {
-        self.1.remove(self.0.len());
-    }
-}
-
 impl Answers<'_> {
     async fn output(&mut self, span: OutputSpan) -> io::Result<()> {
         let logs = [&self.record.output, &self.record.errors];
         let mut reader = MergedReader::new(logs, span.from);
-        let mut until = match span.wait {
-            SpanWait::ToTheEnd => None,
-            SpanWait::First(ms) => {
-                Some(Instant::now() + Duration::from_millis(ms).min(LONGEST_WAIT))
-            }
-        };
+        let mut until = span.wait.first_within().map(|within| Instant::now() + within);
         let (mut sent, mut has_ended) = (0, false);
         while sent < span.most {
             let next = poll_fn(|context| reader.poll_next(context));
@@ -202,13 +183,7 @@ impl Answers<'_> {
                 self.send(&HostAnswer::Lost(lost)).await?;
             }
             sent = sent.saturating_add(u64::try_from(part.bytes.len()).unwrap_or(u64::MAX));
-            let answer = HostAnswer::Output {
-                namespace: part.source.group.to_string(),
-                rank: part.source.rank,
-                is_error: part.source.is_error,
-                bytes: STANDARD.encode(&part.bytes),
-            };
-            self.send(&answer).await?;
+            self.send(&HostAnswer::from(&part)).await?;
             // What is there, after the first part.
             until = until.map(|_| Instant::now());
         }
@@ -227,12 +202,12 @@ impl Answers<'_> {
         self.share.wait_for_room().await;
         let permit = self.share.admit_line(|| false).await;
         let began = clock::thread_cpu();
-        let line = line_of(answer)?;
-        self.share.charge(Ns(clock::thread_cpu().since(began).0 * 2));
+        let line = answer.line()?;
+        self.share.charge_socket(began);
         drop(permit);
-        self.share.add(line.len());
-        let line = CountedLine(line, self.share);
-        let written = self.writer.write_all(&line.0);
+        let mut waiting = HeldBytes::new(self.share);
+        waiting.set(line.len());
+        let written = self.writer.write_all(&line);
         tokio::select! {
             written = written => written,
             () = gone(self.record) => Err(ErrorKind::TimedOut.into()),
@@ -255,10 +230,4 @@ fn end(record: &SessionRecord) -> Option<EndedRank> {
     };
     let (code, signal) = ending.map_or((None, None), |it| (it.code, it.signal));
     Some(EndedRank { namespace: record.job_id().to_owned(), rank: Some(0), code, signal })
-}
-
-fn line_of(answer: &HostAnswer) -> io::Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(answer)?;
-    line.push(b'\n');
-    Ok(line)
 }

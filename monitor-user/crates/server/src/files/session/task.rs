@@ -12,7 +12,6 @@ use monitor_control::session::{
     Phase, SessionError, SessionRecord,
 };
 use monitor_control::user_worker::frame::{CHUNK, Inbox, frame};
-use monitor_model::Ns;
 use monitor_sys::clock;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -125,7 +124,7 @@ fn keep(
             let permit = share.admit_line(|| false).await;
             let began = clock::thread_cpu();
             let read = pipe.try_read(&mut bytes);
-            share.charge(Ns(clock::thread_cpu().since(began).0 * 2));
+            share.charge_socket(began);
             drop(permit);
             match read {
                 Ok(0) => break,
