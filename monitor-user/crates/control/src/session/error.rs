@@ -44,6 +44,12 @@ impl SessionError {
         Self { refusal, why: why.into() }
     }
 
+    /// It, of this line of several.
+    #[must_use]
+    pub fn in_line(self, line: usize) -> Self {
+        Self { why: format!("line {line}: {}", self.why), ..self }
+    }
+
     /// What the kernel has refused.
     pub fn kernel(call: &str, error: &std::io::Error) -> Self {
         let number = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());

@@ -4,7 +4,7 @@
 //! the open file; the first that fails is the error of its write, and the rest is dropped.
 
 use super::node::NodeFiles;
-use super::session::file_error;
+use super::session::{ControlLines, file_error};
 use monitor_control::session::{ControlLine, Refusal, SessionError, words};
 use monitor_model::Pid;
 use monitor_ninep::{FileError, User};
@@ -18,8 +18,7 @@ const MAX_LINE: usize = 4 << 10;
 pub struct NodeControlFile {
     node: Arc<NodeFiles>,
     uid: u32,
-    /// The beginning of a line without its end.
-    begun: Vec<u8>,
+    lines: ControlLines,
 }
 
 /// What a line asks for.
@@ -38,7 +37,7 @@ enum NodeCommand {
 impl NodeControlFile {
     /// Opened by a user.
     pub fn new(node: &Arc<NodeFiles>, user: &User) -> Self {
-        Self { node: Arc::clone(node), uid: user.uid, begun: Vec::new() }
+        Self { node: Arc::clone(node), uid: user.uid, lines: ControlLines::new(MAX_LINE) }
     }
 
     /// Carries out the lines of a write.
@@ -49,7 +48,7 @@ impl NodeControlFile {
     pub fn write(&mut self, content: &[u8]) -> Result<usize, FileError> {
         let done = self.carry_out(content);
         if done.is_err() {
-            self.begun.clear();
+            self.lines.clear();
         }
         done.map(|()| content.len()).map_err(file_error)
     }
@@ -57,16 +56,10 @@ impl NodeControlFile {
     fn carry_out(&mut self, content: &[u8]) -> Result<(), SessionError> {
         let mut line = 0;
         for piece in content.split_inclusive(|it| *it == b'\n') {
-            if self.begun.len() + piece.len() > MAX_LINE {
-                let why = format!("a line of ctl has more than {MAX_LINE} bytes");
-                return Err(SessionError::new(Refusal::TooLarge, why));
-            }
-            self.begun.extend_from_slice(piece);
-            if self.begun.pop_if(|it| *it == b'\n').is_some() {
+            if let Some(command) = self.lines.add(piece)? {
                 line += 1;
-                let command = std::mem::take(&mut self.begun);
                 let done = NodeCommand::parse(&command).and_then(|it| self.execute(it));
-                done.map_err(|it| SessionError { why: format!("line {line}: {}", it.why), ..it })?;
+                done.map_err(|it| it.in_line(line))?;
             }
         }
         Ok(())

@@ -6,6 +6,7 @@
 use super::sexpr::{put_pair, put_word};
 use monitor_model::field::{Category, CpuField, DiskField, Field, NetField, NodeField, Role};
 use monitor_ninep::{Errno, FileError};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -47,14 +48,23 @@ pub fn put_variable(out: &mut String, field: &Field) {
     out.push(')');
 }
 
+/// The parts of a sample.
+///
+/// # Errors
+///
+/// When it is none.
+pub fn parsed<'s, S: Deserialize<'s>>(sample: &'s str) -> Result<S, FileError> {
+    serde_json::from_str(sample)
+        .map_err(|why| FileError::new(Errno::Io, format!("the sample cannot be parsed: {why}")))
+}
+
 /// The text of a sample, which is the one of this number.
 ///
 /// # Errors
 ///
 /// When it is none.
 pub fn text(sample: &str, number: u32) -> Result<String, FileError> {
-    let sample: Map<String, Value> = serde_json::from_str(sample)
-        .map_err(|why| FileError::new(Errno::Io, format!("the sample cannot be parsed: {why}")))?;
+    let sample: Map<String, Value> = parsed(sample)?;
     let mut out = "(sample ".to_owned();
     put_pair(&mut out, "node", sample.get("node").and_then(Value::as_str).unwrap_or_default());
     let _ = write!(out, " (time {})", sample.get("time_unix_ns").unwrap_or(&Value::Null));
@@ -94,7 +104,8 @@ fn put_numbers(out: &mut String, from: &Map<String, Value>) {
     }
 }
 
-fn put_value(out: &mut String, value: &Value) {
+/// Appends a number or a text.
+pub fn put_value(out: &mut String, value: &Value) {
     match value {
         Value::String(text) => put_word(out, text),
         Value::Null => put_word(out, ""),

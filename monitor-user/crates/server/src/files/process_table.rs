@@ -4,9 +4,10 @@
 //! 27 of Xcpu in its order, then ours under the names of FIELDS.md. A value that is not known is an
 //! empty word.
 
+use super::node_sample;
 use super::session_processes::{SessionLauncher, SessionProcesses};
 use super::sexpr::put_word;
-use monitor_ninep::{Errno, FileError};
+use monitor_ninep::FileError;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -114,8 +115,7 @@ struct Sample {
 ///
 /// When it is none.
 pub fn text(sample: &str, launchers: &[SessionLauncher]) -> Result<String, FileError> {
-    let sample: Sample = serde_json::from_str(sample)
-        .map_err(|why| FileError::new(Errno::Io, format!("the sample cannot be parsed: {why}")))?;
+    let sample: Sample = node_sample::parsed(sample)?;
     let uptime = sample.node_stats.get("uptime_ns").and_then(Value::as_u64);
     let mut out = String::with_capacity(256 * (sample.processes.len() + 2));
     let names: Vec<&str> = COLUMNS.iter().map(|it| it.0).collect();
@@ -139,7 +139,9 @@ fn put_value(
 ) {
     let number = |name: &str| process.get(name).and_then(Value::as_u64);
     let computed = match source {
-        Field(name) => return put_json(out, process.get(*name)),
+        Field(name) => {
+            return node_sample::put_value(out, process.get(*name).unwrap_or(&Value::Null));
+        }
         CommandLine => return put_command_line(out, process),
         Milliseconds(name) => number(name).map(|ns| (ns / MS).to_string()),
         Age => {
@@ -159,14 +161,6 @@ fn put_value(
         Unknown => None,
     };
     put_word(out, computed.as_deref().unwrap_or_default());
-}
-
-fn put_json(out: &mut String, value: Option<&Value>) {
-    match value {
-        None | Some(Value::Null) => put_word(out, ""),
-        Some(Value::String(text)) => put_word(out, text),
-        Some(other) => put_word(out, &other.to_string()),
-    }
 }
 
 /// The command line as a list. The sample has its arguments joined by blanks, so that an argument

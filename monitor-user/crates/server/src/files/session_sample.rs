@@ -4,11 +4,11 @@
 //! In: the field list, and a sample of processes as a client of the socket gets it. Out: one list
 //! on one line, in the form of `mon/pull` of the node.
 
-use super::node_sample::{put_rows, put_variable};
+use super::node_sample::{parsed, put_rows, put_variable};
 use super::session_processes::{SessionLauncher, SessionProcesses};
 use super::sexpr::put_pair;
 use monitor_model::field::{Category, ProcessField};
-use monitor_ninep::{Errno, FileError};
+use monitor_ninep::FileError;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -74,8 +74,7 @@ pub fn text(
     number: u32,
     (session, launchers): (u32, &[SessionLauncher]),
 ) -> Result<String, FileError> {
-    let mut sample: Sample = serde_json::from_str(sample)
-        .map_err(|why| FileError::new(Errno::Io, format!("the sample cannot be parsed: {why}")))?;
+    let mut sample: Sample = parsed(sample)?;
     let sessions = SessionProcesses::find(&sample.processes, launchers);
     let is_own = |it: &Map<String, Value>| sessions.session(it).map(|it| it.number);
     sample.processes.retain(|it| is_own(it) == Some(session));

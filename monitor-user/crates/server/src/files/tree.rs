@@ -223,13 +223,10 @@ impl NodeTree {
         file: NodeFile,
         mode: OpenMode,
     ) -> Result<OpenFile, FileError> {
-        let text = node_text(file);
-        if mode.truncate
-            && let Some(text) = text
-        {
-            self.node.texts.clear(text);
-        }
-        if let Some(text) = text {
+        if let Some(text) = node_text(file) {
+            if mode.truncate {
+                self.node.texts.clear(text);
+            }
             return Ok(OpenFile::NodeText(text));
         }
         if file == NodeFile::Control {

@@ -4,7 +4,8 @@
 //! others are dropped; so is a line that has no end when the file is closed.
 
 use super::LiveSession;
-use monitor_control::session::{MAX_LABEL, Refusal, SessionError};
+use super::control_lines::ControlLines;
+use monitor_control::session::{MAX_LABEL, SessionError};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,8 +20,7 @@ type Running = Pin<Box<dyn Future<Output = Result<(), SessionError>> + Send>>;
 /// An open `ctl`.
 pub struct ControlFile {
     session: Arc<LiveSession>,
-    /// The beginning of a line without its end.
-    begun: Vec<u8>,
+    lines: ControlLines,
     /// The write that waits, if one does.
     write: Option<ControlWrite>,
 }
@@ -36,7 +36,7 @@ struct ControlWrite {
 impl ControlFile {
     /// An open file of a session.
     pub const fn new(session: Arc<LiveSession>) -> Self {
-        Self { session, begun: Vec::new(), write: None }
+        Self { session, lines: ControlLines::new(MAX_LINE), write: None }
     }
 
     /// Carries out the lines of a write; called again with the same bytes until it is ready.
@@ -51,7 +51,7 @@ impl ControlFile {
         let done = ready!(self.poll_lines(context));
         self.write = None;
         if let Err(error) = &done {
-            self.begun.clear();
+            self.lines.clear();
             self.session.record.refused(error);
         }
         Poll::Ready(done)
@@ -60,27 +60,14 @@ impl ControlFile {
     /// The write is not waited for any longer: what was not begun is dropped.
     pub fn abandon(&mut self) {
         self.write = None;
-        self.begun.clear();
+        self.lines.clear();
     }
 
     fn begin(&mut self, content: &[u8]) -> Result<ControlWrite, SessionError> {
         let mut lines = VecDeque::new();
         for piece in content.split_inclusive(|it| *it == b'\n') {
-            if self.begun.len() + piece.len() > MAX_LINE {
-                self.begun.clear();
-                let why = format!("a line of ctl has more than {MAX_LINE} bytes");
-                let error = SessionError::new(Refusal::TooLarge, why);
-                self.session.record.refused(&error);
-                return Err(error);
-            }
-            match piece.strip_suffix(b"\n") {
-                None => self.begun.extend_from_slice(piece),
-                Some(rest) => {
-                    let mut line = std::mem::take(&mut self.begun);
-                    line.extend_from_slice(rest);
-                    lines.push_back(line);
-                }
-            }
+            let line = self.lines.add(piece);
+            lines.extend(line.inspect_err(|error| self.session.record.refused(error))?);
         }
         Ok(ControlWrite { lines, ..ControlWrite::default() })
     }
@@ -92,7 +79,7 @@ impl ControlFile {
                 let line = write.line;
                 let done = ready!(running.as_mut().poll(context));
                 write.running = None;
-                done.map_err(|it| SessionError { why: format!("line {line}: {}", it.why), ..it })?;
+                done.map_err(|it| it.in_line(line))?;
             }
             let Some(line) = write.lines.pop_front() else { return Poll::Ready(Ok(())) };
             write.line += 1;

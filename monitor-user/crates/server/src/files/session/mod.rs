@@ -5,6 +5,7 @@
 //! socket, as tasks of the listener, and its files.
 
 mod control_file;
+mod control_lines;
 mod input;
 mod job_host;
 mod live;
@@ -14,6 +15,7 @@ mod table;
 mod task;
 pub mod tree;
 
+pub use control_lines::ControlLines;
 pub use live::LiveSession;
 pub use open_file::{OpenSessionFile, SessionContent};
 pub use table::{SessionPolicy, SessionTable};
