@@ -12,6 +12,7 @@ use monitor_control::stop_all::{Outcomes, signal_all};
 use monitor_control::user_worker::SELF_EXE;
 use monitor_jobs::Runtime;
 use monitor_jobs::envar::Environment;
+use monitor_jobs::hold_table::HoldPoint;
 use monitor_model::Identity;
 use monitor_sys::pidfd::returned_code;
 use monitor_sys::users;
@@ -59,7 +60,7 @@ pub fn host_command(args: &JobLaunchArgs, ranks: u32) -> Result<Command, Failure
     if args.tag {
         command.arg("--tag");
     }
-    if args.stop.as_deref() == Some("app") {
+    if args.hold_point() == Some(HoldPoint::App) {
         command.arg("--stop-in-app");
     }
     if args.background {

@@ -50,10 +50,6 @@ use tokio::sync::oneshot;
 const CALLS_WITHIN: Duration = Duration::from_secs(60);
 /// Most other nodes whose ranks are named.
 const MOST_NODES: usize = 8;
-/// The value of `--stop` for `MPI_Init`.
-const INIT: &str = "init";
-/// The value of `--stop` for a place that the program chooses.
-const APP: &str = "app";
 
 /// What to do where a launcher is not there.
 const INSTALL: &str = "install an MPI (Debian: apt install openmpi-bin, or mpich), load its \
@@ -75,7 +71,7 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
     if let LaunchMethod::Pmix(ranks) = method {
         return pmix_launch::launch(args, ranks, (environment, &directives));
     }
-    let is_held = args.stop.as_deref().is_some_and(|it| it != APP);
+    let is_held = args.is_traced();
     env::check_program(&args.command[0], &directives)?;
     let own: Vec<u8> = joined(environment.variables());
     if is_held && rank_number(&Environ::parse(&own)).is_some() {
@@ -127,7 +123,7 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
 fn method_of(args: &JobLaunchArgs) -> Result<LaunchMethod, Failure> {
     let method = LaunchMethod::choose(&args.with, args.ranks, &args.command[0]);
     let method = method.map_err(|why| Failure::usage(format!("--with: {why}")))?;
-    if args.within.is_some() && args.stop.as_deref() != Some(INIT) {
+    if args.within.is_some() && args.hold_point() != Some(HoldPoint::Init) {
         return Err(Failure::usage("--within is for --stop init"));
     }
     if args.server.is_some() && !matches!(method, LaunchMethod::Pmix(_)) {
@@ -139,7 +135,7 @@ fn method_of(args: &JobLaunchArgs) -> Result<LaunchMethod, Failure> {
                    kept by rank";
         return Err(Failure::usage(why));
     }
-    if args.stop.as_deref() == Some(APP) && args.ranks.is_none() {
+    if args.hold_point() == Some(HoldPoint::App) && args.ranks.is_none() {
         let why = "--stop app is for -n; mpirun of Open MPI 5 has --rtos stop-in-app";
         return Err(Failure::usage(why));
     }
@@ -199,8 +195,8 @@ struct Hold {
 impl Hold {
     /// Call it before there is another thread.
     fn new(args: &JobLaunchArgs, parent: Pid) -> Result<Self, Failure> {
-        let at = match args.stop.as_deref() {
-            Some(INIT) => {
+        let at = match args.hold_point() {
+            Some(HoldPoint::Init) => {
                 let within = args.within.unwrap_or(CALLS_WITHIN);
                 HoldAt::Call { functions: &mpi_name::INIT, within }
             }

@@ -2,6 +2,7 @@
 
 use crate::cli::args::{formats, interval};
 use clap::Args;
+use monitor_jobs::hold_table::HoldPoint;
 use monitor_jobs::launch_method::METHODS;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -73,6 +74,18 @@ pub struct JobLaunchArgs {
     /// Launcher, such as mpirun, with its arguments; with -n, the program of the ranks
     #[arg(last = true, required = true, value_name = "LAUNCHER|PROGRAM")]
     pub command: Vec<OsString>,
+}
+
+impl JobLaunchArgs {
+    /// Where the ranks are held, if they are.
+    pub fn hold_point(&self) -> Option<HoldPoint> {
+        self.stop.as_deref().and_then(HoldPoint::from_name)
+    }
+
+    /// Whether a tracer holds them: not where their program says.
+    pub fn is_traced(&self) -> bool {
+        self.hold_point().is_some_and(|it| it != HoldPoint::App)
+    }
 }
 
 /// Arguments of `job host`, which `job launch -n` starts.

@@ -22,9 +22,6 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-/// The value of `--stop` for a place that the program chooses.
-const APP: &str = "app";
-
 /// The value of `--with` for a PMIx server, whose own process in the background has its options.
 const PMIX: &str = "pmix";
 
@@ -46,7 +43,7 @@ pub fn launch_in_background(
         command.args(["--label", RankLabel::name(label)]);
     }
     command.arg("--");
-    if args.stop.as_deref().is_some_and(|it| it != APP) {
+    if args.is_traced() {
         // It executes the directives.
         command.args([SELF_EXE, "job", "launch"]).args(launch_words(args));
     } else {

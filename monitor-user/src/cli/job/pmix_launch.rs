@@ -125,7 +125,7 @@ impl PmixLaunch<'_> {
             let _running = sender.send(LaunchEvent::Interrupted);
         }
         let is_printed = !args.background;
-        let place = args.stop.as_deref().and_then(HoldPoint::from_name);
+        let place = args.hold_point();
         let mut job = PmixJob { tool, id, events, log: &output.log, is_printed, place };
         let end = job.wait();
         let is_printed = job.is_printed;
@@ -174,8 +174,8 @@ impl PmixLaunch<'_> {
     /// Says how ranks that the server holds go on.
     fn say_held(&self) {
         let id = human::escaped_text(&self.id);
-        match self.args.stop.as_deref() {
-            Some("exec") => {
+        match self.args.hold_point() {
+            Some(HoldPoint::Exec) => {
                 notice(&format!("job {id}: held; to continue: monitor job release {id}"));
             }
             Some(_) => notice(&format!(
@@ -223,10 +223,10 @@ fn attributes(args: &JobLaunchArgs, unset: &[Vec<u8>]) -> Vec<Attribute> {
     // The library would print what is forwarded: it is pulled.
     let pulled = ["pmix.fwd.stdout", "pmix.fwd.stderr"];
     all.extend(pulled.map(|key| Attribute::new(key, Datum::flag(false))));
-    all.extend(args.stop.as_deref().map(|place| {
+    all.extend(args.hold_point().map(|place| {
         set(match place {
-            "exec" => "pmix.dbg.exec",
-            "init" => "pmix.dbg.init",
+            HoldPoint::Exec => "pmix.dbg.exec",
+            HoldPoint::Init => "pmix.dbg.init",
             _ => "pmix.dbg.notify",
         })
     }));

@@ -281,8 +281,6 @@ impl Backend for Procfs {
     }
 }
 
-/// How many arguments [`first_arguments`] returns.
-const FIRST_ARGUMENTS: usize = 8;
 /// Room for most environments, bytes.
 const USUAL_ENVIRON: usize = 16 << 10;
 
@@ -346,19 +344,21 @@ pub fn environ(pid: Pid) -> Option<Environ> {
 
 /// The arguments of a process, starting with argument 0; none for a kernel thread.
 pub fn arguments(pid: Pid) -> Option<Vec<Vec<u8>>> {
-    let text = std::fs::read(format!("/proc/{}/cmdline", pid.0)).ok()?;
-    let text = text.strip_suffix(&[0]).unwrap_or(&text);
-    Some(text.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect())
+    arguments_within(pid, u64::MAX)
 }
 
 /// The first of its arguments, of at most [`text::LONGEST_CMDLINE`] bytes: a process chooses how
 /// many it has, and where the kernel reads them.
 pub fn first_arguments(pid: Pid) -> Option<Vec<Vec<u8>>> {
+    arguments_within(pid, text::LONGEST_CMDLINE as u64)
+}
+
+fn arguments_within(pid: Pid, most: u64) -> Option<Vec<Vec<u8>>> {
     let file = std::fs::File::open(format!("/proc/{}/cmdline", pid.0)).ok()?;
-    let mut bytes = Vec::new();
-    let _length = file.take(text::LONGEST_CMDLINE as u64).read_to_end(&mut bytes).ok()?;
-    let all = bytes.split(|&byte| byte == 0).take(FIRST_ARGUMENTS);
-    Some(all.map(<[u8]>::to_vec).collect())
+    let mut text = Vec::new();
+    let _length = file.take(most).read_to_end(&mut text).ok()?;
+    let text = text.strip_suffix(&[0]).unwrap_or(&text);
+    Some(text.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect())
 }
 
 /// Every pid once, in ascending order.

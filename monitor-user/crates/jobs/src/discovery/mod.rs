@@ -326,14 +326,13 @@ fn number_of(variables: &Environ, names: &[&str]) -> Option<u32> {
 fn state(ranks: &[&Process], is_orphaned: bool, local_size: Option<u32>) -> JobState {
     let letter =
         |it: &Process| it.row.get(ProcessField::State).and_then(|it| u8::try_from(it).ok());
-    let is_stopped = |it: &&&Process| matches!(letter(it), Some(b'T' | b't'));
     let is_zombie = |it: &&&Process| matches!(letter(it), Some(b'Z' | b'X'));
     let living = ranks.iter().filter(|it| !is_zombie(it)).count();
     let expected = local_size.and_then(|it| usize::try_from(it).ok());
     match living {
         0 => JobState::Ended,
         _ if is_orphaned => JobState::Orphaned,
-        _ if ranks.iter().filter(is_stopped).count() == living => JobState::Stopped,
+        _ if ranks.iter().filter(|it| it.is_stopped()).count() == living => JobState::Stopped,
         _ if expected.is_some_and(|expected| living < expected) => JobState::Incomplete,
         _ => JobState::Running,
     }

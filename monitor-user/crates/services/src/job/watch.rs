@@ -145,7 +145,7 @@ impl JobWatch {
             return Ok(());
         }
         let reports = self.reports.entry(session).or_default();
-        reports.retain(|it| (&it.id, it.uid) != (&job.id, job.uid));
+        reports.retain(|it| !is_same_job(it, &job));
         // Ranks that the kernel has stopped run again whether or not the tool is there.
         let is_of_tool = hold.is_some_and(|it| !it.by_kernel);
         if is_of_tool && reports.len() >= MOST_REPORTS {
@@ -165,8 +165,7 @@ impl JobWatch {
     /// A tool has disconnected: no rank waits for it any more.
     pub fn end_reports(&mut self, session: SessionId, now: Ns) {
         for job in self.reports.remove(&session).unwrap_or_default() {
-            let is_it = |it: &ParallelJob| (&it.id, it.uid) == (&job.id, job.uid);
-            if self.reports.values().flatten().any(is_it) {
+            if self.reports.values().flatten().any(|it| is_same_job(it, &job)) {
                 continue;
             }
             self.log.report_hold(&job, None);
@@ -222,6 +221,10 @@ impl JobWatch {
         let at = Ns(after(now, delay).max(after(self.last_reading, pause)));
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
+}
+
+fn is_same_job(one: &ParallelJob, other: &ParallelJob) -> bool {
+    (&one.id, one.uid) == (&other.id, other.uid)
 }
 
 #[cfg(test)]
