@@ -23,6 +23,7 @@ mod native_host;
 mod native_monitor;
 mod native_rendezvous;
 mod pmix_launch;
+mod query;
 mod rank_tool;
 pub mod runtime;
 mod service;

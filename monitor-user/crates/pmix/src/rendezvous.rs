@@ -29,6 +29,8 @@ pub struct Rendezvous {
     pub version: String,
     /// Its process.
     pub server: Pid,
+    /// The folder of the file, which is that of the server.
+    pub folder: PathBuf,
 }
 
 /// Why a server is not connected to.
@@ -128,10 +130,10 @@ pub fn read_file(path: &Path, owner: u32) -> Result<Rendezvous, RendezvousError>
     }
     let mut text = String::new();
     std::fs::File::from(file).take(LONGEST).read_to_string(&mut text).map_err(not_read)?;
-    parse(&text).map_err(doubt)
+    parse(&text, folder).map_err(doubt)
 }
 
-fn parse(text: &str) -> Result<Rendezvous, String> {
+fn parse(text: &str, folder: &Path) -> Result<Rendezvous, String> {
     let mut lines = text.lines();
     let mut next = || lines.next().unwrap_or_default().to_owned();
     let [uri, version, pid] = [next(), next(), next()];
@@ -143,7 +145,7 @@ fn parse(text: &str) -> Result<Rendezvous, String> {
     };
     let major = version.trim_start_matches('v').split('.').next().and_then(|it| it.parse().ok());
     match major {
-        Some(4u32..) => Ok(Rendezvous { uri, version, server }),
+        Some(4u32..) => Ok(Rendezvous { uri, version, server, folder: folder.to_owned() }),
         _ => Err(format!("PMIx {version} of the server does not survive tools")),
     }
 }

@@ -63,6 +63,7 @@ mod tagged_lines;
 mod target;
 mod tool_connection;
 mod tool_daemon;
+mod tool_turn;
 
 use super::exit::Failure;
 use args::{JobArgs, JobCommand};

@@ -5,6 +5,7 @@
 //! signal, and the job with it, when a tool ends in the moment in which it connects.
 
 use super::target::JobTarget;
+use super::tool_turn::{JobProcesses, ToolTurn};
 use crate::cli::exit::{Exit, Failure};
 use monitor_control::user_worker::SELF_EXE;
 use monitor_jobs::Runtime;
@@ -14,6 +15,7 @@ use monitor_pmix::{PmixError, Tool};
 use monitor_sys::fd_limit;
 use monitor_sys::pidfd::returned_code;
 use procfs::process::Process;
+use std::io::ErrorKind::TimedOut;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -79,15 +81,25 @@ pub fn ask<T: Send + 'static>(
     target: &JobTarget,
     ask: impl FnOnce(&Tool) -> Result<T, PmixError> + Send + 'static,
 ) -> Result<T, Failure> {
-    let Rendezvous { uri, .. } = job_server(target)?;
+    let Rendezvous { uri, folder, .. } = job_server(target)?;
+    let id = &target.job.id;
+    let processes = JobProcesses::open(target.job.ranks.iter().flat_map(|it| &it.all));
+    let turn = ToolTurn::take(&folder).map_err(|error| Failure {
+        message: format!("job {id}: the turn at its server ({}): {error}", folder.display()),
+        exit: if error.kind() == TimedOut { Exit::TimedOut } else { Exit::Failed },
+    })?;
     let (sender, answer) = channel();
     // This thread waits, and reads no environment.
     let _detached = std::thread::spawn(move || {
-        let answer = Tool::connect(&uri).and_then(|tool| ask(&tool));
+        let answer = Tool::connect(&uri).and_then(|tool| {
+            let answer = ask(&tool);
+            processes.pause();
+            answer
+        });
+        drop(turn);
         // It is not received if it is late.
         let _sent = sender.send(answer);
     });
-    let id = &target.job.id;
     match answer.recv_timeout(LIMIT) {
         Ok(answer) => answer.map_err(|error| Failure::failed(format!("job {id}: {error}"))),
         Err(RecvTimeoutError::Timeout) => Err(Failure {
