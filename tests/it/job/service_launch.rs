@@ -104,6 +104,26 @@ fn a_tool_starts_ranks_and_reads_what_they_write_and_how_they_end() {
 }
 
 #[test]
+fn a_tool_starts_ranks_that_are_held_at_exec_and_reads_what_they_write() {
+    if !able("a_tool_starts_ranks_that_are_held_at_exec_and_reads_what_they_write") {
+        return;
+    }
+    let mut launcher = Launcher::start();
+    let script = "[\"sh\",\"-c\",\"echo $PMIX_RANK\"]";
+    let job = launcher.launch(&format!("\"native\",2,\"exec\",[],{script}"));
+    let held = listed(|it| it["id"] == *job).unwrap();
+    assert_eq!((&held["state"], &held["local_ranks"]), (&"stopped".into(), &2.into()), "{held}");
+    let (status, got) = launcher.ask(&format!("job_output(\"{job}\",0,0.0)"));
+    assert_eq!((status, rows(&got[2], 4).len()), (0, 0), "{got:?}");
+    let (status, got) = launcher.ask(&format!("job_signal(\"{job}\",18)"));
+    assert_eq!(status, 0, "{got:?}");
+    let (text, ended) = launcher.output(&job, 2);
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((lines, ended.len()), (vec!["0 0", "1 1"], 2));
+}
+
+#[test]
 fn a_tool_asks_and_notifies_a_job_that_waits_for_it() {
     const TEST: &str = "a_tool_asks_and_notifies_a_job_that_waits_for_it";
     let Some(program) = client(TEST, "pmix_waits.c") else { return };

@@ -176,7 +176,8 @@ impl RankLaunch {
     /// Whether the command ends when the ranks, or the launcher, run.
     pub fn is_in_background(&self) -> bool {
         match self.ranks {
-            Some(_) => !matches!(self.stop.as_deref(), Some("exec" | "init")),
+            // A program may call MPI_Init later than a reply may come.
+            Some(_) => self.stop.as_deref() != Some("init"),
             None => self.output == LauncherOutput::Kept,
         }
     }
@@ -228,17 +229,22 @@ mod tests {
 
     #[test]
     fn ranks_without_a_launcher_are_started_in_the_background() {
-        let launch = RankLaunch {
+        let mut launch = RankLaunch {
             ranks: Some(2),
             with: "native".to_owned(),
             output: LauncherOutput::Kept,
-            stop: Some("app".to_owned()),
+            stop: Some("exec".to_owned()),
             directives: vec![b"unset:A".to_vec()],
             words: vec![b"./a".to_vec(), b"-n".to_vec()],
         };
-        let want = "job launch --with=native -n2 --background --format=json --stop=app \
+        let want = "job launch --with=native -n2 --background --format=json --stop=exec \
                     --env=unset:A -- ./a -n";
-        check(&JobAct::Launch(launch), want);
+        check(&JobAct::Launch(launch.clone()), want);
+        launch.stop = Some("init".to_owned());
+        check(
+            &JobAct::Launch(launch),
+            "job launch --with=native -n2 --stop=init --env=unset:A -- ./a -n",
+        );
     }
 
     #[test]
