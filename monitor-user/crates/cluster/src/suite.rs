@@ -4,8 +4,8 @@
 //! missing. Each case needs a bus of its own.
 
 use crate::bus::entry::{
-    BusEntry, Command, CommandReply, EntryBody, EntryId, ReplyStatus, Seq, SequencedEntry,
-    StreamTime, Targets,
+    BusEntry, Command, CommandReply, EntryBody, EntryId, Incarnation, LedgerId, ReplyStatus, Seq,
+    SequencedEntry, StreamTime, Targets,
 };
 use crate::bus::membership::MembershipChange;
 use crate::bus::{Bus, BusEvent, LeaseGrant, OwnRecord, Topic, try_event};
@@ -42,6 +42,7 @@ pub const CASES: &[(&str, SuiteCase)] = &[
     ("all_ports_have_one_order", all_ports_have_one_order),
     ("an_entry_sent_twice_has_one_position", an_entry_sent_twice_has_one_position),
     ("a_late_port_has_the_members_and_what_it_asks_for", a_late_port),
+    ("a_stay_that_was_removed_is_over_for_all_ports", a_removed_stay),
     ("messages_go_beside_the_order", messages_go_beside_the_order),
     ("a_lease_has_one_holder", a_lease_has_one_holder),
     ("members_execute_commands_once", members_execute_commands_once),
@@ -150,7 +151,7 @@ fn an_entry_sent_twice_has_one_position(fixture: &mut dyn BusFixture) {
 
 fn base(port: &mut dyn Bus) -> (Seq, Vec<String>) {
     expect(port, "members", |event| match event {
-        BusEvent::Base { as_of, members } => {
+        BusEvent::Base { as_of, members, .. } => {
             Some((as_of, members.into_iter().map(|member| member.node).collect()))
         }
         _ => None,
@@ -176,6 +177,43 @@ fn a_late_port(fixture: &mut dyn BusFixture) {
     });
     let OwnRecord { member, last, .. } = record;
     assert_eq!((member, last), (None, Seq(as_of.0 + 1)));
+}
+
+/// Sends an entry and waits until it has a position, or never gets one.
+fn send_about(port: &mut dyn Bus, fixture: &dyn BusFixture, (number, body): (u64, EntryBody)) {
+    let id = EntryId { start: 1, number };
+    // The port knows its name.
+    let entry = BusEntry { origin: String::new(), id, body };
+    port.multicast(fixture.now(), entry, give_up(fixture));
+    expect(port, "answer for an entry", |event| match event {
+        BusEvent::Sequenced { id: it, .. } | BusEvent::Unsequenced { id: it, .. } => {
+            (it == id).then_some(())
+        }
+        _ => None,
+    });
+}
+
+fn a_removed_stay(fixture: &mut dyn BusFixture) {
+    let [mut a, mut service] = ["a", "s"].map(|name| fixture.connect(name, None));
+    let joined = |incarnation, since| {
+        let (incarnation, ledger) = (Incarnation(incarnation), LedgerId(7));
+        EntryBody::Joined { incarnation, ledger, since }
+    };
+    let removed = |incarnation| {
+        let incarnation = Incarnation(incarnation);
+        EntryBody::Removed { node: "a".into(), incarnation }
+    };
+    send_about(a.as_mut(), fixture, (1, joined(1, None)));
+    send_about(a.as_mut(), fixture, (2, joined(2, None)));
+    let as_of = base(fixture.connect("late", None).as_mut());
+    assert_eq!(as_of.1, ["a"]);
+    send_about(service.as_mut(), fixture, (1, removed(2)));
+    // Too late: an earlier stay, and a repetition.
+    send_about(service.as_mut(), fixture, (2, removed(1)));
+    send_about(a.as_mut(), fixture, (3, joined(2, Some(as_of.0))));
+    assert_eq!(base(fixture.connect("later", None).as_mut()).1, [""; 0]);
+    send_about(a.as_mut(), fixture, (4, joined(3, None)));
+    assert_eq!(base(fixture.connect("latest", None).as_mut()).1, ["a"]);
 }
 
 fn messages_go_beside_the_order(fixture: &mut dyn BusFixture) {

@@ -23,10 +23,11 @@ pub use server::Failed;
 use async_nats::{ConnectOptions, Event};
 use futures_util::StreamExt;
 use monitor_cluster::bus::entry::{BusEntry, CommandReply, Seq};
-use monitor_cluster::bus::{Bus, BusEvent, Topic, UnsequencedCause};
+use monitor_cluster::bus::{BaseCause, Bus, BusEvent, Topic, UnsequencedCause};
 use monitor_model::Ns;
+use order::OrderReader;
 use outlet::EventOutlet;
-use publish::Publication;
+use publish::{Publication, Publisher};
 use questions::Question;
 use server::{Server, TIMEOUT, failed};
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 /// Number of events that wait: the order then waits too, other messages are lost and counted.
@@ -87,16 +88,25 @@ impl NatsBus {
         let (sender, events) = mpsc::channel(MAX_EVENTS);
         let outlet = EventOutlet::new(sender);
         let base = server.base().await?;
-        let BusEvent::Base { as_of, .. } = &base else { unreachable!("it returns a base") };
-        let head = Seq(as_of.0 + 1);
+        let head = Seq(base.as_of.0 + 1);
         let next = from.map_or(head, |from| from.min(head));
-        outlet.put(base).await;
+        let last = base.last.clone();
+        outlet.put(base.event(BaseCause::Start)).await;
         let (publications, publication_queue) = mpsc::channel(MAX_CALLS);
         let (questions, question_queue) = mpsc::channel(MAX_CALLS);
         let mut tasks = JoinSet::new();
-        tasks.spawn(order::follow(server.clone(), next, outlet.clone(), reconnected));
-        tasks.spawn(publish::publish_all(server.clone(), publication_queue, outlet.clone()));
         let node = options.node;
+        let (own, in_order) = watch::channel(None);
+        let reader = OrderReader {
+            server: server.clone(),
+            node: node.clone(),
+            outlet: outlet.clone(),
+            reconnected,
+            own,
+        };
+        tasks.spawn(reader.follow(next, last));
+        let publisher = Publisher { server: server.clone(), outlet: outlet.clone(), in_order };
+        tasks.spawn(publisher.publish_all(publication_queue));
         tasks.spawn(questions::answer_all(server, node.clone(), question_queue, outlet.clone()));
         tasks.spawn(forward(replies, outlet.clone(), reply_event));
         Ok(Self {

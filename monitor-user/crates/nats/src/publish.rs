@@ -4,18 +4,19 @@
 //! its time is over. The last entry about a node is always that of its member: such an entry is
 //! accepted only if no other one came since it was read.
 
+use super::order::OwnEntry;
 use super::outlet::EventOutlet;
 use super::server::{MemberEntry, Server, TIMEOUT};
 use super::subject;
 use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_ID};
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::{HeaderMap, HeaderValue};
-use monitor_cluster::bus::entry::{BusEntry, EntryBody, Seq};
+use monitor_cluster::bus::entry::{BusEntry, EntryBody, EntryId, Seq};
 use monitor_cluster::bus::{BusEvent, UnsequencedCause};
 use monitor_model::Ns;
 use monitor_sys::clock;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 /// Time between two attempts.
 const RETRY: Duration = Duration::from_millis(100);
@@ -38,59 +39,78 @@ enum Attempt {
     Unknown(String),
 }
 
-/// Publishes entries until the bus is gone.
-pub async fn publish_all(
-    server: Server,
-    mut publications: mpsc::Receiver<Publication>,
-    outlet: EventOutlet,
-) {
-    while let Some(publication) = publications.recv().await {
-        let id = publication.entry.id;
-        let event = match publish(&server, &publication).await {
-            Attempt::Sequenced(seq) => BusEvent::Sequenced { id, seq },
-            Attempt::Unsequenced(why) => BusEvent::Unsequenced { id, why },
-            Attempt::Refused(why) => {
-                BusEvent::Unsequenced { id, why: UnsequencedCause::Refused(why) }
-            }
-            Attempt::Unknown(why) => {
-                tracing::warn!("the server has not acknowledged entry {}: {why}", id.number);
-                continue;
-            }
-        };
-        outlet.put(event).await;
-    }
+/// What publishes the entries of a node.
+pub struct Publisher {
+    pub server: Server,
+    pub outlet: EventOutlet,
+    /// The last one that came in the order.
+    pub in_order: watch::Receiver<OwnEntry>,
 }
 
-/// Makes attempts until one is final; the result of the last one.
-async fn publish(server: &Server, Publication { entry, give_up }: &Publication) -> Attempt {
-    let mut is_unknown = false;
-    loop {
-        let attempt = match tokio::time::timeout(2 * TIMEOUT, attempt(server, entry)).await {
-            Ok(attempt) => attempt,
-            Err(_) => Attempt::Unknown("no answer".to_owned()),
-        };
-        let why = match attempt {
-            Attempt::Refused(why) => why,
-            Attempt::Unknown(why) => {
-                is_unknown = true;
-                why
-            }
-            // An earlier attempt may have got a position that the server no longer shows.
-            Attempt::Unsequenced(_) if is_unknown => return Attempt::Unknown("refused".to_owned()),
-            last => return last,
-        };
-        if clock::boot() >= *give_up {
-            return if is_unknown { Attempt::Unknown(why) } else { Attempt::Refused(why) };
+impl Publisher {
+    /// Publishes entries until the bus is gone.
+    pub async fn publish_all(self, mut publications: mpsc::Receiver<Publication>) {
+        while let Some(publication) = publications.recv().await {
+            let id = publication.entry.id;
+            let event = match self.publish(&publication).await {
+                Attempt::Sequenced(seq) => BusEvent::Sequenced { id, seq },
+                Attempt::Unsequenced(why) => BusEvent::Unsequenced { id, why },
+                Attempt::Refused(why) => {
+                    BusEvent::Unsequenced { id, why: UnsequencedCause::Refused(why) }
+                }
+                Attempt::Unknown(why) => {
+                    tracing::warn!("the server has not acknowledged entry {}: {why}", id.number);
+                    continue;
+                }
+            };
+            self.outlet.put(event).await;
         }
-        tokio::time::sleep(RETRY).await;
+    }
+
+    /// Makes attempts until one is final; the result of the last one.
+    async fn publish(&self, Publication { entry, give_up }: &Publication) -> Attempt {
+        let mut is_unknown = false;
+        loop {
+            let attempt = attempt(&self.server, entry);
+            let attempt = match tokio::time::timeout(2 * TIMEOUT, attempt).await {
+                Ok(attempt) => attempt,
+                Err(_) => Attempt::Unknown("no answer".to_owned()),
+            };
+            let why = match attempt {
+                Attempt::Refused(why) => why,
+                Attempt::Unknown(why) => {
+                    is_unknown = true;
+                    why
+                }
+                // An earlier attempt may have got a position that the server no longer shows.
+                Attempt::Unsequenced(_) if is_unknown => {
+                    return Attempt::Unknown("refused".to_owned());
+                }
+                last => return last,
+            };
+            if clock::boot() >= *give_up {
+                return if is_unknown { Attempt::Unknown(why) } else { Attempt::Refused(why) };
+            }
+            tokio::time::sleep(RETRY).await;
+            if let Some(seq) = self.position(entry.id) {
+                return Attempt::Sequenced(seq);
+            }
+        }
+    }
+
+    /// The position of an entry that came in the order. It is not sent again: if the server has
+    /// lost it since then, it would get another position after its outcomes were reported.
+    fn position(&self, id: EntryId) -> Option<Seq> {
+        let (own, seq) = (*self.in_order.borrow())?;
+        (own == id).then_some(seq)
     }
 }
 
 async fn attempt(server: &Server, entry: &BusEntry) -> Attempt {
     let mut headers = HeaderMap::new();
     headers.insert(NATS_MESSAGE_ID, message_id(entry).as_str());
-    if matches!(entry.body, EntryBody::Joined { .. } | EntryBody::Left { .. }) {
-        let last = match server.last_entry(&subject::member(&entry.origin)).await {
+    if !matches!(entry.body, EntryBody::Command(_)) {
+        let last = match server.last_entry(&subject::entry(entry)).await {
             Ok(last) => last,
             Err(error) => return Attempt::Refused(error.to_string()),
         };
@@ -126,12 +146,19 @@ fn failed_attempt(error: &PublishError) -> Attempt {
     }
 }
 
-/// Compares an entry of a node about itself with the last one: whether it is that one, or may not
-/// follow it.
+/// Compares an entry about a node with the last one: whether it is that one, or may not follow
+/// it.
 async fn compare(server: &Server, entry: &BusEntry, last: Option<&MemberEntry>) -> Option<Attempt> {
     let last = last?;
     if last.entry.id == entry.id {
         return Some(Attempt::Sequenced(last.seq));
+    }
+    if let EntryBody::Removed { incarnation, .. } = &entry.body {
+        // A late removal of an earlier stay must not hide that of the last one.
+        let is_late = matches!(last.entry.body,
+            EntryBody::Removed { incarnation: ended, .. } if ended >= *incarnation);
+        let why = "this stay of the node has been ended already".to_owned();
+        return is_late.then_some(Attempt::Unsequenced(UnsequencedCause::Refused(why)));
     }
     let member = match server.member(&entry.origin).await {
         Ok(member) => member,

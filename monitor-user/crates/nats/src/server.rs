@@ -3,13 +3,14 @@
 //! In: a connection. Out: values of the bus, or an error that says which question failed.
 
 use super::subject;
+use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, Stream};
 use async_nats::jetstream::{Context, kv};
 use futures_util::StreamExt;
 use monitor_cluster::bus::entry::{BusEntry, EntryBody, Seq, StreamTime};
 use monitor_cluster::bus::{
-    BusEvent, DUPLICATE_WINDOW, LeaseGrant, MemberRecord, OwnRecord, RETENTION,
+    BaseCause, BusEvent, DUPLICATE_WINDOW, LeaseGrant, MemberRecord, OwnRecord, RETENTION,
 };
 use monitor_model::Ns;
 use std::collections::BTreeMap;
@@ -29,6 +30,8 @@ const LEASE_KEYS: &str = "mon_lease";
 const MAX_BYTES: i64 = 256 << 20;
 /// Consumers of the stream: a node has one. nats-server 2.15 takes 1,000 if it is not set.
 const MAX_CONSUMERS: i32 = 20_000;
+/// How often the members are read, if they change meanwhile.
+const BASE_ATTEMPTS: u32 = 50;
 /// What a released lease holds.
 const FREE: &str = "";
 
@@ -53,6 +56,30 @@ pub struct Server {
     pub stream: Stream,
     members: kv::Store,
     leases: kv::Store,
+}
+
+/// By what an entry is recognized at its position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryMark {
+    pub seq: Seq,
+    pub stamp: StreamTime,
+    /// What its sender sent for the server to recognize copies.
+    pub id: Option<String>,
+}
+
+/// The members at a position.
+pub struct Base {
+    pub as_of: Seq,
+    /// The entry there.
+    pub last: Option<EntryMark>,
+    members: Vec<MemberRecord>,
+}
+
+impl Base {
+    /// The event that reports them.
+    pub fn event(self, cause: BaseCause) -> BusEvent {
+        BusEvent::Base { as_of: self.as_of, members: self.members, cause }
+    }
 }
 
 /// An entry about a node, at its position.
@@ -87,17 +114,40 @@ impl Server {
         Ok((Seq(info.state.first_sequence), Seq(info.state.last_sequence)))
     }
 
-    /// The members, as of the last position before the questions.
-    pub async fn base(&self) -> Result<BusEvent, Failed> {
-        let (_, as_of) = self.range().await?;
-        let claims = self.last_entries(subject::MEMBERS).await?;
-        let removals = self.last_entries(subject::REMOVALS).await?;
-        let claims = claims.into_values().filter(|claim| claim.seq <= as_of);
-        let members = claims.filter_map(|claim| {
-            let removal = removals.get(&claim.entry.origin).filter(|it| it.seq <= as_of);
-            member(&claim, removal)
-        });
-        Ok(BusEvent::Base { as_of, members: members.collect() })
+    /// By what the entry at a position is recognized; `None` if there is none.
+    pub async fn mark(&self, seq: Seq) -> Result<Option<EntryMark>, Failed> {
+        use async_nats::jetstream::stream::LastRawMessageErrorKind::NoMessageFound;
+        if seq == Seq(0) {
+            return Ok(None);
+        }
+        let message = match self.stream.get_raw_message(seq.0).await {
+            Ok(message) => message,
+            Err(error) if error.kind() == NoMessageFound => return Ok(None),
+            Err(error) => return Err(failed("entry at a position")(error)),
+        };
+        let id = message.headers.get(NATS_MESSAGE_ID).map(|id| id.as_str().to_owned());
+        Ok(Some(EntryMark { seq, stamp: stream_time(message.time), id }))
+    }
+
+    /// The members at a position that was the last one at some time during the questions.
+    pub async fn base(&self) -> Result<Base, Failed> {
+        for _ in 0..BASE_ATTEMPTS {
+            let (_, as_of) = self.range().await?;
+            let last = self.mark(as_of).await?;
+            let claims = self.last_entries(subject::MEMBERS).await?;
+            let removals = self.last_entries(subject::REMOVALS).await?;
+            // A later entry hides what there was at the position, unless it repeats that.
+            let is_hiding = |it: &MemberEntry| it.since() > as_of;
+            if claims.values().chain(removals.values()).any(is_hiding) {
+                continue;
+            }
+            let members = claims
+                .values()
+                .filter_map(|claim| member(claim, removals.get(&claim.entry.origin)))
+                .collect();
+            return Ok(Base { as_of, last, members });
+        }
+        Err(failed("members")("they change too often"))
     }
 
     /// The last entry about each node, on subjects with a wildcard.
@@ -163,16 +213,26 @@ impl Server {
     }
 }
 
+impl MemberEntry {
+    /// Where what it says has begun.
+    fn since(&self) -> Seq {
+        match self.entry.body {
+            EntryBody::Joined { since: Some(since), .. } => since,
+            _ => self.seq,
+        }
+    }
+}
+
 /// The membership that the last entries about a node make.
 fn member(claim: &MemberEntry, removal: Option<&MemberEntry>) -> Option<MemberRecord> {
-    let EntryBody::Joined { incarnation, ledger, since } = claim.entry.body else { return None };
-    let is_removed = removal.filter(|it| it.seq > claim.seq).is_some_and(|removal| {
+    let EntryBody::Joined { incarnation, ledger, .. } = claim.entry.body else { return None };
+    let is_removed = removal.filter(|it| it.seq > claim.since()).is_some_and(|removal| {
         let EntryBody::Removed { incarnation: ended, .. } = &removal.entry.body else {
             return false;
         };
         *ended == incarnation
     });
-    let (node, since) = (claim.entry.origin.clone(), since.unwrap_or(claim.seq));
+    let (node, since) = (claim.entry.origin.clone(), claim.since());
     (!is_removed).then_some(MemberRecord { node, ledger, incarnation, since })
 }
 

@@ -1,13 +1,15 @@
 //! The suite of buses on a real server, which each case starts for itself and kills in between.
 
 use super::{NatsBus, NatsOptions};
-use monitor_cluster::bus::Bus;
-use monitor_cluster::bus::entry::Seq;
+use monitor_cluster::bus::entry::{
+    BusEntry, Command as BusCommand, EntryBody, EntryId, Seq, StreamTime, Targets,
+};
+use monitor_cluster::bus::{BaseCause, Bus, BusEvent, try_event};
 use monitor_cluster::suite::{BusFixture, CASES};
 use monitor_model::Ns;
 use monitor_sys::clock;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -28,10 +30,7 @@ impl NatsFixture {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("monitor-nats-{}-{number}", std::process::id());
         let store = std::env::temp_dir().join(name);
-        // The port is free again when the listener is dropped.
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        drop(listener);
+        let address = free_address();
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
         let server = start(address, &store);
@@ -39,7 +38,20 @@ impl NatsFixture {
     }
 }
 
-fn start(address: SocketAddr, store: &PathBuf) -> Child {
+impl NatsFixture {
+    /// Kills the server.
+    fn stop(&mut self) {
+        self.server.kill().unwrap();
+        self.server.wait().unwrap();
+    }
+}
+
+/// An address whose port is free again when the listener is dropped.
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn start(address: SocketAddr, store: &Path) -> Child {
     let port = address.port().to_string();
     let mut command = Command::new("nats-server");
     command.args(["--jetstream", "--addr", "127.0.0.1", "--port", &port, "--store_dir"]);
@@ -64,8 +76,7 @@ impl BusFixture for NatsFixture {
     }
 
     fn restart(&mut self) {
-        self.server.kill().unwrap();
-        self.server.wait().unwrap();
+        self.stop();
         self.server = start(self.address, &self.store);
     }
 }
@@ -89,7 +100,7 @@ fn has_server() -> bool {
             std::env::var_os("MONITOR_REQUIRE_ROOT").is_none(),
             "nats-server is missing: apt install nats-server"
         );
-        eprintln!("SKIP the_bus_over_nats_passes_the_suite: no nats-server");
+        eprintln!("SKIP tests of the bus over NATS: no nats-server");
     }
     is_there
 }
@@ -106,4 +117,81 @@ fn the_bus_over_nats_passes_the_suite() {
         // The case of a failure is the one after the last that is printed.
         eprintln!("{name}: {:.2} s", start.elapsed().as_secs_f64());
     }
+}
+
+/// Sends an entry and returns its position.
+fn send(port: &mut dyn Bus, start: u64, number: u64) -> Seq {
+    let id = EntryId { start, number };
+    let (begin_within, not_after) = (Ns(1), StreamTime(u64::MAX));
+    let targets = Targets::Names(std::collections::BTreeSet::new());
+    let command = BusCommand { targets, uid: 0, begin_within, not_after, payload: vec![] };
+    let entry = BusEntry { origin: String::new(), id, body: EntryBody::Command(command) };
+    port.multicast(clock::boot(), entry, Ns(clock::boot().0 + 30_000_000_000));
+    expect(port, |event| match event {
+        BusEvent::Sequenced { id: it, seq } => (it == id).then_some(seq),
+        _ => None,
+    })
+}
+
+fn expect<T>(port: &mut dyn Bus, mut select: impl FnMut(BusEvent) -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        match try_event(port).map(&mut select) {
+            Some(Some(found)) => return found,
+            Some(None) => {}
+            None => {
+                assert!(start.elapsed() < Duration::from_secs(60), "the event did not come");
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+        }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    // An earlier copy is replaced; there may be none.
+    let _ = std::fs::remove_dir_all(to);
+    assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+}
+
+/// A server that came back with an earlier state, and got as many entries as it has lost before
+/// a node is connected again: their number shows nothing.
+#[test]
+fn entries_that_the_server_lost_are_noticed_where_others_have_their_positions() {
+    if !has_server() {
+        return;
+    }
+    let mut fixture = NatsFixture::new();
+    let mut port = fixture.connect("a", None);
+    for number in 1..=3 {
+        send(port.as_mut(), 1, number);
+    }
+    fixture.stop();
+    let earlier = fixture.store.with_extension("earlier");
+    copy(&fixture.store, &earlier);
+    fixture.server = start(fixture.address, &fixture.store);
+    assert_eq!(send(port.as_mut(), 1, 5), Seq(4));
+    let next = expect(port.as_mut(), |event| match event {
+        BusEvent::Entry(entry) if entry.seq == Seq(4) => Some(entry.entry.id.number),
+        _ => None,
+    });
+    assert_eq!(next, 5);
+    fixture.stop();
+    copy(&earlier, &fixture.store);
+    // At another address, so that the node is not connected yet.
+    let address = std::mem::replace(&mut fixture.address, free_address());
+    fixture.server = start(fixture.address, &fixture.store);
+    let mut other = fixture.connect("b", None);
+    let positions = [1, 2].map(|number| send(other.as_mut(), 2, number));
+    assert_eq!(positions, [Seq(4), Seq(5)]);
+    drop(other);
+    fixture.stop();
+    fixture.address = address;
+    fixture.server = start(fixture.address, &fixture.store);
+    let base = expect(port.as_mut(), |event| match event {
+        BusEvent::Base { cause: BaseCause::Lost, as_of, .. } => Some(as_of),
+        BusEvent::Entry(entry) => panic!("an entry after others were lost: {entry:?}"),
+        _ => None,
+    });
+    assert_eq!(base, Seq(5));
+    std::fs::remove_dir_all(earlier).unwrap();
 }

@@ -6,7 +6,7 @@
 
 use super::entry::{BusEntry, CommandReply, EntryId, Seq, SequencedEntry, StreamTime};
 use super::membership::Membership;
-use super::{Bus, BusEvent, DUPLICATE_WINDOW, LeaseGrant, OwnRecord, Topic};
+use super::{BaseCause, Bus, BusEvent, DUPLICATE_WINDOW, LeaseGrant, OwnRecord, Topic};
 use monitor_model::Ns;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -78,7 +78,7 @@ impl Shared {
         self.next_port += 1;
         let head = Seq(self.last.0 + 1);
         let next = from.map_or(head, |from| from.max(self.first()).min(head));
-        let base = self.base();
+        let base = self.base(BaseCause::Start);
         let port = Port {
             name: name.to_owned(),
             next,
@@ -91,8 +91,9 @@ impl Shared {
         self.next_port
     }
 
-    fn base(&self) -> BusEvent {
-        BusEvent::Base { as_of: self.last, members: self.members.iter().cloned().collect() }
+    fn base(&self, cause: BaseCause) -> BusEvent {
+        let members = self.members.iter().cloned().collect();
+        BusEvent::Base { as_of: self.last, members, cause }
     }
 
     /// The oldest position that is kept, or the next one.
@@ -136,7 +137,7 @@ impl Shared {
         }
         if port.next < first {
             port.next = first;
-            return Some(self.base());
+            return Some(self.base(BaseCause::Gap));
         }
         let index = usize::try_from(port.next.0 - first.0).ok()?;
         let entry = self.log.get(index)?.clone();
@@ -300,7 +301,10 @@ mod tests {
         let n_sent = KEPT as u64 + 7;
         (0..n_sent).for_each(|number| writer.multicast(Ns(1), leave(number), Ns(2)));
         let base = try_event(&mut reader);
-        assert_eq!(base, Some(BusEvent::Base { as_of: Seq(n_sent), members: vec![] }));
+        assert_eq!(
+            base,
+            Some(BusEvent::Base { as_of: Seq(n_sent), members: vec![], cause: BaseCause::Gap })
+        );
         let next = try_event(&mut reader);
         assert!(
             matches!(next, Some(BusEvent::Entry(ref entry)) if entry.seq == Seq(8)),

@@ -60,9 +60,15 @@ impl Membership {
         match &at.entry.body {
             EntryBody::Command(_) => MembershipChange::Unchanged,
             EntryBody::Joined { incarnation, ledger, since } => {
-                let node = at.entry.origin.clone();
+                let (node, incarnation) = (at.entry.origin.clone(), *incarnation);
+                let is_repetition = since.is_some();
+                let is_ended = self.get(&node).is_none_or(|it| it.incarnation != incarnation);
+                if is_repetition && is_ended {
+                    // It was sent before the node knew that it had been removed.
+                    return MembershipChange::Unchanged;
+                }
                 let since = since.unwrap_or(at.seq);
-                self.join(MemberRecord { node, ledger: *ledger, incarnation: *incarnation, since })
+                self.join(MemberRecord { node, ledger: *ledger, incarnation, since })
             }
             EntryBody::Left { incarnation } => {
                 let gone = self.remove(&at.entry.origin, *incarnation);
@@ -125,6 +131,18 @@ mod tests {
         assert!(matches!(members.apply(&at(5, "s", removed(3))), MembershipChange::Removed(_)));
         assert!(matches!(members.apply(&at(6, "a", joined(4, 8))), MembershipChange::Joined(_)));
         assert_eq!(members.get("a").unwrap().since, Seq(6));
+    }
+
+    #[test]
+    fn a_repetition_does_not_bring_back_a_node_that_was_removed() {
+        let mut members = Membership::default();
+        drop(members.apply(&at(1, "a", joined(1, 7))));
+        let removed = EntryBody::Removed { node: "a".into(), incarnation: Incarnation(1) };
+        drop(members.apply(&at(2, "s", removed)));
+        let (incarnation, ledger) = (Incarnation(1), LedgerId(7));
+        let again = EntryBody::Joined { incarnation, ledger, since: Some(Seq(1)) };
+        assert_eq!(members.apply(&at(3, "a", again)), MembershipChange::Unchanged);
+        assert_eq!(members.get("a"), None);
     }
 
     fn node() -> impl Strategy<Value = &'static str> {

@@ -96,6 +96,8 @@ pub enum BusEvent {
         as_of: Seq,
         /// The members.
         members: Vec<MemberRecord>,
+        /// What the position is to the entries that came before.
+        cause: BaseCause,
     },
     /// The next entry of the order.
     Entry(SequencedEntry),
@@ -138,6 +140,17 @@ pub enum BusEvent {
         /// The lease, if this port has it.
         grant: Option<LeaseGrant>,
     },
+}
+
+/// Why a bus reports members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BaseCause {
+    /// The port begins.
+    Start,
+    /// The bus no longer has the next entries of the port: they have positions, but do not come.
+    Gap,
+    /// The bus has lost entries that it had accepted: others may have their positions now.
+    Lost,
 }
 
 /// Why an entry has no position.

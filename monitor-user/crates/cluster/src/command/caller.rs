@@ -55,7 +55,8 @@ pub struct CallResult {
     pub id: EntryId,
     /// Its position, if it is known.
     pub seq: Option<Seq>,
-    /// For each node that was named, or was a member at its position.
+    /// For each node that was named, or was a member at its position; after a gap in the order,
+    /// at the next position whose members are known.
     pub outcomes: BTreeMap<String, CommandOutcome>,
 }
 
@@ -166,8 +167,11 @@ impl CommandCaller {
             return Vec::new();
         };
         call.seq = Some(seq);
+        // After a gap the members are those at a later position: a node that is none of them may
+        // have been one at this position, and may reply.
+        let is_later = members.as_of() > seq;
         for node in call.nodes(members) {
-            if members.get(&node).is_some() {
+            if is_later || members.get(&node).is_some() {
                 call.waiting.insert(node);
             } else {
                 let why = "the node is not a member of the cluster".to_owned();
@@ -220,5 +224,47 @@ impl PendingCall {
         };
         self.outcomes.extend(rest.into_iter().map(|node| (node, outcome.clone())));
         self.until = Ns(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bus::MemberRecord;
+    use crate::bus::entry::{Incarnation, LedgerId};
+
+    /// The result of a command to `a` at position 5, whose reply comes then, with these members.
+    fn outcome(members_as_of: u64, names: &[&str]) -> Option<CommandOutcome> {
+        let member = |name: &&str| MemberRecord {
+            node: (*name).to_owned(),
+            ledger: LedgerId(1),
+            incarnation: Incarnation(1),
+            since: Seq(1),
+        };
+        let members = Membership::new(Seq(members_as_of), names.iter().map(member).collect());
+        let options = CallOptions {
+            targets: Targets::Names(["a".to_owned()].into()),
+            uid: 0,
+            begin_within: Ns(1),
+            reply_within: Ns(2),
+            payload: Vec::new(),
+        };
+        let (id, mut caller) = (EntryId::default(), CommandCaller::default());
+        let body = caller.call((Ns(0), StreamTime(0)), id, options).unwrap();
+        let (origin, seq, stamp) = ("c".to_owned(), Seq(5), StreamTime(0));
+        let at = SequencedEntry { seq, stamp, entry: BusEntry { origin, id, body } };
+        let mut results = caller.entry("c", (&at, &MembershipChange::Unchanged), &members);
+        let (status, result) = (ReplyStatus::Executed, Vec::new());
+        results.extend(caller.reply("a".into(), CommandReply { id, seq, status, result }));
+        results.first().and_then(|it| it.outcomes.get("a").cloned())
+    }
+
+    #[test]
+    fn a_node_is_refused_only_where_the_members_at_the_position_are_known() {
+        let executed = Some(CommandOutcome::Executed(Vec::new()));
+        assert_eq!(outcome(5, &["a"]), executed);
+        assert!(matches!(outcome(5, &["b"]), Some(CommandOutcome::Refused(_))));
+        // After a gap: it was removed later.
+        assert_eq!(outcome(9, &["b"]), executed);
     }
 }

@@ -4,7 +4,9 @@
 //! and events of the bus that are not about commands. It runs over any `Bus`, on one thread.
 
 use super::caller::{CallOptions, CallResult, CommandCaller};
-use super::executor::{CommandExecutor, Execution, ExecutionResult, ExecutorOutput, TICK};
+use super::executor::{
+    BaseNotice, CommandExecutor, Execution, ExecutionResult, ExecutorOutput, TICK,
+};
 use super::ledger::Ledger;
 use crate::bus::entry::{BusEntry, EntryBody, EntryId, Seq};
 use crate::bus::membership::{Membership, MembershipChange};
@@ -72,6 +74,12 @@ impl<L: Ledger> CommandNode<L> {
         Ok(node)
     }
 
+    /// Takes out a check.
+    #[cfg(test)]
+    pub const fn take_out(&mut self, check: super::executor::Check) {
+        self.executor.take_out(check);
+    }
+
     /// The members, as far as this node has seen the order.
     pub const fn members(&self) -> &Membership {
         &self.members
@@ -133,7 +141,14 @@ impl<L: Ledger> CommandNode<L> {
 
     /// Announces that the node leaves; the change among the members says when it has left.
     pub fn leave(&mut self, now: Ns, bus: &mut dyn Bus) {
-        let outputs = self.executor.leave();
+        let outputs = self.executor.leave(now);
+        self.route(now, bus, (outputs, &mut Vec::new()));
+    }
+
+    /// Joins again, after this node has left.
+    pub fn join_again(&mut self, now: Ns, bus: &mut dyn Bus) {
+        let outputs = self.executor.join_again(now);
+        // A node that joins has nothing to execute yet.
         self.route(now, bus, (outputs, &mut Vec::new()));
     }
 
@@ -152,9 +167,10 @@ impl<L: Ledger> CommandNode<L> {
     ) {
         let mut concluded = Vec::new();
         match event {
-            BusEvent::Base { as_of, members } => {
+            BusEvent::Base { as_of, members, cause } => {
                 self.members = Membership::new(as_of, members);
-                let outputs = self.executor.base(now, as_of);
+                let own = self.members.get(&self.name);
+                let outputs = self.executor.base(now, &BaseNotice { cause, as_of, own });
                 self.route(now, bus, (outputs, out));
             }
             BusEvent::Entry(at) => {

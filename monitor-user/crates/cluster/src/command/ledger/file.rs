@@ -167,7 +167,7 @@ impl Ledger for FileLedger {
         self.write_record(self.next_record, seq, key)?;
         self.positions[self.next_record] = Some((seq, key));
         self.next_record = (self.next_record + 1) % KEPT;
-        self.last = self.last.max(Some(seq));
+        self.last = self.last.max((seq > Seq(0)).then_some(seq));
         Ok(())
     }
 
@@ -277,6 +277,18 @@ mod tests {
         let ledger = FileLedger::open(&path.0, BOOT).unwrap();
         assert_eq!(ledger.last(), Some(Seq(2)));
         assert!(ledger.contains(EntryKey(1)) && ledger.contains(EntryKey(3)));
+    }
+
+    #[test]
+    fn an_entry_without_a_position_is_known() {
+        let path = TempPath::new();
+        let mut ledger = FileLedger::open(&path.0, BOOT).unwrap();
+        ledger.begin_stay().unwrap();
+        ledger.write_position(Seq(0), EntryKey(1)).unwrap();
+        assert_eq!((ledger.last(), ledger.contains(EntryKey(1))), (None, true));
+        drop(ledger);
+        let ledger = FileLedger::open(&path.0, BOOT).unwrap();
+        assert_eq!((ledger.last(), ledger.contains(EntryKey(1))), (None, true));
     }
 
     proptest! {

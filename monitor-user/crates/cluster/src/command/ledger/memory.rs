@@ -2,6 +2,7 @@
 
 use super::{EntryKey, Ledger};
 use crate::bus::entry::{Incarnation, LedgerId, Seq};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,6 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone)]
 pub struct MemoryLedger {
     id: LedgerId,
+    /// Number of keys that are kept.
+    n_keys: usize,
     kept: Arc<Mutex<Kept>>,
 }
 
@@ -16,19 +19,24 @@ pub struct MemoryLedger {
 struct Kept {
     incarnation: Incarnation,
     last: Option<Seq>,
-    keys: Vec<EntryKey>,
+    keys: VecDeque<EntryKey>,
 }
 
 impl MemoryLedger {
     /// An empty ledger with this number.
     pub fn new(id: u64) -> Self {
-        Self { id: LedgerId(id), kept: Arc::default() }
+        Self::with_n_keys(id, 1024)
+    }
+
+    /// The same, with another number of entries that are known.
+    pub fn with_n_keys(id: u64, n_keys: usize) -> Self {
+        Self { id: LedgerId(id), n_keys, kept: Arc::default() }
     }
 
     /// Forgets what another boot of the node does not know.
     pub fn reboot(&self) {
         let mut kept = self.kept();
-        (kept.last, kept.keys) = (None, Vec::new());
+        (kept.last, kept.keys) = (None, VecDeque::new());
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -57,8 +65,11 @@ impl Ledger for MemoryLedger {
 
     fn write_position(&mut self, seq: Seq, key: EntryKey) -> io::Result<()> {
         let mut kept = self.kept();
-        kept.last = kept.last.max(Some(seq));
-        kept.keys.push(key);
+        kept.last = kept.last.max((seq > Seq(0)).then_some(seq));
+        kept.keys.push_back(key);
+        if kept.keys.len() > self.n_keys {
+            kept.keys.pop_front();
+        }
         Ok(())
     }
 

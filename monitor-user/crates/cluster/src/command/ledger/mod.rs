@@ -26,16 +26,18 @@ pub trait Ledger: Send {
     /// It cannot be written.
     fn begin_stay(&mut self) -> io::Result<Incarnation>;
 
-    /// The last position that was written down in this boot: later ones were not executed.
+    /// The last position that was written down in this boot: later ones were not executed before
+    /// the node was started.
     fn last(&self) -> Option<Seq>;
 
     /// Whether one of the last entries that were written down has this key.
     fn contains(&self, key: EntryKey) -> bool;
 
-    /// Writes down a position before it is executed.
+    /// Writes down a position before it is executed, or reported as never executed. With the
+    /// position 0 only the entry is known afterwards.
     ///
     /// # Errors
-    /// It cannot be written: the position must not be executed.
+    /// It cannot be written: the position must not be executed, nor reported as never executed.
     fn write_position(&mut self, seq: Seq, key: EntryKey) -> io::Result<()>;
 
     /// Forgets all positions, but not their keys: the bus has lost entries, and counts again.
@@ -50,6 +52,9 @@ pub trait Ledger: Send {
 pub struct EntryKey(pub u64);
 
 impl EntryKey {
+    /// The key of no entry that is known.
+    pub const NONE: Self = Self(0);
+
     /// The key of an entry.
     pub fn new(entry: &BusEntry) -> Self {
         let id = entry.id.start.to_le_bytes().into_iter().chain(entry.id.number.to_le_bytes());

@@ -1,12 +1,13 @@
-//! The simulated bus: a server and ports, with loss, delay, copies, partitions and restarts.
+//! The simulated bus: a server and ports, with loss, delay, copies, partitions, restarts, entries
+//! that are dropped because they are old, and entries that the server loses.
 //!
 //! In: calls of ports, and the true time. Out: events in the queues of ports. All times are true
 //! ones; each node has its own boot clock, and the server a wall clock that is wrong.
 
 use super::random::Random;
 use crate::bus::entry::{BusEntry, CommandReply, EntryId, Seq, SequencedEntry, StreamTime};
-use crate::bus::membership::Membership;
-use crate::bus::{Bus, BusEvent, DUPLICATE_WINDOW, OwnRecord, Topic};
+use crate::bus::membership::{Membership, MembershipChange};
+use crate::bus::{BaseCause, Bus, BusEvent, DUPLICATE_WINDOW, OwnRecord, Topic};
 use monitor_model::Ns;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,6 +17,9 @@ pub const MS: u64 = 1_000_000;
 /// By how much the server's wall clock is wrong.
 const WRONG_BY: u64 = 3_600_000 * MS;
 
+/// Number of entries that arrive together.
+const BATCH: usize = 16;
+
 /// The network; clones share it.
 #[derive(Clone)]
 pub struct SimNetwork(Arc<Mutex<Shared>>);
@@ -23,13 +27,22 @@ pub struct SimNetwork(Arc<Mutex<Shared>>);
 pub struct Shared {
     pub now: u64,
     pub random: Random,
-    /// Whether the network loses, delays and copies.
-    pub is_faulty: bool,
+    /// How often the network loses, delays and copies.
+    pub faults: Faults,
     /// Until when the server is killed.
     pub server_down_until: u64,
-    pub log: Vec<SequencedEntry>,
+    log: Vec<SequencedEntry>,
     /// True times of the stamps.
-    pub stamped: Vec<u64>,
+    stamped: Vec<u64>,
+    /// The oldest position that is kept.
+    pub first: Seq,
+    /// Number of times that the server has lost entries.
+    generation: u64,
+    /// Each entry that got a position, also if it was lost.
+    pub placed: HashMap<(EntryId, Seq), Placement>,
+    pub removals: Vec<Removal>,
+    /// How often something happened.
+    pub counts: BTreeMap<&'static str, u64>,
     members: Membership,
     positions: HashMap<(String, EntryId), Seq>,
     packets: BTreeMap<(u64, u64), Packet>,
@@ -37,11 +50,37 @@ pub struct Shared {
     ports: BTreeMap<u64, Port>,
 }
 
+/// How often the network loses, delays and copies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Faults {
+    None,
+    Rare,
+    Frequent,
+}
+
+/// When an entry got its position.
+#[derive(Clone, Copy)]
+pub struct Placement {
+    pub generation: u64,
+    /// True time.
+    pub at: u64,
+}
+
+/// The end of a stay by a service node.
+pub struct Removal {
+    pub node: String,
+    pub seq: Seq,
+    /// True time.
+    pub at: u64,
+}
+
 struct Port {
     name: String,
     /// Boot clock minus true time.
     boot: u64,
     next: Seq,
+    /// The last entry that was delivered, or that members were reported after, and its stamp.
+    last: Option<(Seq, EntryId, StreamTime)>,
     inbox: VecDeque<BusEvent>,
     is_connected: bool,
     /// Whether a packet `Deliver` is under way.
@@ -75,10 +114,15 @@ impl SimNetwork {
         Self(Arc::new(Mutex::new(Shared {
             now: 0,
             random: Random(seed),
-            is_faulty: true,
+            faults: Faults::Rare,
             server_down_until: 0,
             log: Vec::new(),
             stamped: Vec::new(),
+            first: Seq(1),
+            generation: 0,
+            placed: HashMap::new(),
+            removals: Vec::new(),
+            counts: BTreeMap::new(),
             members: Membership::default(),
             positions: HashMap::new(),
             packets: BTreeMap::new(),
@@ -100,8 +144,13 @@ impl SimNetwork {
         let port = Port {
             name: name.to_owned(),
             boot,
-            next: from.unwrap_or(Seq(last.0 + 1)).max(Seq(1)),
-            inbox: VecDeque::from([BusEvent::Base { as_of: last, members }]),
+            next: from.unwrap_or(Seq(last.0 + 1)).clamp(Seq(1), Seq(last.0 + 1)),
+            last: shared.last_mark(),
+            inbox: VecDeque::from([BusEvent::Base {
+                as_of: last,
+                members,
+                cause: BaseCause::Start,
+            }]),
             is_connected: true,
             is_delivering: true,
             unacknowledged: BTreeMap::new(),
@@ -151,17 +200,63 @@ impl Shared {
     /// The delays of a packet's copies: none if it is lost.
     fn delays(&mut self) -> Vec<u64> {
         let mut delays = vec![self.delay()];
-        if self.is_faulty && self.random.once_in(12) {
+        if self.is_faulty(25, 300) {
             delays.pop();
+            self.count("lost messages");
         }
-        if self.is_faulty && self.random.once_in(12) {
+        if self.is_faulty(25, 300) {
             delays.push(self.delay());
+            self.count("copied messages");
         }
         delays
     }
 
+    /// Whether something goes wrong that does so once in so many times.
+    fn is_faulty(&mut self, frequent: u64, rare: u64) -> bool {
+        match self.faults {
+            Faults::None => false,
+            Faults::Rare => self.random.once_in(rare),
+            Faults::Frequent => self.random.once_in(frequent),
+        }
+    }
+
+    pub fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    /// Drops the oldest entries, but for some.
+    pub fn drop_oldest(&mut self, n_kept: u64) {
+        let first = (self.log.len() as u64 + 1).saturating_sub(n_kept);
+        self.first = self.first.max(Seq(first));
+    }
+
+    /// The server loses its power, and entries that it has acknowledged. Connections end: what
+    /// was under way is lost too.
+    pub fn lose_entries(&mut self, n: usize) {
+        let len = self.log.len().saturating_sub(n).max(usize::try_from(self.first.0 - 1).unwrap());
+        self.log.truncate(len);
+        self.stamped.truncate(len);
+        self.generation += 1;
+        let last = Seq(len as u64);
+        self.positions.retain(|_, seq| *seq <= last);
+        self.removals.retain(|removal| removal.seq <= last);
+        self.members = Membership::default();
+        self.log.iter().for_each(|entry| drop(self.members.apply(entry)));
+        self.packets.retain(|_, it| matches!(it, Packet::Deliver(_) | Packet::Retry(..)));
+        // A port that is connected again compares its last entry.
+        self.deliver_to_all();
+        self.count("losses of entries");
+    }
+
     fn delay(&mut self) -> u64 {
-        let most = match self.random.below(if self.is_faulty { 200 } else { 1 }) {
+        let below = match self.faults {
+            Faults::None => 1,
+            // The last ones, which are late, are as rare as that.
+            Faults::Rare if self.random.once_in(20) => 200,
+            Faults::Rare => 150,
+            Faults::Frequent => 200,
+        };
+        let most = match self.random.below(below) {
             // Stuck in a buffer, for longer than copies are recognized.
             199 => DUPLICATE_WINDOW.0 / MS * 2,
             190..199 => 3_000,
@@ -193,7 +288,11 @@ impl Shared {
             let seq = Seq(self.log.len() as u64 + 1);
             self.positions.insert(key, seq);
             let entry = SequencedEntry { seq, stamp: StreamTime(self.now + WRONG_BY), entry };
-            self.members.apply(&entry);
+            let (generation, at) = (self.generation, self.now);
+            self.placed.insert((id, seq), Placement { generation, at });
+            if let MembershipChange::Removed(member) = self.members.apply(&entry) {
+                self.removals.push(Removal { node: member.node, seq, at });
+            }
             self.log.push(entry);
             self.stamped.push(self.now);
             self.deliver_to_all();
@@ -209,7 +308,7 @@ impl Shared {
             *number
         });
         for number in idle.collect::<Vec<_>>() {
-            let delay = self.delay();
+            let delay = self.delay().min(500 * MS);
             self.send(Packet::Deliver(number), delay);
         }
     }
@@ -239,7 +338,7 @@ impl Shared {
             asked,
             stamp: StreamTime(self.now + WRONG_BY),
             member: self.members.get(&port.name).cloned(),
-            first: Seq(1),
+            first: self.first,
             last: Seq(self.log.len() as u64),
         };
         self.send_event(number, BusEvent::OwnRecord(record));
@@ -247,27 +346,67 @@ impl Shared {
 
     fn deliver(&mut self, number: u64) -> Option<u64> {
         let is_reachable = self.is_reachable(number);
-        let port = self.ports.get_mut(&number)?;
-        let index = usize::try_from(port.next.0 - 1).unwrap();
-        let Some(entry) = self.log.get(index).cloned() else {
-            port.is_delivering = false;
-            return None;
-        };
-        let delay = self.delay();
+        // Entries wait for each other: what is stuck for long is a partition.
+        let delay = self.delay().min(500 * MS);
         if !is_reachable {
             self.send(Packet::Deliver(number), delay + 300 * MS);
             return None;
         }
-        let is_repeated = self.is_faulty && self.random.once_in(30);
+        let n_back = match self.is_faulty(60, 2_000) {
+            true => 1 + self.random.below(40),
+            false => 0,
+        };
+        if let Some((cause, next)) = self.cause_of_base(number) {
+            self.count(if cause == BaseCause::Gap { "gaps" } else { "losses noticed" });
+            let as_of = Seq(self.log.len() as u64);
+            let members = self.members.iter().cloned().collect();
+            let last = self.last_mark();
+            let port = self.ports.get_mut(&number)?;
+            port.inbox.push_back(BusEvent::Base { as_of, members, cause });
+            (port.next, port.last) = (next, last);
+            self.send(Packet::Deliver(number), delay);
+            return Some(number);
+        }
         let port = self.ports.get_mut(&number)?;
-        port.inbox.push_back(BusEvent::Entry(entry));
-        if is_repeated {
-            port.next = Seq(port.next.0.saturating_sub(3).max(1));
-        } else {
-            port.next.0 += 1;
+        let start = usize::try_from(port.next.0 - 1).unwrap();
+        let entries: Vec<_> = self.log.iter().skip(start).take(BATCH).cloned().collect();
+        port.is_delivering = !entries.is_empty();
+        for entry in entries {
+            port.last = port.last.max(Some((entry.seq, entry.entry.id, entry.stamp)));
+            port.next = Seq(entry.seq.0 + 1);
+            if entry.entry.origin == port.name {
+                // An entry that is in the order is not sent again.
+                port.unacknowledged.remove(&entry.entry.id);
+            }
+            port.inbox.push_back(BusEvent::Entry(entry));
+        }
+        if !port.is_delivering {
+            return None;
+        }
+        port.next = Seq(port.next.0.saturating_sub(n_back)).max(self.first);
+        if n_back > 0 {
+            self.count("repeated entries");
         }
         self.send(Packet::Deliver(number), delay);
         Some(number)
+    }
+
+    /// By what the last entry is recognized.
+    fn last_mark(&self) -> Option<(Seq, EntryId, StreamTime)> {
+        self.log.last().map(|entry| (entry.seq, entry.entry.id, entry.stamp))
+    }
+
+    /// Why a port needs the members again, if it does, and its next position then.
+    fn cause_of_base(&self, number: u64) -> Option<(BaseCause, Seq)> {
+        let port = self.ports.get(&number)?;
+        let is_lost = port.last.is_some_and(|(seq, id, stamp)| {
+            let index = usize::try_from(seq.0 - 1).unwrap();
+            self.log.get(index).is_none_or(|it| (it.entry.id, it.stamp) != (id, stamp))
+        });
+        if is_lost {
+            return Some((BaseCause::Lost, Seq(self.log.len() as u64 + 1)));
+        }
+        (port.next < self.first).then_some((BaseCause::Gap, self.first))
     }
 
     fn retry(&mut self, number: u64, id: EntryId) {

@@ -11,7 +11,7 @@ use crate::bus::entry::{
     Command, CommandReply, EntryBody, EntryId, Incarnation, ReplyStatus, Seq, SequencedEntry,
 };
 use crate::bus::membership::MembershipChange;
-use crate::bus::{MemberRecord, OwnRecord, RETENTION};
+use crate::bus::{BaseCause, MemberRecord, OwnRecord, RETENTION};
 use monitor_model::Ns;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -28,6 +28,22 @@ const REPEAT: Ns = Ns(5_000_000_000);
 const MAX_RUNNING: usize = 1024;
 /// Number of entries that wait for the confirmation after a pause.
 const MAX_HELD: usize = 4096;
+
+/// What keeps the promises of an executor. A test takes each one out, and sees the simulator
+/// notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// An entry that is in the ledger is not executed again.
+    Ledger,
+    /// Positions only increase.
+    Order,
+    /// Nothing is begun after its deadline.
+    Deadline,
+    /// A command is executed by members that have joined before it.
+    Joining,
+    /// After a pause the membership is read again.
+    Pause,
+}
 
 /// What the caller has to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -78,6 +94,17 @@ pub enum ExecutionResult {
     Refused(String),
 }
 
+/// The members as the bus reports them again, as far as they concern a node.
+#[derive(Debug)]
+pub struct BaseNotice<'a> {
+    /// Why they are reported.
+    pub cause: BaseCause,
+    /// The position.
+    pub as_of: Seq,
+    /// The member with the name of the node.
+    pub own: Option<&'a MemberRecord>,
+}
+
 /// Where a node is between coming and going.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -87,6 +114,8 @@ enum Phase {
     Member { since: Seq },
     /// Another daemon has the name.
     NameInUse,
+    /// No stay could be begun at that time: the ledger cannot be written.
+    LedgerFailed { since: Ns },
     /// The node has left.
     Left,
 }
@@ -98,6 +127,8 @@ pub struct CommandExecutor<L> {
     incarnation: Incarnation,
     clock: StreamClock,
     phase: Phase,
+    /// Whether the node wants to leave, and when it last said so.
+    leaving: Option<Ns>,
     /// The last position that was seen.
     seen: Seq,
     /// When the stay began: its entries were sent later.
@@ -113,6 +144,9 @@ pub struct CommandExecutor<L> {
     last_input: Ns,
     held: VecDeque<Held>,
     running: BTreeMap<Seq, (String, EntryId)>,
+    /// The check that is not made.
+    #[cfg(test)]
+    without: Option<Check>,
 }
 
 /// An entry that waits.
@@ -136,6 +170,7 @@ impl<L: Ledger> CommandExecutor<L> {
             incarnation: Incarnation(0),
             clock: StreamClock::default(),
             phase: Phase::Left,
+            leaving: None,
             seen: Seq(0),
             stay_began: now,
             announced: (now, now),
@@ -145,9 +180,28 @@ impl<L: Ledger> CommandExecutor<L> {
             last_input: now,
             held: VecDeque::new(),
             running: BTreeMap::new(),
+            #[cfg(test)]
+            without: None,
         };
         let out = vec![executor.join(now)?];
         Ok((executor, out))
+    }
+
+    /// Takes out a check.
+    #[cfg(test)]
+    pub const fn take_out(&mut self, check: Check) {
+        self.without = Some(check);
+    }
+
+    #[cfg(test)]
+    fn checks(&self, check: Check) -> bool {
+        self.without != Some(check)
+    }
+
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, reason = "only tests take checks out")]
+    const fn checks(&self, _check: Check) -> bool {
+        true
     }
 
     /// The clock of the order.
@@ -163,7 +217,7 @@ impl<L: Ledger> CommandExecutor<L> {
     /// Handles the next entry, and what it changes.
     pub fn entry(&mut self, now: Ns, at: SequencedEntry, change: MembershipChange) -> Outputs {
         let mut out = self.note_input(now);
-        if at.seq <= self.seen {
+        if self.checks(Check::Order) && at.seq <= self.seen {
             return out;
         }
         self.seen = at.seq;
@@ -174,7 +228,9 @@ impl<L: Ledger> CommandExecutor<L> {
         {
             self.held.push_back(held);
         } else {
-            self.refuse(&held.at, "too many commands wait since a pause of the node", &mut out);
+            // Those that wait have earlier positions, and may still be executed.
+            let why = "too many commands wait since a pause of the node";
+            self.refuse((&held.at, Seq(0)), why, &mut out);
         }
         out
     }
@@ -183,22 +239,34 @@ impl<L: Ledger> CommandExecutor<L> {
     pub fn own_record(&mut self, now: Ns, record: &OwnRecord) -> Outputs {
         let mut out = self.note_input(now);
         self.clock.add_round_trip(record.asked, now, record.stamp);
+        if self.phase == Phase::NameInUse {
+            self.follow_name(now, record.member.as_ref(), &mut out);
+        }
         if !self.is_member() && self.pause.is_none() {
             return out;
         }
-        let is_member = record.member.as_ref().is_some_and(|member| self.is_own(member));
+        let member = record.member.as_ref().filter(|member| self.is_this_stay(member));
+        let (is_member, since) = (member.is_some(), member.map(|member| member.since));
         if self.pause.is_some_and(|since| since <= record.asked) {
             self.pause = None;
+            if matches!(self.phase, Phase::Joining { .. }) {
+                match since {
+                    Some(since) => self.joined(since, EntryKey::NONE, &mut out),
+                    // It may have joined and been removed: those entries may still come.
+                    None => self.stay_ended(now, &mut out),
+                }
+            }
             while let Some(held) = self.held.pop_front() {
-                match is_member {
-                    true => self.handle(now, held, &mut out),
-                    false => self.handle_removed(now, held, &mut out),
+                // Before that position this node may have been a member, and was removed.
+                match since {
+                    Some(since) if held.at.seq >= since => self.handle(now, held, &mut out),
+                    _ => self.handle_removed(now, held, &mut out),
                 }
             }
         }
         if !is_member && self.is_member() {
             // The entry that says so may still come: it is about the stay that ends here.
-            self.rejoin(now, &mut out);
+            self.stay_ended(now, &mut out);
         } else if self.is_member() && self.must_repeat(now, record) {
             out.push(self.announce(now));
         }
@@ -215,29 +283,83 @@ impl<L: Ledger> CommandExecutor<L> {
         out
     }
 
-    /// Handles members that the bus has sent again: it may have lost entries.
-    pub fn base(&mut self, now: Ns, as_of: Seq) -> Outputs {
+    /// Handles members that the bus has sent again.
+    pub fn base(&mut self, now: Ns, base: &BaseNotice<'_>) -> Outputs {
         let mut out = self.note_input(now);
-        if as_of < self.seen {
-            self.seen = as_of;
-            self.held.clear();
-            if let Err(error) = self.ledger.forget_positions() {
-                out.push(failed("forget the positions of the ledger", &error));
-            }
-            self.rejoin(now, &mut out);
+        match base.cause {
+            BaseCause::Start => {}
+            BaseCause::Gap => self.follow_gap(now, base.own, &mut out),
+            BaseCause::Lost => self.follow_loss(now, base, &mut out),
         }
         out
+    }
+
+    /// Follows what may have become of this node in entries that do not come.
+    fn follow_gap(&mut self, now: Ns, named: Option<&MemberRecord>, out: &mut Outputs) {
+        let since = named.filter(|member| self.is_own(member)).map(|member| member.since);
+        match (self.phase, since) {
+            (Phase::Joining { .. }, Some(since)) => {
+                self.joined(since, EntryKey::NONE, out);
+                // The clock may not be known yet: nothing is executed before the answer.
+                self.pause = Some(now);
+                self.ask(now, out);
+            }
+            (Phase::Member { .. }, Some(since)) => self.phase = Phase::Member { since },
+            (Phase::Member { .. }, None) => {
+                self.stay_ended(now, out);
+                while let Some(held) = self.held.pop_front() {
+                    self.handle_removed(now, held, out);
+                }
+            }
+            (Phase::NameInUse, _) => self.follow_name(now, named, out),
+            // An entry of the stay that has no position yet is sent again.
+            (Phase::Joining { .. }, None) | (Phase::LedgerFailed { .. } | Phase::Left, _) => {}
+        }
+    }
+
+    /// Forgets positions: other entries may have them now.
+    fn follow_loss(&mut self, now: Ns, base: &BaseNotice<'_>, out: &mut Outputs) {
+        self.seen = base.as_of;
+        self.held.clear();
+        if let Err(error) = self.ledger.forget_positions() {
+            out.push(failed("forget the positions of the ledger", &error));
+        }
+        match self.phase {
+            Phase::Joining { .. } | Phase::Member { .. } => self.stay_ended(now, out),
+            Phase::NameInUse => self.follow_name(now, base.own, out),
+            Phase::LedgerFailed { .. } | Phase::Left => {}
+        }
+    }
+
+    /// Joins if the name of this node is free again.
+    fn follow_name(&mut self, now: Ns, named: Option<&MemberRecord>, out: &mut Outputs) {
+        if named.is_none_or(|member| member.ledger == self.ledger.id()) {
+            self.rejoin(now, out);
+        }
     }
 
     /// Handles the passing of time; due every `TICK`.
     pub fn tick(&mut self, now: Ns) -> Outputs {
         let mut out = self.note_input(now);
-        let period = if self.pause.is_some() { PAUSE } else { CLOCK_PERIOD };
+        let period = match self.phase {
+            _ if self.pause.is_some() => PAUSE,
+            Phase::NameInUse => REPEAT,
+            _ => CLOCK_PERIOD,
+        };
         if now.since(self.asked) >= period {
             self.ask(now, &mut out);
         }
-        if matches!(self.phase, Phase::Joining { sent } if now.since(sent) >= REPEAT) {
-            out.push(self.announce(now));
+        match (self.phase, self.leaving) {
+            (Phase::Joining { sent }, _) if now.since(sent) >= REPEAT => {
+                out.push(self.announce(now));
+            }
+            (Phase::Member { .. }, Some(said)) if now.since(said) >= REPEAT => {
+                out.extend(self.leave(now));
+            }
+            (Phase::LedgerFailed { since }, _) if now.since(since) >= REPEAT => {
+                self.rejoin(now, &mut out);
+            }
+            _ => {}
         }
         out
     }
@@ -253,16 +375,36 @@ impl<L: Ledger> CommandExecutor<L> {
         vec![ExecutorOutput::Reply { to, reply: CommandReply { id, seq, status, result } }]
     }
 
-    /// Announces that the node leaves; commands up to that entry are still executed.
-    pub fn leave(&self) -> Outputs {
-        vec![ExecutorOutput::Multicast(EntryBody::Left { incarnation: self.incarnation })]
+    /// Announces that the node leaves, again until it has; commands up to that entry are still
+    /// executed.
+    pub fn leave(&mut self, now: Ns) -> Outputs {
+        self.leaving = Some(now);
+        match self.phase {
+            Phase::Member { .. } | Phase::Joining { .. } => {
+                vec![ExecutorOutput::Multicast(EntryBody::Left { incarnation: self.incarnation })]
+            }
+            Phase::NameInUse | Phase::LedgerFailed { .. } | Phase::Left => {
+                self.phase = Phase::Left;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Joins again after the node has left.
+    pub fn join_again(&mut self, now: Ns) -> Outputs {
+        let mut out = Vec::new();
+        self.leaving = None;
+        if self.phase == Phase::Left {
+            self.rejoin(now, &mut out);
+        }
+        out
     }
 
     /// Notices a pause: no input for longer than two ticks.
     fn note_input(&mut self, now: Ns) -> Outputs {
         let mut out = Vec::new();
         let is_concerned = matches!(self.phase, Phase::Joining { .. } | Phase::Member { .. });
-        if now.since(self.last_input) > PAUSE && is_concerned {
+        if self.checks(Check::Pause) && now.since(self.last_input) > PAUSE && is_concerned {
             self.pause = Some(now);
             self.ask(now, &mut out);
         }
@@ -285,7 +427,8 @@ impl<L: Ledger> CommandExecutor<L> {
     /// Handles an entry that waited, when this node is no longer a member.
     fn handle_removed(&mut self, now: Ns, held: Held, out: &mut Outputs) {
         self.follow_change(now, &held, out);
-        self.refuse(&held.at, "the node was removed from the cluster during a pause", out);
+        let why = "the node was removed from the cluster during a pause";
+        self.refuse((&held.at, held.at.seq), why, out);
     }
 
     fn follow_change(&mut self, now: Ns, held: &Held, out: &mut Outputs) {
@@ -299,19 +442,18 @@ impl<L: Ledger> CommandExecutor<L> {
         }
         match &held.change {
             MembershipChange::Joined(member) if self.is_own(member) => {
-                self.phase = Phase::Member { since: held.at.seq };
-                // So that after a restart later positions are known not to be executed.
-                let key = EntryKey::new(&held.at.entry);
-                if let Err(error) = self.ledger.write_position(held.at.seq, key) {
-                    out.push(failed("write the ledger", &error));
+                if matches!(self.phase, Phase::Member { since } if since >= member.since) {
+                    // The bus has reported a later beginning already.
+                    return;
                 }
+                self.joined(member.since, EntryKey::new(&held.at.entry), out);
             }
             MembershipChange::NameInUse(member) if self.is_own(member) => {
                 self.phase = Phase::NameInUse;
                 out.push(ExecutorOutput::NameInUse);
             }
             MembershipChange::Left(member) if self.is_own(member) => self.phase = Phase::Left,
-            MembershipChange::Removed(member) if self.is_own(member) => self.rejoin(now, out),
+            MembershipChange::Removed(member) if self.is_own(member) => self.stay_ended(now, out),
             MembershipChange::Left(member) | MembershipChange::Removed(member)
                 if member.node == self.node && self.phase == Phase::NameInUse =>
             {
@@ -321,32 +463,56 @@ impl<L: Ledger> CommandExecutor<L> {
         }
     }
 
+    /// Notes that this node is a member since a position.
+    fn joined(&mut self, since: Seq, key: EntryKey, out: &mut Outputs) {
+        self.phase = Phase::Member { since };
+        // So that after a restart later positions are known not to be executed.
+        if let Err(error) = self.ledger.write_position(since, key) {
+            out.push(failed("write the ledger", &error));
+        }
+    }
+
+    /// Begins a new stay after another one has ended, unless the node wanted to leave.
+    fn stay_ended(&mut self, now: Ns, out: &mut Outputs) {
+        match self.leaving {
+            Some(_) => (self.phase, self.pause) = (Phase::Left, None),
+            None => self.rejoin(now, out),
+        }
+    }
+
     fn command(&mut self, now: Ns, held: &Held, command: &Command, out: &mut Outputs) {
         let at = &held.at;
         if !command.targets.contains(&self.node) {
             return;
         }
-        let Phase::Member { since } = self.phase else {
-            return self.refuse(at, "the node is not a member", out);
+        let since = match self.phase {
+            Phase::Member { since } => since,
+            Phase::Joining { .. } if !self.checks(Check::Joining) => Seq(0),
+            _ => return self.refuse((at, at.seq), "the node is not a member", out),
         };
         if at.seq <= since {
-            return self.refuse(at, "the node has joined after this command", out);
+            return self.refuse((at, at.seq), "the node has joined after this command", out);
         }
         let key = EntryKey::new(&at.entry);
-        if self.ledger.contains(key) {
+        if self.checks(Check::Ledger) && self.ledger.contains(key) {
             // The earlier copy has the reply.
             return;
         }
         let deadline = self.clock.deadline(at.stamp, command.begin_within, held.received);
-        let until = deadline.expect("the node's own entry was a round trip");
-        if command.not_after < at.stamp || until <= now {
-            return reply(at, ReplyStatus::Expired, out);
+        let Some(until) = deadline else {
+            return self.refuse((at, at.seq), "the node does not know the time of the order", out);
+        };
+        let is_over = command.not_after < at.stamp || until <= now;
+        if self.checks(Check::Deadline) && is_over {
+            return self.reject((at, at.seq), ReplyStatus::Expired, out);
         }
         if self.running.len() >= MAX_RUNNING {
-            return self.refuse(at, &format!("{MAX_RUNNING} commands are running here"), out);
+            let why = format!("{MAX_RUNNING} commands are running here");
+            return self.refuse((at, at.seq), &why, out);
         }
         if let Err(error) = self.ledger.write_position(at.seq, key) {
-            return self.refuse(at, &format!("cannot write the ledger: {error}"), out);
+            // Not refused: a copy of the command may come when it can be written again.
+            return out.push(failed("execute a command: the ledger", &error));
         }
         let origin = at.entry.origin.clone();
         self.running.insert(at.seq, (origin.clone(), at.entry.id));
@@ -355,12 +521,26 @@ impl<L: Ledger> CommandExecutor<L> {
     }
 
     /// Refuses a command for this node, if it surely was not executed before a restart either.
-    fn refuse(&self, at: &SequencedEntry, why: &str, out: &mut Outputs) {
+    fn refuse(&mut self, (at, written): (&SequencedEntry, Seq), why: &str, out: &mut Outputs) {
         let EntryBody::Command(command) = &at.entry.body else { return };
         let is_new = self.ledger.last().is_some_and(|last| last < at.seq);
         let is_known = self.ledger.contains(EntryKey::new(&at.entry));
         if command.targets.contains(&self.node) && is_new && !is_known {
-            reply(at, ReplyStatus::Refused(why.to_owned()), out);
+            self.reject((at, written), ReplyStatus::Refused(why.to_owned()), out);
+        }
+    }
+
+    /// Writes down that a command is never executed here, and replies. A copy may get another
+    /// position if the bus loses this one: it is found in the ledger.
+    fn reject(
+        &mut self,
+        (at, written): (&SequencedEntry, Seq),
+        status: ReplyStatus,
+        out: &mut Outputs,
+    ) {
+        match self.ledger.write_position(written, EntryKey::new(&at.entry)) {
+            Ok(()) => reply(at, status, out),
+            Err(error) => out.push(failed("refuse a command: the ledger", &error)),
         }
     }
 
@@ -368,7 +548,7 @@ impl<L: Ledger> CommandExecutor<L> {
         match self.join(now) {
             Ok(output) => out.push(output),
             Err(error) => {
-                self.phase = Phase::Left;
+                (self.phase, self.pause) = (Phase::LedgerFailed { since: now }, None);
                 out.push(failed("join the cluster again: the ledger", &error));
             }
         }
@@ -406,6 +586,13 @@ impl<L: Ledger> CommandExecutor<L> {
         (is_old || is_early) && now.since(sent) >= REPEAT
     }
 
+    /// Whether a member is this node, not removed since it joined.
+    fn is_this_stay(&self, member: &MemberRecord) -> bool {
+        // A late copy of the entry of a stay may have begun it again.
+        let began = !matches!(self.phase, Phase::Member { since } if since != member.since);
+        self.is_own(member) && began
+    }
+
     fn is_own(&self, member: &MemberRecord) -> bool {
         member.node == self.node
             && (member.incarnation, member.ledger) == (self.incarnation, self.ledger.id())
@@ -421,3 +608,6 @@ fn reply(at: &SequencedEntry, status: ReplyStatus, out: &mut Outputs) {
 fn failed(what: &str, error: &io::Error) -> ExecutorOutput {
     ExecutorOutput::Failed(format!("cannot {what}: {error}"))
 }
+
+#[cfg(test)]
+mod tests;
