@@ -11,7 +11,8 @@ use crate::bus::membership::MembershipChange;
 use crate::bus::{Bus, BusEvent, LeaseGrant, OwnRecord, Topic, try_event};
 use crate::command::ledger::{Ledger, MemoryLedger};
 use crate::command::{
-    CallOptions, CallResult, CommandNode, CommandOutcome, ExecutionResult, NodeOutput, PAUSE,
+    CallOptions, CallResult, CommandNode, CommandOutcome, ExecutionResult, HEARTBEAT, NodeOutput,
+    PAUSE,
 };
 use monitor_model::Ns;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +51,8 @@ pub const CASES: &[(&str, SuiteCase)] = &[
     ("a_node_that_was_paused_executes_nothing_that_expired", a_paused_node),
     ("a_restarted_node_refuses_what_it_missed", a_restarted_node),
     ("a_removed_node_comes_back_as_a_new_member", a_removed_node),
+    ("nodes_that_hang_are_removed_within_six_seconds", nodes_that_hang),
+    ("a_node_that_drains_executes_until_it_leaves", a_draining_node),
     ("a_name_is_used_by_one_node", a_name_is_used_by_one_node),
     ("a_restart_of_the_server_loses_no_command", a_restart_of_the_server),
 ];
@@ -477,6 +480,65 @@ fn a_removed_node(fixture: &mut dyn BusFixture) {
     assert_eq!(nodes.ask("a", (&["b"], "x"), (fixture, LONG))["b"], executed("x"));
 }
 
+fn has_removed(changes: &[MembershipChange], node: &str) -> bool {
+    changes.iter().any(|it| matches!(it, MembershipChange::Removed(member) if member.node == node))
+}
+
+fn nodes_that_hang(fixture: &mut dyn BusFixture) {
+    let mut nodes = SuiteNodes::new(&["a", "b", "c", "d"], fixture);
+    for name in ["a", "c"] {
+        let node = nodes.get(name);
+        node.node.watch_members(node.bus.as_mut());
+    }
+    let start = fixture.now();
+    nodes.until("lease", fixture, |_| fixture.now().since(start) > Ns(3 * HEARTBEAT.0));
+    // One of them removes members until then, very probably a: it asked first.
+    for name in ["a", "b"] {
+        nodes.get(name).is_paused = true;
+    }
+    let paused = fixture.now();
+    nodes.until("removals", fixture, |nodes| {
+        ["a", "b"].iter().all(|name| has_removed(&nodes["c"].changes, name))
+    });
+    let took = fixture.now().since(paused);
+    assert!(took <= Ns(6_000_000_000), "removed after {} ms", took.0 / 1_000_000);
+    assert!(nodes.get("c").node.members().get("d").is_some() && nodes.get("d").node.is_member());
+    for name in ["a", "b"] {
+        nodes.get(name).is_paused = false;
+    }
+    nodes.until("return", fixture, |nodes| {
+        ["a", "b"].iter().all(|name| nodes["c"].node.members().get(name).is_some())
+    });
+    assert_eq!(nodes.ask("a", (&["b"], "x"), (fixture, LONG))["b"], executed("x"));
+}
+
+fn a_draining_node(fixture: &mut dyn BusFixture) {
+    let mut nodes = SuiteNodes::new(&["a", "b"], fixture);
+    let b = nodes.get("b");
+    b.node.drain(fixture.now(), b.bus.as_mut(), Ns(1_000_000_000));
+    let is_draining = |it: &MembershipChange| matches!(it, MembershipChange::Draining(_));
+    nodes.until("announcement", fixture, |nodes| nodes["a"].changes.iter().any(is_draining));
+    assert_eq!(nodes.ask("a", (&["b"], "x"), (fixture, LONG))["b"], executed("x"));
+    assert!(nodes.get("a").node.members().get("b").is_some_and(|it| it.is_draining));
+    let mut late = fixture.connect("late", None);
+    let is_known = expect(late.as_mut(), "members", |event| match event {
+        BusEvent::Base { members, .. } => {
+            Some(members.iter().any(|it| it.node == "b" && it.is_draining))
+        }
+        _ => None,
+    });
+    assert!(is_known);
+    let is_gone = |it: &MembershipChange| matches!(it, MembershipChange::Left(_));
+    nodes.until("departure", fixture, |nodes| nodes["a"].changes.iter().any(is_gone));
+    let b = nodes.get("b");
+    b.node.join_again(fixture.now(), b.bus.as_mut());
+    nodes.until("return", fixture, |nodes| {
+        nodes["a"].node.members().get("b").is_some_and(|it| !it.is_draining)
+            && nodes["b"].node.is_member()
+    });
+    assert_eq!(nodes.ask("a", (&["b"], "y"), (fixture, LONG))["b"], executed("y"));
+}
+
 fn a_name_is_used_by_one_node(fixture: &mut dyn BusFixture) {
     let mut nodes = SuiteNodes::new(&["a"], fixture);
     let mut second = SuiteNode::join(("a", 2), MemoryLedger::new(77), fixture);
@@ -519,6 +581,7 @@ fn a_restart_of_the_server(fixture: &mut dyn BusFixture) {
 mod tests {
     use super::*;
     use crate::bus::local::LocalBus;
+    use crate::command::SILENCE;
 
     struct LocalFixture(LocalBus);
 
@@ -533,6 +596,20 @@ mod tests {
 
         // No process carries the order.
         fn restart(&mut self) {}
+    }
+
+    #[test]
+    fn a_node_whose_connection_is_lost_is_removed_at_once() {
+        let mut fixture = LocalFixture(LocalBus::default());
+        let mut nodes = SuiteNodes::new(&["a", "b"], &mut fixture);
+        let a = nodes.get("a");
+        a.node.watch_members(a.bus.as_mut());
+        let start = fixture.now();
+        nodes.until("lease", &fixture, |_| fixture.now().since(start) > Ns(2 * HEARTBEAT.0));
+        let lost = fixture.now();
+        drop(nodes.nodes.remove("b"));
+        nodes.until("removal", &fixture, |nodes| has_removed(&nodes["a"].changes, "b"));
+        assert!(fixture.now().since(lost) < SILENCE);
     }
 
     #[allow(clippy::print_stderr, reason = "the last line names the case of a failure")]

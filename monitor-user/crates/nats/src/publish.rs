@@ -168,7 +168,7 @@ async fn compare(server: &Server, entry: &BusEntry, last: Option<&MemberEntry>) 
         (EntryBody::Joined { ledger, .. }, Some(member)) if member.ledger != *ledger => {
             Some(Attempt::Unsequenced(UnsequencedCause::NameInUse))
         }
-        (EntryBody::Left { incarnation }, member)
+        (EntryBody::Left { incarnation } | EntryBody::Draining { incarnation, .. }, member)
             if member.as_ref().map(|it| it.incarnation) != Some(*incarnation) =>
         {
             let why = "this stay of the node has ended already".to_owned();

@@ -141,10 +141,13 @@ impl Server {
             if claims.values().chain(removals.values()).any(is_hiding) {
                 continue;
             }
-            let members = claims
-                .values()
-                .filter_map(|claim| member(claim, removals.get(&claim.entry.origin)))
-                .collect();
+            let members = claims.values().filter_map(|claim| {
+                let member = member(claim, removals.get(&claim.entry.origin))?;
+                // An announcement after the position comes in the order.
+                let is_draining = member.is_draining && claim.seq <= as_of;
+                Some(MemberRecord { is_draining, ..member })
+            });
+            let members = members.collect();
             return Ok(Base { as_of, last, members });
         }
         Err(failed("members")("they change too often"))
@@ -217,7 +220,9 @@ impl MemberEntry {
     /// Where what it says has begun.
     fn since(&self) -> Seq {
         match self.entry.body {
-            EntryBody::Joined { since: Some(since), .. } => since,
+            EntryBody::Joined { since: Some(since), .. } | EntryBody::Draining { since, .. } => {
+                since
+            }
             _ => self.seq,
         }
     }
@@ -225,7 +230,11 @@ impl MemberEntry {
 
 /// The membership that the last entries about a node make.
 fn member(claim: &MemberEntry, removal: Option<&MemberEntry>) -> Option<MemberRecord> {
-    let EntryBody::Joined { incarnation, ledger, .. } = claim.entry.body else { return None };
+    let (incarnation, ledger, is_draining) = match claim.entry.body {
+        EntryBody::Joined { incarnation, ledger, .. } => (incarnation, ledger, false),
+        EntryBody::Draining { incarnation, ledger, .. } => (incarnation, ledger, true),
+        _ => return None,
+    };
     let is_removed = removal.filter(|it| it.seq > claim.since()).is_some_and(|removal| {
         let EntryBody::Removed { incarnation: ended, .. } = &removal.entry.body else {
             return false;
@@ -233,7 +242,7 @@ fn member(claim: &MemberEntry, removal: Option<&MemberEntry>) -> Option<MemberRe
         *ended == incarnation
     });
     let (node, since) = (claim.entry.origin.clone(), claim.since());
-    (!is_removed).then_some(MemberRecord { node, ledger, incarnation, since })
+    (!is_removed).then_some(MemberRecord { node, ledger, incarnation, since, is_draining })
 }
 
 /// A time of the server.

@@ -6,6 +6,7 @@
 //!  mon.cmd.NODE.removed  the node is removed                   service nodes
 //!  mon.r.NODE.CALLER     replies of the node                   the node
 //!  mon.s.NODE, mon.ev.NODE   readings, events of rules         the node
+//!  mon.hb.NODE           the node is alive                     the node
 //! ```
 //!
 //! The last column may publish. A reader takes the origin from the subject, never from the bytes.
@@ -64,7 +65,9 @@ pub fn removed(node: &str) -> String {
 pub fn entry(entry: &BusEntry) -> String {
     match &entry.body {
         EntryBody::Command(command) => format!("mon.cmd.{}.{}", token(&entry.origin), command.uid),
-        EntryBody::Joined { .. } | EntryBody::Left { .. } => member(&entry.origin),
+        EntryBody::Joined { .. } | EntryBody::Draining { .. } | EntryBody::Left { .. } => {
+            member(&entry.origin)
+        }
         EntryBody::Removed { node, .. } => removed(node),
     }
 }
@@ -104,6 +107,7 @@ const fn topic_prefix(topic: Topic) -> &'static str {
     match topic {
         Topic::Sample => "mon.s",
         Topic::Event => "mon.ev",
+        Topic::Heartbeat => "mon.hb",
     }
 }
 

@@ -88,6 +88,16 @@ pub enum EntryBody {
         /// Where the stay began, if this only repeats it.
         since: Option<Seq>,
     },
+    /// The origin leaves soon, but remains a member until then: what has to be done on it
+    /// before can be done.
+    Draining {
+        /// Its stay.
+        incarnation: Incarnation,
+        /// Its ledger.
+        ledger: LedgerId,
+        /// Where the stay began.
+        since: Seq,
+    },
     /// The origin leaves.
     Left {
         /// The stay that ends.

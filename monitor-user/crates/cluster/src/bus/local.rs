@@ -274,7 +274,16 @@ impl Bus for LocalPort {
 
 impl Drop for LocalPort {
     fn drop(&mut self) {
-        self.bus.with(|shared| shared.ports.remove(&self.number));
+        self.bus.with(|shared| {
+            shared.ports.remove(&self.number);
+            if shared.ports.values().any(|port| port.name == self.name) {
+                return;
+            }
+            let ports = shared.ports.values_mut();
+            for port in ports.filter(|port| port.topics.contains(&Topic::Heartbeat)) {
+                port.push(BusEvent::Disconnected { node: self.name.clone() });
+            }
+        });
     }
 }
 

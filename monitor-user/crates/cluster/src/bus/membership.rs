@@ -4,7 +4,7 @@
 //! first position changes nothing.
 
 use super::MemberRecord;
-use super::entry::{EntryBody, Seq, SequencedEntry};
+use super::entry::{EntryBody, Incarnation, LedgerId, Seq, SequencedEntry};
 use std::collections::BTreeMap;
 
 /// The members at a position.
@@ -23,6 +23,8 @@ pub enum MembershipChange {
     Joined(MemberRecord),
     /// A node could not become one: the member of its name has another ledger.
     NameInUse(MemberRecord),
+    /// A node leaves soon, and is still a member.
+    Draining(MemberRecord),
     /// A node has left.
     Left(MemberRecord),
     /// A node was removed.
@@ -68,7 +70,11 @@ impl Membership {
                     return MembershipChange::Unchanged;
                 }
                 let since = since.unwrap_or(at.seq);
-                self.join(MemberRecord { node, ledger: *ledger, incarnation, since })
+                let (ledger, is_draining) = (*ledger, false);
+                self.join(MemberRecord { node, ledger, incarnation, since, is_draining })
+            }
+            EntryBody::Draining { incarnation, ledger, .. } => {
+                self.drain(&at.entry.origin, (*incarnation, *ledger))
             }
             EntryBody::Left { incarnation } => {
                 let gone = self.remove(&at.entry.origin, *incarnation);
@@ -92,12 +98,18 @@ impl Membership {
         MembershipChange::Joined(new)
     }
 
+    fn drain(&mut self, node: &str, stay: (Incarnation, LedgerId)) -> MembershipChange {
+        match self.members.get_mut(node) {
+            Some(member) if (member.incarnation, member.ledger) == stay && !member.is_draining => {
+                member.is_draining = true;
+                MembershipChange::Draining(member.clone())
+            }
+            _ => MembershipChange::Unchanged,
+        }
+    }
+
     /// Ends a stay; a later one of the same node remains.
-    fn remove(
-        &mut self,
-        node: &str,
-        incarnation: super::entry::Incarnation,
-    ) -> Option<MemberRecord> {
+    fn remove(&mut self, node: &str, incarnation: Incarnation) -> Option<MemberRecord> {
         let is_meant = self.members.get(node).is_some_and(|it| it.incarnation == incarnation);
         is_meant.then(|| self.members.remove(node)).flatten()
     }
@@ -105,7 +117,7 @@ impl Membership {
 
 #[cfg(test)]
 mod tests {
-    use super::super::entry::{BusEntry, EntryId, Incarnation, LedgerId, StreamTime};
+    use super::super::entry::{BusEntry, EntryId, StreamTime};
     use super::*;
     use proptest::prelude::*;
 
@@ -149,8 +161,29 @@ mod tests {
         prop::sample::select(vec!["a", "b", "c"])
     }
 
+    fn draining(incarnation: u64, ledger: u64) -> EntryBody {
+        let (incarnation, ledger) = (Incarnation(incarnation), LedgerId(ledger));
+        EntryBody::Draining { incarnation, ledger, since: Seq(1) }
+    }
+
+    #[test]
+    fn a_node_that_drains_is_a_member_until_it_leaves() {
+        let mut members = Membership::default();
+        assert_eq!(members.apply(&at(1, "a", draining(1, 7))), MembershipChange::Unchanged);
+        drop(members.apply(&at(2, "a", joined(1, 7))));
+        let change = members.apply(&at(3, "a", draining(1, 7)));
+        assert!(matches!(change, MembershipChange::Draining(ref it) if it.is_draining));
+        assert_eq!(members.apply(&at(4, "a", draining(1, 7))), MembershipChange::Unchanged);
+        assert!(members.get("a").unwrap().is_draining);
+        let left = EntryBody::Left { incarnation: Incarnation(1) };
+        assert!(matches!(members.apply(&at(5, "a", left)), MembershipChange::Left(_)));
+        drop(members.apply(&at(6, "a", joined(2, 7))));
+        assert!(!members.get("a").unwrap().is_draining);
+    }
+
     fn body() -> impl Strategy<Value = EntryBody> {
         prop_oneof![
+            (0..4_u64, 0..2_u64).prop_map(|(incarnation, ledger)| draining(incarnation, ledger)),
             (0..4_u64, 0..2_u64).prop_map(|(incarnation, ledger)| joined(incarnation, ledger)),
             (0..4_u64).prop_map(|it| EntryBody::Left { incarnation: Incarnation(it) }),
             (node(), 0..4_u64).prop_map(|(node, incarnation)| EntryBody::Removed {

@@ -71,6 +71,8 @@ pub enum Topic {
     Sample,
     /// Events of rules.
     Event,
+    /// Heartbeats of members.
+    Heartbeat,
 }
 
 /// A member of the cluster.
@@ -84,6 +86,8 @@ pub struct MemberRecord {
     pub incarnation: Incarnation,
     /// Where the stay began.
     pub since: Seq,
+    /// Whether it has announced that it leaves.
+    pub is_draining: bool,
 }
 
 /// What a bus reports.
@@ -130,6 +134,12 @@ pub enum BusEvent {
         topic: Topic,
         /// The bytes.
         bytes: Vec<u8>,
+    },
+    /// The bus has lost the connection of a node; a bus that does not notice that reports none.
+    /// For ports that have subscribed to heartbeats.
+    Disconnected {
+        /// The node.
+        node: String,
     },
     /// What the bus has of this node.
     OwnRecord(OwnRecord),

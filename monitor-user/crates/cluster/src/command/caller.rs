@@ -240,6 +240,7 @@ mod tests {
             ledger: LedgerId(1),
             incarnation: Incarnation(1),
             since: Seq(1),
+            is_draining: false,
         };
         let members = Membership::new(Seq(members_as_of), names.iter().map(member).collect());
         let options = CallOptions {

@@ -12,6 +12,7 @@
 mod caller;
 mod executor;
 pub mod ledger;
+mod liveness;
 mod node;
 #[cfg(test)]
 mod simulator;
@@ -19,4 +20,5 @@ mod stream_clock;
 
 pub use caller::{CallOptions, CallResult, CommandOutcome, MAX_WITHIN};
 pub use executor::{Execution, ExecutionResult, PAUSE, TICK};
+pub use liveness::{HEARTBEAT, SILENCE};
 pub use node::{CommandNode, NodeOutput};

@@ -8,6 +8,7 @@ use super::executor::{
     BaseNotice, CommandExecutor, Execution, ExecutionResult, ExecutorOutput, TICK,
 };
 use super::ledger::Ledger;
+use super::liveness::Liveness;
 use crate::bus::entry::{BusEntry, EntryBody, EntryId, Seq};
 use crate::bus::membership::{Membership, MembershipChange};
 use crate::bus::{Bus, BusEvent, UnsequencedCause, try_event};
@@ -38,14 +39,17 @@ pub enum NodeOutput {
 
 /// A node on a bus.
 pub struct CommandNode<L> {
-    name: String,
+    pub(super) name: String,
     /// Random number of this start of the daemon.
     start: u64,
     number: u64,
-    members: Membership,
-    executor: CommandExecutor<L>,
+    pub(super) members: Membership,
+    pub(super) executor: CommandExecutor<L>,
     caller: CommandCaller,
     next_tick: Ns,
+    pub(super) last_heartbeat: Ns,
+    /// Set on a node that removes dead members.
+    pub(super) liveness: Option<Liveness>,
 }
 
 impl<L: Ledger> CommandNode<L> {
@@ -68,6 +72,8 @@ impl<L: Ledger> CommandNode<L> {
             executor,
             caller: CommandCaller::default(),
             next_tick: Ns(now.0 + TICK.0),
+            last_heartbeat: Ns(0),
+            liveness: None,
         };
         // A node that joins has nothing to execute yet.
         node.route(now, bus, (outputs, &mut Vec::new()));
@@ -106,6 +112,7 @@ impl<L: Ledger> CommandNode<L> {
             self.next_tick = Ns(now.0 + TICK.0);
             let outputs = self.executor.tick(now);
             self.route(now, bus, (outputs, &mut out));
+            self.liveness_tick(now, bus);
         }
         let concluded = self.caller.tick(now, &self.members);
         out.extend(concluded.into_iter().map(NodeOutput::Concluded));
@@ -136,6 +143,13 @@ impl<L: Ledger> CommandNode<L> {
     pub fn finish(&mut self, now: Ns, bus: &mut dyn Bus, ended: (Seq, ExecutionResult)) {
         let outputs = self.executor.finish(ended.0, ended.1);
         // A reply is no output for the caller.
+        self.route(now, bus, (outputs, &mut Vec::new()));
+    }
+
+    /// Announces that the node leaves, and does so after `lasts`: until then it executes what
+    /// others have to do on it. A later `leave` ends that time.
+    pub fn drain(&mut self, now: Ns, bus: &mut dyn Bus, lasts: Ns) {
+        let outputs = self.executor.drain(now, lasts);
         self.route(now, bus, (outputs, &mut Vec::new()));
     }
 
@@ -196,8 +210,10 @@ impl<L: Ledger> CommandNode<L> {
                 let outputs = self.executor.own_record(now, &record);
                 self.route(now, bus, (outputs, out));
             }
-            event @ (BusEvent::Published { .. } | BusEvent::Lease { .. }) => {
-                out.push(NodeOutput::Bus(event));
+            event @ (BusEvent::Published { .. }
+            | BusEvent::Lease { .. }
+            | BusEvent::Disconnected { .. }) => {
+                out.extend(self.liveness_event(now, event).map(NodeOutput::Bus));
             }
         }
         out.extend(concluded.into_iter().map(NodeOutput::Concluded));
@@ -221,7 +237,7 @@ impl<L: Ledger> CommandNode<L> {
         }
     }
 
-    fn multicast(&mut self, now: Ns, bus: &mut dyn Bus, body: EntryBody) {
+    pub(super) fn multicast(&mut self, now: Ns, bus: &mut dyn Bus, body: EntryBody) {
         let entry = BusEntry { origin: self.name.clone(), id: self.next_id(), body };
         bus.multicast(now, entry, Ns(now.0.saturating_add(GIVE_UP.0)));
     }

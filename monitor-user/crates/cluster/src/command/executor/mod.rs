@@ -129,6 +129,7 @@ pub struct CommandExecutor<L> {
     phase: Phase,
     /// Whether the node wants to leave, and when it last said so.
     leaving: Option<Ns>,
+    drain: Option<Drain>,
     /// The last position that was seen.
     seen: Seq,
     /// When the stay began: its entries were sent later.
@@ -147,6 +148,17 @@ pub struct CommandExecutor<L> {
     /// The check that is not made.
     #[cfg(test)]
     without: Option<Check>,
+}
+
+/// How a node leaves after an announcement.
+#[derive(Clone, Copy)]
+struct Drain {
+    /// When it was last sent.
+    said: Ns,
+    /// When it came in the order.
+    since: Option<Ns>,
+    /// How long the node remains after that.
+    lasts: Ns,
 }
 
 /// An entry that waits.
@@ -171,6 +183,7 @@ impl<L: Ledger> CommandExecutor<L> {
             clock: StreamClock::default(),
             phase: Phase::Left,
             leaving: None,
+            drain: None,
             seen: Seq(0),
             stay_began: now,
             announced: (now, now),
@@ -207,6 +220,11 @@ impl<L: Ledger> CommandExecutor<L> {
     /// The clock of the order.
     pub const fn clock(&self) -> &StreamClock {
         &self.clock
+    }
+
+    /// The stay of this node, if it is a member.
+    pub fn stay(&self) -> Option<Incarnation> {
+        self.is_member().then_some(self.incarnation)
     }
 
     /// Whether this node is a member.
@@ -304,7 +322,13 @@ impl<L: Ledger> CommandExecutor<L> {
                 self.pause = Some(now);
                 self.ask(now, out);
             }
-            (Phase::Member { .. }, Some(since)) => self.phase = Phase::Member { since },
+            (Phase::Member { .. }, Some(since)) => {
+                self.phase = Phase::Member { since };
+                let is_draining = named.is_some_and(|member| member.is_draining);
+                if let Some(drain) = self.drain.as_mut().filter(|_| is_draining) {
+                    drain.since.get_or_insert(now);
+                }
+            }
             (Phase::Member { .. }, None) => {
                 self.stay_ended(now, out);
                 while let Some(held) = self.held.pop_front() {
@@ -356,6 +380,7 @@ impl<L: Ledger> CommandExecutor<L> {
             (Phase::Member { .. }, Some(said)) if now.since(said) >= REPEAT => {
                 out.extend(self.leave(now));
             }
+            (Phase::Member { .. }, None) => self.follow_drain(now, &mut out),
             (Phase::LedgerFailed { since }, _) if now.since(since) >= REPEAT => {
                 self.rejoin(now, &mut out);
             }
@@ -373,6 +398,15 @@ impl<L: Ledger> CommandExecutor<L> {
             ExecutionResult::Refused(why) => (ReplyStatus::Refused(why), Vec::new()),
         };
         vec![ExecutorOutput::Reply { to, reply: CommandReply { id, seq, status, result } }]
+    }
+
+    /// Announces that the node leaves, and remains a member for a time after that.
+    pub fn drain(&mut self, now: Ns, lasts: Ns) -> Outputs {
+        if !self.is_member() {
+            return self.leave(now);
+        }
+        self.drain = Some(Drain { said: now, since: None, lasts });
+        vec![self.announce(now)]
     }
 
     /// Announces that the node leaves, again until it has; commands up to that entry are still
@@ -393,7 +427,7 @@ impl<L: Ledger> CommandExecutor<L> {
     /// Joins again after the node has left.
     pub fn join_again(&mut self, now: Ns) -> Outputs {
         let mut out = Vec::new();
-        self.leaving = None;
+        (self.leaving, self.drain) = (None, None);
         if self.phase == Phase::Left {
             self.rejoin(now, &mut out);
         }
@@ -410,6 +444,19 @@ impl<L: Ledger> CommandExecutor<L> {
         }
         self.last_input = now;
         out
+    }
+
+    /// Leaves when the time after the announcement is over.
+    fn follow_drain(&mut self, now: Ns, out: &mut Outputs) {
+        let Some(drain) = &mut self.drain else { return };
+        match drain.since {
+            Some(since) if now.since(since) >= drain.lasts => out.extend(self.leave(now)),
+            None if now.since(drain.said) >= REPEAT => {
+                drain.said = now;
+                out.push(self.announce(now));
+            }
+            _ => {}
+        }
     }
 
     fn ask(&mut self, now: Ns, out: &mut Outputs) {
@@ -432,7 +479,8 @@ impl<L: Ledger> CommandExecutor<L> {
     }
 
     fn follow_change(&mut self, now: Ns, held: &Held, out: &mut Outputs) {
-        if let EntryBody::Joined { incarnation, ledger, .. } = held.at.entry.body
+        if let EntryBody::Joined { incarnation, ledger, .. }
+        | EntryBody::Draining { incarnation, ledger, .. } = held.at.entry.body
             && held.at.entry.origin == self.node
             && (incarnation, ledger) == (self.incarnation, self.ledger.id())
         {
@@ -451,6 +499,11 @@ impl<L: Ledger> CommandExecutor<L> {
             MembershipChange::NameInUse(member) if self.is_own(member) => {
                 self.phase = Phase::NameInUse;
                 out.push(ExecutorOutput::NameInUse);
+            }
+            MembershipChange::Draining(member) if self.is_own(member) => {
+                if let Some(drain) = &mut self.drain {
+                    drain.since.get_or_insert(held.received);
+                }
             }
             MembershipChange::Left(member) if self.is_own(member) => self.phase = Phase::Left,
             MembershipChange::Removed(member) if self.is_own(member) => self.stay_ended(now, out),
@@ -474,9 +527,10 @@ impl<L: Ledger> CommandExecutor<L> {
 
     /// Begins a new stay after another one has ended, unless the node wanted to leave.
     fn stay_ended(&mut self, now: Ns, out: &mut Outputs) {
-        match self.leaving {
-            Some(_) => (self.phase, self.pause) = (Phase::Left, None),
-            None => self.rejoin(now, out),
+        if self.leaving.is_some() || self.drain.is_some() {
+            (self.phase, self.pause) = (Phase::Left, None);
+        } else {
+            self.rejoin(now, out);
         }
     }
 
@@ -574,6 +628,9 @@ impl<L: Ledger> CommandExecutor<L> {
             _ => None,
         };
         let (incarnation, ledger) = (self.incarnation, self.ledger.id());
+        if let (Some(since), Some(_)) = (since, self.drain) {
+            return ExecutorOutput::Multicast(EntryBody::Draining { incarnation, ledger, since });
+        }
         ExecutorOutput::Multicast(EntryBody::Joined { incarnation, ledger, since })
     }
 

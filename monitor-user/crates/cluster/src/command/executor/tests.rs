@@ -90,7 +90,7 @@ fn command(begin_within: u64) -> EntryBody {
 
 fn record(incarnation: u64, ledger: LedgerId, since: u64) -> MemberRecord {
     let (incarnation, since) = (Incarnation(incarnation), Seq(since));
-    MemberRecord { node: "n".into(), ledger, incarnation, since }
+    MemberRecord { node: "n".into(), ledger, incarnation, since, is_draining: false }
 }
 
 fn is_joining(out: &Outputs, stay: u64) -> bool {
@@ -262,4 +262,30 @@ fn a_stay_that_began_again_executes_nothing_from_before() {
     drop(bench.own_record(Some(record(1, LEDGER, 13))));
     drop(bench.entry(10, "n", joined(1)));
     assert!(!is_executing(&bench.entry(11, "c", command(9 * SECOND))));
+}
+
+#[test]
+fn a_node_that_drains_executes_and_then_leaves() {
+    let mut bench = Bench::member();
+    let out = bench.executor.drain(Ns(bench.now), Ns(2 * SECOND));
+    let [ExecutorOutput::Multicast(draining @ EntryBody::Draining { since: Seq(10), .. })] =
+        out.as_slice()
+    else {
+        panic!("{out:?}")
+    };
+    assert!(bench.pass(6).contains(&out[0]), "it is announced again until it is in the order");
+    drop(bench.entry(11, "n", draining.clone()));
+    assert!(is_executing(&bench.entry(12, "c", command(SECOND))));
+    let left = ExecutorOutput::Multicast(EntryBody::Left { incarnation: Incarnation(1) });
+    assert!(!bench.pass(1).contains(&left));
+    assert!(bench.pass(2).contains(&left));
+    assert!(is_executing(&bench.entry(13, "c", command(SECOND))), "until that is in the order");
+}
+
+#[test]
+fn a_node_that_drains_does_not_come_back_when_it_is_removed() {
+    let mut bench = Bench::member();
+    drop(bench.executor.drain(Ns(bench.now), Ns(2 * SECOND)));
+    let out = bench.entry(11, "s", removed(1));
+    assert!(!is_joining(&out, 2) && !bench.executor.is_member(), "{out:?}");
 }

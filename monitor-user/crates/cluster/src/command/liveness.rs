@@ -1,0 +1,214 @@
+//! Which members are dead: what the holder of a lease removes from the cluster.
+//!
+//! In: heartbeats of members, connections that the bus has lost, the lease, time. Out: the members
+//! to remove. Service nodes listen all the time, so that another one can go on at once where the
+//! holder of the lease is dead itself. Silence counts only while the own heartbeats come back: a
+//! node that hears nothing, not even itself, removes none.
+
+use super::ledger::Ledger;
+use super::node::CommandNode;
+use crate::bus::entry::{EntryBody, Incarnation};
+use crate::bus::membership::Membership;
+use crate::bus::{Bus, BusEvent, LeaseGrant, Topic};
+use monitor_model::Ns;
+use std::collections::BTreeMap;
+
+/// Time between two heartbeats of a member.
+pub const HEARTBEAT: Ns = Ns(1_000_000_000);
+/// A member is dead if it was not heard for this time.
+pub const SILENCE: Ns = Ns(4_500_000_000);
+/// The lease of the node that removes members.
+const LEASE: &str = "removals";
+/// How long it lasts if it is not renewed.
+const LEASE_TIME: Ns = Ns(2_000_000_000);
+/// After this time without the own heartbeat, the silence of others does not count.
+const DEAF: Ns = Ns(2_500_000_000);
+/// After this time without an answer, a lease or a removal is requested again.
+const REPEAT: Ns = Ns(5_000_000_000);
+
+/// The members, as they are heard.
+#[derive(Default)]
+pub struct Liveness {
+    grant: Option<LeaseGrant>,
+    /// When the lease was requested, if there was no answer yet.
+    requested: Option<Ns>,
+    /// When the own heartbeat came last, and since when it came without a break.
+    hears: Option<(Ns, Ns)>,
+    heard: BTreeMap<String, Heard>,
+}
+
+struct Heard {
+    incarnation: Incarnation,
+    last: Ns,
+    /// The bus has lost its connection since then.
+    is_disconnected: bool,
+    /// When its removal was sent.
+    removed: Option<Ns>,
+}
+
+impl Liveness {
+    /// Handles a heartbeat.
+    fn heartbeat(&mut self, now: Ns, own: &str, (from, bytes): (&str, &[u8])) {
+        if from == own {
+            let since = self.hears.filter(|(last, _)| now.since(*last) <= DEAF);
+            self.hears = Some((now, since.map_or(now, |(_, since)| since)));
+        }
+        let incarnation = bytes.try_into().map(|bytes| Incarnation(u64::from_le_bytes(bytes)));
+        if let (Some(heard), Ok(incarnation)) = (self.heard.get_mut(from), incarnation)
+            && heard.incarnation == incarnation
+        {
+            (heard.last, heard.is_disconnected) = (now, false);
+        }
+    }
+
+    /// The dead members; their removals are sent.
+    fn dead(&mut self, now: Ns, own: &str, members: &Membership) -> Vec<EntryBody> {
+        self.heard.retain(|node, _| members.get(node).is_some());
+        for member in members.iter() {
+            let new = || Heard {
+                incarnation: member.incarnation,
+                last: now,
+                is_disconnected: false,
+                removed: None,
+            };
+            let heard = self.heard.entry(member.node.clone()).or_insert_with(new);
+            if heard.incarnation != member.incarnation {
+                *heard = new();
+            }
+        }
+        let has_lease = self.grant.is_some_and(|grant| now < grant.until);
+        let Some((_, since)) = self.hears.filter(|(last, _)| now.since(*last) <= DEAF) else {
+            return Vec::new();
+        };
+        if !has_lease {
+            return Vec::new();
+        }
+        let dead = self.heard.iter_mut().filter(|(node, heard)| {
+            let is_silent = now.since(heard.last.max(since)) >= SILENCE || heard.is_disconnected;
+            let is_sent = heard.removed.is_some_and(|sent| now.since(sent) < REPEAT);
+            node.as_str() != own && is_silent && !is_sent
+        });
+        dead.map(|(node, heard)| {
+            heard.removed = Some(now);
+            EntryBody::Removed { node: node.clone(), incarnation: heard.incarnation }
+        })
+        .collect()
+    }
+}
+
+impl<L: Ledger> CommandNode<L> {
+    /// Removes members that are dead, from now on: for service nodes, of which one at a time does.
+    pub fn watch_members(&mut self, bus: &mut dyn Bus) {
+        bus.subscribe(Topic::Heartbeat);
+        self.liveness = Some(Liveness::default());
+    }
+
+    /// Takes an event if it is about which members are alive.
+    pub(super) fn liveness_event(&mut self, now: Ns, event: BusEvent) -> Option<BusEvent> {
+        let Some(liveness) = &mut self.liveness else { return Some(event) };
+        match event {
+            BusEvent::Published { from, topic: Topic::Heartbeat, bytes } => {
+                liveness.heartbeat(now, &self.name, (&from, &bytes));
+            }
+            BusEvent::Disconnected { node } => {
+                if let Some(heard) = liveness.heard.get_mut(&node) {
+                    heard.is_disconnected = true;
+                }
+            }
+            BusEvent::Lease { name, grant } if name == LEASE => {
+                (liveness.grant, liveness.requested) = (grant, None);
+            }
+            other => return Some(other),
+        }
+        None
+    }
+
+    /// Sends the own heartbeat when it is due, and removes members that are dead.
+    pub(super) fn liveness_tick(&mut self, now: Ns, bus: &mut dyn Bus) {
+        if let Some(incarnation) = self.executor.stay()
+            && now.since(self.last_heartbeat) >= HEARTBEAT
+        {
+            self.last_heartbeat = now;
+            bus.publish(Topic::Heartbeat, incarnation.0.to_le_bytes().to_vec());
+        }
+        let Some(liveness) = &mut self.liveness else { return };
+        if liveness.requested.is_none_or(|asked| now.since(asked) >= REPEAT) {
+            liveness.requested = Some(now);
+            bus.request_lease(now, LEASE, LEASE_TIME);
+        }
+        for removal in liveness.dead(now, &self.name, &self.members) {
+            self.multicast(now, bus, removal);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bus::MemberRecord;
+    use crate::bus::entry::{LedgerId, Seq};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn members(incarnation: u64) -> Membership {
+        let member = |node: &str| MemberRecord {
+            node: node.into(),
+            ledger: LedgerId(1),
+            incarnation: Incarnation(incarnation),
+            since: Seq(1),
+            is_draining: false,
+        };
+        Membership::new(Seq(9), vec![member("own"), member("a"), member("b")])
+    }
+
+    /// Lets half seconds pass in which these nodes are heard; returns who is dead.
+    fn pass(
+        liveness: &mut Liveness,
+        (from, until): (u64, u64),
+        heard: &[&str],
+        lease: Option<Ns>,
+    ) -> Vec<String> {
+        let mut dead = Vec::new();
+        for now in (from..until).step_by(500_000_000) {
+            liveness.grant = lease.map(|until| LeaseGrant { token: 1, until });
+            for node in heard {
+                liveness.heartbeat(Ns(now), "own", (node, &1_u64.to_le_bytes()));
+            }
+            for body in liveness.dead(Ns(now), "own", &members(1)) {
+                let EntryBody::Removed { node, .. } = body else { panic!("{body:?}") };
+                dead.push(node);
+            }
+        }
+        dead
+    }
+
+    const LEASED: Option<Ns> = Some(Ns(u64::MAX));
+
+    #[test]
+    fn a_member_that_is_silent_is_removed_once_by_the_holder_of_the_lease() {
+        let mut liveness = Liveness::default();
+        let all = ["own", "a", "b"];
+        assert_eq!(pass(&mut liveness, (0, 5 * SECOND), &all, LEASED), [""; 0]);
+        assert_eq!(pass(&mut liveness, (5 * SECOND, 9 * SECOND), &["own", "a"], None), [""; 0]);
+        assert_eq!(pass(&mut liveness, (9 * SECOND, 13 * SECOND), &["own", "a"], LEASED), ["b"]);
+    }
+
+    #[test]
+    fn a_node_that_does_not_hear_itself_removes_none() {
+        let mut liveness = Liveness::default();
+        pass(&mut liveness, (0, 5 * SECOND), &["own", "a", "b"], LEASED);
+        assert_eq!(pass(&mut liveness, (5 * SECOND, 60 * SECOND), &[], LEASED), [""; 0]);
+        // The others have the whole time again.
+        assert_eq!(pass(&mut liveness, (60 * SECOND, 64 * SECOND), &["own"], LEASED), [""; 0]);
+        assert_eq!(pass(&mut liveness, (64 * SECOND, 66 * SECOND), &["own"], LEASED), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_lost_connection_is_a_death_unless_the_node_is_heard_again() {
+        let mut liveness = Liveness::default();
+        let all = ["own", "a", "b"];
+        pass(&mut liveness, (0, 2 * SECOND), &all, LEASED);
+        liveness.heard.values_mut().for_each(|heard| heard.is_disconnected = true);
+        assert_eq!(pass(&mut liveness, (2 * SECOND, 3 * SECOND), &["own", "a"], LEASED), ["b"]);
+    }
+}
