@@ -3,10 +3,8 @@
 //! In: heartbeats of members, connections that the bus has lost, the lease, time. Out: the members
 //! to remove. Service nodes listen all the time, so that another one can go on at once where the
 //! holder of the lease is dead itself. Silence counts only while the own heartbeats come back: a
-//! node that hears nothing, not even itself, removes none.
+//! node that receives nothing, not even from itself, removes none.
 
-use super::ledger::Ledger;
-use super::node::CommandNode;
 use crate::bus::entry::{EntryBody, Incarnation};
 use crate::bus::membership::Membership;
 use crate::bus::{Bus, BusEvent, LeaseGrant, Topic};
@@ -15,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// Time between two heartbeats of a member.
 pub const HEARTBEAT: Ns = Ns(1_000_000_000);
-/// A member is dead if it was not heard for this time.
+/// A member is dead if it gave no sign of life for this time.
 pub const SILENCE: Ns = Ns(4_500_000_000);
 /// The lease of the node that removes members.
 const LEASE: &str = "removals";
@@ -26,18 +24,18 @@ const DEAF: Ns = Ns(2_500_000_000);
 /// After this time without an answer, a lease or a removal is requested again.
 const REPEAT: Ns = Ns(5_000_000_000);
 
-/// The members, as they are heard.
+/// When each member gave a sign of life.
 #[derive(Default)]
 pub struct Liveness {
     grant: Option<LeaseGrant>,
     /// When the lease was requested, if there was no answer yet.
     requested: Option<Ns>,
     /// When the own heartbeat came last, and since when it came without a break.
-    hears: Option<(Ns, Ns)>,
-    heard: BTreeMap<String, Heard>,
+    listens: Option<(Ns, Ns)>,
+    contacts: BTreeMap<String, Contact>,
 }
 
-struct Heard {
+struct Contact {
     incarnation: Incarnation,
     last: Ns,
     /// The bus has lost its connection since then.
@@ -47,98 +45,86 @@ struct Heard {
 }
 
 impl Liveness {
-    /// Handles a heartbeat.
-    fn heartbeat(&mut self, now: Ns, own: &str, (from, bytes): (&str, &[u8])) {
-        if from == own {
-            let since = self.hears.filter(|(last, _)| now.since(*last) <= DEAF);
-            self.hears = Some((now, since.map_or(now, |(_, since)| since)));
-        }
-        let incarnation = bytes.try_into().map(|bytes| Incarnation(u64::from_le_bytes(bytes)));
-        if let (Some(heard), Ok(incarnation)) = (self.heard.get_mut(from), incarnation)
-            && heard.incarnation == incarnation
-        {
-            (heard.last, heard.is_disconnected) = (now, false);
-        }
-    }
-
-    /// The dead members; their removals are sent.
-    fn dead(&mut self, now: Ns, own: &str, members: &Membership) -> Vec<EntryBody> {
-        self.heard.retain(|node, _| members.get(node).is_some());
-        for member in members.iter() {
-            let new = || Heard {
-                incarnation: member.incarnation,
-                last: now,
-                is_disconnected: false,
-                removed: None,
-            };
-            let heard = self.heard.entry(member.node.clone()).or_insert_with(new);
-            if heard.incarnation != member.incarnation {
-                *heard = new();
-            }
-        }
-        let has_lease = self.grant.is_some_and(|grant| now < grant.until);
-        let Some((_, since)) = self.hears.filter(|(last, _)| now.since(*last) <= DEAF) else {
-            return Vec::new();
-        };
-        if !has_lease {
-            return Vec::new();
-        }
-        let dead = self.heard.iter_mut().filter(|(node, heard)| {
-            let is_silent = now.since(heard.last.max(since)) >= SILENCE || heard.is_disconnected;
-            let is_sent = heard.removed.is_some_and(|sent| now.since(sent) < REPEAT);
-            node.as_str() != own && is_silent && !is_sent
-        });
-        dead.map(|(node, heard)| {
-            heard.removed = Some(now);
-            EntryBody::Removed { node: node.clone(), incarnation: heard.incarnation }
-        })
-        .collect()
-    }
-}
-
-impl<L: Ledger> CommandNode<L> {
-    /// Removes members that are dead, from now on: for service nodes, of which one at a time does.
-    pub fn watch_members(&mut self, bus: &mut dyn Bus) {
+    /// Begins to listen.
+    pub fn subscribe(bus: &mut dyn Bus) -> Self {
         bus.subscribe(Topic::Heartbeat);
-        self.liveness = Some(Liveness::default());
+        Self::default()
     }
 
-    /// Takes an event if it is about which members are alive.
-    pub(super) fn liveness_event(&mut self, now: Ns, event: BusEvent) -> Option<BusEvent> {
-        let Some(liveness) = &mut self.liveness else { return Some(event) };
+    /// Handles an event, or returns one that is not about which members are alive.
+    pub fn event(&mut self, now: Ns, own: &str, event: BusEvent) -> Option<BusEvent> {
         match event {
             BusEvent::Published { from, topic: Topic::Heartbeat, bytes } => {
-                liveness.heartbeat(now, &self.name, (&from, &bytes));
+                self.heartbeat(now, own, (&from, &bytes));
             }
             BusEvent::Disconnected { node } => {
-                if let Some(heard) = liveness.heard.get_mut(&node) {
-                    heard.is_disconnected = true;
+                if let Some(contact) = self.contacts.get_mut(&node) {
+                    contact.is_disconnected = true;
                 }
             }
             BusEvent::Lease { name, grant } if name == LEASE => {
-                (liveness.grant, liveness.requested) = (grant, None);
+                (self.grant, self.requested) = (grant, None);
             }
             other => return Some(other),
         }
         None
     }
 
-    /// Sends the own heartbeat when it is due, and removes members that are dead.
-    pub(super) fn liveness_tick(&mut self, now: Ns, bus: &mut dyn Bus) {
-        if let Some(incarnation) = self.executor.stay()
-            && now.since(self.last_heartbeat) >= HEARTBEAT
-        {
-            self.last_heartbeat = now;
-            bus.publish(Topic::Heartbeat, incarnation.0.to_le_bytes().to_vec());
-        }
-        let Some(liveness) = &mut self.liveness else { return };
-        if liveness.requested.is_none_or(|asked| now.since(asked) >= REPEAT) {
-            liveness.requested = Some(now);
+    /// Requests the lease when it is due; due every `executor::TICK`.
+    pub fn request_lease(&mut self, now: Ns, bus: &mut dyn Bus) {
+        if self.requested.is_none_or(|asked| now.since(asked) >= REPEAT) {
+            self.requested = Some(now);
             bus.request_lease(now, LEASE, LEASE_TIME);
         }
-        for removal in liveness.dead(now, &self.name, &self.members) {
-            self.multicast(now, bus, removal);
+    }
+
+    /// Handles a heartbeat.
+    fn heartbeat(&mut self, now: Ns, own: &str, (from, bytes): (&str, &[u8])) {
+        if from == own {
+            let since = self.listens.filter(|(last, _)| now.since(*last) <= DEAF);
+            self.listens = Some((now, since.map_or(now, |(_, since)| since)));
         }
+        let incarnation = bytes.try_into().map(|bytes| Incarnation(u64::from_le_bytes(bytes)));
+        if let (Some(contact), Ok(incarnation)) = (self.contacts.get_mut(from), incarnation)
+            && contact.incarnation == incarnation
+        {
+            (contact.last, contact.is_disconnected) = (now, false);
+        }
+    }
+
+    /// The removals of dead members, which are to be sent.
+    pub fn removals(&mut self, now: Ns, own: &str, members: &Membership) -> Vec<EntryBody> {
+        self.contacts.retain(|node, _| members.get(node).is_some());
+        for member in members.iter() {
+            let new = || Contact {
+                incarnation: member.incarnation,
+                last: now,
+                is_disconnected: false,
+                removed: None,
+            };
+            let contact = self.contacts.entry(member.node.clone()).or_insert_with(new);
+            if contact.incarnation != member.incarnation {
+                *contact = new();
+            }
+        }
+        let has_lease = self.grant.is_some_and(|grant| now < grant.until);
+        let Some((_, since)) = self.listens.filter(|(last, _)| now.since(*last) <= DEAF) else {
+            return Vec::new();
+        };
+        if !has_lease {
+            return Vec::new();
+        }
+        let dead = self.contacts.iter_mut().filter(|(node, contact)| {
+            let is_silent =
+                now.since(contact.last.max(since)) >= SILENCE || contact.is_disconnected;
+            let is_sent = contact.removed.is_some_and(|sent| now.since(sent) < REPEAT);
+            node.as_str() != own && is_silent && !is_sent
+        });
+        dead.map(|(node, contact)| {
+            contact.removed = Some(now);
+            EntryBody::Removed { node: node.clone(), incarnation: contact.incarnation }
+        })
+        .collect()
     }
 }
 
@@ -161,20 +147,20 @@ mod tests {
         Membership::new(Seq(9), vec![member("own"), member("a"), member("b")])
     }
 
-    /// Lets half seconds pass in which these nodes are heard; returns who is dead.
+    /// Lets half seconds pass with heartbeats of these nodes; returns the nodes to remove.
     fn pass(
         liveness: &mut Liveness,
         (from, until): (u64, u64),
-        heard: &[&str],
+        alive: &[&str],
         lease: Option<Ns>,
     ) -> Vec<String> {
         let mut dead = Vec::new();
         for now in (from..until).step_by(500_000_000) {
             liveness.grant = lease.map(|until| LeaseGrant { token: 1, until });
-            for node in heard {
+            for node in alive {
                 liveness.heartbeat(Ns(now), "own", (node, &1_u64.to_le_bytes()));
             }
-            for body in liveness.dead(Ns(now), "own", &members(1)) {
+            for body in liveness.removals(Ns(now), "own", &members(1)) {
                 let EntryBody::Removed { node, .. } = body else { panic!("{body:?}") };
                 dead.push(node);
             }
@@ -194,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_does_not_hear_itself_removes_none() {
+    fn a_node_that_receives_nothing_removes_none() {
         let mut liveness = Liveness::default();
         pass(&mut liveness, (0, 5 * SECOND), &["own", "a", "b"], LEASED);
         assert_eq!(pass(&mut liveness, (5 * SECOND, 60 * SECOND), &[], LEASED), [""; 0]);
@@ -204,11 +190,11 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_connection_is_a_death_unless_the_node_is_heard_again() {
+    fn a_lost_connection_is_a_death_unless_the_node_is_alive() {
         let mut liveness = Liveness::default();
         let all = ["own", "a", "b"];
         pass(&mut liveness, (0, 2 * SECOND), &all, LEASED);
-        liveness.heard.values_mut().for_each(|heard| heard.is_disconnected = true);
+        liveness.contacts.values_mut().for_each(|contact| contact.is_disconnected = true);
         assert_eq!(pass(&mut liveness, (2 * SECOND, 3 * SECOND), &["own", "a"], LEASED), ["b"]);
     }
 }

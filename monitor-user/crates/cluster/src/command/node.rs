@@ -8,10 +8,10 @@ use super::executor::{
     BaseNotice, CommandExecutor, Execution, ExecutionResult, ExecutorOutput, TICK,
 };
 use super::ledger::Ledger;
-use super::liveness::Liveness;
+use super::liveness::{HEARTBEAT, Liveness};
 use crate::bus::entry::{BusEntry, EntryBody, EntryId, Seq};
 use crate::bus::membership::{Membership, MembershipChange};
-use crate::bus::{Bus, BusEvent, UnsequencedCause, try_event};
+use crate::bus::{Bus, BusEvent, Topic, UnsequencedCause, try_event};
 use monitor_model::Ns;
 use std::io;
 
@@ -39,17 +39,17 @@ pub enum NodeOutput {
 
 /// A node on a bus.
 pub struct CommandNode<L> {
-    pub(super) name: String,
+    name: String,
     /// Random number of this start of the daemon.
     start: u64,
     number: u64,
-    pub(super) members: Membership,
-    pub(super) executor: CommandExecutor<L>,
+    members: Membership,
+    executor: CommandExecutor<L>,
     caller: CommandCaller,
     next_tick: Ns,
-    pub(super) last_heartbeat: Ns,
+    last_heartbeat: Ns,
     /// Set on a node that removes dead members.
-    pub(super) liveness: Option<Liveness>,
+    liveness: Option<Liveness>,
 }
 
 impl<L: Ledger> CommandNode<L> {
@@ -112,7 +112,7 @@ impl<L: Ledger> CommandNode<L> {
             self.next_tick = Ns(now.0 + TICK.0);
             let outputs = self.executor.tick(now);
             self.route(now, bus, (outputs, &mut out));
-            self.liveness_tick(now, bus);
+            self.tick_liveness(now, bus);
         }
         let concluded = self.caller.tick(now, &self.members);
         out.extend(concluded.into_iter().map(NodeOutput::Concluded));
@@ -166,6 +166,11 @@ impl<L: Ledger> CommandNode<L> {
         self.route(now, bus, (outputs, &mut Vec::new()));
     }
 
+    /// Removes members that are dead, from now on: for service nodes, of which one at a time does.
+    pub fn watch_members(&mut self, bus: &mut dyn Bus) {
+        self.liveness = Some(Liveness::subscribe(bus));
+    }
+
     /// Removes a member that does not answer; only a service node may.
     pub fn remove(&mut self, now: Ns, bus: &mut dyn Bus, node: &str) {
         let Some(member) = self.members.get(node) else { return };
@@ -213,7 +218,11 @@ impl<L: Ledger> CommandNode<L> {
             event @ (BusEvent::Published { .. }
             | BusEvent::Lease { .. }
             | BusEvent::Disconnected { .. }) => {
-                out.extend(self.liveness_event(now, event).map(NodeOutput::Bus));
+                let other = match &mut self.liveness {
+                    Some(liveness) => liveness.event(now, &self.name, event),
+                    None => Some(event),
+                };
+                out.extend(other.map(NodeOutput::Bus));
             }
         }
         out.extend(concluded.into_iter().map(NodeOutput::Concluded));
@@ -237,7 +246,22 @@ impl<L: Ledger> CommandNode<L> {
         }
     }
 
-    pub(super) fn multicast(&mut self, now: Ns, bus: &mut dyn Bus, body: EntryBody) {
+    /// Sends the own heartbeat when it is due, and removes members that are dead.
+    fn tick_liveness(&mut self, now: Ns, bus: &mut dyn Bus) {
+        if let Some(incarnation) = self.executor.stay()
+            && now.since(self.last_heartbeat) >= HEARTBEAT
+        {
+            self.last_heartbeat = now;
+            bus.publish(Topic::Heartbeat, incarnation.0.to_le_bytes().to_vec());
+        }
+        let Some(liveness) = &mut self.liveness else { return };
+        liveness.request_lease(now, bus);
+        for removal in liveness.removals(now, &self.name, &self.members) {
+            self.multicast(now, bus, removal);
+        }
+    }
+
+    fn multicast(&mut self, now: Ns, bus: &mut dyn Bus, body: EntryBody) {
         let entry = BusEntry { origin: self.name.clone(), id: self.next_id(), body };
         bus.multicast(now, entry, Ns(now.0.saturating_add(GIVE_UP.0)));
     }

@@ -194,8 +194,8 @@ fn what_waits_for_too_long_a_queue_is_refused_for_good() {
     });
     assert!(bench.executor.ledger.contains(key), "a copy is not executed");
     let out = bench.own_record(None);
-    let is_refused = |it: &&ExecutorOutput| matches!(it, ExecutorOutput::Reply { reply, .. } if reply.seq.0 > 10);
-    assert_eq!(out.iter().filter(is_refused).count(), MAX_HELD, "earlier ones are refused too");
+    let n_refused = out.iter().filter(|it| matches!(it, ExecutorOutput::Reply { .. })).count();
+    assert_eq!(n_refused, MAX_HELD, "earlier ones are refused too");
 }
 
 #[test]

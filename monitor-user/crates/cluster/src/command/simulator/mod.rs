@@ -310,7 +310,7 @@ impl SimWorld {
         true
     }
 
-    /// One random thing happens; a fault seldom in the first half of each phase.
+    /// One random thing happens; a fault rarely in the first half of each phase.
     fn disturb(&mut self, step: u64) {
         let is_calm = step % (2 * PHASE) < PHASE;
         self.network.lock().faults = if is_calm { Faults::Rare } else { Faults::Frequent };

@@ -211,7 +211,7 @@ impl Shared {
         delays
     }
 
-    /// Whether something goes wrong that does so once in so many times.
+    /// Whether a fault happens that does so once in this number of times.
     fn is_faulty(&mut self, frequent: u64, rare: u64) -> bool {
         match self.faults {
             Faults::None => false,
