@@ -4,7 +4,7 @@ use crate::deadline::until;
 use crate::root::privilege::{USER, able, as_user};
 use crate::served::{Served, monitor};
 use monitor_ninep::client::{Client, ClientError};
-use monitor_ninep::frame::FrameBuffer;
+use monitor_ninep::frame::{Frame, FrameBuffer};
 use monitor_ninep::{NO_FID, NO_TAG, Reply, Request};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -104,7 +104,7 @@ fn a_sample_of_the_node_has_the_numbers_that_its_description_names() {
     let served = Served::with("");
     let mut client = own(&served);
     let names: Vec<String> = client.list("mon").unwrap().into_iter().map(|it| it.name).collect();
-    assert_eq!(names, ["desc", "pull"]);
+    assert_eq!(names, ["desc", "event", "log", "pull", "push"]);
     let description = read(&mut client, "mon/desc");
     assert!(description.contains("(cat node (var uptime_ns gauge ns)"), "{description}");
     let first = read(&mut client, "mon/pull");
@@ -325,23 +325,34 @@ fn py9p_lists_and_reads_the_files() {
 }
 
 /// A client that sends before it reads.
-struct Raw {
+pub struct Raw {
     stream: UnixStream,
     frames: FrameBuffer,
 }
 
 impl Raw {
     fn attached(served: &Served) -> Self {
+        Self::attached_as(served, "none")
+    }
+
+    pub fn attached_as(served: &Served, user: &str) -> Self {
         let stream = UnixStream::connect(path(served)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut raw = Self { stream, frames: FrameBuffer::default() };
         raw.send(NO_TAG, &Request::Version { msize: 8192, version: "9P2000" });
         assert_eq!(raw.reply(), "version");
-        raw.ask(&Request::Attach { fid: 0, afid: NO_FID, user: "none", tree: "" });
+        raw.ask(&Request::Attach { fid: 0, afid: NO_FID, user, tree: "" });
         raw
     }
 
-    fn send(&mut self, tag: u16, request: &Request<'_>) {
+    /// Walks to a file and opens it, as this fid.
+    #[track_caller]
+    pub fn open(&mut self, fid: u32, path: &str, mode: u8) {
+        self.ask(&Request::Walk { fid: 0, new: fid, names: path.split('/').collect() });
+        self.ask(&Request::Open { fid, mode });
+    }
+
+    pub fn send(&mut self, tag: u16, request: &Request<'_>) {
         let mut bytes = Vec::new();
         request.put(tag, &mut bytes);
         self.stream.write_all(&bytes).unwrap();
@@ -349,24 +360,56 @@ impl Raw {
 
     /// Sends a request that succeeds.
     #[track_caller]
-    fn ask(&mut self, request: &Request<'_>) {
+    pub fn ask(&mut self, request: &Request<'_>) {
         self.send(9, request);
         let reply = self.reply();
         assert!(!reply.starts_with("error"), "{reply}");
     }
 
+    /// The text that a read returns.
+    #[track_caller]
+    pub fn read(&mut self, fid: u32, offset: u64) -> String {
+        self.send(9, &Request::Read { fid, offset, count: 8000 });
+        self.content()
+    }
+
+    /// The content of the next reply, which is one to Tread.
+    #[track_caller]
+    pub fn content(&mut self) -> String {
+        let frame = self.frame();
+        match Reply::decode(frame.kind, &frame.body).unwrap() {
+            Reply::Read { content } => String::from_utf8(content.to_vec()).unwrap(),
+            other => panic!("a reply of type {}", other.kind()),
+        }
+    }
+
+    /// The content of the next reply, or its type if it is none to Tread.
+    pub fn reply_or_content(&mut self) -> Result<String, String> {
+        let frame = self.frame();
+        match Reply::decode(frame.kind, &frame.body).unwrap() {
+            Reply::Read { content } => Ok(String::from_utf8(content.to_vec()).unwrap()),
+            Reply::Flush => Err("flush".to_owned()),
+            other => Err(format!("{}", other.kind())),
+        }
+    }
+
     /// The type of the next reply, or the text of an error.
-    fn reply(&mut self) -> String {
+    pub fn reply(&mut self) -> String {
+        let frame = self.frame();
+        match Reply::decode(frame.kind, &frame.body).unwrap() {
+            Reply::Error { text } => format!("error {text}"),
+            Reply::Version { .. } => "version".to_owned(),
+            Reply::Flush => "flush".to_owned(),
+            Reply::Stat { .. } => "stat".to_owned(),
+            Reply::Read { .. } => "read".to_owned(),
+            other => format!("{}", other.kind()),
+        }
+    }
+
+    fn frame(&mut self) -> Frame {
         loop {
             if let Some(frame) = self.frames.next(u32::MAX).unwrap() {
-                return match Reply::decode(frame.kind, &frame.body).unwrap() {
-                    Reply::Error { text } => format!("error {text}"),
-                    Reply::Version { .. } => "version".to_owned(),
-                    Reply::Flush => "flush".to_owned(),
-                    Reply::Stat { .. } => "stat".to_owned(),
-                    Reply::Read { .. } => "read".to_owned(),
-                    other => format!("{}", other.kind()),
-                };
+                return frame;
             }
             let mut bytes = [0; 4096];
             let n = self.stream.read(&mut bytes).unwrap();

@@ -33,7 +33,7 @@ fn the_processes_of_a_session_are_measured_and_named_by_its_number() {
     write(&mut it, &format!("{at}/ctl"), "id 12/3\nexec /bin/sh\n");
     let names: Vec<String> =
         it.list(&format!("{at}/mon")).unwrap().into_iter().map(|it| it.name).collect();
-    assert_eq!(names.join(" "), "desc pull");
+    assert_eq!(names.join(" "), "desc event log pull push");
     let desc = read(&mut it, &format!("{at}/mon/desc"));
     assert!(
         desc.starts_with("(desc (cat proc (var pid ") && desc.contains("(var cpu_ns counter ns)")

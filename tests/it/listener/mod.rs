@@ -3,6 +3,8 @@
 mod budget;
 mod config;
 mod files;
+mod files_events;
+mod files_push;
 mod files_session;
 mod files_session_job;
 mod files_session_monitor;

@@ -162,7 +162,8 @@ impl DaemonLoop {
         let mut http = HttpBridge::new();
         let execute = settings.loaded.config.execute.clone();
         let (backend_name, requests) = (backend.kind().name(), http.requests());
-        let facts = DaemonFacts { backend: backend_name, requests, execute };
+        let node = settings.node.number;
+        let facts = DaemonFacts { backend: backend_name, requests, node, execute };
         let (socket, files_bridge) = files_bridge::open_sockets(&settings, facts, undo).await?;
         let Config { limits, connections, grants, budget, .. } = settings.loaded.config.clone();
         let policy = Policy { hidden: settings.hidden, grants };

@@ -5,14 +5,22 @@
 //! connection is a session, until nothing keeps it.
 
 mod connection;
+mod event_feed;
+mod event_log;
+mod followed_event;
 mod identity;
+mod mon_file;
 mod node;
 mod node_control;
 mod node_file;
 mod node_sample;
 mod node_texts;
+mod open_monitor;
 mod process_table;
+mod push_file;
 mod reading;
+mod sample_filter;
+mod sample_queue;
 mod session;
 mod session_processes;
 mod session_sample;

@@ -1,5 +1,6 @@
 //! What all connections share: facts about the node, and the way to the daemon loop.
 
+use super::event_feed::NodeFeeds;
 use super::node_sample;
 use super::node_texts::NodeTexts;
 use super::session::{SessionPolicy, SessionTable};
@@ -28,6 +29,10 @@ pub struct NodeFiles {
     pub started_s: u32,
     /// Where readings are asked for.
     pub requests: Sender<DaemonRequest>,
+    /// The number of this node.
+    pub number: u32,
+    /// The events that are followed for users.
+    pub feeds: NodeFeeds,
     /// The sessions of all users.
     pub sessions: Arc<SessionTable>,
     /// What was refused, by kind.
@@ -40,6 +45,8 @@ pub struct DaemonFacts {
     pub backend: &'static str,
     /// Where readings are asked for.
     pub requests: Sender<DaemonRequest>,
+    /// The number of this node.
+    pub node: u32,
     /// Users and groups that may open sessions.
     pub execute: Vec<Grantee>,
 }
@@ -66,6 +73,8 @@ impl NodeFiles {
             group: (gid, name(users::group_name(gid), gid)),
             started_s: now.map_or(0, |it| u32::try_from(it.as_secs()).unwrap_or(u32::MAX)),
             requests: facts.requests,
+            number: facts.node,
+            feeds: NodeFeeds::default(),
             sessions: SessionTable::new(SessionPolicy::new(facts.execute)),
             refused: Mutex::default(),
         }

@@ -2,6 +2,7 @@
 //!
 //! What they contain is in `tree.rs`.
 
+use super::mon_file::MonFile;
 use super::node_texts::NodeText;
 
 /// A file of the root.
@@ -29,8 +30,14 @@ pub enum NodeFile {
     Mon,
     /// What a sample of the node has.
     MonDesc,
+    /// The next events.
+    MonEvent,
+    /// The events that are kept.
+    MonLog,
     /// A sample of the node.
     MonPull,
+    /// Samples of the node.
+    MonPush,
     /// Opens a session.
     Clone,
     /// Commands of an administrator.
@@ -38,7 +45,7 @@ pub enum NodeFile {
 }
 
 /// The files in the order in which they are listed: each with its directory and its name.
-pub const FILES: [(NodeFile, NodeFile, &str); 13] = [
+pub const FILES: [(NodeFile, NodeFile, &str); 16] = [
     (NodeFile::Arch, NodeFile::Root, "arch"),
     (NodeFile::Clone, NodeFile::Root, "clone"),
     (NodeFile::Control, NodeFile::Root, "ctl"),
@@ -51,7 +58,10 @@ pub const FILES: [(NodeFile, NodeFile, &str); 13] = [
     (NodeFile::Version, NodeFile::Root, "version"),
     (NodeFile::Whoami, NodeFile::Root, "whoami"),
     (NodeFile::MonDesc, NodeFile::Mon, "desc"),
+    (NodeFile::MonEvent, NodeFile::Mon, MonFile::Event.name()),
+    (NodeFile::MonLog, NodeFile::Mon, MonFile::Log.name()),
     (NodeFile::MonPull, NodeFile::Mon, "pull"),
+    (NodeFile::MonPush, NodeFile::Mon, MonFile::Push.name()),
 ];
 
 /// The text that a file of the node has and an administrator writes.
@@ -59,6 +69,16 @@ pub const fn node_text(file: NodeFile) -> Option<NodeText> {
     match file {
         NodeFile::Env => Some(NodeText::Env),
         NodeFile::State => Some(NodeText::State),
+        _ => None,
+    }
+}
+
+/// Which file of `mon/` that waits for what happens this is.
+pub const fn mon_file(file: NodeFile) -> Option<MonFile> {
+    match file {
+        NodeFile::MonEvent => Some(MonFile::Event),
+        NodeFile::MonLog => Some(MonFile::Log),
+        NodeFile::MonPush => Some(MonFile::Push),
         _ => None,
     }
 }

@@ -1,8 +1,10 @@
-//! The files `mon/desc` and `mon/pull`: which numbers a sample of the node has, and the sample.
+//! The files `mon/desc`, `mon/pull` and `mon/push`: which numbers a sample of the node has, and the
+//! sample.
 //!
 //! In: the field list, and a sample as a client of the socket gets it. Out: one list on one line.
 //! Names and units are those of FIELDS.md; a number that was not read is absent.
 
+use super::sample_filter::{CategoryFields, SampleFilter};
 use super::sexpr::{put_pair, put_word};
 use monitor_model::field::{Category, CpuField, DiskField, Field, NetField, NodeField, Role};
 use monitor_ninep::{Errno, FileError};
@@ -15,6 +17,14 @@ use std::fmt::Write;
 const CATEGORIES: [(&str, &str, &str); 3] =
     [("cpu", "cpus", "cpu"), ("disk", "disks", "device"), ("net", "nets", "interface")];
 
+/// The categories, with their fields.
+pub const FIELDS: [CategoryFields; 4] = [
+    ("node", NodeField::FIELDS),
+    ("cpu", CpuField::FIELDS),
+    ("disk", DiskField::FIELDS),
+    ("net", NetField::FIELDS),
+];
+
 /// The call `monitor` whose answer is the sample.
 pub fn request() -> Value {
     json!({"part": "node"})
@@ -24,9 +34,7 @@ pub fn request() -> Value {
 /// time, unit.
 pub fn description() -> String {
     let mut out = "(desc".to_owned();
-    let lists = [NodeField::FIELDS, CpuField::FIELDS, DiskField::FIELDS, NetField::FIELDS];
-    let names = std::iter::once("node").chain(CATEGORIES.iter().map(|it| it.0));
-    for (name, fields) in names.zip(lists) {
+    for (name, fields) in FIELDS {
         let _ = write!(out, " (cat {name}");
         fields.iter().for_each(|field| put_variable(&mut out, field));
         out.push(')');
@@ -58,28 +66,45 @@ pub fn parsed<'s, S: Deserialize<'s>>(sample: &'s str) -> Result<S, FileError> {
         .map_err(|why| FileError::new(Errno::Io, format!("the sample cannot be parsed: {why}")))
 }
 
-/// The text of a sample, which is the one of this number.
+/// The text of a sample, which is the one of this number; `None` if it does not pass the filter.
 ///
 /// # Errors
 ///
 /// When it is none.
-pub fn text(sample: &str, number: u32) -> Result<String, FileError> {
+pub fn text(sample: &str, number: u32, filter: &SampleFilter) -> Result<Option<String>, FileError> {
     let sample: Map<String, Value> = parsed(sample)?;
+    let node = sample.get("node_stats").and_then(Value::as_object);
+    if !filter.passes(|category| rows_of(node, category)) {
+        return Ok(None);
+    }
     let mut out = "(sample ".to_owned();
     put_pair(&mut out, "node", sample.get("node").and_then(Value::as_str).unwrap_or_default());
     let _ = write!(out, " (time {})", sample.get("time_unix_ns").unwrap_or(&Value::Null));
     let _ = write!(out, " (seq {number})");
-    if let Some(Value::Object(node)) = sample.get("node_stats") {
-        out.push_str(" (node");
-        put_numbers(&mut out, node);
-        out.push(')');
-        for (name, key, label) in CATEGORIES {
+    if let Some(node) = node {
+        if filter.wants("node") {
+            out.push_str(" (node");
+            put_numbers(&mut out, node);
+            out.push(')');
+        }
+        for (name, key, label) in CATEGORIES.into_iter().filter(|it| filter.wants(it.0)) {
             let rows = node.get(key).and_then(Value::as_array);
             put_rows(&mut out, name, (rows.map_or(&[][..], Vec::as_slice), label));
         }
     }
     out.push_str(")\n");
-    Ok(out)
+    Ok(Some(out))
+}
+
+/// The rows of a category: the node itself is one.
+fn rows_of<'s>(
+    node: Option<&'s Map<String, Value>>,
+    category: &str,
+) -> impl Iterator<Item = &'s Map<String, Value>> + use<'s> {
+    let key = CATEGORIES.iter().find(|it| it.0 == category).map(|it| it.1);
+    let rows = key.and_then(|key| node?.get(key)?.as_array());
+    let itself = node.filter(|_| category == "node");
+    itself.into_iter().chain(rows.into_iter().flatten().filter_map(Value::as_object))
 }
 
 /// Appends the rows of a category, each with its name first.
@@ -132,10 +157,19 @@ mod tests {
     fn a_sample_is_one_list() {
         let sample = r#"{"node":"x 1","time_unix_ns":5,"node_stats":{"uptime_ns":7,"load1":0.5,
             "cpus":[{"cpu":0,"busy_ns":3}],"disks":[{"device":"sda","reads":2}],"nets":[]}}"#;
+        let text = |filter: &str| {
+            let filter = SampleFilter::parse(filter.as_bytes(), &FIELDS).expect("a filter");
+            text(sample, 4, &filter).expect("a sample").unwrap_or_default()
+        };
         assert_eq!(
-            text(sample, 4).expect("a sample"),
+            text("(filter)"),
             "(sample (node 'x 1') (time 5) (seq 4) (node (load1 0.5) (uptime_ns 7)) \
              (cpu (0 (busy_ns 3))) (disk (sda (reads 2))) (net))\n"
         );
+        assert_eq!(
+            text("(filter (cat disk net) (> node.load1 0.4) (< cpu.busy_ns 4))"),
+            "(sample (node 'x 1') (time 5) (seq 4) (disk (sda (reads 2))) (net))\n"
+        );
+        assert_eq!(text("(filter (> node.load1 0.5))"), "");
     }
 }

@@ -6,6 +6,7 @@
 //! connection, with its unread bytes.
 
 use super::node::NodeFiles;
+use super::sample_filter::SampleFilter;
 use super::{node_sample, process_table, session_sample};
 use crate::http::LoopbackClient;
 use crate::http::message::{Message, lines};
@@ -57,11 +58,16 @@ impl ReadingKind {
         node: &NodeFiles,
     ) -> Result<String, FileError> {
         let launchers = || node.sessions.launchers(user);
-        match self {
-            Self::Processes => process_table::text(sample, &launchers()),
-            Self::Node => node_sample::text(sample, number),
-            Self::Session(session) => session_sample::text(sample, number, (session, &launchers())),
-        }
+        let all = SampleFilter::default();
+        let text = match self {
+            Self::Processes => Some(process_table::text(sample, &launchers())?),
+            Self::Node => node_sample::text(sample, number, &all)?,
+            Self::Session(session) => {
+                session_sample::text(sample, number, (session, &launchers(), &all))?
+            }
+        };
+        // Without conditions, each sample passes.
+        Ok(text.unwrap_or_default())
     }
 }
 
@@ -216,7 +222,7 @@ impl Readings {
 }
 
 /// The message of a refused call.
-fn refusal(error: &str) -> String {
+pub fn refusal(error: &str) -> String {
     let error: serde_json::Value = serde_json::from_str(error).unwrap_or_default();
     error["message"].as_str().unwrap_or("the reading was refused").to_owned()
 }

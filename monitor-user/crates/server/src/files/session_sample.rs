@@ -1,10 +1,11 @@
-//! The files `mon/desc` and `mon/pull` of a session: which numbers a sample has of each of its
-//! processes, and the sample.
+//! The files `mon/desc`, `mon/pull` and `mon/push` of a session: which numbers a sample has of each
+//! of its processes, and the sample.
 //!
 //! In: the field list, and a sample of processes as a client of the socket gets it. Out: one list
 //! on one line, in the form of `mon/pull` of the node.
 
 use super::node_sample::{parsed, put_rows, put_variable};
+use super::sample_filter::{CategoryFields, SampleFilter};
 use super::session_processes::{SessionLauncher, SessionProcesses};
 use super::sexpr::put_pair;
 use monitor_model::field::{Category, ProcessField};
@@ -37,6 +38,9 @@ const FIELDS: [&str; 16] = [
     "written_bytes",
 ];
 
+/// The categories that a filter of samples can name, with their fields.
+pub const CATEGORIES: [CategoryFields; 1] = [(CATEGORY, ProcessField::FIELDS)];
+
 /// The call `monitor` whose answer is the sample.
 pub fn request() -> Value {
     let fields: Vec<String> = FIELDS.iter().map(|it| format!("proc.{it}")).collect();
@@ -64,7 +68,7 @@ struct Sample {
 }
 
 /// The text of a sample, which is the one of this number, with the processes of a session; with
-/// none, if the session has ended.
+/// none, if the session has ended; `None` if it does not pass the filter.
 ///
 /// # Errors
 ///
@@ -72,19 +76,22 @@ struct Sample {
 pub fn text(
     sample: &str,
     number: u32,
-    (session, launchers): (u32, &[SessionLauncher]),
-) -> Result<String, FileError> {
+    (session, launchers, filter): (u32, &[SessionLauncher], &SampleFilter),
+) -> Result<Option<String>, FileError> {
     let mut sample: Sample = parsed(sample)?;
     let sessions = SessionProcesses::find(&sample.processes, launchers);
     let is_own = |it: &Map<String, Value>| sessions.session(it).map(|it| it.number);
     sample.processes.retain(|it| is_own(it) == Some(session));
+    if !filter.passes(|_| sample.processes.iter()) {
+        return Ok(None);
+    }
     let rows: Vec<Value> = sample.processes.into_iter().map(Value::Object).collect();
     let mut out = "(sample ".to_owned();
     put_pair(&mut out, "node", &sample.node);
     let _ = write!(out, " (session {session}) (time {}) (seq {number})", sample.time_unix_ns);
     put_rows(&mut out, CATEGORY, (&rows, LABEL));
     out.push_str(")\n");
-    Ok(out)
+    Ok(Some(out))
 }
 
 #[cfg(test)]
@@ -106,12 +113,19 @@ mod tests {
         let sample = r#"{"node":"x","time_unix_ns":5,"processes":[{"pid":7,"ppid":1},
             {"pid":8,"ppid":7,"cpu_ns":3,"comm":"a b"},{"pid":9,"ppid":8},{"pid":10,"ppid":1}]}"#;
         let launchers = [SessionLauncher { pid: 7, number: 3, job: String::new() }];
-        let text = |session| super::text(sample, 4, (session, &launchers)).expect("a sample");
+        let filtered = |session, filter: &str| {
+            let filter = SampleFilter::parse(filter.as_bytes(), &CATEGORIES).expect("a filter");
+            super::text(sample, 4, (session, &launchers, &filter)).expect("a sample")
+        };
+        let text = |session| filtered(session, "(filter)").expect("all pass");
         assert_eq!(
             text(3),
             "(sample (node x) (session 3) (time 5) (seq 4) \
              (proc (8 (comm 'a b') (cpu_ns 3) (ppid 7)) (9 (ppid 8))))\n"
         );
         assert_eq!(text(2), "(sample (node x) (session 2) (time 5) (seq 4) (proc))\n");
+        // The number is one of a process of another session.
+        assert_eq!(filtered(2, "(filter (> proc.cpu_ns 2))"), None);
+        assert_eq!(filtered(3, "(filter (> proc.cpu_ns 2))"), Some(text(3)));
     }
 }

@@ -33,6 +33,69 @@ pub fn put_pair(out: &mut String, name: &str, value: &str) {
     out.push(')');
 }
 
+/// A part of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SexprToken {
+    /// `(`
+    Open,
+    /// `)`
+    Close,
+    /// A word, without its quotes.
+    Word(String),
+}
+
+/// The parts of a text.
+///
+/// # Errors
+///
+/// When a quotation mark has no other, or a character is in no word.
+pub fn tokens(text: &str) -> Result<Vec<SexprToken>, String> {
+    let mut all = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            '(' => {
+                all.push(SexprToken::Open);
+                1
+            }
+            ')' => {
+                all.push(SexprToken::Close);
+                1
+            }
+            '\'' => {
+                let (word, length) = quoted(rest)?;
+                all.push(SexprToken::Word(word));
+                length
+            }
+            '"' | '\\' | ';' => return Err(format!("{first:?} is in no word without quotes")),
+            _ => {
+                let ends = |it: char| it.is_whitespace() || QUOTED.contains(&it);
+                let length = rest.find(ends).unwrap_or(rest.len());
+                all.push(SexprToken::Word(rest[..length].to_owned()));
+                length
+            }
+        };
+        rest = rest[length..].trim_start();
+    }
+    Ok(all)
+}
+
+/// The word between the quotes that a text begins with, and the bytes of all of it.
+fn quoted(text: &str) -> Result<(String, usize), String> {
+    let mut word = String::new();
+    let mut at = 1;
+    loop {
+        let end = text[at..].find('\'').ok_or("a quotation mark has no other")?;
+        word.push_str(&text[at..at + end]);
+        at += end + 1;
+        if !text[at..].starts_with('\'') {
+            return Ok((word, at));
+        }
+        word.push('\'');
+        at += 1;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,5 +122,21 @@ mod tests {
     fn no_character_ends_a_record() {
         check("a\nb\tc\x7f\0\u{85}", "a?b?c???");
         check("a\n b", "'a? b'");
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let word = |it: &str| SexprToken::Word(it.to_owned());
+        for it in ["a", "", "it's", "a b", "(x)", "a;b", "größe", "''", "a\\b\"c"] {
+            let mut out = "(".to_owned();
+            put_word(&mut out, it);
+            out.push_str(" b)");
+            let want = vec![SexprToken::Open, word(it), word("b"), SexprToken::Close];
+            assert_eq!(tokens(&out), Ok(want), "{out}");
+        }
+        for text in ["'", "('a", "\"a\"", "a;b", "a\\"] {
+            assert!(tokens(text).is_err(), "{text:?}");
+        }
+        assert_eq!(tokens(" \n"), Ok(Vec::new()));
     }
 }

@@ -5,11 +5,13 @@
 //! decides nothing.
 
 use super::identity::{NONE_UID, attach_user};
+use super::mon_file::MonFile;
 use super::node::NodeFiles;
 use super::node_control::NodeControlFile;
 use super::node_file::NodeFile::{self, Mon, Root};
-use super::node_file::{FILES, node_text};
+use super::node_file::{FILES, mon_file, node_text};
 use super::node_texts::NodeText;
+use super::open_monitor::{MonitorFiles, OpenMonitorFile};
 use super::reading::{ReadingFile, ReadingKind, Readings};
 use super::session::{
     LiveSession, OpenSessionFile, SessionContent, SessionFile, file_error, tree as session_tree,
@@ -51,6 +53,8 @@ pub enum OpenFile {
     Control(NodeControlFile, Bytes),
     /// A file of a session.
     Session(Box<OpenSessionFile>),
+    /// What happens to the node or a session.
+    Monitor(Box<OpenMonitorFile>),
 }
 
 /// The root for one connection.
@@ -65,6 +69,8 @@ pub struct NodeTree {
     node_samples: Arc<Readings>,
     /// Those of sessions, by their numbers.
     session_samples: BTreeMap<u32, Arc<Readings>>,
+    /// What happens to the node and to sessions.
+    monitor: MonitorFiles,
     /// The share of the peer's user.
     share: Arc<UserShare>,
     /// The explanation of the last error, and how many there were.
@@ -84,6 +90,7 @@ impl NodeTree {
         };
         let processes = readings(ReadingKind::Processes);
         let node_samples = readings(ReadingKind::Node);
+        let monitor = MonitorFiles::new(Arc::clone(node), peer.pid, Arc::clone(&share));
         Self {
             node: Arc::clone(node),
             peer,
@@ -92,6 +99,7 @@ impl NodeTree {
             processes,
             node_samples,
             session_samples: BTreeMap::new(),
+            monitor,
             share,
             last_error: (Bytes::new(), 0),
         }
@@ -140,6 +148,22 @@ impl NodeTree {
         format!("(running {running} (sessions {sessions}) (draining {draining}))\n").into()
     }
 
+    fn clear_text(&self, text: NodeText) {
+        self.node.texts.clear(text);
+        self.report_state(text);
+    }
+
+    /// A changed state of the node is an event.
+    fn report_state(&self, text: NodeText) {
+        if text == NodeText::State {
+            let state = self.node.texts.get(text).0;
+            let state = String::from_utf8_lossy(&state);
+            let mut content = String::new();
+            put_pair(&mut content, "state", state.trim_end());
+            self.node.feeds.report(&content);
+        }
+    }
+
     fn error_text(&self) -> Bytes {
         self.last_error.0.clone()
     }
@@ -155,7 +179,8 @@ impl NodeTree {
             NodeFile::Whoami => self.whoami(user).into(),
             NodeFile::Err => self.error_text(),
             NodeFile::MonDesc => self.node.description.clone(),
-            Root | Mon | NodeFile::Procs | NodeFile::MonPull | NodeFile::Clone => Bytes::new(),
+            // Those of a reading, and those that wait for what happens.
+            _ => Bytes::new(),
         }
     }
 }
@@ -198,6 +223,7 @@ impl NodeTree {
             NodeFile::Err | NodeFile::Clone => (Qid { version, ..Qid::file(path) }, 0o400),
             NodeFile::Control => (Qid { version, ..Qid::file(path) }, 0o600),
             NodeFile::Env | NodeFile::State => (Qid { version, ..Qid::file(path) }, 0o644),
+            NodeFile::MonPush => (Qid::file(path), MonFile::Push.permissions()),
             _ => (Qid { version, ..Qid::file(path) }, 0o444),
         };
         // Permission bits name one group; whether a user may open sessions is its own answer.
@@ -225,7 +251,7 @@ impl NodeTree {
     ) -> Result<OpenFile, FileError> {
         if let Some(text) = node_text(file) {
             if mode.truncate {
-                self.node.texts.clear(text);
+                self.clear_text(text);
             }
             return Ok(OpenFile::NodeText(text));
         }
@@ -274,6 +300,14 @@ impl NodeTree {
 impl OpenFile {
     fn session(file: OpenSessionFile) -> Self {
         Self::Session(Box::new(file))
+    }
+
+    fn monitor(file: Deferred<OpenMonitorFile>) -> Deferred<Self> {
+        let opened = |it| Self::Monitor(Box::new(it));
+        match file {
+            Deferred::Now(it) => Deferred::Now(it.map(opened)),
+            Deferred::Later(it) => Deferred::Later(Box::pin(async move { it.await.map(opened) })),
+        }
     }
 }
 
@@ -361,6 +395,18 @@ impl Tree for NodeTree {
     }
 
     fn open(&mut self, user: &Arc<User>, file: &TreeFile, mode: OpenMode) -> Deferred<OpenFile> {
+        let waiting = match file {
+            TreeFile::Node(file) => {
+                mon_file(*file).map(|file| self.monitor.open_node(user, file, mode))
+            }
+            TreeFile::Session(session, SessionFile::MonitorWaiting(file)) => {
+                Some(self.monitor.open_session(user, (session, *file), mode))
+            }
+            TreeFile::Session(..) => None,
+        };
+        if let Some(opened) = waiting {
+            return OpenFile::monitor(opened);
+        }
         Deferred::Now(match file {
             TreeFile::Node(file) => self.open_node(user, *file, mode),
             TreeFile::Session(session, SessionFile::MonitorSample) => {
@@ -397,6 +443,7 @@ impl Tree for NodeTree {
                 reader.poll(range.offset, context).map_ok(|text| part(&text, range))
             }
             OpenFile::Session(file) => file.poll_read(range, context),
+            OpenFile::Monitor(file) => file.poll_read(range, context),
         }
     }
 
@@ -410,9 +457,13 @@ impl Tree for NodeTree {
             OpenFile::Session(file) => file.poll_write((offset, content), context),
             OpenFile::NodeText(text) => {
                 let written = self.node.texts.write(*text, offset, content);
+                if written.is_ok() {
+                    self.report_state(*text);
+                }
                 Poll::Ready(written.map(|()| content.len()))
             }
             OpenFile::Control(control, _) => Poll::Ready(control.write(content)),
+            OpenFile::Monitor(file) => Poll::Ready(file.write(content)),
             OpenFile::Text(_) | OpenFile::Err(_) | OpenFile::Reading(_) => {
                 Poll::Ready(Err(FileError::new(Errno::NotPermitted, "this file is only read")))
             }
@@ -423,10 +474,12 @@ impl Tree for NodeTree {
         match file {
             OpenFile::Reading(reader) => reader.abandon(),
             OpenFile::Session(file) => file.abandon(direction),
+            // What the others have is there, or taken with the reply alone.
             OpenFile::Text(_)
             | OpenFile::Err(_)
             | OpenFile::NodeText(_)
-            | OpenFile::Control(..) => {}
+            | OpenFile::Control(..)
+            | OpenFile::Monitor(_) => {}
         }
     }
 
@@ -434,10 +487,10 @@ impl Tree for NodeTree {
         match file {
             TreeFile::Session(session, file) => session_tree::truncate(session, file),
             // A shell truncates what it writes to; there is nothing to be removed.
-            TreeFile::Node(NodeFile::Control) => Ok(()),
+            TreeFile::Node(NodeFile::Control | NodeFile::MonPush) => Ok(()),
             TreeFile::Node(file) => match node_text(*file) {
                 Some(text) => {
-                    self.node.texts.clear(text);
+                    self.clear_text(text);
                     Ok(())
                 }
                 None => Err(FileError::new(Errno::NotPermitted, "this file is only read")),

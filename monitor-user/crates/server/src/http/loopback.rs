@@ -123,7 +123,15 @@ impl LoopbackClient {
 
     /// Sends a call; its answer carries the tag.
     pub async fn call(&self, tag: u64, method: &str, params: &Value) {
-        let line = json!({"id": tag, "method": method, "params": params}).to_string();
+        self.send(json!({"id": tag, "method": method, "params": params}).to_string()).await;
+    }
+
+    /// Sends a request of the language; its answer carries the number that it begins with.
+    pub async fn request(&self, line: String) {
+        self.send(line).await;
+    }
+
+    async fn send(&self, line: String) {
         self.outbox.reserve_reply();
         let _ =
             self.requests.send(DaemonRequest::Call { conn: self.conn, line: line.into() }).await;

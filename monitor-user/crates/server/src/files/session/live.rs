@@ -1,5 +1,6 @@
 //! A session with its pipes, and the way to its launcher.
 
+use super::super::event_feed::EventFeed;
 use super::input::InputPipe;
 use super::slot::SessionSlot;
 use crate::lock::lock;
@@ -10,7 +11,7 @@ use monitor_control::session::{
 use monitor_model::Pid;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio::task::{AbortHandle, spawn_blocking};
 
 /// A command for a launcher, and where the answer goes.
@@ -32,6 +33,8 @@ pub struct LiveSession {
     pub commands: mpsc::Sender<Ask>,
     /// The cgroups of its processes, until they are ended.
     pub cgroups: Mutex<SessionCgroups>,
+    /// The events of its processes: followed from the first open of a file that needs them.
+    pub feed: OnceCell<EventFeed>,
     /// Counts it.
     pub _slot: SessionSlot,
 }

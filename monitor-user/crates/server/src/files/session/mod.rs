@@ -6,6 +6,7 @@
 
 mod control_file;
 mod control_lines;
+mod events;
 mod input;
 mod job_host;
 mod live;

@@ -201,6 +201,7 @@ impl SessionTable {
     /// Ends all sessions, and waits for that; a launcher that takes longer ends by itself.
     pub async fn close(&self) {
         for session in std::mem::take(&mut lock(&self.all).by_number).into_values() {
+            session.end_events();
             session.record.end();
         }
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
-use tokio::sync::mpsc;
+use tokio::sync::{OnceCell, mpsc};
 use tokio::task::{AbortHandle, JoinHandle, spawn_blocking, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -92,6 +92,7 @@ pub fn start(
         readers,
         commands: to,
         cgroups,
+        feed: OnceCell::new(),
         _slot: slot,
     });
     let host = host.and_then(|(socket, listener)| {
@@ -260,6 +261,7 @@ impl SessionTask {
             // It ends with the session.
             let _ended = timeout(LAST_OUTPUT, host).await;
         }
+        self.live.finish_events().await;
     }
 }
 

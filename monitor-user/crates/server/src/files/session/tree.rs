@@ -3,6 +3,7 @@
 //! Only the user of the session may enter its directory, and root. The group of that user has no
 //! right, because a client that writes `ctl` executes programs as that user.
 
+use super::super::mon_file::MonFile;
 use super::super::session_sample;
 use super::control_file::ControlFile;
 use super::open_file::{OpenSessionFile, SessionContent, SnapshotText};
@@ -45,6 +46,8 @@ pub enum SessionFile {
     MonitorDescription,
     /// A sample of its processes; the connection opens it.
     MonitorSample,
+    /// What happens to its processes; the connection opens it.
+    MonitorWaiting(MonFile),
     /// A file of the session's directory, by its path; the directory itself, if that is empty.
     Stored(Arc<str>),
 }
@@ -65,8 +68,13 @@ pub const SESSION_FILES: [(SessionFile, &str, u32); 12] = [
     (SessionFile::Wait, "wait", 0o400),
 ];
 /// The files of its monitor, with their names.
-const MONITOR_FILES: [(SessionFile, &str); 2] =
-    [(SessionFile::MonitorDescription, "desc"), (SessionFile::MonitorSample, "pull")];
+const MONITOR_FILES: [(SessionFile, &str); 5] = [
+    (SessionFile::MonitorDescription, "desc"),
+    (SessionFile::MonitorWaiting(MonFile::Event), MonFile::Event.name()),
+    (SessionFile::MonitorWaiting(MonFile::Log), MonFile::Log.name()),
+    (SessionFile::MonitorSample, "pull"),
+    (SessionFile::MonitorWaiting(MonFile::Push), MonFile::Push.name()),
+];
 /// The directory of what is measured.
 const MONITOR: &str = "mon";
 /// What follows the files of a session in a qid path: the directory, and its files.
@@ -149,11 +157,17 @@ pub fn attributes(session: &LiveSession, file: &SessionFile, started_s: u32) -> 
             stored(own(name, Qid::default(), 0), number, stat)
         }
         SessionFile::Monitor => own(MONITOR, Qid::directory(path(MONITOR_PATH)), 0o500),
-        SessionFile::MonitorDescription | SessionFile::MonitorSample => {
+        SessionFile::MonitorDescription
+        | SessionFile::MonitorSample
+        | SessionFile::MonitorWaiting(_) => {
             let listed = (MONITOR_PATH + 1..).zip(&MONITOR_FILES).find(|it| it.1.0 == *file);
             let (at, name) = listed.map_or((0, ""), |(at, it)| (at, it.1));
             let length = length(session, file).0;
-            Attributes { length, ..own(name, Qid::file(path(at)), 0o400) }
+            let permissions = match file {
+                SessionFile::MonitorWaiting(file) => file.permissions() & 0o700,
+                _ => 0o400,
+            };
+            Attributes { length, ..own(name, Qid::file(path(at)), permissions) }
         }
         file => {
             let listed = (1_u64..).zip(&SESSION_FILES).find(|it| it.1.0 == *file);
@@ -283,7 +297,10 @@ pub fn open(
         SessionFile::MonitorDescription => {
             SessionContent::Snapshot(SnapshotText::Description, Bytes::new())
         }
-        SessionFile::Directory | SessionFile::Monitor | SessionFile::MonitorSample => {
+        SessionFile::Directory
+        | SessionFile::Monitor
+        | SessionFile::MonitorSample
+        | SessionFile::MonitorWaiting(_) => {
             return Err(FileError::new(Errno::IsDirectory, "it is a directory"));
         }
     };
@@ -346,7 +363,10 @@ pub fn truncate(session: &LiveSession, file: &SessionFile) -> Result<(), FileErr
     match file {
         SessionFile::Text(text) => session.record.clear_text(*text),
         // A shell truncates what it writes to; there is nothing to be removed.
-        SessionFile::Control | SessionFile::Input | SessionFile::Both => {}
+        SessionFile::Control
+        | SessionFile::Input
+        | SessionFile::Both
+        | SessionFile::MonitorWaiting(MonFile::Push) => {}
         SessionFile::Stored(path) => session.stored.truncate(path).map_err(file_error)?,
         _ => {
             let why = "this file is only read";
