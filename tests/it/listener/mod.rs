@@ -4,6 +4,7 @@ mod budget;
 mod config;
 mod files;
 mod files_events;
+mod files_flush;
 mod files_push;
 mod files_session;
 mod files_session_job;
