@@ -71,9 +71,11 @@ pub fn until(
     deadline::until(|| Some(backend.read(want).unwrap()).filter(|sample| holds(sample)))
 }
 
-/// The process with this id that has not ended.
+/// The process with this id that has not ended: one that had it before may be there until the
+/// kernel has freed it.
 pub fn alive(sample: &Sample, pid: Pid) -> Option<&Process> {
-    sample.processes.iter().find(|it| it.id.pid == pid && !it.ended())
+    let all = sample.processes.iter().filter(|it| it.id.pid == pid && !it.ended());
+    all.max_by_key(|it| it.id.start)
 }
 
 /// Repeats the work until the first process did not disturb it. A wait within the work ends when
