@@ -1,9 +1,10 @@
 //! Sessions over the 9P socket: programs of users, their streams, their files, and their end.
 
-use super::files::{attach, output, own, path, read};
+use super::files::{Raw, attach, output, own, path, read};
 use crate::deadline::until;
 use crate::root::privilege::{USER, able, as_user};
 use crate::served::{Served, monitor};
+use monitor_ninep::Request;
 use monitor_ninep::client::{Client, ClientError};
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
@@ -206,12 +207,13 @@ fn a_wipe_ends_all_that_the_program_has_started() {
     );
     let at = script(&mut it, &text);
     until(|| runs(&mark).then_some(()));
-    let mut waiting = own(&served);
-    let wait = format!("{at}/wait");
-    let waited = std::thread::spawn(move || read(&mut waiting, &wait));
+    let user = format!("#{}", rustix::process::geteuid().as_raw());
+    let mut waiting = Raw::attached_as(&served, &user);
+    waiting.open(1, &format!("{at}/wait"), 0);
+    waiting.send(1, &Request::Read { fid: 1, offset: 0, count: 8000 });
     write(&mut it, &format!("{at}/ctl"), "wipe\n");
     assert!(!runs(&mark));
-    let waited = waited.join().unwrap();
+    let waited = waiting.content();
     assert!(waited.contains(" wiped ") || waited.is_empty(), "{waited}");
 }
 

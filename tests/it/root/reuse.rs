@@ -146,7 +146,7 @@ fn ended(sample: &Sample, pid: Pid) -> Option<Process> {
 }
 
 /// A process has its own counts, and nothing of the other one. Of its writes some may be missing: a
-/// kernel was seen (6.18, a guest with a busy disk) that does not report every completion.
+/// kernel was seen (6.18, virtual machine, busy disk) that does not report every completion.
 #[track_caller]
 fn check_counts(process: &Process, amount: u64) {
     let [sent @ .., written] = COUNTED.map(|field| process.row.get(field).unwrap());
