@@ -90,9 +90,16 @@ impl JobProcesses {
         Self(processes.filter_map(|it| PidFd::open(it.pid).ok()).collect())
     }
 
-    /// Waits, if one of them has ended: its connection may have been lost just now.
+    /// Waits until none of them has ended for long enough: their connections may have been lost
+    /// just now. The server ends the others after one, some of them seconds later.
     pub fn pause(&self) {
-        if self.0.iter().any(PidFd::has_ended) {
+        let mut known = 0;
+        loop {
+            let ended = self.0.iter().filter(|it| it.has_ended()).count();
+            if ended == known {
+                return;
+            }
+            known = ended;
             sleep(TOGETHER);
         }
     }
