@@ -2,13 +2,11 @@
 //! left: whatever they do, it ends with its job.
 
 use super::gate::{processes, ranks};
-use super::kill;
 use super::runtime::CaseRuntime;
 use crate::deadline::until;
 use crate::root::privilege::granted;
 use crate::root::workload::Guarded;
 use crate::served::{Folder, monitor};
-use monitor_model::id::Pid;
 use std::process::{Command, Stdio};
 
 const RANKS: usize = 2;
@@ -50,12 +48,6 @@ impl WaitingJob {
         Guarded::run(&mut command)
     }
 
-    /// The byte of the server's folder that says whether a tool is connected.
-    fn turn(&self) -> Option<u8> {
-        let folder = self.folder.join(&format!("ompi.{}", self.launcher.pid().0));
-        std::fs::read(folder.join("monitor.tool-turn")).ok()?.first().copied()
-    }
-
     /// Waits for the end of the launcher, which removes its folder; its exit code.
     fn end(&mut self) -> Option<i32> {
         let status = until(|| self.launcher.0.try_wait().unwrap());
@@ -84,16 +76,4 @@ fn a_job_ends_after_queries_that_left_in_the_same_moment() {
     }
     std::fs::write(job.gate(), "").unwrap();
     assert_eq!(job.end(), Some(0));
-}
-
-#[test]
-fn a_job_ends_whose_rank_is_killed_while_a_query_is_connected() {
-    const TEST: &str = "a_job_ends_whose_rank_is_killed_while_a_query_is_connected";
-    let Some(mut job) = WaitingJob::start(TEST) else { return };
-    let mut query = job.query();
-    until(|| (job.turn() == Some(b'c')).then_some(()));
-    kill(Pid(ranks(&job.gate())[0].cast_unsigned()));
-    // The server may have no value any more.
-    let _status = until(|| query.0.try_wait().unwrap());
-    assert_eq!(job.end(), Some(128 + 9));
 }

@@ -91,6 +91,7 @@ pub fn ask<T: Send + 'static>(
     let (sender, answer) = channel();
     // This thread waits, and reads no environment.
     let _detached = std::thread::spawn(move || {
+        processes.pause();
         let answer = Tool::connect(&uri).and_then(|tool| {
             let answer = ask(&tool);
             processes.pause();

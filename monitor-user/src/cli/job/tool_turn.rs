@@ -108,6 +108,7 @@ impl JobProcesses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use monitor_model::{Ns, Pid};
     use std::time::SystemTime;
 
     fn file(name: &str) -> File {
@@ -139,6 +140,19 @@ mod tests {
         let file = file("now");
         drop(ToolTurn(file.try_clone().unwrap()));
         assert!(pause_after(&file).unwrap() > Duration::ZERO);
+    }
+
+    #[test]
+    fn a_tool_waits_after_a_process_of_the_job_has_ended() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let id = Identity { pid: Pid(child.id()), start: Ns(0) };
+        let processes = JobProcesses::open(std::iter::once(&id));
+        processes.pause();
+        child.kill().unwrap();
+        let _status = child.wait().unwrap();
+        let begun = Instant::now();
+        processes.pause();
+        assert!(begun.elapsed() >= TOGETHER);
     }
 
     #[test]
