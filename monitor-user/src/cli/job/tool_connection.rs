@@ -83,7 +83,7 @@ pub fn ask<T: Send + 'static>(
 ) -> Result<T, Failure> {
     let Rendezvous { uri, folder, .. } = job_server(target)?;
     let id = &target.job.id;
-    let processes = JobProcesses::open(target.job.ranks.iter().flat_map(|it| &it.all));
+    let mut processes = JobProcesses::open(target.job.ranks.iter().flat_map(|it| &it.all));
     let turn = ToolTurn::take(&folder).map_err(|error| Failure {
         message: format!("job {id}: the turn at its server ({}): {error}", folder.display()),
         exit: if error.kind() == TimedOut { Exit::TimedOut } else { Exit::Failed },

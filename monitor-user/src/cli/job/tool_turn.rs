@@ -82,24 +82,28 @@ fn pause_after(file: &File) -> io::Result<Duration> {
 }
 
 /// The processes of a job while a tool is connected.
-pub struct JobProcesses(Vec<PidFd>);
+pub struct JobProcesses {
+    processes: Vec<PidFd>,
+    /// How many had ended at the last pause.
+    ended: usize,
+}
 
 impl JobProcesses {
     /// Those that have not ended yet.
     pub fn open<'p>(processes: impl Iterator<Item = &'p Identity>) -> Self {
-        Self(processes.filter_map(|it| PidFd::open(it.pid).ok()).collect())
+        let processes = processes.filter_map(|it| PidFd::open(it.pid).ok()).collect();
+        Self { processes, ended: 0 }
     }
 
-    /// Waits until none of them has ended for long enough: their connections may have been lost
+    /// Waits until no other one has ended for long enough: their connections may have been lost
     /// just now. The server ends the others after one, some of them seconds later.
-    pub fn pause(&self) {
-        let mut known = 0;
+    pub fn pause(&mut self) {
         loop {
-            let ended = self.0.iter().filter(|it| it.has_ended()).count();
-            if ended == known {
+            let ended = self.processes.iter().filter(|it| it.has_ended()).count();
+            if ended == self.ended {
                 return;
             }
-            known = ended;
+            self.ended = ended;
             sleep(TOGETHER);
         }
     }
@@ -146,7 +150,7 @@ mod tests {
     fn a_tool_waits_after_a_process_of_the_job_has_ended() {
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
         let id = Identity { pid: Pid(child.id()), start: Ns(0) };
-        let processes = JobProcesses::open(std::iter::once(&id));
+        let mut processes = JobProcesses::open(std::iter::once(&id));
         processes.pause();
         child.kill().unwrap();
         let _status = child.wait().unwrap();
