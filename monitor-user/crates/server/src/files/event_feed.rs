@@ -6,6 +6,7 @@
 
 use super::event_log::EventLog;
 use super::followed_event::FollowedEvent;
+use super::node_sample::{parsed, refusal};
 use super::session_processes::{SessionLauncher, SessionProcesses};
 use crate::http::message::{Message, lines};
 use crate::http::{DaemonRequest, LoopbackClient};
@@ -275,6 +276,7 @@ impl Follower {
             let nexts: Vec<Next> = lines(&chunk).map(|it| self.receive(it)).collect();
             self.share.charge(Ns(clock::thread_cpu().since(began).0));
             if nexts.contains(&Next::End) {
+                self.receive_rest().await;
                 break;
             }
             for next in nexts {
@@ -287,6 +289,18 @@ impl Follower {
             yield_now().await;
         }
         self.log.close();
+    }
+
+    /// Keeps what is on its way: without eBPF one reading finds the end of the launcher and those
+    /// of its processes, in any order. The answer to a request comes after all of them.
+    async fn receive_rest(&mut self) {
+        // Whatever the answer is.
+        let _answer = self.ask(2, &format!("enable({FIRST_ID})")).await;
+        while !self.waiting.is_empty() {
+            let Some(line) = self.next().await else { break };
+            let _next = self.receive(&line);
+        }
+        self.report_lost();
     }
 
     /// Keeps a line until the answer that is awaited has arrived.
@@ -302,11 +316,15 @@ impl Follower {
         if let Some(line) = self.waiting.pop_front() {
             return Some(line);
         }
+        self.report_lost();
+        self.tool.client.next_lines().await
+    }
+
+    fn report_lost(&mut self) {
         let lost = std::mem::take(&mut self.lost);
         if lost > 0 {
             self.log.add(unix_ns(), &format!("(lost {lost})"));
         }
-        self.tool.client.next_lines().await
     }
 
     /// Keeps what a line reports.
@@ -344,14 +362,13 @@ impl Follower {
 
 /// The processes of a sample.
 fn processes(answer: &Message<'_>) -> Result<Vec<Map<String, Value>>, FileError> {
-    let refused = |why: &str| FileError::new(Errno::TryAgain, why);
+    let refused = |why: String| FileError::new(Errno::TryAgain, why);
     if let Some(error) = answer.error {
-        return Err(refused(error.get()));
+        return Err(refused(refusal(error.get())));
     }
-    let sample = answer.sample().and_then(|it| it.0).ok_or_else(|| refused("nothing was read"))?;
-    let sample: Sample =
-        serde_json::from_str(sample.get()).map_err(|why| refused(&why.to_string()))?;
-    Ok(sample.processes)
+    let sample = answer.sample().and_then(|it| it.0);
+    let sample = sample.ok_or_else(|| refused("nothing was read".to_owned()))?;
+    Ok(parsed::<Sample>(sample.get())?.processes)
 }
 
 /// An answer that is no refusal.

@@ -9,7 +9,7 @@ use crate::lock::lock;
 use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 /// Most bytes of events that are kept.
@@ -76,18 +76,14 @@ impl EventLog {
             kept.first += 1;
             kept.first_at += oldest.len() as u64;
         }
-        let waiting = std::mem::take(&mut kept.waiting);
-        drop(kept);
-        waiting.into_values().for_each(Waker::wake);
+        wake(kept);
     }
 
     /// Nothing follows: all that wait get what is there.
     pub fn close(&self) {
         let mut kept = lock(&self.0);
         kept.is_closed = true;
-        let waiting = std::mem::take(&mut kept.waiting);
-        drop(kept);
-        waiting.into_values().for_each(Waker::wake);
+        wake(kept);
     }
 
     /// A reader.
@@ -107,6 +103,13 @@ impl EventLog {
     pub fn first_at(&self) -> u64 {
         lock(&self.0).first_at
     }
+}
+
+/// Wakes all readers, without the lock.
+fn wake(mut kept: MutexGuard<'_, Kept>) {
+    let waiting = std::mem::take(&mut kept.waiting);
+    drop(kept);
+    waiting.into_values().for_each(Waker::wake);
 }
 
 impl EventReader {

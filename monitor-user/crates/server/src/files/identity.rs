@@ -56,6 +56,12 @@ fn named_by_root(named: &str) -> Result<User, FileError> {
     Ok(User { uid, gid, groups: users::groups(uid, gid), name })
 }
 
+/// The credentials of connections inside the daemon: those of the user of an attach, and of the
+/// process that made the connection.
+pub fn user_peer(user: &User, pid: u32) -> Peer {
+    Peer { uid: user.uid, gid: user.gid, pid, groups: user.groups.clone() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -66,6 +66,12 @@ pub fn parsed<'s, S: Deserialize<'s>>(sample: &'s str) -> Result<S, FileError> {
         .map_err(|why| FileError::new(Errno::Io, format!("the sample cannot be parsed: {why}")))
 }
 
+/// The message of a refused reading.
+pub fn refusal(error: &str) -> String {
+    let error: serde_json::Value = serde_json::from_str(error).unwrap_or_default();
+    error["message"].as_str().unwrap_or("the reading was refused").to_owned()
+}
+
 /// The text of a sample, which is the one of this number; `None` if it does not pass the filter.
 ///
 /// # Errors

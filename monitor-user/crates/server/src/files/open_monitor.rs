@@ -7,12 +7,12 @@
 use super::event_feed::{EventFeed, FeedSource, NodeFeed};
 use super::event_log::EventReader;
 use super::followed_event::NODE_EVENTS;
+use super::identity::user_peer;
 use super::mon_file::MonFile;
 use super::node::NodeFiles;
 use super::push_file::{PushFile, PushSource};
 use super::session::{LiveSession, file_error};
 use crate::lock::lock;
-use crate::policy::Peer;
 use crate::user_shares::UserShare;
 use bytes::Bytes;
 use monitor_control::session::SessionHold;
@@ -67,7 +67,7 @@ impl MonitorFiles {
         let source = FeedSource {
             requests: self.node.requests.clone(),
             node: self.node.number,
-            peer: peer(user, self.pid),
+            peer: user_peer(user, self.pid),
             share: Arc::clone(&self.share),
             events: NODE_EVENTS,
             launcher: None,
@@ -119,10 +119,6 @@ impl MonitorFiles {
             EventsOf::Session(number) => self.node.sessions.get(*number).is_some(),
         });
     }
-}
-
-fn peer(user: &User, pid: u32) -> Peer {
-    Peer { uid: user.uid, gid: user.gid, pid, groups: user.groups.clone() }
 }
 
 /// Only a filter is written. A shell that writes truncates, too; there is nothing to be removed.

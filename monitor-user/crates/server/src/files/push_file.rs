@@ -5,15 +5,15 @@
 //! daemon. Out: lines. A task, not a thread, moves them to a queue with a limit, so that a slow
 //! reader delays no other; it begins with the first read, and ends with the file.
 
+use super::identity::user_peer;
 use super::node::NodeFiles;
-use super::reading::refusal;
+use super::node_sample::refusal;
 use super::sample_filter::SampleFilter;
 use super::sample_queue::SampleQueue;
 use super::session::LiveSession;
 use super::{node_sample, session_sample};
 use crate::http::LoopbackClient;
 use crate::http::message::{Message, lines};
-use crate::policy::Peer;
 use crate::user_shares::UserShare;
 use bytes::Bytes;
 use monitor_control::session::SessionHold;
@@ -141,8 +141,7 @@ async fn follow(
     queue: &SampleQueue,
 ) -> Result<(), FileError> {
     let denied = |why| FileError::new(Errno::Denied, why);
-    let &User { uid, gid, ref groups, .. } = &*source.user;
-    let peer = Peer { uid, gid, pid: source.pid, groups: groups.clone() };
+    let peer = user_peer(&source.user, source.pid);
     let client = LoopbackClient::connect_user(&source.node.requests, peer).await;
     let client = client.map_err(denied)?;
     let mut request = match source.session {

@@ -5,7 +5,9 @@
 //! connection of that user inside the daemon. What open files keep counts for the user of the
 //! connection, with its unread bytes.
 
+use super::identity::user_peer;
 use super::node::NodeFiles;
+use super::node_sample::refusal;
 use super::sample_filter::SampleFilter;
 use super::{node_sample, process_table, session_sample};
 use crate::http::LoopbackClient;
@@ -180,15 +182,14 @@ impl Readings {
         // A reading that waited behind others costs as much as a message of its own.
         drop(self.share.admit_line(|| false).await);
         self.check_share()?;
-        let &User { uid, gid, ref groups, .. } = user;
-        let peer = Peer { uid, gid, pid: self.pid, groups: groups.clone() };
+        let peer = user_peer(user, self.pid);
         let number = lock(&self.last).version.wrapping_add(1);
         let text = self.read_text(peer, (number, user)).await?;
         self.check_share()?;
         let text = HeldText::new(text, &self.share);
         let mut last = lock(&self.last);
         last.version = number;
-        last.length = Some((uid, text.text.len()));
+        last.length = Some((user.uid, text.text.len()));
         Ok(text)
     }
 
@@ -219,12 +220,6 @@ impl Readings {
         }
         Err(FileError::new(Errno::Io, "the daemon ends, or nothing could be read"))
     }
-}
-
-/// The message of a refused call.
-pub fn refusal(error: &str) -> String {
-    let error: serde_json::Value = serde_json::from_str(error).unwrap_or_default();
-    error["message"].as_str().unwrap_or("the reading was refused").to_owned()
 }
 
 /// An open `procs` or `mon/pull`.
