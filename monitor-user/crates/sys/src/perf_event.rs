@@ -7,8 +7,8 @@
 
 use monitor_model::id::Pid;
 use perf_event_open_sys::bindings::{
-    HW_BREAKPOINT_LEN_8, HW_BREAKPOINT_RW, HW_BREAKPOINT_W, HW_BREAKPOINT_X, PERF_FLAG_FD_CLOEXEC,
-    PERF_TYPE_BREAKPOINT, perf_event_attr,
+    HW_BREAKPOINT_LEN_8, HW_BREAKPOINT_RW, HW_BREAKPOINT_W, HW_BREAKPOINT_X, PERF_COUNT_SW_DUMMY,
+    PERF_FLAG_FD_CLOEXEC, PERF_TYPE_BREAKPOINT, PERF_TYPE_SOFTWARE, perf_event_attr,
 };
 use perf_event_open_sys::perf_event_open;
 use std::ffi::CStr;
@@ -76,6 +76,24 @@ pub fn open_trap(thread: Pid, address: u64) -> io::Result<OwnedFd> {
     attr.set_remove_on_exec(1);
     attr.set_sigtrap(1);
     open(&attr, thread)
+}
+
+/// Opens an event of the calling thread that counts nothing (`PERF_COUNT_SW_DUMMY`). While a system
+/// has no event of a thread, to open one waits until each processor has passed a quiescent state of
+/// RCU, for 5 to 19 ms (`account_event` of kernel/events/core.c); with this event open, it does not.
+///
+/// # Errors
+/// `EACCES` if the system keeps perf events from this user.
+pub fn open_dummy() -> io::Result<OwnedFd> {
+    let mut attr = perf_event_attr {
+        type_: PERF_TYPE_SOFTWARE,
+        size: u32::try_from(size_of::<perf_event_attr>()).unwrap_or(0),
+        config: PERF_COUNT_SW_DUMMY.into(),
+        ..perf_event_attr::default()
+    };
+    attr.set_exclude_kernel(1);
+    attr.set_exclude_hv(1);
+    open(&attr, Pid(0))
 }
 
 /// Opens an event before the instruction at an offset of a file, or where the function that begins

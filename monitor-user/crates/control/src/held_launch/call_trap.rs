@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::thread::JoinHandle;
 
 /// Breakpoints of a thread on x86 and on arm64 at least.
 const MOST_TRAPS: usize = 4;
@@ -38,6 +39,8 @@ pub struct CallTraps {
     /// Files that were searched, by device and inode; none for one without symbols. Ranks have the
     /// same ones: to open and read them again for each takes longer than all else here.
     files: HashMap<((u32, u32), u64), Option<Searched>>,
+    /// Opens an event that lasts as long as the traps do, so that none of them is the first one.
+    _first_event: JoinHandle<io::Result<OwnedFd>>,
 }
 
 /// A file, and the places in it where a thread may be trapped: addresses in the file.
@@ -58,8 +61,12 @@ struct Awaited {
 }
 
 impl CallTraps {
+    /// Call it before the launcher starts: the kernel takes some milliseconds for the first event,
+    /// and a rank that is in a stop would wait for them.
     pub fn new(functions: &'static [&'static str]) -> Self {
-        Self { functions, processes: BTreeMap::new(), files: HashMap::new() }
+        // Where it is refused, the traps are, and say why.
+        let _first_event = std::thread::spawn(perf_event::open_dummy);
+        Self { functions, processes: BTreeMap::new(), files: HashMap::new(), _first_event }
     }
 
     /// Awaits the call of a process that stopped at its exec.

@@ -100,6 +100,7 @@ pub fn launch_held(
 ) -> Result<(Child, LaunchEnd), LaunchError> {
     events.restore_in(command);
     spawn::trace_me(command);
+    let calls = AwaitedCalls::new(hold_at);
     let mut child = command.spawn().map_err(LaunchError::NotStarted)?;
     let pid = Pid(child.id());
     started(pid);
@@ -108,7 +109,7 @@ pub fn launch_held(
         let _ended = child.kill().and_then(|()| child.wait());
         return Err(why.into());
     }
-    let end = Launch::new(raw_pid(pid), hold_at, rules).run(events)?;
+    let end = Launch::new(raw_pid(pid), calls, rules).run(events)?;
     Ok((child, end))
 }
 
@@ -155,15 +156,20 @@ struct AwaitedCalls {
     until: Option<Instant>,
 }
 
-impl<'r> Launch<'r> {
-    fn new(launcher: i32, hold_at: HoldAt, rules: &'r dyn RankRules) -> Self {
-        let calls = match hold_at {
+impl AwaitedCalls {
+    /// None where ranks are held at exec.
+    fn new(hold_at: HoldAt) -> Option<Self> {
+        match hold_at {
             HoldAt::Exec => None,
             HoldAt::Call { functions, within } => {
-                let traps = CallTraps::new(functions);
-                Some(AwaitedCalls { traps, within, until: None })
+                Some(Self { traps: CallTraps::new(functions), within, until: None })
             }
-        };
+        }
+    }
+}
+
+impl<'r> Launch<'r> {
+    fn new(launcher: i32, calls: Option<AwaitedCalls>, rules: &'r dyn RankRules) -> Self {
         Self {
             launcher,
             held: BTreeMap::new(),
@@ -178,7 +184,11 @@ impl<'r> Launch<'r> {
 
     fn run(&mut self, events: &StopEvents) -> Result<LaunchEnd, ControlError> {
         // Its exec was before; it is in a stop.
-        let end = match self.begins_table(self.launcher) {
+        let begins = match executed(self.launcher) {
+            Some(process) => self.begins_table(self.launcher, &process),
+            None => Ok(false),
+        };
+        let end = match begins {
             Ok(_) => self.handle_events(events),
             Err(why) => Ok(LaunchEnd::Refused(why)),
         };
@@ -313,11 +323,11 @@ impl<'r> Launch<'r> {
             calls.traps.forget(pid);
         }
         self.tables.forget(pid);
-        if self.begins_table(pid)? {
+        let Some(process) = executed(pid) else { return Ok(false) };
+        if self.begins_table(pid, &process)? {
             return Ok(false);
         }
-        let task = self.tasks.rank_of(pid);
-        match executed(pid).and_then(|it| self.rules.begun_rank(&it, task)) {
+        match self.rules.begun_rank(&process, self.tasks.rank_of(pid)) {
             Some(begun) => Ok(self.begin(pid, begun)?),
             None => Ok(false),
         }
@@ -325,8 +335,8 @@ impl<'r> Launch<'r> {
 
     /// Whether the process that executes a program is a launcher with a process table, which is
     /// then awaited.
-    fn begins_table(&mut self, pid: i32) -> Result<bool, HoldError> {
-        match executed(pid).and_then(|it| self.rules.table_reports(&it)) {
+    fn begins_table(&mut self, pid: i32, process: &Executed) -> Result<bool, HoldError> {
+        match self.rules.table_reports(process) {
             Some(reports) => self.tables.add(pid, reports).map(|()| true),
             None => Ok(false),
         }
