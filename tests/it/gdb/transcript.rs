@@ -22,16 +22,45 @@ fn compare(words: &str, script: &str, shown: &[&str]) {
     assert_eq!(ours.ended(), own.ended());
 }
 
+/// Calls of functions, and values that they return in each kind of register.
+const CALLS: &str =
+    "print square(7)\nprint half(5)\nprint square(square(3))\nprint $xmm0.v2_double[0] != 1e300\n";
+
+/// Whether gdb itself can call a function: gdb 13 restores all registers after it, and fails on a
+/// processor with tiles ("Couldn't write extended state status: Bad address"), which it does not
+/// know.
+fn gdb_knows_all_registers() -> bool {
+    !std::fs::read_to_string("/proc/cpuinfo").unwrap().contains(" amx_tile")
+}
+
+#[test]
+fn root_functions_are_called_by_the_debugger() {
+    let service = Served::start("auto");
+    let mut program = Debuggee::start("calls 3");
+    let script = format!(
+        "break square\ncontinue\nbacktrace 1\ndelete\n{CALLS}print n\nset var go = 0\n\
+         continue\nprint $_exitcode\n"
+    );
+    let got = through(&service, &program, &script);
+    let shown =
+        ["$1 = 49\n", "$2 = 2.5\n", "$3 = 81\n", "$4 = 1\n", "$5 = 0\n", "exited with code 03"];
+    for text in shown {
+        assert!(got.contains(text), "no {text:?} in:\n{got}");
+    }
+    assert_eq!(program.ended().code(), Some(3));
+}
+
 #[test]
 fn root_breakpoints_steps_and_calls_are_those_of_gdb_itself() {
+    let calls = if gdb_knows_all_registers() { CALLS } else { "" };
     let script = "break square\ncontinue\nbacktrace\ninfo args\nnext\nprint result\nstep\n\
         up\ninfo locals\ndown\nfinish\nprint $rip != 0\n\
-        delete\nprint square(7)\nprint half(5)\nprint $xmm0.v2_double[0] != 1e300\n\
+        delete\nCALLS\
         tbreak work\ncontinue\nnexti\nstepi\nprint n\nset var n = 1\nuntil\nfinish\n\
         print counter = 40\nprint $rax = 5\nprint $eax\nprint $ax\np/x $eflags & 0x202\n\
         set var go = 0\ncontinue\nprint $_exitcode\n";
-    let shown = ["Breakpoint 1, square (n=0)", "$2 = 0", "= 49", "= 2.5", "exited with code 03"];
-    compare("calls 3", script, &shown);
+    let shown = ["Breakpoint 1, square (n=0)", "$2 = 0", "exited with code 03"];
+    compare("calls 3", &script.replace("CALLS", calls), &shown);
 }
 
 #[test]
