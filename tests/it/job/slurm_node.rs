@@ -85,7 +85,11 @@ impl SlurmNode {
 
     /// Writes its files.
     fn configure(&self) {
-        for (name, mode) in [("key", 0o700), ("munge", 0o755), ("state", 0o700), ("spool", 0o755)] {
+        // A step that is killed leaves its folder in `TmpFS`, and a later step with its number,
+        // also one of another test, would fail there.
+        for (name, mode) in
+            [("key", 0o700), ("munge", 0o755), ("state", 0o700), ("spool", 0o755), ("tmp", 0o1777)]
+        {
             fs::create_dir(self.folder.join(name)).unwrap();
             fs::set_permissions(self.folder.join(name), fs::Permissions::from_mode(mode)).unwrap();
         }
@@ -110,6 +114,7 @@ impl SlurmNode {
              SlurmUser=root\nSlurmdUser=root\nAuthType=auth/munge\nCredType=cred/munge\n\
              AuthInfo=socket={folder}/munge/socket\nMpiDefault=none\n\
              StateSaveLocation={folder}/state\nSlurmdSpoolDir={folder}/spool/%n\n\
+             TmpFS={folder}/tmp\n\
              SlurmctldPidFile={folder}/slurmctld.pid\nSlurmdPidFile={folder}/%n.pid\n\
              SlurmctldLogFile={folder}/slurmctld.log\nSlurmdLogFile={folder}/%n.log\n\
              ProctrackType=proctrack/{track}\nJobAcctGatherType=jobacct_gather/{gather}\n\

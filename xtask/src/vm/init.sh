@@ -28,6 +28,8 @@ mount -t tracefs tracefs /host/sys/kernel/tracing
 mount -t debugfs debugfs /host/sys/kernel/debug
 mount -t bpf bpf /host/sys/fs/bpf
 mount -t cgroup2 cgroup2 /host/sys/fs/cgroup
+# As systemd has them: groups below the root have limits.
+echo +memory +pids > /host/sys/fs/cgroup/cgroup.subtree_control
 mkdir -p /host/dev/shm /host/dev/pts
 mount -t tmpfs shm /host/dev/shm
 mount -t devpts devpts /host/dev/pts
