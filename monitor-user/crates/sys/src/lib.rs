@@ -27,6 +27,7 @@ pub mod random;
 pub mod readable;
 pub mod service_settings;
 pub mod spawn;
+pub mod tcp_peer;
 pub mod thread_root;
 pub mod timer;
 pub mod trim_text;

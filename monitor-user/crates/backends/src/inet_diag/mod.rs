@@ -6,7 +6,6 @@
 
 mod dump;
 mod info;
-pub mod peer_user;
 mod socket_owner;
 
 use super::tcp::{TcpTraffic, sum};

@@ -10,9 +10,9 @@ use super::passed::next_passed;
 use super::queue::send;
 use crate::upcall::Upcall;
 use libc::{sockaddr, socklen_t};
-use procfs::net::{TcpNetEntry, TcpState};
+use monitor_sys::tcp_peer;
 use std::ffi::{c_int, c_void};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::{FromRawFd as _, IntoRawFd as _};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,38 +82,5 @@ fn ended() -> c_int {
 /// The user that owns the other end of a connection between processes of this node; none if it is
 /// not known, or closed already.
 pub fn owner_of_peer(stream: &TcpStream) -> Option<u32> {
-    // The table is read in parts: a row that moved meanwhile is in the next reading.
-    owner(stream).or_else(|| owner(stream))
-}
-
-/// The user that owns the other end of a connection between processes of this node. One that is
-/// closed already has no owner, and the kernel names root: it has no inode, and is not established,
-/// unless it is a part of an MPTCP connection.
-fn owner(stream: &TcpStream) -> Option<u32> {
-    let (local, peer) = (stream.local_addr().ok()?, stream.peer_addr().ok()?);
-    let is_other_end = |it: &TcpNetEntry| {
-        let is_open = it.state == TcpState::Established && it.inode != 0;
-        it.local_address == peer && it.remote_address == local && is_open
-    };
-    let sockets = match peer {
-        SocketAddr::V4(_) => procfs::net::tcp(),
-        SocketAddr::V6(_) => procfs::net::tcp6(),
-    };
-    sockets.ok()?.into_iter().find(is_other_end).map(|it| it.uid)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::TcpListener;
-
-    #[test]
-    fn the_owner_of_the_other_end_is_known_until_it_is_closed() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (stream, _) = listener.accept().unwrap();
-        assert_eq!(owner(&stream), Some(rustix::process::geteuid().as_raw()));
-        drop(peer);
-        assert_eq!(owner(&stream), None);
-    }
+    tcp_peer::user(stream.local_addr().ok()?, stream.peer_addr().ok()?)
 }

@@ -36,7 +36,7 @@ use admission::{Admission, HttpPeer};
 use feed::{FeedSource, PageFeed};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use monitor_backends::inet_diag::peer_user::peer_user;
+use monitor_sys::tcp_peer;
 use std::{convert::Infallible, io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 use tls::Tls;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -135,7 +135,7 @@ impl HttpListener {
 fn http_peer(stream: &TcpStream, peer: SocketAddr) -> HttpPeer {
     let own =
         stream.local_addr().ok().filter(|own| own.ip().is_loopback() || own.ip() == peer.ip());
-    match own.and_then(|own| peer_user(own, peer)) {
+    match own.and_then(|own| tcp_peer::user(own, peer)) {
         Some(uid) => HttpPeer::User(uid),
         None => HttpPeer::Address(peer.ip()),
     }

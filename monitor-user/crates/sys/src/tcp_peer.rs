@@ -5,7 +5,7 @@
 
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_sock_diag::SockDiagMessage;
-use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
+use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP, TCP_LISTEN};
 use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, SocketId, StateFlags};
 use netlink_sys::{Socket as Netlink, SocketAddr as NetlinkAddr, protocols::NETLINK_SOCK_DIAG};
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ const MESSAGE: usize = 4096;
 
 /// The user that has the socket at `peer` open, which is connected to `own`; none if that is not of
 /// this machine, was closed, or is not reported by the kernel.
-pub fn peer_user(own: SocketAddr, peer: SocketAddr) -> Option<u32> {
+pub fn user(own: SocketAddr, peer: SocketAddr) -> Option<u32> {
     let request = InetRequest {
         family: if peer.is_ipv4() { AF_INET } else { AF_INET6 },
         protocol: IPPROTO_TCP,
@@ -45,8 +45,10 @@ pub fn peer_user(own: SocketAddr, peer: SocketAddr) -> Option<u32> {
     let _bytes = netlink.recv(&mut reply, 0).ok()?;
     match NetlinkMessage::<SockDiagMessage>::deserialize(&reply).ok()?.payload {
         NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => {
-            // A closed socket has no inode, and its user counts as 0.
-            (response.header.inode != 0).then_some(response.header.uid)
+            let header = response.header;
+            // A socket that no process has open any longer has no inode, and its user counts as 0.
+            // Where there is none with both addresses, the kernel names one that listens at `peer`.
+            (header.inode != 0 && header.state != TCP_LISTEN).then_some(header.uid)
         }
         _ => None,
     }
@@ -65,10 +67,18 @@ mod tests {
             let peer = peer.expect("a connection");
             let (accepted, from) = listener.accept().expect("a connection");
             let own = accepted.local_addr().expect("an address");
-            let user = rustix::process::geteuid().as_raw();
-            assert_eq!(peer_user(own, from), Some(user), "{address}");
+            let uid = rustix::process::geteuid().as_raw();
+            assert_eq!(user(own, from), Some(uid), "{address}");
             drop(peer);
-            assert_eq!(peer_user(own, from), None, "{address}: it was closed");
+            assert_eq!(user(own, from), None, "{address}: it was closed");
         }
+    }
+
+    #[test]
+    fn a_listener_is_not_the_other_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        // No connection from there to port 1 exists.
+        assert_eq!(user("127.0.0.1:1".parse().expect("an address"), address), None);
     }
 }
