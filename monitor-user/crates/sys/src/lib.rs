@@ -6,6 +6,7 @@
 
 pub mod bpf;
 pub mod clock;
+pub mod copy;
 pub mod exit_closer;
 pub mod extents;
 pub mod fd_limit;

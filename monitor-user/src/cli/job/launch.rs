@@ -2,9 +2,9 @@
 //! they call `MPI_Init`.
 //!
 //! In: the command line of a launcher. Out: its ranks, stopped until `job release`; the exit code
-//! of the launcher. It inherits the standard streams. Where ranks are held, a child of the command,
-//! the same program, starts the launcher; a thread of it traces the launcher and its descendants
-//! until the ranks are held, and no longer.
+//! of the launcher. It inherits the standard streams. Where ranks are held, a copy of the command
+//! (fork(2)) starts the launcher; a thread of it traces the launcher and its descendants until the
+//! ranks are held, and no longer.
 
 use super::env;
 use super::held_background;
@@ -14,7 +14,7 @@ use super::host_command::{host_command, host_lost, missing_home, run_in_backgrou
 use super::launch_args::JobLaunchArgs;
 use super::launch_background::{launch_in_background, launch_words};
 use super::launcher_labels::labelled;
-use super::passed_signals::{run_passing_signals, start_and_wait, wait};
+use super::passed_signals::{run_passing_signals, start_and_wait, wait_for_child};
 use super::pmix_launch;
 use super::rank_rules::MpiRules;
 use super::target::JobTarget;
@@ -34,8 +34,9 @@ use monitor_jobs::launch_method::LaunchMethod;
 use monitor_jobs::{RankSet, Runtime, mpi_name};
 use monitor_model::{Environ, Identity, Pid};
 use monitor_sampling::job::rank_number;
-use monitor_sys::fd_limit;
+use monitor_sys::copy::{self, Copy};
 use monitor_sys::pidfd::{PidFd, returned_code};
+use monitor_sys::{fd_limit, wait};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
@@ -78,45 +79,64 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
         let why = "this command is itself a rank of a job: all that it starts would be held";
         return Err(Failure::usage(why));
     }
-    let (command, hold) = match args.tracer_of.map(Pid) {
+    let traced_for = match args.tracer_of.map(Pid) {
         None if args.background && args.ranks.is_none() => {
             return launch_in_background(args, environment, &directives);
         }
         None if is_held && args.background => {
             return held_background::launch(tracer(args), &args.format);
         }
-        None if is_held => (tracer(args), None),
         None if args.background => {
             return run_in_background(launcher(args, environment, &directives)?, &args.format);
         }
+        // What a tracer leaves when it is killed may stay stopped, or end from the signal of a
+        // breakpoint; and what a user kills is the command, so the tracer is another process.
+        None if is_held => match copy::fork().map_err(not_copied)? {
+            Copy::Caller(tracer) => return wait_for_tracer(tracer),
+            Copy::Child(parent) => Some(parent),
+        },
         None if method == LaunchMethod::Launcher => {
             // It takes the place of this process, with its pid and its signals.
             let error = launcher(args, environment, &directives)?.exec();
             return Ok(launcher_not_started(&args.command[0], &error));
         }
-        None => (launcher(args, environment, &directives)?, None),
-        Some(parent) => (launcher(args, environment, &directives)?, Some(Hold::new(args, parent)?)),
+        parent => parent,
     };
-    // With --stop, the process that traces the host waits for it.
-    let waits_for_host = args.ranks.is_some() && (!is_held || hold.is_some());
-    let is_tracer = hold.is_some();
+    let command = launcher(args, environment, &directives)?;
+    let hold = traced_for.map(|parent| Hold::new(args, parent)).transpose()?;
     let launched = run_passing_signals(move |started| match hold {
         Some(hold) => hold_and_wait(command, hold, started),
         None => start_and_wait(command, started),
     })?;
     match launched {
         Ok(status) => {
-            match status.signal() {
-                Some(signal) if waits_for_host => host_lost(signal),
-                // A launcher that is killed is a code of the process that traces.
-                Some(_) if is_held && !is_tracer => output::notice(HOLD_LOST),
-                _ => {}
+            if let Some(signal) = status.signal().filter(|_| args.ranks.is_some()) {
+                host_lost(signal);
             }
             Ok(returned_code(status))
         }
         Err(LaunchError::NotStarted(error)) => Ok(launcher_not_started(&args.command[0], &error)),
         Err(LaunchError::Control(error)) => Err(Failure::failed(format!("job launch: {error}"))),
     }
+}
+
+/// Waits for the copy of this process that traces the launcher. Returns its exit code, which is
+/// that of the launcher.
+fn wait_for_tracer(tracer: Pid) -> Result<u8, Failure> {
+    let waited = run_passing_signals(move |started| {
+        let _waits = started.send(tracer);
+        let ended = wait::wait(tracer).map(|(status, _)| status);
+        ended.map_err(|error| ControlError::from_io("waiting for the tracer", &error).into())
+    })?;
+    let status = waited.map_err(|error| Failure::failed(format!("job launch: {error}")))?;
+    if status.signal().is_some() {
+        output::notice(HOLD_LOST);
+    }
+    Ok(returned_code(status))
+}
+
+fn not_copied(error: std::io::Error) -> Failure {
+    Failure::failed(format!("job launch: cannot start the process that holds the ranks: {error}"))
 }
 
 /// How the ranks are started, if the options fit that.
@@ -210,8 +230,7 @@ impl Hold {
     }
 }
 
-/// This program, as the tracer of the launcher: what a tracer leaves when it is killed may stay
-/// stopped, or end from the signal of a breakpoint; and what a user kills is the command.
+/// This program, as the tracer of a host in the background, which goes on without the command.
 fn tracer(args: &JobLaunchArgs) -> Command {
     let mut command = Command::new(SELF_EXE);
     command.arg0("monitor");
@@ -264,7 +283,7 @@ fn hold_and_wait(
         // The command that would return it has ended.
         LaunchEnd::Orphaned => Ok(ExitStatus::default()),
         LaunchEnd::Held { .. } | LaunchEnd::NotCalled { .. } | LaunchEnd::Refused(_) => {
-            wait(&mut child)
+            wait_for_child(&mut child)
         }
     }
 }

@@ -92,14 +92,14 @@ pub fn start_and_wait(
 ) -> Result<ExitStatus, LaunchError> {
     let mut child = command.spawn().map_err(LaunchError::NotStarted)?;
     let _waits = started.send(Pid(child.id()));
-    wait(&mut child)
+    wait_for_child(&mut child)
 }
 
 /// Waits for the end of a program.
 ///
 /// # Errors
 /// If the kernel refuses it.
-pub fn wait(child: &mut Child) -> Result<ExitStatus, LaunchError> {
+pub fn wait_for_child(child: &mut Child) -> Result<ExitStatus, LaunchError> {
     let waited = child.wait();
     waited.map_err(|error| ControlError::from_io("waiting for the program", &error).into())
 }
