@@ -13,7 +13,6 @@ mod dist;
 mod docs;
 mod fuzz;
 mod harness;
-mod mpi;
 mod pictures;
 mod soak;
 mod step;
@@ -21,6 +20,7 @@ mod test;
 mod tidy;
 mod verdict;
 mod vm;
+mod wheels;
 mod workspace;
 
 use arguments::{Arguments, Takes};
@@ -93,10 +93,10 @@ const COMMANDS: &[Command] = &[
         run: dist::run,
     },
     Command {
-        name: "mpi",
+        name: "wheels",
         takes: Takes::NOTHING,
         help: "Get the MPI runtimes that Debian does not have, for the tests of jobs, from PyPI",
-        run: mpi::run,
+        run: wheels::run,
     },
     Command {
         name: "docs",

@@ -30,6 +30,15 @@ struct Round {
     seconds: f64,
     /// Time of all ranks in these functions, by the profiler in the program.
     in_mpi_ns: u64,
+    /// Time of all ranks in calls that do nothing, one for each message that a rank has received.
+    in_empty_ns: u64,
+}
+
+/// What ranks do in a round.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Messages {
+    Alone,
+    WithEmptyCalls,
 }
 
 /// Prints the costs, and the difference.
@@ -39,12 +48,12 @@ pub fn run() {
         return;
     }
     let mut ranks = PingPong::start();
-    let _first = ranks.round();
+    let _first = ranks.round(Messages::Alone);
     for (words, bar) in [(&["--counts"][..], Bar::AtMost(1.05)), (&[], Bar::None)] {
         let mut ratios = Vec::new();
         for _ in 0..PAIRS {
-            let without = ranks.round();
-            let (with, profile) = ranks.profiled_round(words);
+            let without = ranks.round(Messages::Alone);
+            let (with, profile) = ranks.profiled_round(Messages::Alone, words);
             for name in ["MPI_Send", "MPI_Recv"] {
                 assert_eq!(function(&profile, name)["calls"], RANKS * MESSAGES, "{profile:#}");
             }
@@ -56,29 +65,39 @@ pub fn run() {
     difference(&mut ranks);
 }
 
-/// How far the times are from those of the profiler in the program.
+/// How far the times are from those of the profiler in the program, which measures the probes, too:
+/// the ranks calibrate them with calls that do nothing, between the others.
 fn difference(ranks: &mut PingPong) {
-    let (mut each_ns, mut prices, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut each_ns, mut calibrated, mut stated, mut errors) = Default::default();
     let mut shares = Vec::new();
-    let calls = (2 * RANKS * MESSAGES) as f64;
+    let (messages, calls) = ((RANKS * MESSAGES) as f64, (2 * RANKS * MESSAGES) as f64);
     for _ in 0..PAIRS {
-        let (round, profile) = ranks.profiled_round(&[]);
+        let without = ranks.round(Messages::WithEmptyCalls);
+        let (with, profile) = ranks.profiled_round(Messages::WithEmptyCalls, &[]);
         let times = ["MPI_Send", "MPI_Recv"].map(|it| function(&profile, it)["time_ns"].as_f64());
         let ours: f64 = times.iter().map(|it| it.unwrap()).sum();
-        let theirs = round.in_mpi_ns as f64;
+        let theirs = with.in_mpi_ns as f64;
+        let pair = (with.in_empty_ns as f64 - without.in_empty_ns as f64) / messages;
         let [price, error] =
             ["price_per_call_ns", "error_per_call_ns"].map(|key| profile[key].as_f64().unwrap());
-        each_ns.push((theirs - ours) / calls);
-        shares.push((theirs - calls * price - ours).abs() / (0.02 * theirs + calls * error));
-        prices.push(price);
-        errors.push(error);
+        shares.push((theirs - calls * pair - ours).abs() / (0.02 * theirs + calls * error));
+        let all: [(&mut Vec<f64>, f64); 4] = [
+            (&mut each_ns, (theirs - ours) / calls),
+            (&mut calibrated, pair),
+            (&mut stated, price),
+            (&mut errors, error),
+        ];
+        all.into_iter().for_each(|(values, value)| values.push(value));
     }
-    // The profiler in the program measures what the probes cost, too.
-    let text = "  a call, below that of a profiler in the program";
-    line(text, median(each_ns), "ns", Bar::None);
-    line("  the price of the probes of a call, as stated", median(prices), "ns", Bar::None);
-    line("  error of a call, as stated", median(errors), "ns", Bar::None);
-    let text = "  the difference without the price, by 2 % and the stated errors";
+    for (text, values) in [
+        ("a call, below that of a profiler in the program", each_ns),
+        ("the probes of a call, as ranks calibrate them", calibrated),
+        ("the same, as the command states it", stated),
+        ("error of a call, as stated", errors),
+    ] {
+        line(&format!("  {text}"), median(values), "ns", Bar::None);
+    }
+    let text = "  the difference without the probes, by 2 % and the stated errors";
     line(text, median(shares), "x", Bar::AtMost(1.0));
 }
 
@@ -107,15 +126,17 @@ impl PingPong {
         line.trim_end().to_owned()
     }
 
-    fn round(&mut self) -> Round {
-        writeln!(self.launcher.stdin.as_mut().unwrap(), "{MESSAGES}").unwrap();
+    fn round(&mut self, messages: Messages) -> Round {
+        let words = if messages == Messages::WithEmptyCalls { " empty" } else { "" };
+        writeln!(self.launcher.stdin.as_mut().unwrap(), "{MESSAGES}{words}").unwrap();
         let line = self.line();
-        let (seconds, in_mpi_ns) = line.split_once(' ').unwrap();
-        Round { seconds: seconds.parse().unwrap(), in_mpi_ns: in_mpi_ns.parse().unwrap() }
+        let mut values = line.split(' ').map(|it| it.parse::<f64>().unwrap());
+        let mut next = || values.next().unwrap();
+        Round { seconds: next(), in_mpi_ns: next() as u64, in_empty_ns: next() as u64 }
     }
 
     /// A round with the profile of it.
-    fn profiled_round(&mut self, words: &[&str]) -> (Round, Value) {
+    fn profiled_round(&mut self, messages: Messages, words: &[&str]) -> (Round, Value) {
         let mut command = Command::new(MONITOR);
         command.args(["job", "calls", &self.launcher.id().to_string(), "--for", "1h"]);
         command.args(["--format", "json", "--max-overhead", "none"]).args(words);
@@ -124,7 +145,7 @@ impl PingPong {
         let mut notice = String::new();
         let _bytes = BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut notice).unwrap();
         assert!(notice.contains("measuring"), "{notice}");
-        let round = self.round();
+        let round = self.round(messages);
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         let mut text = String::new();
         let _bytes = child.stdout.as_mut().unwrap().read_to_string(&mut text).unwrap();

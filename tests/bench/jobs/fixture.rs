@@ -12,7 +12,7 @@ pub fn build(compiler: &mut Command, source: &str) -> PathBuf {
     program
 }
 
-/// A file of the runtimes that Debian does not have, where `cargo xtask mpi` puts it.
+/// A file of the runtimes that Debian does not have, where `cargo xtask wheels` puts it.
 pub fn fetched(path: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("mpi").join(path)
 }

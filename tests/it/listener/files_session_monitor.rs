@@ -8,7 +8,7 @@ use crate::root::privilege::{USER, able, as_user};
 use crate::served::{Served, monitor};
 
 /// A service with real processes, where the user of the tests may execute.
-fn served() -> Served {
+pub fn served() -> Served {
     let uid = rustix::process::geteuid().as_raw();
     Served::started(&format!("[files]\nexecute = [{uid}]\n"), monitor(), "procfs")
 }

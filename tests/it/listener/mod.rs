@@ -3,6 +3,7 @@
 mod budget;
 mod config;
 mod files;
+mod files_clients;
 mod files_events;
 mod files_flush;
 mod files_push;

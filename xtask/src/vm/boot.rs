@@ -32,6 +32,7 @@ const MODULES: &[&str] = &[
     "netfs",
     "fscache",
     "9pnet",
+    "9pnet_fd",
     "9pnet_virtio",
     "9p",
     "ext4",
