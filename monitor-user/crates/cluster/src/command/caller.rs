@@ -58,6 +58,8 @@ pub struct CallResult {
     /// For each node that was named, or was a member at its position; after a gap in the order,
     /// at the next position whose members are known.
     pub outcomes: BTreeMap<String, CommandOutcome>,
+    /// When the reply of each node came, on the boot clock; nodes without one are absent.
+    pub arrivals: BTreeMap<String, Ns>,
 }
 
 /// The calling side of a node.
@@ -72,8 +74,16 @@ struct PendingCall {
     seq: Option<Seq>,
     waiting: BTreeSet<String>,
     outcomes: BTreeMap<String, CommandOutcome>,
+    arrivals: BTreeMap<String, Ns>,
     /// Replies that came before the position.
-    early: Vec<(String, CommandReply)>,
+    early: Vec<ArrivedReply>,
+}
+
+/// A reply with its sender.
+struct ArrivedReply {
+    from: String,
+    at: Ns,
+    reply: CommandReply,
 }
 
 impl CommandCaller {
@@ -101,6 +111,7 @@ impl CommandCaller {
             seq: None,
             waiting: BTreeSet::new(),
             outcomes: BTreeMap::new(),
+            arrivals: BTreeMap::new(),
             early: Vec::new(),
         };
         self.pending.insert(id, call);
@@ -129,12 +140,13 @@ impl CommandCaller {
     }
 
     /// Handles a reply.
-    pub fn reply(&mut self, from: String, reply: CommandReply) -> Vec<CallResult> {
+    pub fn reply(&mut self, now: Ns, from: String, reply: CommandReply) -> Vec<CallResult> {
         let Some(call) = self.pending.get_mut(&reply.id) else { return Vec::new() };
+        let arrived = ArrivedReply { from, at: now, reply };
         if call.seq.is_some() {
-            call.note_reply(from, reply);
+            call.note_reply(arrived);
         } else if call.early.len() < MAX_EARLY {
-            call.early.push((from, reply));
+            call.early.push(arrived);
         }
         self.take_complete()
     }
@@ -178,8 +190,8 @@ impl CommandCaller {
                 call.outcomes.insert(node, CommandOutcome::Refused(why));
             }
         }
-        for (from, reply) in std::mem::take(&mut call.early) {
-            call.note_reply(from, reply);
+        for arrived in std::mem::take(&mut call.early) {
+            call.note_reply(arrived);
         }
         self.take_complete()
     }
@@ -191,7 +203,10 @@ impl CommandCaller {
         };
         let complete = self.pending.extract_if(.., |_, call| is_complete(call));
         complete
-            .map(|(id, call)| CallResult { id, seq: call.seq, outcomes: call.outcomes })
+            .map(|(id, call)| {
+                let PendingCall { seq, outcomes, arrivals, .. } = call;
+                CallResult { id, seq, outcomes, arrivals }
+            })
             .collect()
     }
 }
@@ -205,13 +220,14 @@ impl PendingCall {
         }
     }
 
-    fn note_reply(&mut self, from: String, reply: CommandReply) {
+    fn note_reply(&mut self, ArrivedReply { from, at, reply }: ArrivedReply) {
         if self.seq == Some(reply.seq) && self.waiting.remove(&from) {
             let outcome = match reply.status {
                 ReplyStatus::Executed => CommandOutcome::Executed(reply.result),
                 ReplyStatus::Expired => CommandOutcome::Expired,
                 ReplyStatus::Refused(why) => CommandOutcome::Refused(why),
             };
+            self.arrivals.insert(from.clone(), at);
             self.outcomes.insert(from, outcome);
         }
     }
@@ -256,7 +272,7 @@ mod tests {
         let at = SequencedEntry { seq, stamp, entry: BusEntry { origin, id, body } };
         let mut results = caller.entry("c", (&at, &MembershipChange::Unchanged), &members);
         let (status, result) = (ReplyStatus::Executed, Vec::new());
-        results.extend(caller.reply("a".into(), CommandReply { id, seq, status, result }));
+        results.extend(caller.reply(Ns(1), "a".into(), CommandReply { id, seq, status, result }));
         results.first().and_then(|it| it.outcomes.get("a").cloned())
     }
 

@@ -11,9 +11,10 @@ use super::ledger::Ledger;
 use super::liveness::{HEARTBEAT, Liveness};
 use crate::bus::entry::{BusEntry, EntryBody, EntryId, Seq};
 use crate::bus::membership::{Membership, MembershipChange};
-use crate::bus::{Bus, BusEvent, Topic, UnsequencedCause, try_event};
+use crate::bus::{Bus, BusEvent, Topic, UnsequencedCause};
 use monitor_model::Ns;
 use std::io;
+use std::task::{Context, Poll, Waker};
 
 /// How long a bus that is not reachable is tried for entries about this node.
 const GIVE_UP: Ns = Ns(30_000_000_000);
@@ -103,10 +104,28 @@ impl<L: Ledger> CommandNode<L> {
 
     /// Handles what the bus has, and the passing of time; again at once while it returns outputs.
     pub fn step(&mut self, now: Ns, bus: &mut dyn Bus) -> Vec<NodeOutput> {
+        self.step_and_wake(now, bus, &mut Context::from_waker(Waker::noop()))
+    }
+
+    /// The same; the waker is called when the bus has an event for the next step.
+    pub fn step_and_wake(
+        &mut self,
+        now: Ns,
+        bus: &mut dyn Bus,
+        context: &mut Context<'_>,
+    ) -> Vec<NodeOutput> {
         let mut out = Vec::new();
+        let mut is_drained = false;
         for _ in 0..MAX_EVENTS {
-            let Some(event) = try_event(bus) else { break };
+            let Poll::Ready(event) = bus.poll_event(context) else {
+                is_drained = true;
+                break;
+            };
             self.event(now, event, (bus, &mut out));
+        }
+        if !is_drained {
+            // The bus calls the waker only after it had none.
+            context.waker().wake_by_ref();
         }
         if self.next_tick <= now {
             self.next_tick = Ns(now.0 + TICK.0);
@@ -210,7 +229,7 @@ impl<L: Ledger> CommandNode<L> {
             }
             // The entry itself arrives in the order.
             BusEvent::Sequenced { .. } => {}
-            BusEvent::Reply { from, reply } => concluded = self.caller.reply(from, reply),
+            BusEvent::Reply { from, reply } => concluded = self.caller.reply(now, from, reply),
             BusEvent::OwnRecord(record) => {
                 let outputs = self.executor.own_record(now, &record);
                 self.route(now, bus, (outputs, out));

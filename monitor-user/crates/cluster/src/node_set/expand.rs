@@ -1,0 +1,102 @@
+//! From the text of a set of nodes to its names.
+//!
+//! ```text
+//!  set      = pattern { operator pattern }     from left to right
+//!  operator = ","  union | "!" without | "&" both | "^" one of the two
+//!  pattern  = { letters, digits, "-", "_", "." | "[" ranges "]" } | "@*"
+//! ```
+
+use super::index::indices;
+use super::{MAX_NODES, NodeSetError};
+use std::collections::BTreeSet;
+
+/// The group of all nodes.
+const ALL: &str = "@*";
+
+/// The names of a set of nodes; `all` are those of the group `@*`.
+///
+/// # Errors
+/// The text is no set of nodes, or has too many.
+pub fn expand(text: &str, all: &BTreeSet<String>) -> Result<BTreeSet<String>, NodeSetError> {
+    let mut names = BTreeSet::new();
+    let (mut rest, mut operator) = (text, ',');
+    loop {
+        let end = end_of_pattern(rest)?;
+        let (pattern, after) = rest.split_at(end);
+        let next = after.chars().next();
+        if pattern.trim().is_empty() {
+            return Err(NodeSetError::NameMissing(after.to_owned()));
+        }
+        let operand = match pattern.trim() {
+            ALL => all.clone(),
+            group if group.starts_with('@') => return Err(NodeSetError::Group(group.to_owned())),
+            pattern => expand_pattern(pattern)?,
+        };
+        names = match operator {
+            '!' => &names - &operand,
+            '&' => &names & &operand,
+            '^' => &names ^ &operand,
+            _ => &names | &operand,
+        };
+        if names.len() > MAX_NODES {
+            return Err(NodeSetError::TooMany(text.to_owned()));
+        }
+        let Some(found) = next else { return Ok(names) };
+        (operator, rest) = (found, &after[found.len_utf8()..]);
+    }
+}
+
+/// Where a pattern ends: at an operator outside of brackets.
+fn end_of_pattern(text: &str) -> Result<usize, NodeSetError> {
+    let bracket = || NodeSetError::Bracket(text.to_owned());
+    let mut is_inside = false;
+    for (place, character) in text.char_indices() {
+        match (character, is_inside) {
+            ('[', false) => is_inside = true,
+            (']', true) => is_inside = false,
+            ('[', true) | (']', false) => return Err(bracket()),
+            (',' | '!' | '&' | '^', false) => return Ok(place),
+            _ => {}
+        }
+    }
+    if is_inside { Err(bracket()) } else { Ok(text.len()) }
+}
+
+/// The names of one pattern, whose brackets are closed.
+///
+/// # Errors
+/// A list in brackets is no list of ranges, or the pattern has a character that no name has.
+fn expand_pattern(pattern: &str) -> Result<BTreeSet<String>, NodeSetError> {
+    let mut names = vec![String::new()];
+    let mut rest = pattern;
+    while !rest.is_empty() {
+        let (literal, list) = match rest.split_once('[') {
+            Some((literal, after)) => {
+                let (list, after) = after.split_once(']').unwrap_or((after, ""));
+                rest = after;
+                (literal, Some(list))
+            }
+            None => (std::mem::take(&mut rest), None),
+        };
+        check_literal(pattern, literal)?;
+        names.iter_mut().for_each(|name| name.push_str(literal));
+        let Some(list) = list else { continue };
+        let found = indices(list)?;
+        if names.len().saturating_mul(found.len()) > MAX_NODES {
+            return Err(NodeSetError::TooMany(pattern.to_owned()));
+        }
+        let with_each = |name: &String| -> Vec<String> {
+            found.iter().map(|index| format!("{name}{}", index.0)).collect()
+        };
+        names = names.iter().flat_map(with_each).collect();
+    }
+    Ok(names.into_iter().collect())
+}
+
+fn check_literal(name: &str, literal: &str) -> Result<(), NodeSetError> {
+    let is_of_name = |it: &char| it.is_alphanumeric() || matches!(it, '-' | '_' | '.' | ':');
+    match literal.chars().find(|character| !is_of_name(character)) {
+        Some(character) => Err(NodeSetError::Character { name: name.to_owned(), character }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,53 @@
+//! Sets of nodes in the grammar of ClusterShell: `n[001-128/2],m3`, with `!`, `&` and `^`.
+//!
+//! In: the text of a user, names of nodes. Out: the names of a set, or the text that names a set in
+//! the shortest form (`fold`). Which nodes there are is not known here: the caller gives what `@*`
+//! stands for. Groups other than `@*`, and wildcards, are errors.
+
+mod expand;
+mod fold;
+mod index;
+
+pub use expand::expand;
+pub use fold::fold;
+
+use thiserror::Error;
+
+/// The largest number of nodes in one set.
+pub const MAX_NODES: usize = 65_536;
+
+/// A text that is no set of nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NodeSetError {
+    /// An operator without a name on one side, or no name at all.
+    #[error("a name is missing before {0:?}: write nodes as n[1-3],m7")]
+    NameMissing(String),
+    /// A bracket without its other one, or one inside another.
+    #[error("{0:?}: a bracket is not closed, or closes none")]
+    Bracket(String),
+    /// What is in brackets is no list of ranges.
+    #[error("{part:?} is no range: {why}")]
+    Range {
+        /// The part of the list.
+        part: String,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// A group that is not known.
+    #[error("group {0:?} is not known: only @* is, which is all members")]
+    Group(String),
+    /// A character that no name has.
+    #[error("{name:?}: {character:?} is in no name of a node")]
+    Character {
+        /// The name.
+        name: String,
+        /// The character.
+        character: char,
+    },
+    /// Too many nodes.
+    #[error("{0:?} has more than {MAX_NODES} nodes")]
+    TooMany(String),
+}
+
+#[cfg(test)]
+mod tests;
