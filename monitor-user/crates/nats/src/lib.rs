@@ -9,6 +9,7 @@
 //! Tasks of the runtime that connects do the waiting: no thread of its own. A server that is gone
 //! is tried again; what that means for an entry is documented at `Bus::multicast`.
 
+mod credentials;
 mod order;
 mod outlet;
 mod publish;
@@ -18,6 +19,7 @@ mod subject;
 #[cfg(test)]
 mod tests;
 
+pub use credentials::NatsUser;
 pub use server::Failed;
 
 use async_nats::{ConnectOptions, Event};
@@ -51,6 +53,8 @@ const PING: Duration = Duration::from_secs(2);
 pub struct NatsOptions {
     /// Its addresses, such as `nats://127.0.0.1:4222`, separated by commas.
     pub servers: String,
+    /// The user of this node at the server; a server without accounts needs none.
+    pub user: Option<NatsUser>,
     /// The name of this node.
     pub node: String,
     /// On how many servers the order is kept, if it has to be made.
@@ -147,7 +151,13 @@ async fn connect_client(
     options: &NatsOptions,
     reconnected: Arc<Notify>,
 ) -> Result<async_nats::Client, Failed> {
-    let connect = ConnectOptions::new()
+    let connect = match &options.user {
+        Some(user) => {
+            ConnectOptions::with_user_and_password(user.name.clone(), user.password.clone())
+        }
+        None => ConnectOptions::new(),
+    };
+    let connect = connect
         .name(format!("monitor {}", options.node))
         .ping_interval(PING)
         .connection_timeout(TIMEOUT)

@@ -67,7 +67,7 @@ fn start(address: SocketAddr, store: &Path) -> Child {
 impl BusFixture for NatsFixture {
     fn connect(&mut self, name: &str, from: Option<Seq>) -> Box<dyn Bus> {
         let servers = format!("nats://{}", self.address);
-        let options = NatsOptions { servers, node: name.to_owned(), n_replicas: 1 };
+        let options = NatsOptions { servers, user: None, node: name.to_owned(), n_replicas: 1 };
         Box::new(self.runtime.block_on(NatsBus::connect(options, from)).unwrap())
     }
 
