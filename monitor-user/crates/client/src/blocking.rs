@@ -4,8 +4,9 @@
 //! those that do not fit.
 
 use super::{
-    Accounting, Cancel, DaemonStatus, DoctorReport, Error, FileWatch, Flight, FlightPart,
-    Heartbeat, Hello, Lease, MonitorRequest, MonitorSummary, SampleReply, SeriesItem, UsageTotals,
+    Accounting, Cancel, DaemonStatus, DoctorReport, Error, FileWatch, Flight, FlightPart, Gather,
+    Gathered, Heartbeat, Hello, Lease, Members, MonitorRequest, MonitorSummary, NodeStatus,
+    SampleReply, SeriesItem, UsageTotals,
 };
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::runtime::{Builder, Runtime};
@@ -180,6 +181,33 @@ impl Client {
     /// As [`super::Client::status`].
     pub fn status(&self) -> Result<DaemonStatus, Error> {
         self.runtime.block_on(self.client.status())
+    }
+
+    /// What the node says of itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::node_status`].
+    pub fn node_status(&self) -> Result<NodeStatus, Error> {
+        self.runtime.block_on(self.client.node_status())
+    }
+
+    /// The nodes of the cluster; see [`super::Client::members`].
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::members`].
+    pub fn members(&self) -> Result<Members, Error> {
+        self.runtime.block_on(self.client.members())
+    }
+
+    /// Lets nodes execute a line; see [`super::Client::gather`].
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::gather`].
+    pub fn gather(&self, params: &Gather) -> Result<Gathered, Error> {
+        self.runtime.block_on(self.client.gather(params))
     }
 
     fn series(

@@ -29,6 +29,7 @@ pub use monitor_protocol::answer::{
     Accounting, CommandTotals, FlightPart, Hello, Lease, MonitorSummary, RunningProcess,
     UsageTotals,
 };
+pub use monitor_protocol::cluster::{Gather, Gathered, Members, NodeStatus};
 pub use monitor_protocol::doctor::DoctorReport;
 pub use monitor_protocol::event::{Alert, EndReason, Event};
 pub use monitor_protocol::params::{Cancel, FileWatch, Flight, Heartbeat};
@@ -224,6 +225,33 @@ impl Client {
     /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
     pub async fn status(&self) -> Result<DaemonStatus, Error> {
         self.get(&Call::Status).await
+    }
+
+    /// What the node says of itself.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
+    pub async fn node_status(&self) -> Result<NodeStatus, Error> {
+        self.get(&Call::NodeStatus).await
+    }
+
+    /// The nodes of the cluster, as the node sees them.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
+    pub async fn members(&self) -> Result<Members, Error> {
+        self.get(&Call::Members).await
+    }
+
+    /// Lets nodes execute a line, and returns what became of it on each.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
+    pub async fn gather(&self, params: &Gather) -> Result<Gathered, Error> {
+        self.get(&Call::Gather(params.clone())).await
     }
 
     async fn series(&self, call: Call) -> Result<Series, Error> {

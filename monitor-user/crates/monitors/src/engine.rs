@@ -244,6 +244,9 @@ impl MonitorEngine {
                 "the flight recorder has all processes: this needs observe-all",
             )),
             Call::Flight(params) => query((from, &tag), ServiceQuery::Flight(params), out),
+            Call::NodeStatus => query((from, &tag), ServiceQuery::NodeStatus, out),
+            Call::Members => query((from, &tag), ServiceQuery::Members, out),
+            Call::Gather(params) => query((from, &tag), ServiceQuery::Gather(params), out),
             Call::Register(params) => self.register(&caller, tag.clone(), params, now),
         };
         if let Err(refusal) = &answer {

@@ -3,7 +3,7 @@
 use super::{Answer, Caller};
 use monitor_model::{Ns, Refusal};
 use monitor_protocol::call::{Call, Tag};
-use monitor_protocol::{Conn, event::Event, params::Flight};
+use monitor_protocol::{Conn, cluster::Gather, event::Event, params::Flight};
 use monitor_sampling::file_watch::{FileStat, StatFailure};
 use monitor_sampling::shared_read::{ReadJob, SharedReader};
 use monitor_sampling::{consumer::Consumer, job_index::RankClaim, view::Output};
@@ -73,7 +73,7 @@ pub enum MonitorOutput {
 }
 
 /// A query that the service answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServiceQuery {
     /// The state of each probe.
     Probes,
@@ -83,6 +83,12 @@ pub enum ServiceQuery {
     Rules,
     /// The flight recorder's data.
     Flight(Flight),
+    /// What this node says of itself.
+    NodeStatus,
+    /// The nodes of the cluster.
+    Members,
+    /// A line for many nodes.
+    Gather(Gather),
 }
 
 /// A request to read the metadata of a file, as this user.

@@ -3,6 +3,7 @@
 //! In: one line. Out: a call and its tag, or a fault with its JSON-RPC 2.0 error code. The listener
 //! limits the length of a line, the JSON parser its nesting.
 
+use super::cluster::Gather;
 use super::line::to_line;
 use super::params::{Cancel, FileWatch, Flight, Heartbeat, MonitorName, Register, Sum};
 use monitor_model::{MonitorRequest, Refusal, Status};
@@ -66,6 +67,12 @@ pub enum Call {
     Status,
     /// Returns a part of the flight recorder's data.
     Flight(Flight),
+    /// Returns what this node says of itself.
+    NodeStatus,
+    /// Returns the nodes of the cluster.
+    Members,
+    /// Lets many nodes execute a line, and returns their replies.
+    Gather(Gather),
 }
 
 /// Why a line is not a valid call.
@@ -99,7 +106,7 @@ struct Envelope<'a> {
 }
 
 /// Names of the methods, in the order of the manual.
-pub const METHODS: [&str; 16] = [
+pub const METHODS: [&str; 19] = [
     "hello",
     "monitor",
     "cancel",
@@ -116,6 +123,9 @@ pub const METHODS: [&str; 16] = [
     "probes",
     "status",
     "flight",
+    "node_status",
+    "members",
+    "gather",
 ];
 
 impl Call {
@@ -166,7 +176,10 @@ impl Call {
             "sum" => Self::Sum(read(params)?),
             "probes" => Self::Probes,
             "status" => Self::Status,
-            _ => Self::Flight(read(params)?),
+            "flight" => Self::Flight(read(params)?),
+            "node_status" => Self::NodeStatus,
+            "members" => Self::Members,
+            _ => Self::Gather(read(params)?),
         })
     }
 
@@ -189,6 +202,9 @@ impl Call {
             Self::Probes => "probes",
             Self::Status => "status",
             Self::Flight(_) => "flight",
+            Self::NodeStatus => "node_status",
+            Self::Members => "members",
+            Self::Gather(_) => "gather",
         }
     }
 
@@ -237,6 +253,7 @@ mod tests {
                 "file" => r#"{"path":"/a","every_ns":1}"#,
                 "register" => r#"{"namespace":"job","rank":0}"#,
                 "sum" => r#"{"pid":3}"#,
+                "gather" => r#"{"line":"1 [] a()"}"#,
                 _ => "{}",
             };
             let line =

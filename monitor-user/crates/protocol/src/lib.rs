@@ -7,6 +7,7 @@
 
 pub mod answer;
 pub mod call;
+pub mod cluster;
 pub mod decode;
 pub mod doctor;
 pub mod event;

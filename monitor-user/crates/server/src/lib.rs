@@ -3,6 +3,7 @@
 //! A listener turns bytes into lines and lines into bytes; the engines interpret the lines. Every
 //! length is checked before anything is stored.
 
+pub mod cluster;
 pub mod daemon;
 pub mod files;
 pub mod http;

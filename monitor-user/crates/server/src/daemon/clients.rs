@@ -3,6 +3,7 @@
 //! In: streams and lines. Out: inputs for the engines; lines into outboxes. Knows no monitors.
 
 use super::{client_outbox::ClientOutbox, request_thread::Viewer};
+use crate::http::LoopbackRights;
 use crate::line::{Arrival, Line, LineConn, is_request, serve_lines};
 use crate::policy::{Class, Peer, Policy};
 use crate::socket::peer_of;
@@ -132,29 +133,33 @@ impl Clients {
     pub fn admit(
         &mut self,
         peer: &Peer,
-        (visibility, outbox): (Visibility, ClientOutbox),
+        rights: (Visibility, ControlGrant),
+        outbox: ClientOutbox,
     ) -> Result<(Conn, MonitorInput), String> {
         let (uid, conn) = (peer.uid, self.next);
         // The caller has checked the right to observe when it chose the visibility.
         self.over_limit(uid).map_or(Ok(()), Err)?;
         self.next += 1;
-        // Loopback connections only observe; they never control processes.
-        let opened = self.insert(conn, peer, (visibility, ControlGrant::None), outbox);
+        let opened = self.insert(conn, peer, rights, outbox);
         Ok((conn, opened))
     }
 
     /// Accepts a loopback connection of a user of this machine, if its user has the right to
-    /// observe.
+    /// observe. Only for a command of a trusted node may it control processes.
     pub fn connect_user(
         &mut self,
-        peer: &Peer,
+        (peer, rights): (&Peer, LoopbackRights),
         outbox: Arc<Outbox>,
     ) -> Result<(Conn, MonitorInput), String> {
         if let Some((kind, refusal)) = self.refusal(peer) {
             *self.refused.entry(kind).or_default() += 1;
             return Err(refusal.message);
         }
-        self.admit(peer, (self.policy.visibility(peer), ClientOutbox::Lines(outbox)))
+        let control = match rights {
+            LoopbackRights::Observe => ControlGrant::None,
+            LoopbackRights::Control => self.policy.control_grant(peer),
+        };
+        self.admit(peer, (self.policy.visibility(peer), control), ClientOutbox::Lines(outbox))
     }
 
     fn insert(
@@ -297,6 +302,11 @@ impl Clients {
         let client = self.all.get(&conn)?;
         let Tool { uid, visibility, .. } = client.tool;
         Some(Viewer { outbox: Arc::clone(client.outbox.lines()?), uid, visibility })
+    }
+
+    /// The session of a connection.
+    pub fn tool(&self, conn: Conn) -> Option<Tool> {
+        self.all.get(&conn).map(|client| client.tool)
     }
 
     /// Sends an event. A client that sends only requests gets none between its replies: events for

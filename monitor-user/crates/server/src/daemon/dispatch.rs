@@ -138,6 +138,15 @@ impl DaemonLoop {
                 }
             }
             MonitorOutput::Query { to, tag, query: ServiceQuery::Probes } => self.doctor(to, tag),
+            MonitorOutput::Query { to, tag, query: ServiceQuery::NodeStatus } => {
+                self.node_status(to, tag);
+            }
+            MonitorOutput::Query { to, tag, query: ServiceQuery::Members } => {
+                self.members(to, tag);
+            }
+            MonitorOutput::Query { to, tag, query: ServiceQuery::Gather(params) } => {
+                self.gather(to, tag, params);
+            }
             MonitorOutput::Query { to, tag, query: ServiceQuery::Flight(part) } => {
                 self.send_job(SamplerJob::ExportFlight { to, tag, part });
             }

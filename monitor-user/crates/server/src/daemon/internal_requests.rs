@@ -10,7 +10,7 @@ use super::{DaemonLoop, http_bridge::MetricsReply};
 use crate::http::{AccessLevel, DaemonRequest};
 use crate::policy::{Class, Peer, Policy};
 use crate::{line::Arrival, outbox::Outbox};
-use monitor_event::right::Tool;
+use monitor_event::right::{ControlGrant, Tool};
 use monitor_format::exposition::Encoding;
 use monitor_model::Capability;
 use monitor_monitors::MonitorInput;
@@ -38,8 +38,8 @@ impl DaemonLoop {
                 let _ = reply.send(connected);
                 None
             }
-            DaemonRequest::ConnectUser { peer, outbox, reply } => {
-                let connected = self.clients.connect_user(&peer, outbox);
+            DaemonRequest::ConnectUser { peer, rights, outbox, reply } => {
+                let connected = self.clients.connect_user((&peer, rights), outbox);
                 let connected = connected.map(|(conn, opened)| {
                     self.input(opened);
                     conn
@@ -66,8 +66,8 @@ impl DaemonLoop {
             AccessLevel::Open => OVERFLOW_UID,
         };
         let peer = Peer { uid, gid: uid, pid: std::process::id(), groups: Vec::new() };
-        let (conn, opened) =
-            self.clients.admit(&peer, (visibility, ClientOutbox::Lines(outbox)))?;
+        let rights = (visibility, ControlGrant::None);
+        let (conn, opened) = self.clients.admit(&peer, rights, ClientOutbox::Lines(outbox))?;
         self.input(opened);
         Ok(conn)
     }
@@ -142,8 +142,9 @@ impl DaemonLoop {
         }
         let outbox = self.loopback.outbox();
         let peer = Peer { uid, gid, pid, groups: Vec::new() };
-        let opened = (visibility, ClientOutbox::Session(Arc::clone(&outbox)));
-        let (conn, opened) = self.clients.admit(&peer, opened)?;
+        let rights = (visibility, ControlGrant::None);
+        let messages = ClientOutbox::Session(Arc::clone(&outbox));
+        let (conn, opened) = self.clients.admit(&peer, rights, messages)?;
         self.input(opened);
         self.loopback.add(session, conn, outbox);
         Ok(conn)

@@ -7,6 +7,8 @@
 mod awaited_exit_records;
 mod client_outbox;
 mod clients;
+mod cluster_bridge;
+mod cluster_calls;
 pub mod config;
 mod cpu_parts;
 mod daemon_status;
@@ -18,6 +20,7 @@ mod flight;
 mod http_bridge;
 mod internal_requests;
 mod loopback;
+mod node_status;
 pub mod reload;
 mod request_thread;
 pub mod sampler;
@@ -31,6 +34,7 @@ pub use settings::{Endpoint, Settings};
 use super::files::DaemonFacts;
 use super::{http, line::Arrival, policy::Policy, socket::SocketListener};
 use clients::{ClientInput, Clients};
+use cluster_bridge::ClusterBridge;
 use config::Config;
 use files::FileReads;
 use files_bridge::FilesBridge;
@@ -101,6 +105,7 @@ fn with_file_owner(limits: UserLimits) -> UserLimits {
 
 struct DaemonLoop {
     settings: Settings,
+    backend_name: &'static str,
     cluster: Cluster,
     links: Option<Box<dyn PeerLinks>>,
     clients: Clients,
@@ -125,6 +130,8 @@ struct DaemonLoop {
     files_bridge: FilesBridge,
     /// Connections of request sessions that have monitors.
     loopback: LoopbackSessions,
+    /// The thread of this node on the bus.
+    cluster_bridge: ClusterBridge,
     /// What metrics are exposed.
     exposed: Arc<ScrapeConfig>,
     /// The socket; absent if the daemon is reached over HTTP only.
@@ -169,6 +176,7 @@ impl DaemonLoop {
         let policy = Policy { hidden: settings.hidden, grants };
         let exposed = Arc::new(settings.loaded.config.exposed.clone());
         http.open(&settings.loaded.config, (&settings.endpoint, settings.playback.take())).await?;
+        let cluster_bridge = ClusterBridge::open(&mut settings, http.requests())?;
         let name = settings.node.name.as_str().into();
         let own = cluster_member(&settings.node);
         let flight_enabled = Arc::new(AtomicBool::new(false));
@@ -190,6 +198,7 @@ impl DaemonLoop {
         engine.set_budget(self_usage::reading_budget(&budget));
         let clients = Clients::new(connections, policy, own.node.0, sender);
         Ok(Self {
+            backend_name,
             cluster: Cluster::single_node(engine, settings.node.clone()),
             share_freed: clients.share_freed(),
             heap: HeapTrim::default(),
@@ -197,6 +206,7 @@ impl DaemonLoop {
             clients,
             request_thread: RequestThread::start(own, (settings.opener, links), outgoing)?,
             loopback,
+            cluster_bridge,
             flight_enabled,
             outgoing_messages,
             members: Vec::new(),
@@ -221,6 +231,7 @@ impl DaemonLoop {
 
     /// Ends the threads and closes the connections.
     async fn shut_down(mut self) {
+        self.cluster_bridge.stop();
         self.files.stop();
         self.request_thread.stop();
         self.files_bridge.close().await;

@@ -25,12 +25,14 @@ pub fn change(now: &Config, new: Config) -> ConfigChange {
         (new.files != now.files, "files.socket: another socket needs a restart"),
         (new.execute != now.execute, "files.execute: other users need a restart"),
         (new.http != now.http, "http: the listener needs a restart; changes of [metrics] do not"),
+        (new.cluster != now.cluster, "cluster: another cluster needs a restart"),
         (new.push != now.push, "otlp: another collector, period or compression needs a restart"),
     ];
     let need_restart = changes.into_iter().filter(|it| it.0).map(|it| it.1).collect();
     let (socket, http, push) = (now.socket.clone(), now.http.clone(), now.push.clone());
     let (files, execute, backend) = (now.files.clone(), now.execute.clone(), now.backend);
-    let config = Config { socket, files, execute, http, push, backend, ..new };
+    let cluster = now.cluster.clone();
+    let config = Config { socket, files, execute, http, push, backend, cluster, ..new };
     ConfigChange { config, need_restart }
 }
 

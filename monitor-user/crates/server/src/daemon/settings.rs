@@ -1,7 +1,7 @@
 //! What the daemon is started with.
 
 use super::{config::LoadedConfig, reload::Reload};
-use crate::{http::PlaybackClock, policy::Hidden};
+use crate::{cluster::BusConnector, http::PlaybackClock, policy::Hidden};
 use monitor_backend::Opener;
 use monitor_cluster::{links::PeerLinks, scope::Node};
 use monitor_control::user_worker::SELF_EXE;
@@ -50,6 +50,8 @@ pub struct Settings {
     pub node: Node,
     /// Carries messages to other nodes, if there are any.
     pub links: Option<Box<dyn PeerLinks>>,
+    /// Connects to the bus of the cluster, if one is configured.
+    pub connector: Option<Box<dyn BusConnector>>,
     /// The program that is started as user worker: usually this one.
     pub worker_program: PathBuf,
     /// The playback position, if the backend plays a recording.
@@ -70,6 +72,7 @@ impl Settings {
             hidden: Hidden::Nothing,
             node,
             links: None,
+            connector: None,
             worker_program: SELF_EXE.into(),
             playback: None,
             reload: Box::new(|| Ok(LoadedConfig::default())),

@@ -16,6 +16,15 @@ use tokio::{sync::mpsc::Sender, sync::oneshot};
 /// Bytes of samples that may wait in its outbox.
 const QUEUE_BYTES: usize = 4 << 20;
 
+/// What a user of this machine may do on a loopback connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoopbackRights {
+    /// Observe only.
+    Observe,
+    /// What the policy grants the user.
+    Control,
+}
+
 /// A request of the listener to the daemon loop.
 pub enum DaemonRequest {
     /// Current metrics.
@@ -40,6 +49,8 @@ pub enum DaemonRequest {
     ConnectUser {
         /// The user.
         peer: Peer,
+        /// Its rights.
+        rights: LoopbackRights,
         /// Receives its lines.
         outbox: Arc<Outbox>,
         /// Receives its number, or why it is refused.
@@ -92,12 +103,21 @@ impl LoopbackClient {
         Self::connect_by(requests, connect).await
     }
 
-    /// Connects as a user of this machine, or returns why that is refused.
+    /// Connects as a user of this machine that only observes, or returns why that is refused.
     pub async fn connect_user(
         requests: &Sender<DaemonRequest>,
         peer: Peer,
     ) -> Result<Self, String> {
-        let connect = |outbox, reply| DaemonRequest::ConnectUser { peer, outbox, reply };
+        Self::connect_with_rights(requests, peer, LoopbackRights::Observe).await
+    }
+
+    /// Connects as a user of this machine, or returns why that is refused.
+    pub async fn connect_with_rights(
+        requests: &Sender<DaemonRequest>,
+        peer: Peer,
+        rights: LoopbackRights,
+    ) -> Result<Self, String> {
+        let connect = |outbox, reply| DaemonRequest::ConnectUser { peer, rights, outbox, reply };
         Self::connect_by(requests, connect).await
     }
 

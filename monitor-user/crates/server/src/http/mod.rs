@@ -27,7 +27,7 @@ mod token;
 mod write_timeout;
 
 pub use listen::{AccessLevel, Listen};
-pub use loopback::{DaemonRequest, LoopbackClient};
+pub use loopback::{DaemonRequest, LoopbackClient, LoopbackRights};
 pub use playback::PlaybackClock;
 pub use state::ListenerState;
 pub use token::AccessToken;

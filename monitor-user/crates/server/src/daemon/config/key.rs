@@ -1,6 +1,6 @@
 //! The keys of the configuration: one list for the parser, `config show` and the manual.
 
-use super::{Config, diag, rule, value};
+use super::{Config, cluster, diag, rule, value};
 use crate::http::push::Compression;
 use crate::policy::Grantee;
 use KeyValue::{Count, Duration, Other, Path, Size, Users};
@@ -380,6 +380,62 @@ pub const KEYS: &[ConfigKey] = &[
                 Ok(())
             },
             |it| format!("{:?}", it.push.compression.name()),
+        ),
+    ),
+    key(
+        [
+            "cluster",
+            "servers",
+            "servers of the bus, such as nats://10.0.0.1:4222; none: the node is alone; all of \
+             [cluster] is read only at startup",
+        ],
+        Other(
+            |it, value| cluster::servers(value).map(|servers| it.cluster.servers = servers),
+            |it| value::texts_to_toml(it.cluster.servers.iter().map(String::as_str)),
+        ),
+    ),
+    key(
+        [
+            "cluster",
+            "credentials",
+            "file with USER:PASSWORD of this node at the servers, readable by its owner alone",
+        ],
+        Path(|it| &mut it.cluster.credentials),
+    ),
+    key(
+        ["cluster", "node", "name of this node in the cluster; that of the host if empty"],
+        Other(
+            |it, value| cluster::node(value).map(|name| it.cluster.node = name),
+            |it| format!("{:?}", it.cluster.node),
+        ),
+    ),
+    key(
+        ["cluster", "ledger", "file in which the node notes which commands it has begun"],
+        Other(
+            |it, value| cluster::ledger(value).map(|path| it.cluster.ledger = path),
+            |it| format!("{:?}", it.cluster.ledger),
+        ),
+    ),
+    key(
+        [
+            "cluster",
+            "removes_dead",
+            "whether this node removes members that give no sign of life; set it on a few nodes",
+        ],
+        Other(
+            |it, value| value::boolean(value).map(|is_on| it.cluster.removes_dead = is_on),
+            |it| it.cluster.removes_dead.to_string(),
+        ),
+    ),
+    key(
+        [
+            "cluster",
+            "control_from",
+            "nodes whose users may control processes here, such as n[1-3]; users of others observe",
+        ],
+        Other(
+            |it, value| cluster::node_set(value).map(|set| it.cluster.control_from = set),
+            |it| format!("{:?}", it.cluster.control_from),
         ),
     ),
 ];

@@ -3,11 +3,13 @@
 //! In: the text of the file. Out: a configuration and the line of each value, or all faults with
 //! line and key. A file with a fault changes nothing.
 
+pub mod cluster;
 mod diag;
 mod key;
 mod rule;
 mod value;
 
+pub use cluster::ClusterConfig;
 pub use key::{ConfigKey, KEYS};
 
 use crate::files::FilesSocket;
@@ -69,6 +71,8 @@ pub struct Config {
     pub diag: DiagSettings,
     /// The folder of checkpoint images of migrating processes.
     pub images: PathBuf,
+    /// The cluster of this node.
+    pub cluster: ClusterConfig,
 }
 
 /// The configuration of the flight recorder.
@@ -105,6 +109,7 @@ impl Default for Config {
             diag: DiagSettings::default(),
             images: DEFAULT_DUMP_FOLDER.into(),
             push: PushConfig::default(),
+            cluster: ClusterConfig::default(),
         }
     }
 }

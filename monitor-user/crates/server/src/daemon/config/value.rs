@@ -159,11 +159,12 @@ pub fn expected(want: &str, value: &DeValue<'_>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
+    /// Compares what a text is read as.
     #[track_caller]
-    fn check<T: PartialEq + std::fmt::Debug>(
+    pub fn check<T: PartialEq + std::fmt::Debug>(
         read: fn(&DeValue<'_>) -> Result<T, String>,
         text: &str,
         want: Result<T, &str>,

@@ -1,0 +1,204 @@
+//! A command of another node: a line, executed with the rights of its user here.
+//!
+//! In: a command of the bus. Out: its reply, or why it was not executed. The connection inside the
+//! daemon is that of any client of this user, except that users of other nodes only observe, unless
+//! the configuration names their node. A request and a call end with their reply: what they would
+//! store ends with the connection.
+
+use super::gathering::{ExecutionReply, MAX_RESULT};
+use crate::http::message::lines;
+use crate::http::{DaemonRequest, LoopbackClient, LoopbackRights};
+use crate::line::is_request;
+use crate::policy::Peer;
+use monitor_cluster::command::{Execution, ExecutionResult, MAX_WITHIN};
+use monitor_cluster::node_set::expand;
+use monitor_protocol::call::{Call, Tag};
+use monitor_sys::{clock, users};
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio::sync::mpsc::Sender;
+use tokio::time::timeout;
+
+/// The group of a user that this host does not know: one that no process has (setresgid(2)).
+const NO_GROUP: u32 = u32::MAX;
+
+/// What executes commands.
+#[derive(Clone)]
+pub struct CommandRunner {
+    /// Where connections inside the daemon are opened.
+    pub requests: Sender<DaemonRequest>,
+    /// The nodes whose users may control processes, as a node set.
+    pub control_from: String,
+}
+
+impl CommandRunner {
+    /// Executes a command, unless its time is over.
+    pub async fn execute(self, command: Execution) -> ExecutionResult {
+        let Execution { origin, uid, payload, until, .. } = command;
+        let rights = match self.may_control(&origin) {
+            true => LoopbackRights::Control,
+            false => LoopbackRights::Observe,
+        };
+        let line = match check_line(&payload, rights) {
+            Ok(line) => line,
+            Err(why) => return ExecutionResult::Refused(why),
+        };
+        // The lookup of a user may wait for a name service.
+        let peer = tokio::task::spawn_blocking(move || peer_of(uid)).await;
+        let Ok(peer) = peer else {
+            return ExecutionResult::Refused("the user cannot be looked up".to_owned());
+        };
+        let client = LoopbackClient::connect_with_rights(&self.requests, peer, rights).await;
+        let client = match client {
+            Ok(client) => client,
+            Err(why) => return ExecutionResult::Refused(why),
+        };
+        if clock::boot() >= until {
+            return ExecutionResult::Expired;
+        }
+        let limit = Duration::from_nanos(MAX_WITHIN.0);
+        let reply = timeout(limit, reply_of(&client, line)).await;
+        // The caller does not wait for longer.
+        let reply = reply.unwrap_or_else(|_| Err("there was no reply in time".to_owned()));
+        ExecutionResult::Executed(reply_bytes(reply))
+    }
+
+    /// Whether users of a node may control processes here.
+    fn may_control(&self, origin: &str) -> bool {
+        let node = BTreeSet::from([origin.to_owned()]);
+        expand(&self.control_from, &node).is_ok_and(|nodes| nodes.contains(origin))
+    }
+}
+
+/// A line that was checked.
+struct CheckedLine {
+    text: String,
+    /// The tag of a call; `None` for a request.
+    tag: Option<Tag>,
+}
+
+fn check_line(payload: &[u8], rights: LoopbackRights) -> Result<CheckedLine, String> {
+    let text = std::str::from_utf8(payload).map_err(|_| "the line is no text".to_owned())?;
+    if text.contains('\n') {
+        return Err("a command is one line".to_owned());
+    }
+    if is_request(payload) {
+        return Ok(CheckedLine { text: text.to_owned(), tag: None });
+    }
+    let (tag, call) = Call::from_line(payload).map_err(|fault| fault.message)?;
+    let method = call.method();
+    match call {
+        Call::Gather(_) => return Err("a command sends no further ones".to_owned()),
+        Call::Monitor(request) if request.every_ns.is_some() => {
+            return Err("monitor: a series of samples is no reply: omit every_ns".to_owned());
+        }
+        call if rights == LoopbackRights::Observe && !only_observes(&call) => {
+            let why = "users of other nodes may only observe: see cluster.control_from";
+            return Err(format!("{method}: {why}"));
+        }
+        _ => {}
+    }
+    let tag = tag.ok_or_else(|| format!("{method}: without an id there is no reply"))?;
+    Ok(CheckedLine { text: text.to_owned(), tag: Some(tag) })
+}
+
+/// Whether a call changes nothing, whatever its parameters are.
+const fn only_observes(call: &Call) -> bool {
+    matches!(
+        call,
+        Call::Hello
+            | Call::Monitor(_)
+            | Call::List
+            | Call::Rules
+            | Call::Probes
+            | Call::Status
+            | Call::NodeStatus
+            | Call::Members
+    )
+}
+
+/// A user by its number, with its groups on this host.
+fn peer_of(uid: u32) -> Peer {
+    let pid = std::process::id();
+    match users::primary_group(uid) {
+        Some(gid) => Peer { uid, gid, pid, groups: users::groups(uid, gid) },
+        None => Peer { uid, gid: NO_GROUP, pid, groups: Vec::new() },
+    }
+}
+
+/// The tag of a line of the daemon.
+#[derive(Deserialize)]
+struct TaggedLine {
+    #[serde(default)]
+    id: Option<Tag>,
+}
+
+/// Sends a line, and returns its reply.
+async fn reply_of(client: &LoopbackClient, line: CheckedLine) -> Result<String, String> {
+    client.request(line.text).await;
+    while let Some(chunk) = client.next_lines().await {
+        for found in lines(&chunk) {
+            let is_reply = match &line.tag {
+                // A request stores nothing that could send a line before its reply.
+                None => true,
+                Some(tag) => serde_json::from_slice::<TaggedLine>(found)
+                    .is_ok_and(|it| it.id.as_ref() == Some(tag)),
+            };
+            if is_reply {
+                return Ok(String::from_utf8_lossy(found).into_owned());
+            }
+        }
+    }
+    Err("the daemon is stopping".to_owned())
+}
+
+fn reply_bytes(reply: Result<String, String>) -> Vec<u8> {
+    let bytes = ExecutionReply::from(reply).to_bytes();
+    if bytes.len() <= MAX_RESULT {
+        return bytes;
+    }
+    let why = format!("the reply has {} bytes; at most {MAX_RESULT} are sent", bytes.len());
+    ExecutionReply::Error(why).to_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, rights: LoopbackRights, want: Result<(), &str>) {
+        let got = check_line(line.as_bytes(), rights).map(drop);
+        assert_eq!(got, want.map_err(str::to_owned), "{line}");
+    }
+
+    #[test]
+    fn a_user_of_another_node_observes_and_a_named_one_may_do_more() {
+        use LoopbackRights::{Control, Observe};
+        check("1 [] stop([2])", Observe, Ok(()));
+        check(r#"{"id":1,"method":"node_status"}"#, Observe, Ok(()));
+        let why = "cancel: users of other nodes may only observe: see cluster.control_from";
+        check(r#"{"id":1,"method":"cancel"}"#, Observe, Err(why));
+        check(r#"{"id":1,"method":"cancel"}"#, Control, Ok(()));
+        let nested = r#"{"id":1,"method":"gather","params":{"line":"x"}}"#;
+        check(nested, Control, Err("a command sends no further ones"));
+        let series = r#"{"id":1,"method":"monitor","params":{"every_ns":1}}"#;
+        let why = "monitor: a series of samples is no reply: omit every_ns";
+        check(series, Control, Err(why));
+        check(r#"{"method":"hello"}"#, Observe, Err("hello: without an id there is no reply"));
+        check("1 [] a()\n2 [] b()", Control, Err("a command is one line"));
+    }
+
+    #[test]
+    fn control_is_for_users_of_the_nodes_that_are_named() {
+        let runner = |set: &str| CommandRunner {
+            requests: tokio::sync::mpsc::channel(1).0,
+            control_from: set.to_owned(),
+        };
+        assert!(!runner("").may_control("n1"));
+        assert!(runner("n[1-3]").may_control("n2"));
+        assert!(!runner("n[1-3]!n2").may_control("n2"));
+        assert!(runner("@*!n2").may_control("n1"));
+        assert!(!runner("@*!n2").may_control("n2"));
+    }
+}

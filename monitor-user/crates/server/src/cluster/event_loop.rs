@@ -1,0 +1,286 @@
+//! The loop of the thread: connects, joins, and then waits for the bus, for jobs and for commands
+//! that end.
+//!
+//! A server that is away changes nothing for the users of this node: the loop tries it again, and
+//! refuses what needs it. Once connected, the bus itself connects again.
+
+use super::command_execution::CommandRunner;
+use super::connector::BusAddress;
+use super::gathering::{Gathering, command, gathered};
+use super::job::{ClusterJob, ClusterSettings, GatherCall};
+use super::member_table::MemberTable;
+use monitor_cluster::bus::Bus;
+use monitor_cluster::bus::entry::{EntryId, Seq};
+use monitor_cluster::bus::membership::MembershipChange;
+use monitor_cluster::command::ledger::{FileLedger, Ledger as _};
+use monitor_cluster::command::{CallResult, CommandNode, Execution, ExecutionResult, NodeOutput};
+use monitor_model::{Refusal, Status};
+use monitor_protocol::cluster::{ClusterState, Gathered, Members};
+use monitor_sys::{clock, random};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::future::{Future as _, poll_fn};
+use std::task::Poll;
+use std::time::Duration;
+use tokio::pin;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+
+/// Time between two attempts to connect.
+const RETRY: Duration = Duration::from_secs(1);
+/// How long the end of the daemon waits until the node has left.
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// Runs the node until it is stopped.
+pub async fn run(
+    settings: ClusterSettings,
+    ledger: FileLedger,
+    mut jobs: UnboundedReceiver<ClusterJob>,
+) {
+    let from = ledger.last().map(|last| Seq(last.0 + 1));
+    let Some(mut bus) = connect(&settings, from, &mut jobs).await else { return };
+    tracing::info!(node = settings.node, "connected to the bus");
+    let start = match random::bytes().map(u64::from_le_bytes) {
+        Ok(start) => start,
+        Err(error) => return tracing::error!("no random number for the cluster: {error}"),
+    };
+    let joined = CommandNode::join((&settings.node, start), ledger, clock::boot(), bus.as_mut());
+    let mut node = match joined {
+        Ok(node) => node,
+        Err(error) => return tracing::error!("the ledger cannot be written: {error}"),
+    };
+    if settings.config.removes_dead {
+        node.watch_members(bus.as_mut());
+    }
+    let (ended, ends) = unbounded_channel();
+    let ClusterSettings { config, node: own, requests, .. } = settings;
+    let runner = CommandRunner { requests, control_from: config.control_from };
+    let mut cluster = ClusterLoop {
+        own,
+        node,
+        bus,
+        runner,
+        ended,
+        ends,
+        members: MemberTable::default(),
+        is_name_used: false,
+        gatherings: HashMap::new(),
+    };
+    cluster.run(&mut jobs).await;
+    cluster.leave().await;
+}
+
+/// Connects; `None` if the thread is to end. Jobs that need the bus are refused meanwhile.
+async fn connect(
+    settings: &ClusterSettings,
+    from: Option<Seq>,
+    jobs: &mut UnboundedReceiver<ClusterJob>,
+) -> Option<Box<dyn Bus>> {
+    let why = RefCell::new("it was not tried yet".to_owned());
+    let connected = async {
+        loop {
+            let address = BusAddress {
+                servers: settings.config.servers.clone(),
+                credentials: settings.config.credentials.clone(),
+                node: settings.node.clone(),
+            };
+            match settings.connector.connect(address, from).await {
+                Ok(bus) => return bus,
+                Err(error) => {
+                    let earlier = why.replace(error.clone());
+                    if earlier != error {
+                        tracing::warn!("no connection to the bus: {error}; trying again");
+                    }
+                }
+            }
+            sleep(RETRY).await;
+        }
+    };
+    pin!(connected);
+    loop {
+        let job = tokio::select! {
+            bus = &mut connected => return Some(bus),
+            job = jobs.recv() => job,
+        };
+        match job {
+            None | Some(ClusterJob::Stop) => return None,
+            Some(ClusterJob::Members(answer)) => {
+                let (node, state) = (settings.node.clone(), ClusterState::Connecting);
+                // Fails only if the client has left.
+                let _ = answer.send(Members { node, state, members: Vec::new() });
+            }
+            Some(ClusterJob::Gather(_, answer)) => {
+                let why = format!("this node has no connection to the bus: {}", why.borrow());
+                let _ = answer.send(Err(Refusal::new(Status::Unreach, why)));
+            }
+        }
+    }
+}
+
+/// A command that has ended.
+type Ended = (Seq, ExecutionResult);
+
+/// The node on its bus.
+struct ClusterLoop {
+    own: String,
+    node: CommandNode<FileLedger>,
+    bus: Box<dyn Bus>,
+    runner: CommandRunner,
+    ended: UnboundedSender<Ended>,
+    ends: UnboundedReceiver<Ended>,
+    members: MemberTable,
+    /// Whether another daemon had the name of this node when it last wanted to join.
+    is_name_used: bool,
+    /// Commands of this node that wait for their result.
+    gatherings: HashMap<EntryId, Gathering>,
+}
+
+/// What wakes the loop.
+enum ClusterEvent {
+    Outputs(Vec<NodeOutput>),
+    Job(Option<ClusterJob>),
+    Ended(Ended),
+}
+
+impl ClusterLoop {
+    async fn run(&mut self, jobs: &mut UnboundedReceiver<ClusterJob>) {
+        loop {
+            match self.next_event(jobs).await {
+                ClusterEvent::Outputs(outputs) => {
+                    outputs.into_iter().for_each(|output| self.output(output));
+                }
+                ClusterEvent::Ended(ended) => {
+                    self.node.finish(clock::boot(), self.bus.as_mut(), ended);
+                }
+                ClusterEvent::Job(Some(ClusterJob::Gather(call, answer))) => {
+                    self.gather(call, answer);
+                }
+                ClusterEvent::Job(Some(ClusterJob::Members(answer))) => {
+                    // Fails only if the client has left.
+                    let _ = answer.send(self.list_members());
+                }
+                ClusterEvent::Job(None | Some(ClusterJob::Stop)) => return,
+            }
+        }
+    }
+
+    async fn next_event(&mut self, jobs: &mut UnboundedReceiver<ClusterJob>) -> ClusterEvent {
+        let Self { node, bus, ends, .. } = self;
+        tokio::select! {
+            outputs = step(node, bus.as_mut()) => ClusterEvent::Outputs(outputs),
+            job = jobs.recv() => ClusterEvent::Job(job),
+            // The loop has a sender.
+            Some(ended) = ends.recv() => ClusterEvent::Ended(ended),
+        }
+    }
+
+    fn output(&mut self, output: NodeOutput) {
+        match output {
+            NodeOutput::Execute(execution) => self.execute(execution),
+            NodeOutput::Concluded(result) => self.conclude(result),
+            NodeOutput::Members(change) => {
+                log_change(&change);
+                self.members.change(&change, clock::now().unix.0);
+            }
+            NodeOutput::NameInUse => {
+                let name = &self.own;
+                tracing::error!("another daemon is the member {name:?}: set cluster.node");
+                self.is_name_used = true;
+            }
+            NodeOutput::Failed(why) => tracing::error!("cluster: {why}"),
+            // Nothing of that was subscribed.
+            NodeOutput::Bus(_) => {}
+        }
+    }
+
+    /// Begins a command; the loop goes on meanwhile.
+    fn execute(&self, execution: Execution) {
+        let (runner, ended, seq) = (self.runner.clone(), self.ended.clone(), execution.seq);
+        drop(tokio::spawn(async move {
+            let result = runner.execute(execution).await;
+            // Fails only if the thread ends.
+            let _ = ended.send((seq, result));
+        }));
+    }
+
+    fn gather(&mut self, call: GatherCall, answer: oneshot::Sender<Result<Gathered, Refusal>>) {
+        let options = match command(call, self.node.members()) {
+            Ok(options) => options,
+            // Fails only if the client has left; so does each answer here.
+            Err(refusal) => return drop(answer.send(Err(refusal))),
+        };
+        let now = clock::now();
+        match self.node.call(now.boot, self.bus.as_mut(), options) {
+            Ok(id) => {
+                let gathering = Gathering { sent: (now.boot, now.unix.0), answer };
+                self.gatherings.insert(id, gathering);
+            }
+            Err(why) => drop(answer.send(Err(Refusal::new(Status::Unreach, why)))),
+        }
+    }
+
+    fn conclude(&mut self, result: CallResult) {
+        let Some(Gathering { sent, answer }) = self.gatherings.remove(&result.id) else { return };
+        let _ = answer.send(Ok(gathered(result, sent, self.node.members())));
+    }
+
+    fn list_members(&mut self) -> Members {
+        let is_member = self.node.is_member();
+        self.is_name_used &= !is_member;
+        self.members.update(self.node.members(), clock::now().unix.0);
+        let state = match (is_member, self.is_name_used) {
+            (true, _) => ClusterState::Member,
+            (false, true) => ClusterState::NameInUse,
+            (false, false) => ClusterState::Joining,
+        };
+        Members { node: self.own.clone(), state, members: self.members.list() }
+    }
+
+    /// Leaves the cluster; without a server, its silence ends the stay.
+    async fn leave(&mut self) {
+        let Self { node, bus, .. } = self;
+        node.leave(clock::boot(), bus.as_mut());
+        let left = async {
+            while node.is_member() {
+                drop(step(node, bus.as_mut()).await);
+            }
+        };
+        if timeout(LEAVE, left).await.is_err() {
+            tracing::info!("the node could not leave the cluster in order");
+        }
+    }
+}
+
+fn log_change(change: &MembershipChange) {
+    let (member, what) = match change {
+        MembershipChange::Unchanged => return,
+        MembershipChange::Joined(member) => (member, "has joined the cluster"),
+        MembershipChange::NameInUse(member) => (member, "cannot join: its name is in use"),
+        MembershipChange::Draining(member) => (member, "leaves the cluster soon"),
+        MembershipChange::Left(member) => (member, "has left the cluster"),
+        MembershipChange::Removed(member) => (member, "gives no sign of life: removed"),
+    };
+    tracing::info!(node = member.node, at = member.since.0, "{what}");
+}
+
+/// Waits until the node has outputs.
+async fn step(node: &mut CommandNode<FileLedger>, bus: &mut dyn Bus) -> Vec<NodeOutput> {
+    loop {
+        let due = Duration::from_nanos(node.due().since(clock::boot()).0);
+        // A millisecond more: the timer may be early.
+        let wait = sleep(due + Duration::from_millis(1));
+        pin!(wait);
+        let outputs = poll_fn(|context| {
+            let outputs = node.step_and_wake(clock::boot(), bus, context);
+            match (outputs.is_empty(), wait.as_mut().poll(context)) {
+                (true, Poll::Pending) => Poll::Pending,
+                _ => Poll::Ready(outputs),
+            }
+        });
+        let outputs = outputs.await;
+        if !outputs.is_empty() {
+            return outputs;
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What the thread is started with, and what it is given to do.
+
+use super::connector::BusConnector;
+use crate::daemon::config::ClusterConfig;
+use crate::http::DaemonRequest;
+use monitor_model::{Refusal, Status};
+use monitor_protocol::cluster::{Gather, Gathered, Members};
+use tokio::sync::mpsc::Sender;
+use tokio::sync::oneshot;
+
+/// What the thread is started with.
+pub struct ClusterSettings {
+    /// The configuration.
+    pub config: ClusterConfig,
+    /// The name of this node.
+    pub node: String,
+    /// Connects to the bus.
+    pub connector: Box<dyn BusConnector>,
+    /// Where connections inside the daemon are opened.
+    pub requests: Sender<DaemonRequest>,
+}
+
+/// A user of this node that lets nodes execute a line.
+#[derive(Clone, Debug)]
+pub struct GatherCall {
+    /// The user.
+    pub uid: u32,
+    /// The nodes, the line and the time.
+    pub params: Gather,
+}
+
+/// A job of the thread.
+pub enum ClusterJob {
+    /// Let nodes execute a line.
+    Gather(GatherCall, oneshot::Sender<Result<Gathered, Refusal>>),
+    /// List the members.
+    Members(oneshot::Sender<Members>),
+    /// Leave the cluster, and end.
+    Stop,
+}
+
+/// Waits for the answer of the thread.
+///
+/// # Errors
+/// The thread has ended.
+pub async fn answered<T>(answer: oneshot::Receiver<T>) -> Result<T, Refusal> {
+    let ended = |_| Refusal::new(Status::NotAvailable, "the daemon is stopping");
+    answer.await.map_err(ended)
+}

@@ -1,0 +1,132 @@
+//! The members, and the nodes that were members: what is shown of the cluster.
+//!
+//! In: changes among the members, and the members where changes did not come one by one. Out: each
+//! node with its state, and since when. A time is that of this node, when the change came.
+
+use monitor_cluster::bus::membership::{Membership, MembershipChange};
+use monitor_protocol::cluster::{Member, MemberState};
+use std::collections::BTreeMap;
+
+/// Number of nodes that are no members any more and still listed.
+const MAX_FORMER: usize = 4096;
+
+/// The members and former members, by name.
+#[derive(Default)]
+pub struct MemberTable {
+    all: BTreeMap<String, (MemberState, Option<u64>)>,
+    /// Whether the members were known once: those of the beginning have no time.
+    is_known: bool,
+}
+
+impl MemberTable {
+    /// Notes a change.
+    pub fn change(&mut self, change: &MembershipChange, unix_ns: u64) {
+        let (member, state) = match change {
+            MembershipChange::Unchanged | MembershipChange::NameInUse(_) => return,
+            MembershipChange::Joined(member) => (member, MemberState::Up),
+            MembershipChange::Draining(member) => (member, MemberState::Draining),
+            MembershipChange::Left(member) => (member, MemberState::Left),
+            MembershipChange::Removed(member) => (member, MemberState::Dead),
+        };
+        self.all.insert(member.node.clone(), (state, Some(unix_ns)));
+        self.forget_oldest();
+    }
+
+    /// Adds what the changes do not say: the members at the beginning, and after a gap.
+    pub fn update(&mut self, members: &Membership, unix_ns: u64) {
+        let since = self.is_known.then_some(unix_ns);
+        for member in members.iter() {
+            let state = if member.is_draining { MemberState::Draining } else { MemberState::Up };
+            let is_noted = self.all.get(&member.node).is_some_and(|it| it.0 == state);
+            if !is_noted {
+                self.all.insert(member.node.clone(), (state, since));
+            }
+        }
+        for (node, (state, since)) in &mut self.all {
+            if is_member(*state) && members.get(node).is_none() {
+                (*state, *since) = (MemberState::Dead, Some(unix_ns));
+            }
+        }
+        self.is_known |= members.iter().next().is_some();
+        self.forget_oldest();
+    }
+
+    /// Since when a node is a member.
+    pub fn list(&self) -> Vec<Member> {
+        let member = |(node, (state, since)): (&String, &(MemberState, Option<u64>))| Member {
+            node: node.clone(),
+            state: *state,
+            since_unix_ns: *since,
+        };
+        self.all.iter().map(member).collect()
+    }
+
+    fn forget_oldest(&mut self) {
+        let former = |it: &(&String, &(MemberState, Option<u64>))| !is_member(it.1.0);
+        while self.all.iter().filter(former).count() > MAX_FORMER {
+            let oldest = self.all.iter().filter(former).min_by_key(|it| it.1.1);
+            let Some(node) = oldest.map(|it| it.0.clone()) else { return };
+            self.all.remove(&node);
+        }
+    }
+}
+
+const fn is_member(state: MemberState) -> bool {
+    matches!(state, MemberState::Up | MemberState::Draining)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monitor_cluster::bus::MemberRecord;
+    use monitor_cluster::bus::entry::{Incarnation, LedgerId, Seq};
+
+    fn record(node: &str) -> MemberRecord {
+        MemberRecord {
+            node: node.to_owned(),
+            ledger: LedgerId(1),
+            incarnation: Incarnation(1),
+            since: Seq(1),
+            is_draining: false,
+        }
+    }
+
+    fn members(nodes: &[&str]) -> Membership {
+        Membership::new(Seq(1), nodes.iter().map(|node| record(node)).collect())
+    }
+
+    fn listed(table: &MemberTable) -> Vec<(String, MemberState, Option<u64>)> {
+        table.list().into_iter().map(|it| (it.node, it.state, it.since_unix_ns)).collect()
+    }
+
+    #[test]
+    fn a_node_that_is_no_member_any_more_is_listed_with_its_end() {
+        let mut table = MemberTable::default();
+        table.update(&members(&["a", "b", "c"]), 1);
+        table.change(&MembershipChange::Removed(record("b")), 5);
+        table.change(&MembershipChange::Left(record("c")), 6);
+        table.change(&MembershipChange::Joined(record("d")), 7);
+        table.update(&members(&["a", "d"]), 9);
+        let (a, d) = (("a".to_owned(), MemberState::Up, None), Some(7));
+        let rest = [
+            ("b".to_owned(), MemberState::Dead, Some(5)),
+            ("c".to_owned(), MemberState::Left, Some(6)),
+            ("d".to_owned(), MemberState::Up, d),
+        ];
+        assert_eq!(listed(&table)[0], a);
+        assert_eq!(listed(&table)[1..], rest);
+    }
+
+    #[test]
+    fn what_happened_in_a_gap_is_noted_when_it_is_seen() {
+        let mut table = MemberTable::default();
+        table.update(&members(&["a", "b"]), 1);
+        table.update(&members(&["a", "c"]), 8);
+        let want = [
+            ("a".to_owned(), MemberState::Up, None),
+            ("b".to_owned(), MemberState::Dead, Some(8)),
+            ("c".to_owned(), MemberState::Up, Some(8)),
+        ];
+        assert_eq!(listed(&table), want);
+    }
+}

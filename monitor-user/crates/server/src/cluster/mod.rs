@@ -1,0 +1,22 @@
+//! This node on the bus: a thread of its own, which a node alone does not have.
+//!
+//! ```text
+//!  socket calls --ClusterJob--> thread "cluster": CommandNode over a Bus, with its ledger
+//!  daemon loop <--a connection for each command-- executes, and replies over the bus
+//! ```
+//!
+//! In: lines for sets of nodes, of users here; commands, of users of other nodes. Out: the replies
+//! of all nodes; for a command, a connection inside the daemon with the rights of its user. What
+//! carries the bus is not known here: `BusConnector` connects it.
+
+mod command_execution;
+mod connector;
+mod event_loop;
+mod gathering;
+mod job;
+mod member_table;
+mod thread;
+
+pub use connector::{BusAddress, BusConnection, BusConnector};
+pub use job::{ClusterJob, ClusterSettings, GatherCall, answered};
+pub use thread::ClusterThread;

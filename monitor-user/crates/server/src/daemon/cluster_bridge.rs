@@ -1,0 +1,83 @@
+//! The loop's end of the thread of the cluster, and replies that come from elsewhere than the loop.
+//!
+//! A node alone has no thread.
+
+use super::request_thread::Viewer;
+use super::settings::Settings;
+use crate::cluster::{ClusterJob, ClusterSettings, ClusterThread, GatherCall};
+use crate::http::DaemonRequest;
+use monitor_model::Refusal;
+use monitor_protocol::cluster::{Gathered, Members};
+use monitor_protocol::{call::Tag, reply};
+use serde::Serialize;
+use std::io;
+use tokio::sync::mpsc::Sender;
+use tokio::sync::oneshot;
+
+/// The loop's end of the thread.
+pub struct ClusterBridge {
+    /// The name of this node.
+    node: String,
+    thread: Option<ClusterThread>,
+}
+
+impl ClusterBridge {
+    /// Starts the thread, if a cluster is configured; `requests` opens connections in the daemon.
+    pub fn open(settings: &mut Settings, requests: Sender<DaemonRequest>) -> io::Result<Self> {
+        let config = settings.loaded.config.cluster.clone();
+        let node = match config.node.as_str() {
+            "" => settings.node.name.clone(),
+            name => name.to_owned(),
+        };
+        if config.servers.is_empty() {
+            return Ok(Self { node, thread: None });
+        }
+        let connector = settings.connector.take().ok_or_else(|| {
+            let why = "cluster.servers: this program is built without the feature nats";
+            io::Error::new(io::ErrorKind::Unsupported, why)
+        })?;
+        let settings = ClusterSettings { config, node: node.clone(), connector, requests };
+        Ok(Self { node, thread: Some(ClusterThread::start(settings)?) })
+    }
+
+    /// The members as the thread knows them; `None` for a node alone.
+    pub fn members(&self) -> Option<oneshot::Receiver<Members>> {
+        let thread = self.thread.as_ref()?;
+        let (answer, members) = oneshot::channel();
+        thread.send(ClusterJob::Members(answer));
+        Some(members)
+    }
+
+    /// Lets nodes execute a line; `None` for a node alone.
+    pub fn gather(&self, call: GatherCall) -> Option<oneshot::Receiver<Result<Gathered, Refusal>>> {
+        let thread = self.thread.as_ref()?;
+        let (answer, gathered) = oneshot::channel();
+        thread.send(ClusterJob::Gather(call, answer));
+        Some(gathered)
+    }
+
+    /// The name of this node.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// Leaves the cluster.
+    pub fn stop(&mut self) {
+        self.thread = None;
+    }
+}
+
+/// Replies to a call when the answer is there.
+pub fn reply_later<T: Serialize>(
+    viewer: Viewer,
+    tag: Tag,
+    answer: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) {
+    drop(tokio::spawn(async move {
+        let line = match answer.await {
+            Ok(answer) => reply::result_line(&tag, answer),
+            Err(refusal) => reply::refusal_line(&tag, &refusal),
+        };
+        viewer.outbox.reply(line);
+    }));
+}
