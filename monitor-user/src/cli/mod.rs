@@ -5,6 +5,8 @@
 
 pub mod args;
 mod ask;
+#[cfg(feature = "nats")]
+mod bus;
 mod client;
 mod columns;
 mod complete;
@@ -19,6 +21,7 @@ mod gdb;
 mod job;
 mod log;
 mod monitors;
+mod nodes;
 mod output;
 mod pipeline;
 mod plan;
@@ -77,6 +80,7 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Cancel(args)) => monitors::cancel(&args),
         Some(Command::Events(args)) => monitors::events(&args),
         Some(Command::Ask(args)) => ask::ask(&args),
+        Some(Command::Nodes(args)) => nodes::nodes(&args),
         Some(Command::Gdb(args)) => gdb::gdb(&args),
         Some(Command::Services(args)) => services::services(&args),
         Some(Command::Conformance(args)) => conformance::conformance(&args),

@@ -18,6 +18,7 @@ use monitor_control::user_worker::{User, WorkerRole, main};
 use monitor_loader::select;
 use monitor_model::scope::Scope;
 use monitor_sampling::capability_deps;
+use monitor_server::cluster::BusConnector;
 use monitor_server::daemon::{self, Endpoint, Settings};
 use monitor_server::policy::Hidden;
 use monitor_sys::fd_limit;
@@ -54,6 +55,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, Failure> {
     let settings = Settings {
         loaded,
         hidden: hidden(),
+        connector: connector(),
         reload: Box::new(reload),
         log,
         ..Settings::new(Endpoint::Socket(path.clone()), own_node(), opener)
@@ -61,6 +63,18 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, Failure> {
     let served = runtime()?.block_on(daemon::serve(settings, backend, opening));
     served.map_err(|error| failed(&format!("serve on {}", path.display()), &error))?;
     Ok(Exit::Ok)
+}
+
+/// What connects to the bus of the cluster.
+#[cfg(feature = "nats")]
+#[expect(clippy::unnecessary_wraps, reason = "without the feature there is none")]
+fn connector() -> Option<Box<dyn BusConnector>> {
+    Some(Box::new(super::bus::NatsConnector))
+}
+
+#[cfg(not(feature = "nats"))]
+fn connector() -> Option<Box<dyn BusConnector>> {
+    None
 }
 
 fn runtime() -> Result<Runtime, Failure> {

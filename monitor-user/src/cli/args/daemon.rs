@@ -218,9 +218,39 @@ pub struct AskArgs {
     /// Wait for N event replies
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
+    /// Let these nodes of the cluster execute the requests, such as n[1-3],m7 or @*
+    #[arg(long, value_name = "SET", help_heading = "Many nodes", conflicts_with_all = ["pid",
+        "comm", "cgroup", "strict", "span", "count", "local", "backend"])]
+    pub nodes: Option<String>,
+    /// With --nodes: wait this long for replies
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = interval,
+        requires = "nodes", help_heading = "Many nodes")]
+    pub within: Duration,
+    /// With --nodes: output format
+    #[arg(long, default_value = "table", value_parser = formats(&["table", "json"]),
+        requires = "nodes", help_heading = "Many nodes")]
+    pub format: String,
     /// Daemon or local backend.
     #[command(flatten)]
     pub reader: SourceArgs,
+}
+
+/// Arguments of `nodes`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct NodesArgs {
+    /// Print them again every second, until interrupted
+    #[arg(long)]
+    pub watch: bool,
+    /// Wait this long for the replies of nodes
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = interval)]
+    pub within: Duration,
+    /// Output format.
+    #[command(flatten)]
+    pub printed: PrintArgs,
+    /// The daemon.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
 }
 
 /// Arguments of `conformance`.

@@ -62,6 +62,8 @@ pub enum Command {
     Events(daemon::EventsArgs),
     /// Send OMIS requests and print the replies
     Ask(daemon::AskArgs),
+    /// List the nodes of the cluster: state, version, load, memory, jobs, clock
+    Nodes(daemon::NodesArgs),
     /// Print the manual of the services that requests can call
     Services(daemon::ServicesArgs),
     /// Check that an implementation of the request language conforms to OMIS 1.0

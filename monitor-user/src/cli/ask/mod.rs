@@ -2,9 +2,11 @@
 //!
 //! In: requests, as arguments or lines of standard input. Out: reply lines; syntax errors are also
 //! shown on standard error, with a caret. The worst reply decides the exit code. A request is sent
-//! when the one before has its reply.
+//! when the one before has its reply. With `--nodes`, many nodes execute it (`gather.rs`).
 
+mod gather;
 pub mod transport;
+mod worst_status;
 
 use super::args::daemon::AskArgs;
 use super::exit::{Exit, Failure};
@@ -16,9 +18,13 @@ use std::io::{BufRead, stdin};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use transport::{Incoming, LocalTransport, Transport, connect};
+use worst_status::WorstStatus;
 
 /// Sends the requests and prints the replies.
 pub fn ask(args: &AskArgs) -> Result<Exit, Failure> {
+    if let Some(nodes) = &args.nodes {
+        return gather::ask_nodes(args, nodes);
+    }
     let (sender, incoming) = channel();
     let transport: Box<dyn Transport> = match is_local(args) {
         true => Box::new(LocalTransport::new(args.reader.backend, sender.clone())),
@@ -198,65 +204,4 @@ impl<'w> AskSession<'w> {
 
 fn is_ok(reply: &Reply) -> bool {
     reply.status() == Status::OK
-}
-
-/// The worst status so far.
-#[derive(Clone, Copy, Debug, Default)]
-struct WorstStatus {
-    /// The first status that is not a plain success; failures replace warnings.
-    worst: Option<Status>,
-}
-
-impl WorstStatus {
-    /// Adds a reply.
-    fn add(&mut self, reply: &Reply) {
-        let status = reply.status();
-        if status != Status::OK && self.worst.is_none_or(|worst| worst.is_success()) {
-            self.worst = Some(status);
-        }
-    }
-
-    /// The exit code.
-    const fn exit(self) -> Exit {
-        match self.worst {
-            None | Some(Status::OK_DEGRADED) => Exit::Ok,
-            Some(status) => exit_of_status(status),
-        }
-    }
-}
-
-const fn exit_of_status(status: Status) -> Exit {
-    match status {
-        Status::PARTIAL | Status::LOST => Exit::Partial,
-        Status(100..=199) => Exit::Usage,
-        Status::TIMEOUT => Exit::TimedOut,
-        Status::NO_SUCH_NODE => Exit::NoTarget,
-        Status::PERMISSION => Exit::Denied,
-        Status(300..=302 | 304 | 306) => Exit::NoTarget,
-        _ => Exit::Failed,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(lines: &[&str], want: Exit) {
-        let mut worst = WorstStatus::default();
-        for line in lines {
-            worst.add(&parse::reply(line.as_bytes()).unwrap());
-        }
-        assert_eq!(worst.exit(), want);
-    }
-
-    #[test]
-    fn the_first_failure_decides() {
-        check(&["1 [0] stop(0)"], Exit::Ok);
-        check(&["1 [0] stop(1)"], Exit::Partial);
-        check(&["1 [0] stop(1)", "2 [0] stop(400)", "3 [0] stop(100)"], Exit::Denied);
-        check(&["1 [] error(100,5,\"x\")"], Exit::Usage);
-        check(&["1 [0] stop(301)"], Exit::NoTarget);
-        check(&["1 [0] stop(402)"], Exit::Failed);
-    }
 }
