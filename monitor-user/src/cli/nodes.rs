@@ -75,7 +75,7 @@ struct NodeRow {
     node: String,
     /// `alone`, or the state of a member.
     state: &'static str,
-    /// Since when, in seconds before now; absent if it is not known.
+    /// Since when; absent if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     since_unix_ns: Option<u64>,
     /// How long its reply took.

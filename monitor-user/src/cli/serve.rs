@@ -67,7 +67,6 @@ pub fn serve(args: &ServeArgs) -> Result<Exit, Failure> {
 
 /// What connects to the bus of the cluster.
 #[cfg(feature = "nats")]
-#[expect(clippy::unnecessary_wraps, reason = "without the feature there is none")]
 fn connector() -> Option<Box<dyn BusConnector>> {
     Some(Box::new(super::bus::NatsConnector))
 }
