@@ -18,6 +18,7 @@ mod guardian;
 mod job;
 mod language;
 mod listener;
+#[cfg(feature = "nats")]
 mod nodes;
 mod page;
 mod picture;
