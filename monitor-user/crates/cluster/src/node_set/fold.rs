@@ -90,11 +90,25 @@ fn varying_dimensions(vectors: &BTreeSet<Vec<Index>>) -> usize {
 }
 
 /// Large parts first; then those with large dimensions, by the first and the last index.
-fn order(part: &Part) -> (Reverse<usize>, Vec<(Reverse<usize>, String, String)>) {
-    let end = |index: Option<&Index>| index.map(|it| it.0.clone()).unwrap_or_default();
+fn order(part: &Part) -> (Reverse<usize>, Vec<DimensionOrder>) {
     let n_names = part.iter().map(BTreeSet::len).product();
-    let dimension = |set: &BTreeSet<Index>| (Reverse(set.len()), end(set.first()), end(set.last()));
-    (Reverse(n_names), part.iter().map(dimension).collect())
+    (Reverse(n_names), part.iter().map(DimensionOrder::new).collect())
+}
+
+/// How one dimension of a part is ordered; indices as text, as in ClusterShell.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct DimensionOrder {
+    n_indices: Reverse<usize>,
+    first: String,
+    last: String,
+}
+
+impl DimensionOrder {
+    fn new(set: &BTreeSet<Index>) -> Self {
+        let text = |index: Option<&Index>| index.map(|it| it.0.clone()).unwrap_or_default();
+        let (first, last) = (text(set.first()), text(set.last()));
+        Self { n_indices: Reverse(set.len()), first, last }
+    }
 }
 
 /// Merges parts that differ in one dimension; returns whether there were any.
