@@ -2,11 +2,13 @@
 
 use super::event_feed::NodeFeeds;
 use super::node_sample;
-use super::node_texts::NodeTexts;
+use super::node_texts::{NodeText, NodeTexts};
 use super::session::{SessionPolicy, SessionTable};
+use super::sexpr::put_pair;
 use crate::http::DaemonRequest;
 use crate::policy::Grantee;
 use bytes::Bytes;
+use monitor_ninep::FileError;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::Sender;
@@ -77,6 +79,32 @@ impl NodeFiles {
             feeds: NodeFeeds::default(),
             sessions: SessionTable::new(SessionPolicy::new(facts.execute)),
             refused: Mutex::default(),
+        }
+    }
+    /// Writes a part of a text. A changed state is an event.
+    ///
+    /// # Errors
+    ///
+    /// When it would be longer than it may be.
+    pub fn write_text(&self, text: NodeText, (at, part): (u64, &[u8])) -> Result<(), FileError> {
+        self.texts.write(text, at, part)?;
+        self.report_state(text);
+        Ok(())
+    }
+
+    /// Empties a text.
+    pub fn clear_text(&self, text: NodeText) {
+        self.texts.clear(text);
+        self.report_state(text);
+    }
+
+    fn report_state(&self, text: NodeText) {
+        if text == NodeText::State {
+            let state = self.texts.get(text).0;
+            let state = String::from_utf8_lossy(&state);
+            let mut content = String::new();
+            put_pair(&mut content, "state", state.trim_end());
+            self.feeds.report(&content);
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use super::node::NodeFiles;
 use super::session::{ControlLines, file_error};
+use bytes::Bytes;
 use monitor_control::session::{ControlLine, Refusal, SessionError, words};
 use monitor_model::Pid;
 use monitor_ninep::{FileError, User};
@@ -38,6 +39,11 @@ impl NodeControlFile {
     /// Opened by a user.
     pub fn new(node: &Arc<NodeFiles>, user: &User) -> Self {
         Self { node: Arc::clone(node), uid: user.uid, lines: ControlLines::new(MAX_LINE) }
+    }
+
+    /// What a read says.
+    pub fn text(&self) -> Bytes {
+        text(&self.node)
     }
 
     /// Carries out the lines of a write.
@@ -80,6 +86,13 @@ impl NodeControlFile {
         tracing::info!(uid, "files: {command:?}");
         Ok(())
     }
+}
+
+/// How many sessions there are.
+pub fn text(node: &NodeFiles) -> Bytes {
+    let (sessions, running) = node.sessions.count();
+    let draining = if node.sessions.is_draining() { "yes" } else { "no" };
+    format!("(running {running} (sessions {sessions}) (draining {draining}))\n").into()
 }
 
 impl NodeCommand {

@@ -1,6 +1,6 @@
 //! The files of the root of a node and of its `mon/`: their names, and where each is.
 //!
-//! What they contain is in `tree.rs`.
+//! What they contain is in `node_root.rs`.
 
 use super::mon_file::MonFile;
 use super::node_texts::NodeText;

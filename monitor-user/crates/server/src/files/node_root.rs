@@ -1,0 +1,194 @@
+//! The files of the root of a node and of its `mon/`, as one connection has them.
+//!
+//! In: names, and opens. Out: attributes, texts of this node and of this connection, and open
+//! files. Sessions and what waits for events are beside it, in `tree.rs`.
+
+use super::identity::NONE_UID;
+use super::last_error::LastError;
+use super::mon_file::MonFile;
+use super::node::NodeFiles;
+use super::node_control::{self, NodeControlFile};
+use super::node_file::NodeFile::{self, Mon, Root};
+use super::node_file::{FILES, node_text};
+use super::node_texts::NodeText;
+use super::open_file::OpenFile;
+use super::reading::{ReadingFile, ReadingKind, Readings};
+use super::session::{OpenSessionFile, SessionContent, file_error};
+use super::sexpr::put_pair;
+use crate::user_shares::UserShare;
+use bytes::Bytes;
+use monitor_ninep::stat::{Attributes, Qid};
+use monitor_ninep::tree::OpenMode;
+use monitor_ninep::{Errno, FileError, User};
+use std::sync::Arc;
+
+/// The files for one connection.
+pub struct NodeRoot {
+    node: Arc<NodeFiles>,
+    processes: Arc<Readings>,
+    samples: Arc<Readings>,
+    /// The share of the peer's user.
+    share: Arc<UserShare>,
+    /// The last error of the connection.
+    error: Arc<LastError>,
+}
+
+impl NodeRoot {
+    /// Those for a connection of a process whose user has this share.
+    pub fn new(node: &Arc<NodeFiles>, (pid, share): (u32, &Arc<UserShare>)) -> Self {
+        let readings =
+            |kind| Arc::new(Readings::new(kind, Arc::clone(node), (pid, Arc::clone(share))));
+        Self {
+            node: Arc::clone(node),
+            processes: readings(ReadingKind::Processes),
+            samples: readings(ReadingKind::Node),
+            share: Arc::clone(share),
+            error: Arc::default(),
+        }
+    }
+
+    fn whoami(user: &User) -> String {
+        let auth = if user.uid == NONE_UID { "none" } else { "peercred" };
+        let mut out = "(whoami ".to_owned();
+        put_pair(&mut out, "user", &user.name);
+        out.push(' ');
+        put_pair(&mut out, "uid", &user.uid.to_string());
+        out.push(' ');
+        put_pair(&mut out, "auth", auth);
+        out.push_str(")\n");
+        out
+    }
+
+    /// The readings of a file that has some.
+    pub const fn readings(&self, file: NodeFile) -> Option<&Arc<Readings>> {
+        match file {
+            NodeFile::Procs => Some(&self.processes),
+            NodeFile::MonPull => Some(&self.samples),
+            _ => None,
+        }
+    }
+
+    /// The text of a file that is read at once.
+    fn text(&self, user: &User, file: NodeFile) -> Bytes {
+        match file {
+            NodeFile::Arch | NodeFile::Uname => Bytes::copy_from_slice(self.node.arch.as_bytes()),
+            NodeFile::Version => Bytes::copy_from_slice(self.node.version.as_bytes()),
+            NodeFile::Env => self.node.texts.get(NodeText::Env).0,
+            NodeFile::State => self.node.texts.get(NodeText::State).0,
+            NodeFile::Control => node_control::text(&self.node),
+            NodeFile::Whoami => Self::whoami(user).into(),
+            NodeFile::Err => self.error.text().0,
+            NodeFile::MonDesc => self.node.description.clone(),
+            // Those of a reading, and those that wait for what happens.
+            _ => Bytes::new(),
+        }
+    }
+
+    /// The file of this name in a directory.
+    pub fn walk(&self, from: NodeFile, name: &str) -> Option<NodeFile> {
+        let named = FILES.iter().find(|it| it.1 == from && it.2 == name);
+        match named.filter(|it| self.is_there(it.0)) {
+            Some((file, ..)) => Some(*file),
+            None if name == ".." => Some(Root),
+            None => None,
+        }
+    }
+
+    /// The attributes of the files of a directory.
+    pub fn entries(&self, user: &User, of: NodeFile) -> Vec<Attributes> {
+        let files = FILES.iter().filter(|it| it.1 == of && self.is_there(it.0));
+        files.map(|it| self.attributes(user, it.0)).collect()
+    }
+
+    /// Without sessions there is no file that opens one.
+    fn is_there(&self, file: NodeFile) -> bool {
+        file != NodeFile::Clone || self.node.sessions.is_on()
+    }
+
+    /// The attributes of a file: a length may be of the past.
+    pub fn attributes(&self, user: &User, file: NodeFile) -> Attributes {
+        let path = file as u64;
+        let name = FILES.iter().find(|it| it.0 == file).map_or("/", |it| it.2);
+        let (version, length) = match (self.readings(file), file) {
+            (Some(readings), _) => readings.last(user.uid),
+            (None, file) => {
+                let version = match node_text(file) {
+                    Some(text) => self.node.texts.get(text).1,
+                    None if file == NodeFile::Err => self.error.text().1,
+                    None => 0,
+                };
+                (version, self.text(user, file).len())
+            }
+        };
+        let (qid, permissions) = match file {
+            Root | Mon => (Qid::directory(path), 0o555),
+            NodeFile::Err | NodeFile::Clone => (Qid { version, ..Qid::file(path) }, 0o400),
+            NodeFile::Control => (Qid { version, ..Qid::file(path) }, 0o600),
+            NodeFile::Env | NodeFile::State => (Qid { version, ..Qid::file(path) }, 0o644),
+            NodeFile::MonPush => (Qid::file(path), MonFile::Push.permissions()),
+            _ => (Qid { version, ..Qid::file(path) }, 0o444),
+        };
+        // Permission bits name one group; whether a user may open sessions is its own answer.
+        let is_own =
+            file == NodeFile::Err || file == NodeFile::Clone && self.node.sessions.allows(user);
+        let (uid, gid) =
+            if is_own { (user.uid, user.gid) } else { (self.node.owner.0, self.node.group.0) };
+        let modified_s = self.node.started_s;
+        Attributes {
+            qid,
+            permissions,
+            modified_s,
+            length: length as u64,
+            name: name.into(),
+            uid,
+            gid,
+        }
+    }
+
+    /// Opens a file that waits for nothing.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be opened so, or no session can.
+    pub fn open(
+        &self,
+        user: &Arc<User>,
+        file: NodeFile,
+        mode: OpenMode,
+    ) -> Result<OpenFile, FileError> {
+        if let Some(text) = node_text(file) {
+            if mode.truncate {
+                self.node.clear_text(text);
+            }
+            return Ok(OpenFile::NodeText(Arc::clone(&self.node), text));
+        }
+        if file == NodeFile::Control {
+            let control = NodeControlFile::new(&self.node, user);
+            return Ok(OpenFile::Control(control, Bytes::new()));
+        }
+        if mode.write || mode.truncate {
+            // Root passes the permission bits.
+            let why = format!("{} is only read", self.attributes(user, file).name);
+            return Err(FileError::new(Errno::NotPermitted, why));
+        }
+        if let Some(readings) = self.readings(file) {
+            let reader = ReadingFile::new(Arc::clone(readings), Arc::clone(user));
+            return Ok(OpenFile::Reading(Box::new(reader)));
+        }
+        Ok(match file {
+            NodeFile::Err => OpenFile::Err(Arc::clone(&self.error), Bytes::new()),
+            NodeFile::Clone => {
+                let env = self.node.texts.get(NodeText::Env).0;
+                let session = self.node.sessions.open((user, &self.share), &env);
+                let session = session.map_err(file_error)?;
+                OpenFile::session(OpenSessionFile::new(&session, SessionContent::Number)?)
+            }
+            file => OpenFile::Text(self.text(user, file)),
+        })
+    }
+
+    /// An error has been sent: what `err` says from now on.
+    pub fn failed(&self, error: &FileError) {
+        self.error.set(error);
+    }
+}

@@ -1,0 +1,118 @@
+//! An open file of the tree: what a read returns and a write does.
+
+use super::last_error::LastError;
+use super::node::NodeFiles;
+use super::node_control::NodeControlFile;
+use super::node_texts::NodeText;
+use super::open_monitor::OpenMonitorFile;
+use super::reading::ReadingFile;
+use super::session::OpenSessionFile;
+use bytes::Bytes;
+use monitor_ninep::tree::{Deferred, Direction, ReadRange};
+use monitor_ninep::{Errno, FileError};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// An open file.
+pub enum OpenFile {
+    /// A text that does not change while it is open.
+    Text(Bytes),
+    /// The last error: taken again by a read from 0.
+    Err(Arc<LastError>, Bytes),
+    /// A reading: made again by a read from 0.
+    Reading(Box<ReadingFile>),
+    /// A text of the node.
+    NodeText(Arc<NodeFiles>, NodeText),
+    /// Commands for the node, and what it says: taken again by a read from 0.
+    Control(NodeControlFile, Bytes),
+    /// A file of a session.
+    Session(Box<OpenSessionFile>),
+    /// What happens to the node or a session.
+    Monitor(Box<OpenMonitorFile>),
+}
+
+impl OpenFile {
+    /// One of a session.
+    pub fn session(file: OpenSessionFile) -> Self {
+        Self::Session(Box::new(file))
+    }
+
+    /// One that waits for what happens.
+    pub fn monitor(file: Deferred<OpenMonitorFile>) -> Deferred<Self> {
+        let opened = |it| Self::Monitor(Box::new(it));
+        match file {
+            Deferred::Now(it) => Deferred::Now(it.map(opened)),
+            Deferred::Later(it) => Deferred::Later(Box::pin(async move { it.await.map(opened) })),
+        }
+    }
+
+    /// The bytes of a range.
+    pub fn poll_read(
+        &mut self,
+        range: ReadRange,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Bytes, FileError>> {
+        match self {
+            Self::Text(text) => Poll::Ready(Ok(part(text, range))),
+            Self::Err(error, text) => {
+                if range.offset == 0 {
+                    *text = error.text().0;
+                }
+                Poll::Ready(Ok(part(text, range)))
+            }
+            Self::NodeText(node, text) => Poll::Ready(Ok(part(&node.texts.get(*text).0, range))),
+            Self::Control(control, text) => {
+                if range.offset == 0 {
+                    *text = control.text();
+                }
+                Poll::Ready(Ok(part(text, range)))
+            }
+            Self::Reading(reader) => {
+                reader.poll(range.offset, context).map_ok(|text| part(&text, range))
+            }
+            Self::Session(file) => file.poll_read(range, context),
+            Self::Monitor(file) => file.poll_read(range, context),
+        }
+    }
+
+    /// Writes at an offset.
+    pub fn poll_write(
+        &mut self,
+        (offset, content): (u64, &[u8]),
+        context: &mut Context<'_>,
+    ) -> Poll<Result<usize, FileError>> {
+        match self {
+            Self::Session(file) => file.poll_write((offset, content), context),
+            Self::NodeText(node, text) => {
+                let written = node.write_text(*text, (offset, content));
+                Poll::Ready(written.map(|()| content.len()))
+            }
+            Self::Control(control, _) => Poll::Ready(control.write(content)),
+            Self::Monitor(file) => Poll::Ready(file.write(content)),
+            Self::Text(_) | Self::Err(..) | Self::Reading(_) => {
+                Poll::Ready(Err(FileError::new(Errno::NotPermitted, "this file is only read")))
+            }
+        }
+    }
+
+    /// A transfer is not waited for any longer.
+    pub fn abandon(&mut self, direction: Direction) {
+        match self {
+            Self::Reading(reader) => reader.abandon(),
+            Self::Session(file) => file.abandon(direction),
+            // What the others have is there, or taken with the reply alone.
+            Self::Text(_)
+            | Self::Err(..)
+            | Self::NodeText(..)
+            | Self::Control(..)
+            | Self::Monitor(_) => {}
+        }
+    }
+}
+
+/// The bytes of a text in a range.
+fn part(text: &Bytes, range: ReadRange) -> Bytes {
+    let start = usize::try_from(range.offset).unwrap_or(usize::MAX).min(text.len());
+    let end = start.saturating_add(range.count).min(text.len());
+    text.slice(start..end)
+}
