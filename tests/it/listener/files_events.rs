@@ -87,6 +87,40 @@ fn each_open_returns_the_next_events_and_none_is_lost_between_two() {
 }
 
 #[test]
+fn two_readers_of_one_connection_have_a_place_each() {
+    let served = Served::with("");
+    let mut it = own(&served);
+    let mut both = raw(&served);
+    both.open(1, EVENT, 0);
+    both.open(2, EVENT, 0);
+    for round in 0..3 {
+        // One reads twice while the other has not read once.
+        for part in ["a", "b"] {
+            write(&mut it, "state", &format!("{round}{part}"));
+            assert_eq!(lines(&both.read(1, 0)), [format!("(state {round}{part})")]);
+            both.ask(&Request::Clunk { fid: 1 });
+            both.open(1, EVENT, 0);
+        }
+        let want = ["a", "b"].map(|part| format!("(state {round}{part})"));
+        assert_eq!(lines(&both.read(2, 0)), want);
+        both.ask(&Request::Clunk { fid: 2 });
+        both.open(2, EVENT, 0);
+    }
+    // Both are closed for a moment: none loses what it has not had.
+    write(&mut it, "state", "late");
+    assert_eq!(lines(&both.read(1, 0)), ["(state late)"]);
+    for fid in [1, 2] {
+        both.ask(&Request::Clunk { fid });
+    }
+    write(&mut it, "state", "last");
+    for fid in [1, 2] {
+        both.open(fid, EVENT, 0);
+        let text = both.read(fid, 0);
+        assert!(text.ends_with("(state last))\n"), "{text}");
+    }
+}
+
+#[test]
 fn a_flushed_read_of_an_event_leaves_it_for_the_next_reader() {
     let served = Served::with("");
     let mut it = own(&served);

@@ -21,6 +21,12 @@ use monitor_ninep::{Errno, FileError, User};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+/// How long a reader that opens the file again and again leaves it closed.
+const REOPEN_TIME: Duration = Duration::from_secs(2);
+/// Most places that are kept for a next open: those of readers that have left.
+const MAX_FREE_PLACES: usize = 16;
 
 /// Whose events: those of the node, for a user, or those of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,8 +35,29 @@ enum EventsOf {
     Session(u32),
 }
 
-/// The number of the next event that a connection has not had.
-type NextEvent = Arc<Mutex<u64>>;
+/// The places of a connection that no open file has.
+type FreePlaces = Arc<Mutex<BTreeMap<EventsOf, Vec<FreePlace>>>>;
+
+/// The place of an open file that was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FreePlace {
+    /// The number of the first event that it has not had.
+    from: u64,
+    since: Instant,
+}
+
+/// The place of a new open: that which was left last, so that a reader that opens the file again
+/// continues where it was, whatever others do. Of several that were left a moment ago, any may be
+/// that of this reader: it begins with the oldest event of theirs, and loses none.
+fn take_place(free: &mut Vec<FreePlace>, now: Instant) -> Option<u64> {
+    let is_recent = |it: &FreePlace| now.saturating_duration_since(it.since) < REOPEN_TIME;
+    let recent = || free.iter().enumerate().filter(|it| is_recent(it.1));
+    let oldest = recent().map(|it| it.1.from).min();
+    // The place that is taken away is the newest: the others still need theirs.
+    let newest = recent().max_by_key(|it| it.1.from).map(|it| it.0);
+    let last = free.remove(newest.or(free.len().checked_sub(1))?);
+    Some(oldest.unwrap_or(last.from))
+}
 
 /// The files of one connection.
 pub struct MonitorFiles {
@@ -39,13 +66,13 @@ pub struct MonitorFiles {
     share: Arc<UserShare>,
     /// What is followed of the node, by the uid of the attach: while this connection is there.
     feeds: BTreeMap<u32, Arc<NodeFeed>>,
-    next: Arc<Mutex<BTreeMap<EventsOf, NextEvent>>>,
+    free: FreePlaces,
 }
 
 impl MonitorFiles {
     /// Those of a connection of this process.
     pub fn new(node: Arc<NodeFiles>, pid: u32, share: Arc<UserShare>) -> Self {
-        Self { node, pid, share, feeds: BTreeMap::new(), next: Arc::default() }
+        Self { node, pid, share, feeds: BTreeMap::new(), free: Arc::default() }
     }
 
     /// Opens a file of the node.
@@ -72,11 +99,10 @@ impl MonitorFiles {
             events: NODE_EVENTS,
             launcher: None,
         };
-        let next = Arc::clone(&self.next);
-        let of = EventsOf::Node(user.uid);
+        let (of, free) = (EventsOf::Node(user.uid), Arc::clone(&self.free));
         Deferred::Later(Box::pin(async move {
             let feed = feed.get_or_try_init(|| EventFeed::start(source)).await?;
-            Ok(opened(file, feed, (&*next, of), None))
+            Ok(opened(file, feed, (&free, of), None))
         }))
     }
 
@@ -100,10 +126,10 @@ impl MonitorFiles {
         self.forget_ended();
         let (requests, node) = (self.node.requests.clone(), self.node.number);
         let share = Arc::clone(&self.share);
-        let (session, next) = (Arc::clone(session), Arc::clone(&self.next));
+        let (session, free) = (Arc::clone(session), Arc::clone(&self.free));
         Deferred::Later(Box::pin(async move {
             let feed = session.events(requests, (node, share)).await?;
-            Ok(opened(file, feed, (&*next, EventsOf::Session(number)), Some(hold)))
+            Ok(opened(file, feed, (&free, EventsOf::Session(number)), Some(hold)))
         }))
     }
 
@@ -114,7 +140,7 @@ impl MonitorFiles {
 
     /// Forgets where the connection was in the events of sessions that have ended.
     fn forget_ended(&self) {
-        lock(&self.next).retain(|of, _| match of {
+        lock(&self.free).retain(|of, _| match of {
             EventsOf::Node(_) => true,
             EventsOf::Session(number) => self.node.sessions.get(*number).is_some(),
         });
@@ -133,7 +159,7 @@ fn check(file: MonFile, mode: OpenMode) -> Result<(), FileError> {
 fn opened(
     file: MonFile,
     feed: &EventFeed,
-    (next, of): (&Mutex<BTreeMap<EventsOf, NextEvent>>, EventsOf),
+    (free, of): (&FreePlaces, EventsOf),
     hold: Option<SessionHold>,
 ) -> OpenMonitorFile {
     let reader = feed.log.reader();
@@ -141,11 +167,11 @@ fn opened(
         let begin = feed.log.first_at();
         return OpenMonitorFile::Log(LogFile { reader, begin, _hold: hold });
     }
-    // The first open of a connection begins with what follows it.
-    let new = || Arc::new(Mutex::new(feed.log.end()));
-    let next = Arc::clone(lock(next).entry(of).or_insert_with(new));
-    let from = *lock(&next);
-    OpenMonitorFile::Event(EventFile { reader, from, next, text: None, _hold: hold })
+    // One that no earlier open has left a place for begins with what follows it.
+    let place = take_place(lock(free).entry(of).or_default(), Instant::now());
+    let from = place.unwrap_or_else(|| feed.log.end());
+    let free = (Arc::clone(free), of);
+    OpenMonitorFile::Event(EventFile { reader, from, free, text: None, _hold: hold })
 }
 
 /// An open file.
@@ -163,11 +189,23 @@ pub struct EventFile {
     reader: EventReader,
     /// The event that the next batch begins with.
     from: u64,
-    /// The same for the next open of the connection.
-    next: NextEvent,
+    /// Where its place goes for a next open of the connection.
+    free: (FreePlaces, EventsOf),
     /// The batch that was read.
     text: Option<Bytes>,
     _hold: Option<SessionHold>,
+}
+
+impl Drop for EventFile {
+    fn drop(&mut self) {
+        let (free, of) = &self.free;
+        let mut free = lock(free);
+        let places = free.entry(*of).or_default();
+        if places.len() >= MAX_FREE_PLACES {
+            let _oldest = places.remove(0);
+        }
+        places.push(FreePlace { from: self.from, since: Instant::now() });
+    }
 }
 
 /// An open `mon/log`.
@@ -218,13 +256,36 @@ impl EventFile {
         if range.offset == 0 || self.text.is_none() {
             let batch = ready!(self.reader.poll_batch(self.from, range.count, context));
             self.from = batch.next;
-            let mut next = lock(&self.next);
-            *next = (*next).max(batch.next);
             self.text = Some(batch.text);
         }
         let text = self.text.clone().unwrap_or_default();
         let start = usize::try_from(range.offset).unwrap_or(usize::MAX).min(text.len());
         let end = start.saturating_add(range.count).min(text.len());
         Poll::Ready(text.slice(start..end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_opens_again_continues_where_it_was_and_none_loses_an_event() {
+        let now = Instant::now();
+        let place = |from, age| FreePlace { from, since: now - Duration::from_secs(age) };
+        let taken = |free: &[FreePlace]| {
+            let mut free = free.to_vec();
+            let from = take_place(&mut free, now);
+            (from, free)
+        };
+        assert_eq!(taken(&[]), (None, vec![]));
+        // Those that have left before are not in the way.
+        let left = place(3, 60);
+        assert_eq!(taken(&[left, place(7, 0)]), (Some(7), vec![left]));
+        assert_eq!(taken(&[left, place(7, 50)]), (Some(7), vec![left]));
+        // Two at a time: each may be either.
+        let both = [place(7, 1), place(6, 0)];
+        assert_eq!(taken(&both), (Some(6), vec![both[1]]));
+        assert_eq!(taken(&[both[1]]), (Some(6), vec![]));
     }
 }
