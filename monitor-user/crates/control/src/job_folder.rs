@@ -32,8 +32,7 @@ impl JobFolder {
     pub fn create(parent: &Path, nspace: &str) -> io::Result<Self> {
         remove_left(parent);
         let path = path_of(parent, nspace);
-        // It has its name only when it is locked; one that was left then is not in the way.
-        let new = parent.join(format!(".{PREFIX}{nspace}.{:x}", RandomState::new().hash_one(())));
+        let new = unlocked_path(parent, nspace);
         DirBuilder::new().mode(0o700).create(&new)?;
         let lock = File::create(new.join(LOCK))?;
         lock.lock()?;
@@ -73,6 +72,12 @@ pub fn ids(parent: &Path, begin: &str) -> Vec<String> {
 /// The folder of a host of this user, by the namespace of its job.
 pub fn path_of(parent: &Path, nspace: &str) -> PathBuf {
     parent.join(format!("{PREFIX}{nspace}"))
+}
+
+/// Where a folder is until it is locked: it has its name only then, and one that was left before is
+/// not in the way.
+pub(crate) fn unlocked_path(parent: &Path, nspace: &str) -> PathBuf {
+    parent.join(format!(".{PREFIX}{nspace}.{:x}", RandomState::new().hash_one(())))
 }
 
 /// The namespace of the job that a folder is for.

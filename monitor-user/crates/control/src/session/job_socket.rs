@@ -3,10 +3,11 @@
 //!
 //! In: the user and the number of a session. Out: the id of its job, a folder that only the user
 //! may enter, and a socket in it. All of it is made with the rights of the user. The lock of the
-//! folder says that the session is there, and is left when this process ends.
+//! folder says that the session is there, and is left when this process ends; the folder has its
+//! name when it is locked.
 
 use crate::host_protocol::socket_path;
-use crate::job_folder::{LOCK, path_of};
+use crate::job_folder::{LOCK, path_of, unlocked_path};
 use crate::user_worker::User;
 use monitor_jobs::runtime::SESSION;
 use monitor_sys::{fsuid, random};
@@ -42,17 +43,30 @@ impl JobSocket {
         let id = format!("{SESSION}{number}-{}", random::hex::<4>()?);
         let (path, user) = (path_of(parent, &id), (user.uid, user.gid));
         fsuid::as_user(user.0, user.1, || {
-            DirBuilder::new().mode(0o700).create(&path)?;
-            let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-            let folder = File::from(rustix::fs::open(&path, flags, Mode::empty())?);
-            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-            let lock = openat(&folder, LOCK, flags, Mode::RUSR | Mode::WUSR)?;
-            flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
-            let listener = UnixListener::bind(socket_path(&folder))?;
-            listener.set_nonblocking(true)?;
+            let new = unlocked_path(parent, &id);
+            DirBuilder::new().mode(0o700).create(&new)?;
+            let made = locked(&new).and_then(|made| {
+                std::fs::rename(&new, &path)?;
+                Ok(made)
+            });
+            let (folder, lock, listener) = made.inspect_err(|_| {
+                let _left = std::fs::remove_dir_all(&new);
+            })?;
             Ok((Self { id, path, folder, user, _lock: lock }, listener))
         })?
     }
+}
+
+/// The folder, its lock, and its socket, which does not block.
+fn locked(path: &Path) -> io::Result<(File, OwnedFd, UnixListener)> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+    let folder = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    let lock = openat(&folder, LOCK, flags, Mode::RUSR | Mode::WUSR)?;
+    flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
+    let listener = UnixListener::bind(socket_path(&folder))?;
+    listener.set_nonblocking(true)?;
+    Ok((folder, lock, listener))
 }
 
 impl Drop for JobSocket {
