@@ -57,8 +57,7 @@ impl MergedReader {
                 if kept.iter().all(|it| is_complete(it)) {
                     return Poll::Ready(None);
                 }
-                of_one.log.tasks.add(context.waker());
-                of_other.log.tasks.add(context.waker());
+                self.readers.iter().for_each(|it| it.place.wait(context));
                 drop(kept);
                 notify(has_moved);
                 return Poll::Pending;
@@ -192,7 +191,8 @@ mod tests {
         let source = OutputSource { group: "session".into(), rank: Some(0), is_error: false };
         let wakes = Arc::new(CountedWakes(AtomicUsize::new(0)));
         let waker = Waker::from(Arc::clone(&wakes));
-        let write = || logs[0].poll_append(&source, b"bb", &Context::from_waker(&waker));
+        let (place, context) = (logs[0].wait_place(), Context::from_waker(&waker));
+        let write = || logs[0].poll_append((&source, b"bb"), &place, &context);
         assert!(write().is_pending());
         let mut it = reader(&logs, 2);
         assert_eq!(read(&mut it), "");
@@ -206,8 +206,9 @@ mod tests {
         let logs = pair(1, WhenFull::DropOldest);
         let mut it = reader(&logs, 0);
         let source = OutputSource { group: "session".into(), rank: Some(0), is_error: true };
+        let context = Context::from_waker(Waker::noop());
         let write =
-            |log: usize| logs[log].poll_append(&source, b"aa", &Context::from_waker(Waker::noop()));
+            |log: usize| logs[log].poll_append((&source, b"aa"), &logs[log].wait_place(), &context);
         assert!(write(0).is_ready() && write(1).is_ready());
         assert!(write(0).is_pending() && write(1).is_pending());
         assert_eq!(read(&mut it), "aaaa");

@@ -11,7 +11,7 @@ mod polled;
 pub use merged::{MergedPart, MergedReader};
 pub use polled::OutputAt;
 
-use crate::waker_list::WakerList;
+use crate::waker_list::{WaitPlace, WakerList};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -112,6 +112,8 @@ struct Kept {
 #[derive(Debug)]
 pub struct OutputReader {
     end: OutputEnd,
+    /// Where a task of it waits.
+    place: WaitPlace,
     /// Its position, which may be within a part.
     from: u64,
     /// Bytes that were dropped after its position, before it came.
@@ -266,7 +268,8 @@ impl OutputLog {
         kept.next_id += 1;
         let next = kept.dropped.0 + u64::try_from(skipped).unwrap_or(u64::MAX);
         kept.readers.insert(id, next);
-        OutputReader { end: OutputEnd { log: Arc::clone(self), id }, from, lost }
+        let end = OutputEnd { log: Arc::clone(self), id };
+        OutputReader { end, place: self.tasks.add_place(), from, lost }
     }
 }
 

@@ -4,6 +4,7 @@
 //! has had them when it has read beyond them.
 
 use super::{OVERHEAD, OutputLog, OutputReader, OutputSource};
+use crate::waker_list::WaitPlace;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -22,12 +23,12 @@ impl OutputLog {
     /// Adds bytes when there is room for them.
     pub fn poll_append(
         &self,
-        source: &OutputSource,
-        bytes: &[u8],
+        (source, bytes): (&OutputSource, &[u8]),
+        place: &WaitPlace,
         context: &Context<'_>,
     ) -> Poll<()> {
         // Before the look: a change after it wakes.
-        self.tasks.add(context.waker());
+        place.wait(context);
         let mut kept = self.lock();
         while kept.bytes + bytes.len() + OVERHEAD > self.limit && !kept.parts.is_empty() {
             if kept.is_awaited() && !kept.is_closed {
@@ -37,8 +38,14 @@ impl OutputLog {
         }
         kept.push(source, bytes);
         drop(kept);
+        place.leave();
         self.notify();
         Poll::Ready(())
+    }
+
+    /// A place for a task that adds.
+    pub fn wait_place(&self) -> WaitPlace {
+        self.tasks.add_place()
     }
 
     /// Number of bytes that were added.
@@ -70,7 +77,7 @@ impl OutputReader {
                 return Poll::Ready(OutputAt::End);
             }
             // With the lock: the thread that adds has it later, and wakes.
-            log.tasks.add(context.waker());
+            self.place.wait(context);
             return Poll::Pending;
         }
         let first = kept.parts.partition_point(|it| it.end() <= position);
@@ -120,7 +127,11 @@ mod tests {
     }
 
     fn append(log: &OutputLog, text: &str) -> Poll<()> {
-        log.poll_append(&source(), text.as_bytes(), &Context::from_waker(Waker::noop()))
+        log.poll_append(
+            (&source(), text.as_bytes()),
+            &log.wait_place(),
+            &Context::from_waker(Waker::noop()),
+        )
     }
 
     fn read(reader: &OutputReader, at: u64, most: usize) -> Poll<OutputAt> {
@@ -178,7 +189,8 @@ mod tests {
         assert_eq!(reader.poll_at(0, 9, &Context::from_waker(&waker)), Poll::Pending);
         assert_eq!(append(&log, "a"), Poll::Ready(()));
         assert_eq!(counter.0.load(Ordering::SeqCst), 1);
-        let full = log.poll_append(&source(), b"b", &Context::from_waker(&waker));
+        let place = log.wait_place();
+        let full = log.poll_append((&source(), b"b"), &place, &Context::from_waker(&waker));
         assert_eq!(full, Poll::Pending);
         assert_eq!(read(&reader, 0, 9), bytes("a"));
         assert_eq!(counter.0.load(Ordering::SeqCst), 2);

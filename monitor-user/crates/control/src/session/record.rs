@@ -1,7 +1,7 @@
 //! What the service knows of a session: its texts, its program, its output, and what waits for it.
 //!
 //! In: texts, lines of `ctl`, answers of the launcher. Out: what to ask the launcher, and what the
-//! files of the session say. Waits for nothing: a task registers its waker.
+//! files of the session say. Blocks nothing: a task registers its waker.
 
 use super::control_line::{ControlLine, Lifetime, Limit};
 use super::environment::{SessionPlace, SessionTexts, launched_program};
@@ -10,9 +10,10 @@ use super::message::{Ending, LaunchCommand};
 use super::{KEPT_OUTPUT, MAX_LABEL, MAX_OPEN, MAX_TEXT, Stream};
 use crate::output_log::{OutputLog, OutputSource, WhenFull};
 use crate::user_worker::User;
-use crate::waker_list::WakerList;
+use crate::waker_list::{WaitPlace, WakerList};
 use rustix::io::Errno;
 use std::fmt::Write as _;
+use std::future::poll_fn;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -376,9 +377,9 @@ impl SessionRecord {
     }
 
     /// What `wait` says, when the program has ended or was not executed.
-    pub fn poll_wait(&self, context: &Context<'_>) -> Poll<String> {
+    pub fn poll_wait(&self, place: &WaitPlace, context: &Context<'_>) -> Poll<String> {
         // Before the look: a change after it wakes.
-        self.changed.add(context.waker());
+        place.wait(context);
         let state = self.lock();
         match (state.phase, state.failed) {
             (Phase::Ended(end), _) => Poll::Ready(wait_text(end)),
@@ -390,24 +391,35 @@ impl SessionRecord {
         }
     }
 
-    /// Ready when the session shall end.
-    pub fn poll_ending(&self, context: &Context<'_>) -> Poll<()> {
-        self.poll(context, |state| state.must_end)
+    /// A place for a task that waits for what changes.
+    pub fn wait_place(&self) -> WaitPlace {
+        self.changed.add_place()
     }
 
-    /// Ready when it has ended, with all its processes.
-    pub fn poll_gone(&self, context: &Context<'_>) -> Poll<()> {
-        self.poll(context, |state| state.is_gone)
+    /// Waits for what `wait` says.
+    pub async fn wait(&self) -> String {
+        let place = self.wait_place();
+        poll_fn(|context| self.poll_wait(&place, context)).await
     }
 
-    /// Ready when nothing keeps the session: no program, no open file, and no `type persistent`.
-    pub fn poll_unused(&self, context: &Context<'_>) -> Poll<()> {
-        self.poll(context, State::is_unused)
+    /// Waits until the session shall end.
+    pub async fn ending(&self) {
+        self.until(|state| state.must_end).await;
     }
 
-    /// Ready when something keeps it.
-    pub fn poll_used(&self, context: &Context<'_>) -> Poll<()> {
-        self.poll(context, |state| !state.is_unused())
+    /// Waits until it has ended, with all its processes.
+    pub async fn gone(&self) {
+        self.until(|state| state.is_gone).await;
+    }
+
+    /// Waits until nothing keeps the session: no program, no open file, and no `type persistent`.
+    pub async fn unused(&self) {
+        self.until(State::is_unused).await;
+    }
+
+    /// Waits until something keeps it.
+    pub async fn used(&self) {
+        self.until(|state| !state.is_unused()).await;
     }
 
     /// Whether nothing keeps the session.
@@ -415,9 +427,13 @@ impl SessionRecord {
         self.lock().is_unused()
     }
 
-    fn poll(&self, context: &Context<'_>, is_ready: impl Fn(&State) -> bool) -> Poll<()> {
-        self.changed.add(context.waker());
-        if is_ready(&self.lock()) { Poll::Ready(()) } else { Poll::Pending }
+    async fn until(&self, is_ready: impl Fn(&State) -> bool) {
+        let place = self.wait_place();
+        poll_fn(|context| {
+            place.wait(context);
+            if is_ready(&self.lock()) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 }
 
@@ -474,7 +490,7 @@ mod tests {
     }
 
     fn wait(record: &SessionRecord) -> Option<String> {
-        match record.poll_wait(&Context::from_waker(Waker::noop())) {
+        match record.poll_wait(&record.wait_place(), &Context::from_waker(Waker::noop())) {
             Poll::Ready(text) => Some(text),
             Poll::Pending => None,
         }

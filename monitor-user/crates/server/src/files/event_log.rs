@@ -7,10 +7,11 @@
 
 use crate::lock::lock;
 use bytes::{Bytes, BytesMut};
-use std::collections::{BTreeMap, VecDeque};
+use monitor_control::waker_list::{WaitPlace, WakerList};
+use std::collections::VecDeque;
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 
 /// Most bytes of events that are kept.
 pub const MAX_EVENT_BYTES: usize = 1 << 20;
@@ -19,7 +20,11 @@ const OVERHEAD: usize = 64;
 
 /// The events.
 #[derive(Default)]
-pub struct EventLog(Mutex<Kept>);
+pub struct EventLog {
+    kept: Mutex<Kept>,
+    /// The readers that wait: an open file each.
+    waiting: WakerList,
+}
 
 #[derive(Default)]
 struct Kept {
@@ -32,21 +37,12 @@ struct Kept {
     bytes: usize,
     /// Nothing follows.
     is_closed: bool,
-    /// The readers that wait, by their numbers: an open file each.
-    waiting: BTreeMap<u64, Waker>,
-    next_reader: u64,
 }
 
 /// A reader of events.
 pub struct EventReader {
     log: Arc<EventLog>,
-    number: u64,
-}
-
-impl Drop for EventReader {
-    fn drop(&mut self) {
-        lock(&self.log.0).waiting.remove(&self.number);
-    }
+    place: WaitPlace,
 }
 
 /// Lines that a reader gets at once.
@@ -61,7 +57,7 @@ pub struct EventBatch {
 impl EventLog {
     /// Adds an event: `content` is a list, or several; `unix_ns` when it occurred.
     pub fn add(&self, unix_ns: u64, content: &str) {
-        let mut kept = lock(&self.0);
+        let mut kept = lock(&self.kept);
         if kept.is_closed {
             return;
         }
@@ -76,49 +72,41 @@ impl EventLog {
             kept.first += 1;
             kept.first_at += oldest.len() as u64;
         }
-        wake(kept);
+        drop(kept);
+        self.waiting.wake();
     }
 
     /// Nothing follows: all that wait get what is there.
     pub fn close(&self) {
-        let mut kept = lock(&self.0);
+        let mut kept = lock(&self.kept);
         kept.is_closed = true;
-        wake(kept);
+        drop(kept);
+        self.waiting.wake();
     }
 
     /// A reader.
     pub fn reader(self: &Arc<Self>) -> EventReader {
-        let mut kept = lock(&self.0);
-        let number = kept.next_reader;
-        kept.next_reader += 1;
-        EventReader { log: Arc::clone(self), number }
+        EventReader { log: Arc::clone(self), place: self.waiting.add_place() }
     }
 
     /// The number that the next event has.
     pub fn end(&self) -> u64 {
-        lock(&self.0).end()
+        lock(&self.kept).end()
     }
 
     /// Where the bytes that are kept begin, counted from the first event.
     pub fn first_at(&self) -> u64 {
-        lock(&self.0).first_at
+        lock(&self.kept).first_at
     }
-}
-
-/// Wakes all readers, without the lock.
-fn wake(mut kept: MutexGuard<'_, Kept>) {
-    let waiting = std::mem::take(&mut kept.waiting);
-    drop(kept);
-    waiting.into_values().for_each(Waker::wake);
 }
 
 impl EventReader {
     /// The events from a number on, as many as fit in `most` bytes, but at least one; none when
     /// nothing follows. Takes nothing: the reader begins at `next` the next time.
     pub fn poll_batch(&self, from: u64, most: usize, context: &Context<'_>) -> Poll<EventBatch> {
-        let mut kept = lock(&self.log.0);
+        let kept = lock(&self.log.kept);
         if from >= kept.end() && !kept.is_closed {
-            return kept.wait(self.number, context);
+            return self.wait(context);
         }
         let mut text = BytesMut::new();
         let lost = kept.first.saturating_sub(from);
@@ -140,14 +128,14 @@ impl EventReader {
     /// The bytes from `at` on, at most `most`; none when nothing follows. `None` if they are not
     /// kept any longer.
     pub fn poll_bytes(&self, at: u64, most: usize, context: &Context<'_>) -> Poll<Option<Bytes>> {
-        let mut kept = lock(&self.log.0);
+        let kept = lock(&self.log.kept);
         let Some(skipped) = at.checked_sub(kept.first_at) else { return Poll::Ready(None) };
         let mut skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
         if skipped >= kept.bytes {
             if kept.is_closed {
                 return Poll::Ready(Some(Bytes::new()));
             }
-            return kept.wait(self.number, context);
+            return self.wait(context);
         }
         let mut text = BytesMut::new();
         for line in &kept.lines {
@@ -164,14 +152,15 @@ impl EventReader {
         }
         Poll::Ready(Some(text.freeze()))
     }
+
+    /// Called with the lock: what is added later wakes.
+    fn wait<T>(&self, context: &Context<'_>) -> Poll<T> {
+        self.place.wait(context);
+        Poll::Pending
+    }
 }
 
 impl Kept {
-    fn wait<T>(&mut self, reader: u64, context: &Context<'_>) -> Poll<T> {
-        self.waiting.insert(reader, context.waker().clone());
-        Poll::Pending
-    }
-
     fn end(&self) -> u64 {
         self.first + self.lines.len() as u64
     }
@@ -221,7 +210,7 @@ mod tests {
         for at in 0..n {
             log.add(at, "(start (pid 1))");
         }
-        let kept = lock(&log.0);
+        let kept = lock(&log.kept);
         let first = kept.first;
         assert!(first > 0 && kept.bytes + OVERHEAD * kept.lines.len() <= MAX_EVENT_BYTES);
         drop(kept);
@@ -242,9 +231,9 @@ mod tests {
         for it in readers.iter().chain(&readers) {
             assert!(it.poll_batch(0, 10, &context).is_pending());
         }
-        assert_eq!(lock(&log.0).waiting.len(), 3);
+        assert_eq!(log.waiting.len(), 3);
         drop(readers);
-        assert_eq!(lock(&log.0).waiting.len(), 0);
+        assert_eq!(log.waiting.len(), 0);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use monitor_sys::clock;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::future::{pending, poll_fn};
+use std::future::pending;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::task::{AbortHandle, yield_now};
@@ -118,7 +118,7 @@ impl PushFile {
 /// Ready when the session has ended; never for the node.
 async fn session_end(source: &PushSource) {
     match &source.session {
-        Some(session) => poll_fn(|context| session.record.poll_gone(context)).await,
+        Some(session) => session.record.gone().await,
         None => pending().await,
     }
 }

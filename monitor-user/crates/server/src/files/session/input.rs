@@ -3,7 +3,7 @@
 //! A write ends when the pipe has all its bytes; while it has no room, each writer waits.
 
 use crate::lock::lock;
-use monitor_control::waker_list::WakerList;
+use monitor_control::waker_list::{WaitPlace, WakerList};
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
@@ -14,6 +14,20 @@ use tokio::net::unix::pipe::Sender;
 pub struct InputPipe {
     pipe: Mutex<Option<Sender>>,
     writers: Arc<WriterList>,
+}
+
+/// A writer, which has one write at a time.
+pub struct InputWriter {
+    /// The bytes of the write that waits which the pipe has.
+    written: usize,
+    place: WaitPlace,
+}
+
+impl InputWriter {
+    /// The bytes that the pipe has of the write that has ended.
+    pub const fn take_written(&mut self) -> usize {
+        std::mem::replace(&mut self.written, 0)
+    }
 }
 
 /// The writers that wait: a pipe of tokio wakes one task.
@@ -43,18 +57,26 @@ impl InputPipe {
         self.writers.0.wake();
     }
 
+    /// A writer.
+    pub fn writer(&self) -> InputWriter {
+        InputWriter { written: 0, place: self.writers.0.add_place() }
+    }
+
     /// A writer waits no longer: the others add themselves again.
-    pub fn abandon(&self) {
+    pub fn abandon(&self, writer: &mut InputWriter) {
+        writer.written = 0;
+        writer.place.leave();
         self.writers.0.wake();
     }
 
-    /// Writes what is left of `content` behind `written` bytes, and counts them there.
+    /// Writes what the pipe does not have of the content, and counts it for the writer.
     pub fn poll_write(
         &self,
         content: &[u8],
-        written: &mut usize,
+        writer: &mut InputWriter,
         context: &Context<'_>,
     ) -> Poll<io::Result<()>> {
+        let InputWriter { written, place } = writer;
         let pipe = lock(&self.pipe);
         let Some(pipe) = pipe.as_ref() else {
             return Poll::Ready(Err(ErrorKind::BrokenPipe.into()));
@@ -63,7 +85,7 @@ impl InputPipe {
             match pipe.try_write(&content[*written..]) {
                 Ok(n) => *written += n,
                 Err(why) if why.kind() == ErrorKind::WouldBlock => {
-                    self.writers.0.add(context.waker());
+                    place.wait(context);
                     let all = Waker::from(Arc::clone(&self.writers));
                     ready!(pipe.poll_write_ready(&mut Context::from_waker(&all)))?;
                 }

@@ -53,7 +53,7 @@ pub fn start(live: &Arc<LiveSession>, parts: HostParts) -> io::Result<JoinHandle
         let open = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             tokio::select! {
-                () = poll_fn(|context| live.record.poll_gone(context)) => break,
+                () = live.record.gone() => break,
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => {
                         let began = clock::thread_cpu();
@@ -147,7 +147,8 @@ fn log(record: &SessionRecord, text: &str, is_error: bool) -> HostAnswer {
     let line = log_line(text);
     let log = if is_error { &record.errors } else { &record.output };
     let context = Context::from_waker(Waker::noop());
-    match log.poll_append(&record.output_source(is_error), line.as_bytes(), &context) {
+    let source = record.output_source(is_error);
+    match log.poll_append((&source, line.as_bytes()), &log.wait_place(), &context) {
         std::task::Poll::Ready(()) => HostAnswer::Done,
         std::task::Poll::Pending => {
             HostAnswer::Refused("its output is full, and no reader has had it".to_owned())
@@ -191,7 +192,7 @@ impl Answers<'_> {
         // The log does not wait for this reader any longer.
         drop(reader);
         if has_ended && span.wait == SpanWait::ToTheEnd {
-            poll_fn(|context| self.record.poll_wait(context)).await;
+            let _end = self.record.wait().await;
         }
         let ends = has_ended.then(|| end(self.record)).flatten();
         self.send(&HostAnswer::Ended(ends.into_iter().collect())).await
@@ -217,7 +218,7 @@ impl Answers<'_> {
 
 /// Ready when a session has ended, and a command has had time to read what it has left.
 async fn gone(record: &SessionRecord) {
-    poll_fn(|context| record.poll_gone(context)).await;
+    record.gone().await;
     sleep(LEFT_TIME).await;
 }
 

@@ -9,7 +9,6 @@ use monitor_control::session::{
     Stream, launcher_gone,
 };
 use monitor_model::Pid;
-use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio::task::{AbortHandle, spawn_blocking};
@@ -59,7 +58,7 @@ impl LiveSession {
                 .unwrap_or_else(|_| Err(launcher_gone())),
             Remaining::Wipe => {
                 self.record.end();
-                poll_fn(|context| self.record.poll_gone(context)).await;
+                self.record.gone().await;
                 Ok(())
             }
         }

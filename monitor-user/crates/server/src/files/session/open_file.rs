@@ -2,10 +2,12 @@
 
 use super::super::session_sample;
 use super::control_file::ControlFile;
+use super::input::InputWriter;
 use super::{LiveSession, file_error};
 use bytes::Bytes;
 use monitor_control::output_log::{OutputAt, OutputReader};
 use monitor_control::session::{Refusal, SessionError, SessionHold, TextFile};
+use monitor_control::waker_list::WaitPlace;
 use monitor_ninep::tree::{Direction, ReadRange};
 use monitor_ninep::{Errno, FileError};
 use std::fs::File;
@@ -32,12 +34,12 @@ pub enum SessionContent {
     Control(Bytes, ControlFile),
     /// What the program writes.
     Output(OutputReader),
-    /// What the program reads: the bytes of the write that waits which the pipe has.
-    Input(usize),
+    /// What the program reads.
+    Input(InputWriter),
     /// Both.
-    Both(OutputReader, usize),
-    /// The end of the program, when it was read.
-    Wait(Option<Bytes>),
+    Both(OutputReader, InputWriter),
+    /// The end of the program, when it was read, and the place of the task that waits for it.
+    Wait(Option<Bytes>, WaitPlace),
     /// A file below `fs`.
     Stored(File),
 }
@@ -97,9 +99,9 @@ impl OpenSessionFile {
                 return read_output(reader, range, context);
             }
             SessionContent::Input(_) => return Poll::Ready(Err(one_direction())),
-            SessionContent::Wait(text) => {
+            SessionContent::Wait(text, place) => {
                 if text.is_none() {
-                    *text = Some(ready!(record.poll_wait(context)).into());
+                    *text = Some(ready!(record.poll_wait(place, context)).into());
                 }
                 text.clone().unwrap_or_default()
             }
@@ -128,9 +130,9 @@ impl OpenSessionFile {
             SessionContent::Control(_, file) => {
                 file.poll_write(content, context).map(|it| it.map(|()| all).map_err(file_error))
             }
-            SessionContent::Input(written) | SessionContent::Both(_, written) => {
-                let done = ready!(self.session.input.poll_write(content, written, context));
-                let entered = std::mem::take(written);
+            SessionContent::Input(writer) | SessionContent::Both(_, writer) => {
+                let done = ready!(self.session.input.poll_write(content, writer, context));
+                let entered = writer.take_written();
                 Poll::Ready(match done {
                     // What the pipe has is written, also if the program has gone then.
                     Err(_) if entered > 0 => Ok(entered),
@@ -145,7 +147,7 @@ impl OpenSessionFile {
             SessionContent::Number
             | SessionContent::Snapshot(..)
             | SessionContent::Output(_)
-            | SessionContent::Wait(_) => Poll::Ready(Err(one_direction())),
+            | SessionContent::Wait(..) => Poll::Ready(Err(one_direction())),
         }
     }
 
@@ -154,12 +156,8 @@ impl OpenSessionFile {
         match (&mut self.content, direction) {
             (SessionContent::Control(_, file), Direction::Write) => file.abandon(),
             // What has entered the pipe cannot be taken back.
-            (
-                SessionContent::Input(written) | SessionContent::Both(_, written),
-                Direction::Write,
-            ) => {
-                *written = 0;
-                self.session.input.abandon();
+            (SessionContent::Input(writer) | SessionContent::Both(_, writer), Direction::Write) => {
+                self.session.input.abandon(writer)
             }
             _ => {}
         }

@@ -120,7 +120,7 @@ fn keep(
     (source, share): (OutputSource, Arc<UserShare>),
 ) -> AbortHandle {
     let kept = async move {
-        let mut bytes = vec![0; CHUNK];
+        let (mut bytes, place) = (vec![0; CHUNK], log.wait_place());
         while pipe.readable().await.is_ok() {
             let permit = share.admit_line(|| false).await;
             let began = clock::thread_cpu();
@@ -129,7 +129,7 @@ fn keep(
             drop(permit);
             match read {
                 Ok(0) => break,
-                Ok(n) => poll_fn(|it| log.poll_append(&source, &bytes[..n], it)).await,
+                Ok(n) => poll_fn(|it| log.poll_append((&source, &bytes[..n]), &place, it)).await,
                 Err(why) if why.kind() == ErrorKind::WouldBlock => {}
                 Err(_) => break,
             }
@@ -159,7 +159,7 @@ impl SessionTask {
         loop {
             tokio::select! {
                 biased;
-                () = poll_fn(|context| record.poll_ending(context)) => return Ok(()),
+                () = record.ending() => return Ok(()),
                 () = unused(&record) => return Ok(()),
                 ready = self.stream.readable() => {
                     ready.map_err(|why| why.to_string())?;
@@ -280,10 +280,10 @@ impl LiveSession {
 /// Ready when nothing has kept the session for a while.
 async fn unused(record: &SessionRecord) {
     loop {
-        poll_fn(|context| record.poll_unused(context)).await;
+        record.unused().await;
         tokio::select! {
             () = sleep(UNUSED_TIME) => return,
-            () = poll_fn(|context| record.poll_used(context)) => {}
+            () = record.used() => {}
         }
     }
 }

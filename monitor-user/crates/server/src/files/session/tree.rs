@@ -282,10 +282,13 @@ pub fn open(
         SessionFile::Job => SessionContent::Snapshot(SnapshotText::Job, Bytes::new()),
         SessionFile::Output => SessionContent::Output(record.output.reader_of_kept()),
         SessionFile::Errors => SessionContent::Output(record.errors.reader_of_kept()),
-        SessionFile::Input => SessionContent::Input(0),
-        SessionFile::Both if mode.read => SessionContent::Both(record.output.reader_of_kept(), 0),
-        SessionFile::Both => SessionContent::Input(0),
-        SessionFile::Wait => SessionContent::Wait(None),
+        SessionFile::Input => SessionContent::Input(session.input.writer()),
+        SessionFile::Both if mode.read => {
+            let reader = record.output.reader_of_kept();
+            SessionContent::Both(reader, session.input.writer())
+        }
+        SessionFile::Both => SessionContent::Input(session.input.writer()),
+        SessionFile::Wait => SessionContent::Wait(None, record.wait_place()),
         SessionFile::Stored(path) => {
             let access = match (mode.read, mode.write) {
                 (_, false) => StoredAccess::Read,
