@@ -7,7 +7,7 @@ use monitor_ninep::client::{Client, ClientError};
 use monitor_ninep::frame::{Frame, FrameBuffer};
 use monitor_ninep::{NO_FID, NO_TAG, Reply, Request};
 use rustix::process::Signal;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
@@ -389,7 +389,11 @@ impl Raw {
                 return frame;
             }
             let mut bytes = [0; 4096];
-            let n = self.stream.read(&mut bytes).unwrap();
+            let n = match self.stream.read(&mut bytes) {
+                // A process that was stopped is interrupted there (signal(7)).
+                Err(why) if why.kind() == ErrorKind::Interrupted => continue,
+                read => read.unwrap(),
+            };
             assert!(n > 0, "the connection is closed");
             self.frames.extend(&bytes[..n]);
         }

@@ -6,6 +6,7 @@ mod files;
 mod files_clients;
 mod files_events;
 mod files_flush;
+mod files_mon;
 mod files_push;
 mod files_session;
 mod files_session_job;

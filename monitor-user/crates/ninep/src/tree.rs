@@ -31,6 +31,15 @@ pub struct ReadRange {
     pub count: usize,
 }
 
+impl ReadRange {
+    /// The bytes of a text in the range.
+    pub fn part(&self, text: &Bytes) -> Bytes {
+        let start = usize::try_from(self.offset).unwrap_or(usize::MAX).min(text.len());
+        let end = start.saturating_add(self.count).min(text.len());
+        text.slice(start..end)
+    }
+}
+
 /// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {

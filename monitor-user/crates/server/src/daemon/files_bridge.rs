@@ -43,6 +43,7 @@ impl FilesBridge {
             let _ = task.await;
         }
         if let Some(node) = &self.node {
+            node.monitor.set_watch(None);
             node.sessions.close().await;
         }
     }

@@ -57,13 +57,20 @@ pub struct EventBatch {
 impl EventLog {
     /// Adds an event: `content` is a list, or several; `unix_ns` when it occurred.
     pub fn add(&self, unix_ns: u64, content: &str) {
+        self.add_line(|number| {
+            let mut line = String::with_capacity(64 + content.len());
+            let _ = writeln!(line, "(event (seq {number}) (time {unix_ns}) {content})");
+            line
+        });
+    }
+
+    /// Adds the line of an event, which has this number and ends with its only line break.
+    pub fn add_line(&self, line: impl FnOnce(u64) -> String) {
         let mut kept = lock(&self.kept);
         if kept.is_closed {
             return;
         }
-        let mut line = String::with_capacity(64 + content.len());
-        let number = kept.end();
-        let _ = writeln!(line, "(event (seq {number}) (time {unix_ns}) {content})");
+        let line = line(kept.end());
         kept.bytes += line.len();
         kept.lines.push_back(line.into());
         while kept.bytes + OVERHEAD * kept.lines.len() > MAX_EVENT_BYTES {
@@ -102,8 +109,14 @@ impl EventLog {
 
 impl EventReader {
     /// The events from a number on, as many as fit in `most` bytes, but at least one; none when
-    /// nothing follows. Takes nothing: the reader begins at `next` the next time.
-    pub fn poll_batch(&self, from: u64, most: usize, context: &Context<'_>) -> Poll<EventBatch> {
+    /// nothing follows. Takes nothing: the reader begins at `next` the next time. With `begin`,
+    /// those alone whose content begins so, which may be none of many.
+    pub fn poll_batch(
+        &self,
+        (from, begin): (u64, Option<&str>),
+        most: usize,
+        context: &Context<'_>,
+    ) -> Poll<EventBatch> {
         let kept = lock(&self.log.kept);
         if from >= kept.end() && !kept.is_closed {
             return self.wait(context);
@@ -115,11 +128,15 @@ impl EventReader {
         }
         let mut next = from.max(kept.first);
         let skipped = usize::try_from(next - kept.first).unwrap_or(usize::MAX);
-        for (at, line) in kept.lines.iter().skip(skipped).enumerate() {
-            if at > 0 && text.len() + line.len() > most {
-                break;
+        let mut is_first = true;
+        for line in kept.lines.iter().skip(skipped) {
+            if begin.is_none_or(|it| begins(line, it)) {
+                if !is_first && text.len() + line.len() > most {
+                    break;
+                }
+                is_first = false;
+                text.extend_from_slice(line);
             }
-            text.extend_from_slice(line);
             next += 1;
         }
         Poll::Ready(EventBatch { text: text.freeze(), next })
@@ -166,13 +183,18 @@ impl Kept {
     }
 }
 
+/// Whether the content of a line begins so: what follows `(event (seq N) (time N)`.
+fn begins(line: &[u8], begin: &str) -> bool {
+    line.splitn(6, |it| *it == b' ').nth(5).is_some_and(|it| it.starts_with(begin.as_bytes()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::task::Waker;
 
     fn batch(log: &Arc<EventLog>, from: u64, most: usize) -> Option<(String, u64)> {
-        match log.reader().poll_batch(from, most, &Context::from_waker(Waker::noop())) {
+        match log.reader().poll_batch((from, None), most, &Context::from_waker(Waker::noop())) {
             Poll::Ready(it) => Some((String::from_utf8(it.text.to_vec()).expect("text"), it.next)),
             Poll::Pending => None,
         }
@@ -229,7 +251,7 @@ mod tests {
         let readers: Vec<_> = (0..3).map(|_| log.reader()).collect();
         let context = Context::from_waker(Waker::noop());
         for it in readers.iter().chain(&readers) {
-            assert!(it.poll_batch(0, 10, &context).is_pending());
+            assert!(it.poll_batch((0, None), 10, &context).is_pending());
         }
         assert_eq!(log.waiting.len(), 3);
         drop(readers);

@@ -6,11 +6,14 @@
 
 mod connection;
 mod event_feed;
+mod event_file;
 mod event_log;
 mod followed_event;
 mod identity;
 mod last_error;
+mod mon_control;
 mod mon_file;
+mod mon_settings;
 mod node;
 mod node_control;
 mod node_file;
@@ -24,6 +27,7 @@ mod push_file;
 mod reading;
 mod sample_filter;
 mod sample_queue;
+mod sample_source;
 mod session;
 mod session_processes;
 mod session_sample;

@@ -1,6 +1,7 @@
 //! What all connections share: facts about the node, and the way to the daemon loop.
 
 use super::event_feed::NodeFeeds;
+use super::mon_settings::MonSettings;
 use super::node_sample;
 use super::node_texts::{NodeText, NodeTexts};
 use super::session::{SessionPolicy, SessionTable};
@@ -35,6 +36,8 @@ pub struct NodeFiles {
     pub number: u32,
     /// The events that are followed for users.
     pub feeds: NodeFeeds,
+    /// What is set for samples.
+    pub monitor: MonSettings,
     /// The sessions of all users.
     pub sessions: Arc<SessionTable>,
     /// What was refused, by kind.
@@ -68,7 +71,7 @@ impl NodeFiles {
         let name = |name: Option<String>, number: u32| name.unwrap_or_else(|| number.to_string());
         Self {
             arch: format!("/{system}/{machine}\n"),
-            description: node_sample::description().into(),
+            description: node_sample::description(&node_sample::FIELDS).into(),
             version: format!("(version monitor {version} (9p 9P2000) (ebpf {ebpf}))\n"),
             texts: NodeTexts::default(),
             owner: (uid, name(users::name(uid), uid)),
@@ -77,6 +80,7 @@ impl NodeFiles {
             requests: facts.requests,
             number: facts.node,
             feeds: NodeFeeds::default(),
+            monitor: MonSettings::new(&node_sample::FIELDS),
             sessions: SessionTable::new(SessionPolicy::new(facts.execute)),
             refused: Mutex::default(),
         }

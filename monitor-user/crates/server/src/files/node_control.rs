@@ -52,39 +52,11 @@ impl NodeControlFile {
     ///
     /// As the first line that fails.
     pub fn write(&mut self, content: &[u8]) -> Result<usize, FileError> {
-        let done = self.carry_out(content);
-        if done.is_err() {
-            self.lines.clear();
-        }
+        let (node, uid) = (&self.node, self.uid);
+        let done = self.lines.carry_out(content, |line| {
+            NodeCommand::parse(line).and_then(|it| it.execute(node, uid))
+        });
         done.map(|()| content.len()).map_err(file_error)
-    }
-
-    fn carry_out(&mut self, content: &[u8]) -> Result<(), SessionError> {
-        let mut line = 0;
-        for piece in content.split_inclusive(|it| *it == b'\n') {
-            if let Some(command) = self.lines.add(piece)? {
-                line += 1;
-                let done = NodeCommand::parse(&command).and_then(|it| self.execute(it));
-                done.map_err(|it| it.in_line(line))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn execute(&self, command: NodeCommand) -> Result<(), SessionError> {
-        let uid = self.uid;
-        match command {
-            NodeCommand::Nothing => return Ok(()),
-            NodeCommand::Drain => self.node.sessions.set_draining(true),
-            NodeCommand::Undrain => self.node.sessions.set_draining(false),
-            NodeCommand::Kill(signal, pid) => {
-                let failed = |why| SessionError::kernel(&format!("kill {}", pid.0), &why);
-                let process = PidFd::open(pid).map_err(failed)?;
-                process.signal(signal.cast_unsigned()).map_err(failed)?;
-            }
-        }
-        tracing::info!(uid, "files: {command:?}");
-        Ok(())
     }
 }
 
@@ -96,6 +68,21 @@ pub fn text(node: &NodeFiles) -> Bytes {
 }
 
 impl NodeCommand {
+    fn execute(self, node: &NodeFiles, uid: u32) -> Result<(), SessionError> {
+        match self {
+            Self::Nothing => return Ok(()),
+            Self::Drain => node.sessions.set_draining(true),
+            Self::Undrain => node.sessions.set_draining(false),
+            Self::Kill(signal, pid) => {
+                let failed = |why| SessionError::kernel(&format!("kill {}", pid.0), &why);
+                let process = PidFd::open(pid).map_err(failed)?;
+                process.signal(signal.cast_unsigned()).map_err(failed)?;
+            }
+        }
+        tracing::info!(uid, "files: {self:?}");
+        Ok(())
+    }
+
     fn parse(line: &[u8]) -> Result<Self, SessionError> {
         let words = words(line)?;
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();

@@ -3,6 +3,7 @@
 //! What they contain is in `node_root.rs`.
 
 use super::mon_file::MonFile;
+use super::node_sample::SampleCategory;
 use super::node_texts::NodeText;
 
 /// A file of the root.
@@ -38,14 +39,96 @@ pub enum NodeFile {
     MonPull,
     /// Samples of the node.
     MonPush,
+    /// What is set for samples.
+    MonControl,
+    /// The directory of a category of samples.
+    Category(SampleCategory),
+    /// A file of it.
+    InCategory(SampleCategory, CategoryFile),
     /// Opens a session.
     Clone,
     /// Commands of an administrator.
     Control,
 }
 
+/// A file of a category of samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CategoryFile {
+    /// What a sample has of it.
+    Desc,
+    /// The next events.
+    Event,
+    /// A sample.
+    Pull,
+    /// Samples.
+    Push,
+}
+
+/// The files of a category in the order in which they are listed.
+pub const CATEGORY_FILES: [(CategoryFile, &str); 4] = [
+    (CategoryFile::Desc, "desc"),
+    (CategoryFile::Event, MonFile::Event.name()),
+    (CategoryFile::Pull, "pull"),
+    (CategoryFile::Push, MonFile::Push.name()),
+];
+/// The qid path of the first category; each has room for its files.
+const CATEGORY_PATH: u64 = 0x100;
+
+impl NodeFile {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Category(category) => category.name(),
+            Self::InCategory(_, file) => {
+                CATEGORY_FILES.iter().find(|it| it.0 == file).map_or("", |it| it.1)
+            }
+            file => FILES.iter().find(|it| it.0 == file).map_or("/", |it| it.2),
+        }
+    }
+
+    /// The number that its qid has.
+    pub fn qid_path(self) -> u64 {
+        let of_category = |it: SampleCategory| CATEGORY_PATH + 8 * it.index() as u64;
+        match self {
+            Self::Category(category) => of_category(category),
+            Self::InCategory(category, file) => of_category(category) + 1 + file as u64,
+            file => (1..).zip(&FILES).find(|(_, it)| it.0 == file).map_or(0, |it| it.0),
+        }
+    }
+
+    /// Its directory.
+    pub fn parent(self) -> Self {
+        match self {
+            Self::Category(_) => Self::Mon,
+            Self::InCategory(category, _) => Self::Category(category),
+            file => FILES.iter().find(|it| it.0 == file).map_or(Self::Root, |it| it.1),
+        }
+    }
+
+    /// The files of a directory, in the order of their names.
+    pub fn files(self) -> Vec<Self> {
+        if let Self::Category(category) = self {
+            return CATEGORY_FILES.map(|it| Self::InCategory(category, it.0)).to_vec();
+        }
+        let listed = FILES.iter().filter(|it| it.1 == self).map(|it| it.0);
+        let categories = SampleCategory::ALL.map(Self::Category);
+        let categories = categories.into_iter().filter(|_| self == Self::Mon);
+        let mut all: Vec<_> = listed.chain(categories).collect();
+        all.sort_by_key(|it| it.name());
+        all
+    }
+
+    /// The category of its samples or events, if it has one.
+    pub const fn category(self) -> Option<SampleCategory> {
+        match self {
+            Self::Category(category) | Self::InCategory(category, _) => Some(category),
+            _ => None,
+        }
+    }
+}
+
 /// The files in the order in which they are listed: each with its directory and its name.
-pub const FILES: [(NodeFile, NodeFile, &str); 16] = [
+pub const FILES: [(NodeFile, NodeFile, &str); 17] = [
     (NodeFile::Arch, NodeFile::Root, "arch"),
     (NodeFile::Clone, NodeFile::Root, "clone"),
     (NodeFile::Control, NodeFile::Root, "ctl"),
@@ -57,6 +140,7 @@ pub const FILES: [(NodeFile, NodeFile, &str); 16] = [
     (NodeFile::Uname, NodeFile::Root, "uname"),
     (NodeFile::Version, NodeFile::Root, "version"),
     (NodeFile::Whoami, NodeFile::Root, "whoami"),
+    (NodeFile::MonControl, NodeFile::Mon, "ctl"),
     (NodeFile::MonDesc, NodeFile::Mon, "desc"),
     (NodeFile::MonEvent, NodeFile::Mon, MonFile::Event.name()),
     (NodeFile::MonLog, NodeFile::Mon, MonFile::Log.name()),
@@ -76,9 +160,9 @@ pub const fn node_text(file: NodeFile) -> Option<NodeText> {
 /// Which file of `mon/` that waits for what happens this is.
 pub const fn mon_file(file: NodeFile) -> Option<MonFile> {
     match file {
-        NodeFile::MonEvent => Some(MonFile::Event),
+        NodeFile::MonEvent | NodeFile::InCategory(_, CategoryFile::Event) => Some(MonFile::Event),
         NodeFile::MonLog => Some(MonFile::Log),
-        NodeFile::MonPush => Some(MonFile::Push),
+        NodeFile::MonPush | NodeFile::InCategory(_, CategoryFile::Push) => Some(MonFile::Push),
         _ => None,
     }
 }

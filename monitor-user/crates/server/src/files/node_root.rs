@@ -5,11 +5,11 @@
 
 use super::identity::NONE_UID;
 use super::last_error::LastError;
-use super::mon_file::MonFile;
 use super::node::NodeFiles;
 use super::node_control::{self, NodeControlFile};
 use super::node_file::NodeFile::{self, Mon, Root};
-use super::node_file::{FILES, node_text};
+use super::node_file::{CategoryFile, mon_file, node_text};
+use super::node_sample::{self, SampleCategory};
 use super::node_texts::NodeText;
 use super::open_file::OpenFile;
 use super::reading::{ReadingFile, ReadingKind, Readings};
@@ -27,6 +27,8 @@ pub struct NodeRoot {
     node: Arc<NodeFiles>,
     processes: Arc<Readings>,
     samples: Arc<Readings>,
+    /// Those of the categories.
+    of_categories: [Arc<Readings>; SampleCategory::ALL.len()],
     /// The share of the peer's user.
     share: Arc<UserShare>,
     /// The last error of the connection.
@@ -42,6 +44,7 @@ impl NodeRoot {
             node: Arc::clone(node),
             processes: readings(ReadingKind::Processes),
             samples: readings(ReadingKind::Node),
+            of_categories: SampleCategory::ALL.map(|it| readings(ReadingKind::Category(it))),
             share: Arc::clone(share),
             error: Arc::default(),
         }
@@ -60,10 +63,13 @@ impl NodeRoot {
     }
 
     /// The readings of a file that has some.
-    pub const fn readings(&self, file: NodeFile) -> Option<&Arc<Readings>> {
+    pub fn readings(&self, file: NodeFile) -> Option<&Arc<Readings>> {
         match file {
             NodeFile::Procs => Some(&self.processes),
             NodeFile::MonPull => Some(&self.samples),
+            NodeFile::InCategory(category, CategoryFile::Pull) => {
+                Some(&self.of_categories[category.index()])
+            }
             _ => None,
         }
     }
@@ -79,6 +85,10 @@ impl NodeRoot {
             NodeFile::Whoami => Self::whoami(user).into(),
             NodeFile::Err => self.error.text().0,
             NodeFile::MonDesc => self.node.description.clone(),
+            NodeFile::MonControl => self.node.monitor.text().into(),
+            NodeFile::InCategory(category, CategoryFile::Desc) => {
+                node_sample::description(category.fields()).into()
+            }
             // Those of a reading, and those that wait for what happens.
             _ => Bytes::new(),
         }
@@ -86,18 +96,16 @@ impl NodeRoot {
 
     /// The file of this name in a directory.
     pub fn walk(&self, from: NodeFile, name: &str) -> Option<NodeFile> {
-        let named = FILES.iter().find(|it| it.1 == from && it.2 == name);
-        match named.filter(|it| self.is_there(it.0)) {
-            Some((file, ..)) => Some(*file),
-            None if name == ".." => Some(Root),
-            None => None,
+        if name == ".." {
+            return Some(from.parent());
         }
+        from.files().into_iter().find(|it| it.name() == name && self.is_there(*it))
     }
 
     /// The attributes of the files of a directory.
     pub fn entries(&self, user: &User, of: NodeFile) -> Vec<Attributes> {
-        let files = FILES.iter().filter(|it| it.1 == of && self.is_there(it.0));
-        files.map(|it| self.attributes(user, it.0)).collect()
+        let files = of.files().into_iter().filter(|it| self.is_there(*it));
+        files.map(|it| self.attributes(user, it)).collect()
     }
 
     /// Without sessions there is no file that opens one.
@@ -107,8 +115,7 @@ impl NodeRoot {
 
     /// The attributes of a file: a length may be of the past.
     pub fn attributes(&self, user: &User, file: NodeFile) -> Attributes {
-        let path = file as u64;
-        let name = FILES.iter().find(|it| it.0 == file).map_or("/", |it| it.2);
+        let path = file.qid_path();
         let (version, length) = match (self.readings(file), file) {
             (Some(readings), _) => readings.last(user.uid),
             (None, file) => {
@@ -121,12 +128,13 @@ impl NodeRoot {
             }
         };
         let (qid, permissions) = match file {
-            Root | Mon => (Qid::directory(path), 0o555),
+            Root | Mon | NodeFile::Category(_) => (Qid::directory(path), 0o555),
             NodeFile::Err | NodeFile::Clone => (Qid { version, ..Qid::file(path) }, 0o400),
             NodeFile::Control => (Qid { version, ..Qid::file(path) }, 0o600),
-            NodeFile::Env | NodeFile::State => (Qid { version, ..Qid::file(path) }, 0o644),
-            NodeFile::MonPush => (Qid::file(path), MonFile::Push.permissions()),
-            _ => (Qid { version, ..Qid::file(path) }, 0o444),
+            NodeFile::Env | NodeFile::State | NodeFile::MonControl => {
+                (Qid { version, ..Qid::file(path) }, 0o644)
+            }
+            file => (Qid { version, ..Qid::file(path) }, mon_permissions(file)),
         };
         // Permission bits name one group; whether a user may open sessions is its own answer.
         let is_own =
@@ -139,7 +147,7 @@ impl NodeRoot {
             permissions,
             modified_s,
             length: length as u64,
-            name: name.into(),
+            name: file.name().into(),
             uid,
             gid,
         }
@@ -190,5 +198,13 @@ impl NodeRoot {
     /// An error has been sent: what `err` says from now on.
     pub fn failed(&self, error: &FileError) {
         self.error.set(error);
+    }
+}
+
+/// Permission bits of a file that all users may read.
+const fn mon_permissions(file: NodeFile) -> u32 {
+    match mon_file(file) {
+        Some(file) => file.permissions(),
+        None => 0o444,
     }
 }

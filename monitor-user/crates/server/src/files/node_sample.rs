@@ -4,7 +4,7 @@
 //! In: the field list, and a sample as a client of the socket gets it. Out: one list on one line.
 //! Names and units are those of FIELDS.md; a number that was not read is absent.
 
-use super::sample_filter::{CategoryFields, SampleFilter};
+use super::sample_filter::{CategoryFields, Condition, HeldRow, SampleFilter};
 use super::sexpr::{put_pair, put_word};
 use monitor_model::field::{Category, CpuField, DiskField, Field, NetField, NodeField, Role};
 use monitor_ninep::{Errno, FileError};
@@ -25,16 +25,41 @@ pub const FIELDS: [CategoryFields; 4] = [
     ("net", NetField::FIELDS),
 ];
 
+/// A category of samples of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SampleCategory(u8);
+
+impl SampleCategory {
+    /// All of them, in the order of [`FIELDS`].
+    pub const ALL: [Self; FIELDS.len()] = [Self(0), Self(1), Self(2), Self(3)];
+
+    /// Its number, from 0.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        FIELDS[self.index()].0
+    }
+
+    /// Its name and its fields.
+    pub fn fields(self) -> &'static [CategoryFields] {
+        const ALL: &[CategoryFields] = &FIELDS;
+        &ALL[self.index()..=self.index()]
+    }
+}
+
 /// The call `monitor` whose answer is the sample.
 pub fn request() -> Value {
     json!({"part": "node"})
 }
 
-/// The description: a list for each category, with a list for each number: name, what it does over
-/// time, unit.
-pub fn description() -> String {
+/// The description of categories: a list for each, with a list for each number: name, what it does
+/// over time, unit.
+pub fn description(of: &[CategoryFields]) -> String {
     let mut out = "(desc".to_owned();
-    for (name, fields) in FIELDS {
+    for (name, fields) in of {
         let _ = write!(out, " (cat {name}");
         fields.iter().for_each(|field| put_variable(&mut out, field));
         out.push(')');
@@ -102,6 +127,21 @@ pub fn text(sample: &str, number: u32, filter: &SampleFilter) -> Result<Option<S
     Ok(Some(out))
 }
 
+/// For each condition the first row of a sample for which it holds.
+///
+/// # Errors
+///
+/// When it is no sample.
+pub fn holding(sample: &str, conditions: &[Condition]) -> Result<Vec<Option<HeldRow>>, FileError> {
+    let sample: Map<String, Value> = parsed(sample)?;
+    let node = sample.get("node_stats").and_then(Value::as_object);
+    let held = conditions.iter().map(|condition| {
+        let label = CATEGORIES.iter().find(|it| it.0 == condition.category).map(|it| it.2);
+        HeldRow::find(condition, rows_of(node, &condition.category), label)
+    });
+    Ok(held.collect())
+}
+
 /// The rows of a category: the node itself is one.
 fn rows_of<'s>(
     node: Option<&'s Map<String, Value>>,
@@ -150,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_description_has_the_categories_of_a_sample() {
-        let text = description();
+        let text = description(&FIELDS);
         assert!(text.starts_with("(desc (cat node (var uptime_ns gauge ns) "), "{text}");
         for (name, ..) in CATEGORIES {
             assert!(text.contains(&format!(" (cat {name} (var ")), "{text}");
@@ -164,7 +204,8 @@ mod tests {
         let sample = r#"{"node":"x 1","time_unix_ns":5,"node_stats":{"uptime_ns":7,"load1":0.5,
             "cpus":[{"cpu":0,"busy_ns":3}],"disks":[{"device":"sda","reads":2}],"nets":[]}}"#;
         let text = |filter: &str| {
-            let filter = SampleFilter::parse(filter.as_bytes(), &FIELDS).expect("a filter");
+            let filter =
+                SampleFilter::default().with(filter.as_bytes(), &FIELDS).expect("a filter");
             text(sample, 4, &filter).expect("a sample").unwrap_or_default()
         };
         assert_eq!(

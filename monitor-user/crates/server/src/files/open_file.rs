@@ -1,6 +1,7 @@
 //! An open file of the tree: what a read returns and a write does.
 
 use super::last_error::LastError;
+use super::mon_control::MonControlFile;
 use super::node::NodeFiles;
 use super::node_control::NodeControlFile;
 use super::node_texts::NodeText;
@@ -25,6 +26,8 @@ pub enum OpenFile {
     NodeText(Arc<NodeFiles>, NodeText),
     /// Commands for the node, and what it says: taken again by a read from 0.
     Control(NodeControlFile, Bytes),
+    /// What is set for samples: taken again by a read from 0.
+    MonControl(Box<MonControlFile>, Bytes),
     /// A file of a session.
     Session(Box<OpenSessionFile>),
     /// What happens to the node or a session.
@@ -53,22 +56,28 @@ impl OpenFile {
         context: &mut Context<'_>,
     ) -> Poll<Result<Bytes, FileError>> {
         match self {
-            Self::Text(text) => Poll::Ready(Ok(part(text, range))),
+            Self::Text(text) => Poll::Ready(Ok(range.part(text))),
             Self::Err(error, text) => {
                 if range.offset == 0 {
                     *text = error.text().0;
                 }
-                Poll::Ready(Ok(part(text, range)))
+                Poll::Ready(Ok(range.part(text)))
             }
-            Self::NodeText(node, text) => Poll::Ready(Ok(part(&node.texts.get(*text).0, range))),
+            Self::NodeText(node, text) => Poll::Ready(Ok(range.part(&node.texts.get(*text).0))),
             Self::Control(control, text) => {
                 if range.offset == 0 {
                     *text = control.text();
                 }
-                Poll::Ready(Ok(part(text, range)))
+                Poll::Ready(Ok(range.part(text)))
+            }
+            Self::MonControl(control, text) => {
+                if range.offset == 0 {
+                    *text = control.text();
+                }
+                Poll::Ready(Ok(range.part(text)))
             }
             Self::Reading(reader) => {
-                reader.poll(range.offset, context).map_ok(|text| part(&text, range))
+                reader.poll(range.offset, context).map_ok(|text| range.part(&text))
             }
             Self::Session(file) => file.poll_read(range, context),
             Self::Monitor(file) => file.poll_read(range, context),
@@ -88,6 +97,7 @@ impl OpenFile {
                 Poll::Ready(written.map(|()| content.len()))
             }
             Self::Control(control, _) => Poll::Ready(control.write(content)),
+            Self::MonControl(control, _) => Poll::Ready(control.write(content)),
             Self::Monitor(file) => Poll::Ready(file.write(content)),
             Self::Text(_) | Self::Err(..) | Self::Reading(_) => {
                 Poll::Ready(Err(FileError::new(Errno::NotPermitted, "this file is only read")))
@@ -105,14 +115,8 @@ impl OpenFile {
             | Self::Err(..)
             | Self::NodeText(..)
             | Self::Control(..)
+            | Self::MonControl(..)
             | Self::Monitor(_) => {}
         }
     }
-}
-
-/// The bytes of a text in a range.
-fn part(text: &Bytes, range: ReadRange) -> Bytes {
-    let start = usize::try_from(range.offset).unwrap_or(usize::MAX).min(text.len());
-    let end = start.saturating_add(range.count).min(text.len());
-    text.slice(start..end)
 }

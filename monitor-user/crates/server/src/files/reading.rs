@@ -7,8 +7,8 @@
 
 use super::identity::user_peer;
 use super::node::NodeFiles;
-use super::node_sample::refusal;
-use super::sample_filter::SampleFilter;
+use super::node_sample::{SampleCategory, refusal};
+use super::sample_filter::{DEFAULT_PERIOD, SampleFilter};
 use super::{node_sample, process_table, session_sample};
 use crate::http::LoopbackClient;
 use crate::http::message::{Message, lines};
@@ -38,6 +38,8 @@ pub enum ReadingKind {
     Processes,
     /// `mon/pull`.
     Node,
+    /// That of a category.
+    Category(SampleCategory),
     /// `mon/pull` of the session with this number.
     Session(u32),
 }
@@ -47,7 +49,7 @@ impl ReadingKind {
     fn request(self) -> serde_json::Value {
         match self {
             Self::Processes => process_table::request(),
-            Self::Node => node_sample::request(),
+            Self::Node | Self::Category(_) => node_sample::request(),
             Self::Session(_) => session_sample::request(),
         }
     }
@@ -64,6 +66,10 @@ impl ReadingKind {
         let text = match self {
             Self::Processes => Some(process_table::text(sample, &launchers())?),
             Self::Node => node_sample::text(sample, number, &all)?,
+            Self::Category(category) => {
+                let filter = SampleFilter::new(&[category.name()], DEFAULT_PERIOD);
+                node_sample::text(sample, number, &filter)?
+            }
             Self::Session(session) => {
                 session_sample::text(sample, number, (session, &launchers(), &all))?
             }

@@ -7,6 +7,7 @@ use super::sexpr::{SexprToken, tokens};
 use monitor_model::field::{Field, Role};
 use monitor_ninep::{Errno, FileError};
 use serde_json::{Map, Value};
+use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 /// Most bytes of a filter.
@@ -14,7 +15,7 @@ pub const MAX_FILTER: usize = 4 << 10;
 /// Most conditions of a filter.
 const MAX_CONDITIONS: usize = 16;
 /// The period without a filter.
-const DEFAULT_PERIOD: Duration = Duration::from_secs(1);
+pub const DEFAULT_PERIOD: Duration = Duration::from_secs(1);
 /// The shortest period, in milliseconds, and the longest.
 const PERIOD_MS: std::ops::RangeInclusive<u64> = 10..=3_600_000;
 
@@ -39,11 +40,45 @@ impl Default for SampleFilter {
 
 /// A comparison of a number with a bound: it holds if it does for any row of the category.
 #[derive(Clone, Debug, PartialEq)]
-struct Condition {
-    category: String,
+pub struct Condition {
+    /// The category.
+    pub category: String,
     field: String,
     comparison: Comparison,
     bound: f64,
+}
+
+impl Display for Condition {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Self { comparison, bound, .. } = self;
+        write!(out, "{} {} {bound}", self.number(), comparison.word())
+    }
+}
+
+/// A row for which a condition holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeldRow {
+    /// Its name; empty for the node itself.
+    pub name: String,
+    /// The number.
+    pub value: f64,
+}
+
+impl HeldRow {
+    /// The first of these rows for which a condition holds; its name is in the field `label`.
+    pub fn find<'s>(
+        condition: &Condition,
+        rows: impl Iterator<Item = &'s Map<String, Value>>,
+        label: Option<&str>,
+    ) -> Option<Self> {
+        let (row, value) = condition.first(rows)?;
+        let name = match label.and_then(|it| row.get(it)) {
+            Some(Value::String(name)) => name.clone(),
+            Some(other) => other.to_string(),
+            None => String::new(),
+        };
+        Some(Self { name, value })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,17 +91,23 @@ enum Comparison {
     NotEqual,
 }
 
+/// The comparisons with their words.
+const COMPARISONS: [(Comparison, &str); 6] = [
+    (Comparison::Greater, ">"),
+    (Comparison::GreaterOrEqual, ">="),
+    (Comparison::Less, "<"),
+    (Comparison::LessOrEqual, "<="),
+    (Comparison::Equal, "="),
+    (Comparison::NotEqual, "!="),
+];
+
 impl Comparison {
     fn from_word(word: &str) -> Option<Self> {
-        Some(match word {
-            ">" => Self::Greater,
-            ">=" => Self::GreaterOrEqual,
-            "<" => Self::Less,
-            "<=" => Self::LessOrEqual,
-            "=" => Self::Equal,
-            "!=" => Self::NotEqual,
-            _ => return None,
-        })
+        COMPARISONS.iter().find(|it| it.1 == word).map(|it| it.0)
+    }
+
+    fn word(self) -> &'static str {
+        COMPARISONS.iter().find(|it| it.0 == self).map_or("", |it| it.1)
     }
 
     fn holds(self, value: f64, bound: f64) -> bool {
@@ -82,12 +123,18 @@ impl Comparison {
 }
 
 impl SampleFilter {
-    /// The filter that a client has written, for samples with these categories.
+    /// All samples of this period, with these categories; all, if there are none.
+    pub fn new(categories: &[&str], period: Duration) -> Self {
+        let categories = categories.iter().map(|it| (*it).to_owned()).collect();
+        Self { categories, period, ..Self::default() }
+    }
+
+    /// The same with what a client has written, for samples with these categories.
     ///
     /// # Errors
     ///
-    /// When it is none, or names what samples do not have.
-    pub fn parse(written: &[u8], known: &[CategoryFields]) -> Result<Self, FileError> {
+    /// When it is no filter, or names what samples do not have.
+    pub fn with(self, written: &[u8], known: &[CategoryFields]) -> Result<Self, FileError> {
         let invalid = |why: String| FileError::new(Errno::Invalid, format!("filter: {why}"));
         if written.len() > MAX_FILTER {
             let why = format!("filter: more than {MAX_FILTER} bytes");
@@ -95,7 +142,7 @@ impl SampleFilter {
         }
         let text = std::str::from_utf8(written).map_err(|_| invalid("no UTF-8".to_owned()))?;
         let parts = parts(tokens(text).map_err(invalid)?).map_err(invalid)?;
-        let mut filter = Self::default();
+        let mut filter = self;
         for part in &parts {
             filter.add(part, known).map_err(invalid)?;
         }
@@ -112,10 +159,7 @@ impl SampleFilter {
                 self.categories = names.iter().map(|it| (*it).to_owned()).collect();
             }
             ["every", milliseconds] => {
-                let period = milliseconds.parse().ok().filter(|it| PERIOD_MS.contains(it));
-                let (least, most) = (*PERIOD_MS.start(), *PERIOD_MS.end());
-                let why = || format!("every {milliseconds}: from {least} to {most} milliseconds");
-                self.period = Duration::from_millis(period.ok_or_else(why)?);
+                self.period = period(milliseconds).map_err(|why| format!("every {why}"))?;
             }
             [comparison, number, bound] => {
                 if self.conditions.len() >= MAX_CONDITIONS {
@@ -138,17 +182,45 @@ impl SampleFilter {
     where
         R: Iterator<Item = &'s Map<String, Value>>,
     {
-        self.conditions.iter().all(|condition| {
-            let Condition { category, field, comparison, bound } = condition;
-            let value = |row: &Map<String, Value>| row.get(field).and_then(Value::as_f64);
-            let mut values = rows(category).filter_map(value);
-            values.any(|value| comparison.holds(value, *bound))
-        })
+        self.conditions.iter().all(|it| it.first(rows(&it.category)).is_some())
     }
 }
 
+/// A period in milliseconds, as a word.
+///
+/// # Errors
+///
+/// When it is none that samples can have.
+pub fn period(milliseconds: &str) -> Result<Duration, String> {
+    let period = milliseconds.parse().ok().filter(|it| PERIOD_MS.contains(it));
+    let (least, most) = (*PERIOD_MS.start(), *PERIOD_MS.end());
+    let why = || format!("{milliseconds}: from {least} to {most} milliseconds");
+    period.map(Duration::from_millis).ok_or_else(why)
+}
+
 impl Condition {
-    fn parse(
+    /// The number that it is about: `CATEGORY.NUMBER`.
+    pub fn number(&self) -> String {
+        format!("{}.{}", self.category, self.field)
+    }
+
+    /// The first of these rows for which it holds, with the value.
+    pub fn first<'s>(
+        &self,
+        mut rows: impl Iterator<Item = &'s Map<String, Value>>,
+    ) -> Option<(&'s Map<String, Value>, f64)> {
+        rows.find_map(|row| {
+            let value = row.get(&self.field).and_then(Value::as_f64)?;
+            self.comparison.holds(value, self.bound).then_some((row, value))
+        })
+    }
+
+    /// A comparison, the number, and the bound, as words.
+    ///
+    /// # Errors
+    ///
+    /// When samples of these categories have no such number, or a word is none.
+    pub fn parse(
         (comparison, number, bound): (&str, &str, &str),
         known: &[CategoryFields],
     ) -> Result<Self, String> {
@@ -199,7 +271,7 @@ mod tests {
     const KNOWN: [CategoryFields; 2] = [("node", NodeField::FIELDS), ("cpu", CpuField::FIELDS)];
 
     fn parse(text: &str) -> Result<SampleFilter, String> {
-        SampleFilter::parse(text.as_bytes(), &KNOWN).map_err(|it| it.explanation)
+        SampleFilter::default().with(text.as_bytes(), &KNOWN).map_err(|it| it.explanation)
     }
 
     #[test]
@@ -252,7 +324,8 @@ mod tests {
         }
         let many = format!("(filter {})", "(> node.load1 2)".repeat(17));
         assert!(parse(&many).expect_err("too many").contains("16 conditions"));
-        let long = SampleFilter::parse(&[b' '; MAX_FILTER + 1], &KNOWN).map_err(|it| it.errno);
+        let long =
+            SampleFilter::default().with(&[b' '; MAX_FILTER + 1], &KNOWN).map_err(|it| it.errno);
         assert_eq!(long, Err(Errno::TooLarge));
     }
 }

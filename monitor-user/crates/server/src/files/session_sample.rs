@@ -5,7 +5,7 @@
 //! on one line, in the form of `mon/pull` of the node.
 
 use super::node_sample::{parsed, put_rows, put_variable};
-use super::sample_filter::{CategoryFields, SampleFilter};
+use super::sample_filter::{CategoryFields, Condition, HeldRow, SampleFilter};
 use super::session_processes::{SessionLauncher, SessionProcesses};
 use super::sexpr::put_pair;
 use monitor_model::field::{Category, ProcessField};
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
 /// The category of a sample.
-const CATEGORY: &str = "proc";
+pub const CATEGORY: &str = "proc";
 /// The field that names a row.
 const LABEL: &str = "pid";
 /// The fields of a process, by the names of FIELDS.md.
@@ -78,10 +78,7 @@ pub fn text(
     number: u32,
     (session, launchers, filter): (u32, &[SessionLauncher], &SampleFilter),
 ) -> Result<Option<String>, FileError> {
-    let mut sample: Sample = parsed(sample)?;
-    let sessions = SessionProcesses::find(&sample.processes, launchers);
-    let is_own = |it: &Map<String, Value>| sessions.session(it).map(|it| it.number);
-    sample.processes.retain(|it| is_own(it) == Some(session));
+    let sample = own_processes(parsed(sample)?, (session, launchers));
     if !filter.passes(|_| sample.processes.iter()) {
         return Ok(None);
     }
@@ -92,6 +89,29 @@ pub fn text(
     put_rows(&mut out, CATEGORY, (&rows, LABEL));
     out.push_str(")\n");
     Ok(Some(out))
+}
+
+/// For each condition the first process of a session for which it holds.
+///
+/// # Errors
+///
+/// When it is no sample.
+pub fn holding(
+    sample: &str,
+    (session, launchers): (u32, &[SessionLauncher]),
+    conditions: &[Condition],
+) -> Result<Vec<Option<HeldRow>>, FileError> {
+    let processes = own_processes(parsed(sample)?, (session, launchers)).processes;
+    let held = |it| HeldRow::find(it, processes.iter(), Some(LABEL));
+    Ok(conditions.iter().map(held).collect())
+}
+
+/// The sample with the processes of a session alone.
+fn own_processes(mut sample: Sample, (session, launchers): (u32, &[SessionLauncher])) -> Sample {
+    let sessions = SessionProcesses::find(&sample.processes, launchers);
+    let is_own = |it: &Map<String, Value>| sessions.session(it).map(|it| it.number);
+    sample.processes.retain(|it| is_own(it) == Some(session));
+    sample
 }
 
 #[cfg(test)]
@@ -114,7 +134,8 @@ mod tests {
             {"pid":8,"ppid":7,"cpu_ns":3,"comm":"a b"},{"pid":9,"ppid":8},{"pid":10,"ppid":1}]}"#;
         let launchers = [SessionLauncher { pid: 7, number: 3, job: String::new() }];
         let filtered = |session, filter: &str| {
-            let filter = SampleFilter::parse(filter.as_bytes(), &CATEGORIES).expect("a filter");
+            let filter =
+                SampleFilter::default().with(filter.as_bytes(), &CATEGORIES).expect("a filter");
             super::text(sample, 4, (session, &launchers, &filter)).expect("a sample")
         };
         let text = |session| filtered(session, "(filter)").expect("all pass");

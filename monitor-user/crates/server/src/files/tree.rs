@@ -4,6 +4,7 @@
 //! attached, and of what happens to both. Measures and decides nothing.
 
 use super::identity::attach_user;
+use super::mon_file::MonFile;
 use super::node::NodeFiles;
 use super::node_file::NodeFile::{self, Root};
 use super::node_file::{mon_file, node_text};
@@ -201,7 +202,8 @@ impl Tree for NodeTree {
     fn open(&mut self, user: &Arc<User>, file: &TreeFile, mode: OpenMode) -> Deferred<OpenFile> {
         let waiting = match file {
             TreeFile::Node(file) => {
-                mon_file(*file).map(|file| self.monitor.open_node(user, file, mode))
+                let category = file.category();
+                mon_file(*file).map(|it| self.monitor.open_node(user, (it, category), mode))
             }
             TreeFile::Session(session, SessionFile::MonitorWaiting(file)) => {
                 Some(self.monitor.open_session(user, (session, *file), mode))
@@ -211,7 +213,13 @@ impl Tree for NodeTree {
         if let Some(opened) = waiting {
             return OpenFile::monitor(opened);
         }
+        let control = |session| {
+            let opened = self.monitor.open_control(user, session)?;
+            Ok(OpenFile::MonControl(Box::new(opened), Bytes::new()))
+        };
         Deferred::Now(match file {
+            TreeFile::Node(NodeFile::MonControl) => control(None),
+            TreeFile::Session(session, SessionFile::MonitorControl) => control(Some(session)),
             TreeFile::Node(file) => self.root.open(user, *file, mode),
             TreeFile::Session(session, SessionFile::MonitorSample) => {
                 self.open_session_sample(user, session, mode)
@@ -248,7 +256,7 @@ impl Tree for NodeTree {
         match file {
             TreeFile::Session(session, file) => session_tree::truncate(session, file),
             // A shell truncates what it writes to; there is nothing to be removed.
-            TreeFile::Node(NodeFile::Control | NodeFile::MonPush) => Ok(()),
+            TreeFile::Node(file) if takes_writes(*file) => Ok(()),
             TreeFile::Node(file) => match node_text(*file) {
                 Some(text) => {
                     self.node.clear_text(text);
@@ -297,4 +305,10 @@ impl Tree for NodeTree {
     fn failed(&mut self, error: &FileError) {
         self.root.failed(error);
     }
+}
+
+/// Whether a file takes what is written, and keeps no content.
+const fn takes_writes(file: NodeFile) -> bool {
+    let is_control = matches!(file, NodeFile::Control | NodeFile::MonControl);
+    is_control || matches!(mon_file(file), Some(MonFile::Push))
 }

@@ -17,6 +17,28 @@ impl ControlLines {
         Self { begun: Vec::new(), most }
     }
 
+    /// Carries out the lines of a write, in their order.
+    ///
+    /// # Errors
+    ///
+    /// As the first line that fails; the rest is dropped, also that without its end.
+    pub fn carry_out(
+        &mut self,
+        content: &[u8],
+        mut execute: impl FnMut(&[u8]) -> Result<(), SessionError>,
+    ) -> Result<(), SessionError> {
+        let mut line = 0;
+        for piece in content.split_inclusive(|it| *it == b'\n') {
+            let done = self.add(piece).and_then(|whole| {
+                let Some(command) = whole else { return Ok(()) };
+                line += 1;
+                execute(&command).map_err(|it| it.in_line(line))
+            });
+            done.inspect_err(|_| self.clear())?;
+        }
+        Ok(())
+    }
+
     /// Adds a piece; the line that it ends, without its line break.
     ///
     /// # Errors

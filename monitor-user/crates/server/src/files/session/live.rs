@@ -1,6 +1,7 @@
 //! A session with its pipes, and the way to its launcher.
 
 use super::super::event_feed::EventFeed;
+use super::super::mon_settings::MonSettings;
 use super::input::InputPipe;
 use super::slot::SessionSlot;
 use crate::lock::lock;
@@ -34,6 +35,8 @@ pub struct LiveSession {
     pub cgroups: Mutex<SessionCgroups>,
     /// The events of its processes: followed from the first open of a file that needs them.
     pub feed: OnceCell<EventFeed>,
+    /// What is set for samples of its processes.
+    pub monitor: MonSettings,
     /// Counts it.
     pub _slot: SessionSlot,
 }

@@ -110,9 +110,7 @@ impl OpenSessionFile {
                 return Poll::Ready(read.map(Bytes::from).map_err(file_error));
             }
         };
-        let start = usize::try_from(range.offset).unwrap_or(usize::MAX).min(text.len());
-        let end = start.saturating_add(range.count).min(text.len());
-        Poll::Ready(Ok(text.slice(start..end)))
+        Poll::Ready(Ok(range.part(&text)))
     }
 
     /// Writes at an offset.

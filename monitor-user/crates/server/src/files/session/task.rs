@@ -1,5 +1,7 @@
 //! The tasks of a session: its socket to the launcher, and the pipes that its program writes to.
 
+use super::super::mon_settings::MonSettings;
+use super::super::session_sample;
 use super::input::InputPipe;
 use super::job_host;
 use super::live::{Ask, LiveSession};
@@ -93,6 +95,7 @@ pub fn start(
         commands: to,
         cgroups,
         feed: OnceCell::new(),
+        monitor: MonSettings::new(&session_sample::CATEGORIES),
         _slot: slot,
     });
     let host = host.and_then(|(socket, listener)| {

@@ -46,6 +46,10 @@ pub enum SessionFile {
     MonitorDescription,
     /// A sample of its processes; the connection opens it.
     MonitorSample,
+    /// What is set for samples of its processes; the connection opens it.
+    MonitorControl,
+    /// The directory of the category of its samples: the same files as that of all.
+    MonitorCategory,
     /// What happens to its processes; the connection opens it.
     MonitorWaiting(MonFile),
     /// A file of the session's directory, by its path; the directory itself, if that is empty.
@@ -68,10 +72,12 @@ pub const SESSION_FILES: [(SessionFile, &str, u32); 12] = [
     (SessionFile::Wait, "wait", 0o400),
 ];
 /// The files of its monitor, with their names.
-const MONITOR_FILES: [(SessionFile, &str); 5] = [
+const MONITOR_FILES: [(SessionFile, &str); 7] = [
+    (SessionFile::MonitorControl, "ctl"),
     (SessionFile::MonitorDescription, "desc"),
     (SessionFile::MonitorWaiting(MonFile::Event), MonFile::Event.name()),
     (SessionFile::MonitorWaiting(MonFile::Log), MonFile::Log.name()),
+    (SessionFile::MonitorCategory, session_sample::CATEGORY),
     (SessionFile::MonitorSample, "pull"),
     (SessionFile::MonitorWaiting(MonFile::Push), MonFile::Push.name()),
 ];
@@ -104,8 +110,9 @@ pub fn walk(
         SessionFile::Directory if name == STORED => Ok(Some(SessionFile::Stored("".into()))),
         SessionFile::Directory if name == MONITOR => Ok(Some(SessionFile::Monitor)),
         SessionFile::Monitor if name == ".." => Ok(Some(SessionFile::Directory)),
-        SessionFile::Monitor => {
-            let found = MONITOR_FILES.iter().find(|it| it.1 == name);
+        SessionFile::MonitorCategory if name == ".." => Ok(Some(SessionFile::Monitor)),
+        SessionFile::Monitor | SessionFile::MonitorCategory => {
+            let found = monitor_files(from).find(|it| it.1 == name);
             found.map(|it| Some(it.0.clone())).ok_or_else(absent)
         }
         SessionFile::Directory => {
@@ -124,6 +131,22 @@ pub fn walk(
         }
         _ => Err(absent()),
     }
+}
+
+/// The files of a directory of the monitor. There is one category, and what is of all of them is
+/// not in its directory.
+fn monitor_files(of: &SessionFile) -> impl Iterator<Item = &'static (SessionFile, &'static str)> {
+    const FILES: &[(SessionFile, &str)] = &MONITOR_FILES;
+    let is_category = *of == SessionFile::MonitorCategory;
+    FILES.iter().filter(move |(file, _)| {
+        let is_of_all = matches!(
+            file,
+            SessionFile::MonitorControl
+                | SessionFile::MonitorCategory
+                | SessionFile::MonitorWaiting(MonFile::Log)
+        );
+        !(is_category && is_of_all)
+    })
 }
 
 /// The path of a file in a directory below `fs`.
@@ -157,7 +180,12 @@ pub fn attributes(session: &LiveSession, file: &SessionFile, started_s: u32) -> 
             stored(own(name, Qid::default(), 0), number, stat)
         }
         SessionFile::Monitor => own(MONITOR, Qid::directory(path(MONITOR_PATH)), 0o500),
+        SessionFile::MonitorCategory => {
+            let at = path(2 * MONITOR_PATH);
+            own(session_sample::CATEGORY, Qid::directory(at), 0o500)
+        }
         SessionFile::MonitorDescription
+        | SessionFile::MonitorControl
         | SessionFile::MonitorSample
         | SessionFile::MonitorWaiting(_) => {
             let listed = (MONITOR_PATH + 1..).zip(&MONITOR_FILES).find(|it| it.1.0 == *file);
@@ -165,6 +193,7 @@ pub fn attributes(session: &LiveSession, file: &SessionFile, started_s: u32) -> 
             let length = length(session, file).0;
             let permissions = match file {
                 SessionFile::MonitorWaiting(file) => file.permissions() & 0o700,
+                SessionFile::MonitorControl => 0o600,
                 _ => 0o400,
             };
             Attributes { length, ..own(name, Qid::file(path(at)), permissions) }
@@ -207,6 +236,7 @@ fn length(session: &LiveSession, file: &SessionFile) -> (u64, u32) {
         SessionFile::Control => (of_text(record.process_text().len()), 0),
         SessionFile::Err => (of_text(record.error().len()), 0),
         SessionFile::Id => (of_text(record.id().len()), 0),
+        SessionFile::MonitorControl => (of_text(session.monitor.text().len()), 0),
         SessionFile::MonitorDescription => (of_text(session_sample::description().len()), 0),
         SessionFile::Job => (of_text(record.job_id().len()), 0),
         _ => (0, 0),
@@ -223,8 +253,8 @@ pub fn entries(
     directory: &SessionFile,
     started_s: u32,
 ) -> Result<Vec<Attributes>, FileError> {
-    if *directory == SessionFile::Monitor {
-        let files = MONITOR_FILES.iter().map(|it| attributes(session, &it.0, started_s));
+    if matches!(directory, SessionFile::Monitor | SessionFile::MonitorCategory) {
+        let files = monitor_files(directory).map(|it| attributes(session, &it.0, started_s));
         return Ok(files.collect());
     }
     let SessionFile::Stored(path) = directory else {
@@ -302,6 +332,8 @@ pub fn open(
         }
         SessionFile::Directory
         | SessionFile::Monitor
+        | SessionFile::MonitorCategory
+        | SessionFile::MonitorControl
         | SessionFile::MonitorSample
         | SessionFile::MonitorWaiting(_) => {
             return Err(FileError::new(Errno::IsDirectory, "it is a directory"));
@@ -369,6 +401,7 @@ pub fn truncate(session: &LiveSession, file: &SessionFile) -> Result<(), FileErr
         SessionFile::Control
         | SessionFile::Input
         | SessionFile::Both
+        | SessionFile::MonitorControl
         | SessionFile::MonitorWaiting(MonFile::Push) => {}
         SessionFile::Stored(path) => session.stored.truncate(path).map_err(file_error)?,
         _ => {
