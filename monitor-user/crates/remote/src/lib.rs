@@ -1,0 +1,39 @@
+//! An asynchronous client of the 9P2000 files of another service.
+//!
+//! ```text
+//!   Remote::open   RemoteFile::read …        each call is a future; many at once
+//!         |              |
+//!         v              v
+//!      Connection: permits, fids        what is in flight is bounded
+//!         |
+//!         v
+//!      CallTable: tag -> call           a dropped call is flushed, a dropped fid is clunked
+//!         |
+//!         v
+//!      link: bytes of one stream        one task for each connection
+//! ```
+//!
+//! In: the address of a service, the user to attach as, paths. Out: contents of files. Messages are
+//! those of the crate `ninep`; nothing here knows which files there are, or what they mean.
+
+#![forbid(unsafe_code)]
+
+// What a caller uses.
+mod address;
+mod error;
+mod file;
+mod node;
+mod remote;
+// What carries it.
+mod call;
+mod call_table;
+mod connection;
+mod link;
+#[cfg(test)]
+mod tests;
+
+pub use address::Address;
+pub use error::RemoteError;
+pub use file::RemoteFile;
+pub use node::{RemoteMode, RemoteNode};
+pub use remote::Remote;
