@@ -7,6 +7,7 @@ mod files_clients;
 mod files_events;
 mod files_flush;
 mod files_mon;
+mod files_nodes;
 mod files_push;
 mod files_session;
 mod files_session_job;

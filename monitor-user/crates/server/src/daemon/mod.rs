@@ -167,10 +167,10 @@ impl DaemonLoop {
         let program = &settings.worker_program;
         let undo = || undo_folder.iter().try_for_each(|it| user_worker::undo_left(program, it));
         let mut http = HttpBridge::new();
-        let execute = settings.loaded.config.execute.clone();
+        let Config { execute, nodes: others, .. } = settings.loaded.config.clone();
         let (backend_name, requests) = (backend.kind().name(), http.requests());
         let node = settings.node.number;
-        let facts = DaemonFacts { backend: backend_name, requests, node, execute };
+        let facts = DaemonFacts { backend: backend_name, requests, node, execute, others };
         let (socket, files_bridge) = files_bridge::open_sockets(&settings, facts, undo).await?;
         let Config { limits, connections, grants, budget, .. } = settings.loaded.config.clone();
         let policy = Policy { hidden: settings.hidden, grants };

@@ -20,6 +20,7 @@ mod node_file;
 mod node_root;
 mod node_sample;
 mod node_texts;
+mod nodes;
 mod open_file;
 mod open_monitor;
 mod process_table;
@@ -35,6 +36,7 @@ mod sexpr;
 mod tree;
 
 pub use node::{DaemonFacts, NodeFiles};
+pub use nodes::{NodeAddress, parse_nodes};
 
 use crate::limits::ConnectionLimits;
 use crate::lock::lock;

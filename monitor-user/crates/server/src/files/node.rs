@@ -4,6 +4,7 @@ use super::event_feed::NodeFeeds;
 use super::mon_settings::MonSettings;
 use super::node_sample;
 use super::node_texts::{NodeText, NodeTexts};
+use super::nodes::{NodeAddress, OtherNodes};
 use super::session::{SessionPolicy, SessionTable};
 use super::sexpr::put_pair;
 use crate::http::DaemonRequest;
@@ -38,6 +39,8 @@ pub struct NodeFiles {
     pub feeds: NodeFeeds,
     /// What is set for samples.
     pub monitor: MonSettings,
+    /// Other nodes.
+    pub others: Arc<OtherNodes>,
     /// The sessions of all users.
     pub sessions: Arc<SessionTable>,
     /// What was refused, by kind.
@@ -54,6 +57,8 @@ pub struct DaemonFacts {
     pub node: u32,
     /// Users and groups that may open sessions.
     pub execute: Vec<Grantee>,
+    /// Other nodes whose state is followed.
+    pub others: Vec<NodeAddress>,
 }
 
 impl NodeFiles {
@@ -81,6 +86,7 @@ impl NodeFiles {
             number: facts.node,
             feeds: NodeFeeds::default(),
             monitor: MonSettings::new(&node_sample::FIELDS),
+            others: Arc::new(OtherNodes::new(facts.others)),
             sessions: SessionTable::new(SessionPolicy::new(facts.execute)),
             refused: Mutex::default(),
         }

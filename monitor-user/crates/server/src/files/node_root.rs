@@ -130,7 +130,7 @@ impl NodeRoot {
         let (qid, permissions) = match file {
             Root | Mon | NodeFile::Category(_) => (Qid::directory(path), 0o555),
             NodeFile::Err | NodeFile::Clone => (Qid { version, ..Qid::file(path) }, 0o400),
-            NodeFile::Control => (Qid { version, ..Qid::file(path) }, 0o600),
+            NodeFile::Control => (Qid { version, ..Qid::file(path) }, 0o644),
             NodeFile::Env | NodeFile::State | NodeFile::MonControl => {
                 (Qid { version, ..Qid::file(path) }, 0o644)
             }

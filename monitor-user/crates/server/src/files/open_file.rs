@@ -5,6 +5,7 @@ use super::mon_control::MonControlFile;
 use super::node::NodeFiles;
 use super::node_control::NodeControlFile;
 use super::node_texts::NodeText;
+use super::nodes::OpenNodesFile;
 use super::open_monitor::OpenMonitorFile;
 use super::reading::ReadingFile;
 use super::session::OpenSessionFile;
@@ -28,6 +29,8 @@ pub enum OpenFile {
     Control(NodeControlFile, Bytes),
     /// What is set for samples: taken again by a read from 0.
     MonControl(Box<MonControlFile>, Bytes),
+    /// A file of `nodes/`.
+    Nodes(Box<OpenNodesFile>),
     /// A file of a session.
     Session(Box<OpenSessionFile>),
     /// What happens to the node or a session.
@@ -79,6 +82,7 @@ impl OpenFile {
             Self::Reading(reader) => {
                 reader.poll(range.offset, context).map_ok(|text| range.part(&text))
             }
+            Self::Nodes(file) => file.poll_read(range, context),
             Self::Session(file) => file.poll_read(range, context),
             Self::Monitor(file) => file.poll_read(range, context),
         }
@@ -98,6 +102,7 @@ impl OpenFile {
             }
             Self::Control(control, _) => Poll::Ready(control.write(content)),
             Self::MonControl(control, _) => Poll::Ready(control.write(content)),
+            Self::Nodes(file) => Poll::Ready(file.write(content)),
             Self::Monitor(file) => Poll::Ready(file.write(content)),
             Self::Text(_) | Self::Err(..) | Self::Reading(_) => {
                 Poll::Ready(Err(FileError::new(Errno::NotPermitted, "this file is only read")))
@@ -116,6 +121,7 @@ impl OpenFile {
             | Self::NodeText(..)
             | Self::Control(..)
             | Self::MonControl(..)
+            | Self::Nodes(_)
             | Self::Monitor(_) => {}
         }
     }

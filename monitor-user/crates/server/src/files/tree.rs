@@ -9,6 +9,8 @@ use super::node::NodeFiles;
 use super::node_file::NodeFile::{self, Root};
 use super::node_file::{mon_file, node_text};
 use super::node_root::NodeRoot;
+use super::nodes::NodesFile;
+use super::nodes::tree::{self as nodes_tree, NODES};
 use super::open_file::OpenFile;
 use super::open_monitor::MonitorFiles;
 use super::reading::{ReadingFile, ReadingKind, Readings};
@@ -28,6 +30,8 @@ use std::task::{Context, Poll};
 pub enum TreeFile {
     /// One of the node.
     Node(NodeFile),
+    /// One of `nodes/`.
+    Nodes(NodesFile),
     /// One of a session.
     Session(Arc<LiveSession>, SessionFile),
 }
@@ -93,9 +97,17 @@ impl NodeTree {
         (is_named && is_seen).then_some(session)
     }
 
+    fn nodes_attributes(&self, user: &User, file: &NodesFile) -> Attributes {
+        let base = self.root.attributes(user, Root);
+        nodes_tree::attributes(&self.node.others, file, &base)
+    }
+
     fn walk_node(&self, user: &User, from: NodeFile, name: &str) -> Result<TreeFile, FileError> {
         if let Some(file) = self.root.walk(from, name) {
             return Ok(TreeFile::Node(file));
+        }
+        if from == Root && name == NODES && self.node.others.is_on() {
+            return Ok(TreeFile::Nodes(NodesFile::Directory));
         }
         let session = if from == Root { self.session(user, name) } else { None };
         let absent = || FileError::new(Errno::NotFound, format!("there is no file {name:?}"));
@@ -134,6 +146,10 @@ impl Tree for NodeTree {
     fn walk(&mut self, user: &User, from: &TreeFile, name: &str) -> Result<TreeFile, FileError> {
         match from {
             TreeFile::Node(file) => self.walk_node(user, *file, name),
+            TreeFile::Nodes(file) => {
+                let found = nodes_tree::walk(&self.node.others, file, name)?;
+                Ok(found.map_or(TreeFile::Node(Root), TreeFile::Nodes))
+            }
             TreeFile::Session(session, file) => {
                 let found = session_tree::walk(session, file, name)?;
                 let session = |file| TreeFile::Session(Arc::clone(session), file);
@@ -145,6 +161,7 @@ impl Tree for NodeTree {
     fn attributes(&self, user: &User, file: &TreeFile) -> Attributes {
         match file {
             TreeFile::Node(file) => self.root.attributes(user, *file),
+            TreeFile::Nodes(file) => self.nodes_attributes(user, file),
             TreeFile::Session(session, file) => {
                 session_tree::attributes(session, file, self.node.started_s)
             }
@@ -165,7 +182,7 @@ impl Tree for NodeTree {
             TreeFile::Session(session, SessionFile::MonitorSample) => {
                 Some(self.session_readings(session))
             }
-            TreeFile::Session(..) => None,
+            TreeFile::Session(..) | TreeFile::Nodes(_) => None,
         };
         if let Some(OpenFile::Reading(reader)) = open {
             attributes.length = reader.length() as u64;
@@ -186,10 +203,18 @@ impl Tree for NodeTree {
             TreeFile::Session(session, file) => {
                 return session_tree::entries(session, file, self.node.started_s);
             }
+            TreeFile::Nodes(file) => {
+                let base = self.root.attributes(user, Root);
+                return Ok(nodes_tree::entries(&self.node.others, file, &base));
+            }
             TreeFile::Node(file) => *file,
         };
         let mut all = self.root.entries(user, of);
         if of == Root {
+            if self.node.others.is_on() {
+                all.push(self.nodes_attributes(user, &NodesFile::Directory));
+                all.sort_by(|one, other| one.name.cmp(&other.name));
+            }
             let started_s = self.node.started_s;
             let directory = |it: Arc<LiveSession>| {
                 session_tree::attributes(&it, &SessionFile::Directory, started_s)
@@ -208,7 +233,7 @@ impl Tree for NodeTree {
             TreeFile::Session(session, SessionFile::MonitorWaiting(file)) => {
                 Some(self.monitor.open_session(user, (session, *file), mode))
             }
-            TreeFile::Session(..) => None,
+            TreeFile::Session(..) | TreeFile::Nodes(_) => None,
         };
         if let Some(opened) = waiting {
             return OpenFile::monitor(opened);
@@ -221,6 +246,8 @@ impl Tree for NodeTree {
             TreeFile::Node(NodeFile::MonControl) => control(None),
             TreeFile::Session(session, SessionFile::MonitorControl) => control(Some(session)),
             TreeFile::Node(file) => self.root.open(user, *file, mode),
+            TreeFile::Nodes(file) => nodes_tree::open(&self.node.others, (user, file), mode)
+                .map(|it| OpenFile::Nodes(Box::new(it))),
             TreeFile::Session(session, SessionFile::MonitorSample) => {
                 self.open_session_sample(user, session, mode)
             }
@@ -255,6 +282,10 @@ impl Tree for NodeTree {
     fn truncate(&mut self, _: &User, file: &TreeFile) -> Result<(), FileError> {
         match file {
             TreeFile::Session(session, file) => session_tree::truncate(session, file),
+            TreeFile::Nodes(file) if nodes_tree::is_control(file) => Ok(()),
+            TreeFile::Nodes(_) => {
+                Err(FileError::new(Errno::NotPermitted, "this file is only read"))
+            }
             // A shell truncates what it writes to; there is nothing to be removed.
             TreeFile::Node(file) if takes_writes(*file) => Ok(()),
             TreeFile::Node(file) => match node_text(*file) {
@@ -270,7 +301,7 @@ impl Tree for NodeTree {
     fn remove(&mut self, _: &User, file: &TreeFile) -> Result<(), FileError> {
         match file {
             TreeFile::Session(session, file) => session_tree::remove(session, file),
-            TreeFile::Node(_) => {
+            TreeFile::Node(_) | TreeFile::Nodes(_) => {
                 Err(FileError::new(Errno::NotPermitted, "files of the node are not removed"))
             }
         }

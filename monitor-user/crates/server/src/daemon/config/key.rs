@@ -264,6 +264,17 @@ pub const KEYS: &[ConfigKey] = &[
     ),
     key(
         [
+            "files",
+            "nodes",
+            "other nodes in nodes/, such as \"n1=/run/n1.9p\"; read only at startup",
+        ],
+        Other(
+            |it, value| value::nodes(value).map(|nodes| it.nodes = nodes),
+            |it| value::nodes_to_toml(&it.nodes),
+        ),
+    ),
+    key(
+        [
             "http",
             "listen",
             "address and port, such as 127.0.0.1:9464; off if empty; read only at startup",

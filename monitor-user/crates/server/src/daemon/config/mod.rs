@@ -12,7 +12,7 @@ mod value;
 pub use cluster::ClusterConfig;
 pub use key::{ConfigKey, KEYS};
 
-use crate::files::FilesSocket;
+use crate::files::{FilesSocket, NodeAddress};
 use crate::policy::{Grantee, Grants, default_grants};
 use crate::{http::Listen, http::push::PushConfig, limits};
 use monitor_backend::BackendChoice;
@@ -57,6 +57,8 @@ pub struct Config {
     pub files: FilesSocket,
     /// Which users may execute programs through the files.
     pub execute: Vec<Grantee>,
+    /// Other nodes whose state is followed.
+    pub nodes: Vec<NodeAddress>,
     /// The HTTP listener.
     pub http: Listen,
     /// Which metrics are exposed.
@@ -102,6 +104,7 @@ impl Default for Config {
             budget: budget::BudgetLimits::default(),
             files: FilesSocket::default(),
             execute: Vec::new(),
+            nodes: Vec::new(),
             http: Listen::default(),
             exposed: ScrapeConfig::default(),
             flight: FlightConfig::default(),

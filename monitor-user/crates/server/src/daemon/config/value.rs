@@ -3,6 +3,7 @@
 //! In: a value of the file. Out: a number or a list, or what was expected. Names of users and
 //! groups are looked up here, so that an unknown one is reported with its line.
 
+use crate::files::{NodeAddress, parse_nodes};
 use crate::{http::push, policy::Grantee};
 use monitor_sys::users;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,19 @@ pub fn endpoint(value: &DeValue<'_>) -> Result<Option<String>, String> {
         return Ok(None);
     }
     push::check_endpoint(text).map(|()| Some(text.to_owned()))
+}
+
+/// Parses a list of other nodes: `"NAME=ADDRESS"` each.
+pub fn nodes(value: &DeValue<'_>) -> Result<Vec<NodeAddress>, String> {
+    const WANT: &str = "a list such as [\"n1=/run/n1.9p\"]";
+    let nodes = texts(value).map_err(|_| expected(WANT, value))?;
+    parse_nodes(nodes.iter().map(String::as_str))
+}
+
+/// Writes a list of other nodes as TOML.
+pub fn nodes_to_toml(nodes: &[NodeAddress]) -> String {
+    let nodes: Vec<_> = nodes.iter().map(ToString::to_string).collect();
+    texts_to_toml(nodes.iter().map(String::as_str))
 }
 
 /// Writes a path as TOML.
@@ -200,6 +214,17 @@ pub mod tests {
     fn a_share_of_the_machine_is_a_percentage() {
         check(share, "\"0.5%\"", Ok(0.005));
         check(share, "0.5", Err("expected a share of the machine such as \"0.5%\", found float"));
+    }
+
+    #[test]
+    fn a_list_of_nodes_has_names_and_addresses() {
+        let two = "[\"a=/run/a\", \"b=/run/b\"]";
+        let value = DeValue::parse(two).expect("a value");
+        assert_eq!(nodes(value.get_ref()).map(|it| nodes_to_toml(&it)), Ok(two.to_owned()));
+        check(nodes, "[]", Ok(Vec::new()));
+        let twice = Err("\"a\" is there twice");
+        check(nodes, "[\"a=/run/a\", \"a=/run/b\"]", twice);
+        check(nodes, "5", Err("expected a list such as [\"n1=/run/n1.9p\"], found integer"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod input;
 mod job_host;
 mod live;
 mod open_file;
+mod session_file;
 mod slot;
 mod table;
 mod task;
@@ -19,8 +20,8 @@ pub mod tree;
 pub use control_lines::ControlLines;
 pub use live::LiveSession;
 pub use open_file::{OpenSessionFile, SessionContent};
+pub use session_file::SessionFile;
 pub use table::{SessionPolicy, SessionTable};
-pub use tree::SessionFile;
 
 use monitor_control::session::{Refusal, SessionError};
 use monitor_ninep::{Errno, FileError};

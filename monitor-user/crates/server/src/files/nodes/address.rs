@@ -1,0 +1,99 @@
+//! Names and addresses of other nodes: `NAME=ADDRESS`.
+//!
+//! In: texts of the configuration or of `nodes/ctl`. Out: addresses, or what is wrong with them.
+
+use monitor_remote::Address;
+use std::collections::BTreeSet;
+use std::fmt::{self, Display, Formatter};
+
+/// Most nodes.
+pub const MAX_NODES: usize = 1024;
+/// Longest name, in bytes.
+const MAX_NAME: usize = 64;
+/// Names that files of `nodes/` have.
+const TAKEN: [&str; 5] = ["changes", "ctl", "notify", "state", "state.sx"];
+
+/// A node with its address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeAddress {
+    /// Its name, which its directory has.
+    pub name: String,
+    /// Where it serves its files.
+    pub address: Address,
+}
+
+impl NodeAddress {
+    /// Parses `NAME=ADDRESS`, with blanks around both.
+    ///
+    /// # Errors
+    ///
+    /// Says what was expected.
+    pub fn parse(written: &str) -> Result<Self, String> {
+        let (name, address) = written
+            .split_once('=')
+            .ok_or_else(|| format!("{written:?}: expected NAME=ADDRESS, such as n1=/run/n1.9p"))?;
+        let (name, address) = (name.trim(), address.trim().parse()?);
+        let is_of_name = |it: char| it.is_ascii_alphanumeric() || matches!(it, '.' | '-' | '_');
+        let is_usual = name.starts_with(|it: char| it.is_ascii_alphanumeric());
+        if !is_usual || name.len() > MAX_NAME || !name.chars().all(is_of_name) {
+            return Err(format!(
+                "{name:?} is no name of a node: expected letters, digits, '.', '-' and '_', at \
+                 most {MAX_NAME}, a letter or digit first"
+            ));
+        }
+        if TAKEN.contains(&name) {
+            return Err(format!("{name:?} is the name of a file in nodes/"));
+        }
+        Ok(Self { name: name.to_owned(), address })
+    }
+
+    /// The address, as it is written.
+    pub fn written_address(&self) -> String {
+        self.address.to_string()
+    }
+}
+
+impl Display for NodeAddress {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        write!(out, "{}={}", self.name, self.address)
+    }
+}
+
+/// Parses a list, in which each name is there once.
+///
+/// # Errors
+///
+/// Says what was expected.
+pub fn parse_nodes<'a>(written: impl Iterator<Item = &'a str>) -> Result<Vec<NodeAddress>, String> {
+    let nodes: Vec<NodeAddress> = written.map(NodeAddress::parse).collect::<Result<_, _>>()?;
+    if nodes.len() > MAX_NODES {
+        return Err(format!("{} nodes; the limit is {MAX_NODES}", nodes.len()));
+    }
+    let mut names = BTreeSet::new();
+    match nodes.iter().find(|it| !names.insert(it.name.as_str())) {
+        Some(twice) => Err(format!("{:?} is there twice", twice.name)),
+        None => Ok(nodes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_has_a_name_and_an_address() {
+        let it = NodeAddress::parse(" n1 = /run/n1.9p ").expect("a node");
+        assert_eq!((it.name.as_str(), it.written_address().as_str()), ("n1", "/run/n1.9p"));
+        for odd in ["n1", "n1=", "=/run/a", "a/b=/run/a", ".=/a", "n 1=/a", "ctl=/a", "-a=/a"] {
+            assert!(NodeAddress::parse(odd).is_err(), "{odd}");
+        }
+        assert!(NodeAddress::parse(&format!("{}=/a", "x".repeat(65))).is_err());
+    }
+
+    #[test]
+    fn a_name_is_there_once() {
+        assert_eq!(parse_nodes(["a=/a", "b=/b"].into_iter()).expect("two").len(), 2);
+        let twice = parse_nodes(["a=/a", "a=/b"].into_iter());
+        assert_eq!(twice, Err("\"a\" is there twice".to_owned()));
+    }
+}
