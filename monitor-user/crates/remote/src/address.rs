@@ -34,7 +34,7 @@ impl Address {
 impl FromStr for Address {
     type Err = String;
 
-    /// A path that begins with a slash, also behind `unix!`, as Plan 9 writes addresses (dial(2)).
+    /// A path that begins with a slash, also behind `unix!`, as Plan 9 writes addresses.
     fn from_str(written: &str) -> Result<Self, String> {
         let path = written.strip_prefix("unix!").unwrap_or(written);
         if path.starts_with('/') {

@@ -1,10 +1,12 @@
 //! A request that waits for its reply. Dropping it sends Tflush.
 
+use super::call_table::{NewFid, Permits};
 use super::connection::Connection;
 use super::error::RemoteError;
-use super::node::Fid;
-use monitor_ninep::Reply;
+use super::fid::Fid;
 use monitor_ninep::frame::Frame;
+use monitor_ninep::limits::MESSAGE_BYTES;
+use monitor_ninep::{Reply, Request, VERSION};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -25,11 +27,60 @@ pub struct Replied {
     pub fid: Option<Fid>,
 }
 
-impl Call {
-    /// The call with this tag.
-    pub const fn new(connection: Arc<Connection>, tag: u16) -> Self {
-        Self { connection, tag, has_ended: false }
+/// Sends a request when there is room for it.
+///
+/// # Errors
+///
+/// When the connection has ended.
+pub async fn call(
+    connection: &Arc<Connection>,
+    request: &Request<'_>,
+) -> Result<Call, RemoteError> {
+    let permits = connection.permits(request).await?;
+    begin(connection, request, (None, permits))
+}
+
+/// Sends a request that makes a fid, with the number that it gets. `names` is that of a walk.
+///
+/// # Errors
+///
+/// When the connection has ended, or has too many fids.
+pub async fn call_for_fid<'r>(
+    connection: &Arc<Connection>,
+    names: usize,
+    request: impl FnOnce(u32) -> Request<'r>,
+) -> Result<Call, RemoteError> {
+    let permits = connection.permits(&Request::Flush { old: 0 }).await?;
+    let fid = connection.table.new_fid()?;
+    let begun = begin(connection, &request(fid), (Some(NewFid { fid, names }), permits));
+    begun.inspect_err(|_| connection.table.release(fid))
+}
+
+/// Agrees on the version, as the first message of a connection does.
+///
+/// # Errors
+///
+/// When the stream ends, the server does not follow the protocol, or takes too long.
+pub async fn agree_version(connection: &Arc<Connection>) -> Result<(), RemoteError> {
+    let request = Request::Version { msize: MESSAGE_BYTES, version: VERSION };
+    let asked = async { call(connection, &request).await?.await };
+    let replied = connection.within("Tversion", asked).await?;
+    match replied.reply()? {
+        Reply::Version { msize, version } if version == VERSION && msize <= MESSAGE_BYTES => {
+            connection.agree_message_bytes(msize);
+            Ok(())
+        }
+        _ => Err(replied.unexpected()),
     }
+}
+
+fn begin(
+    connection: &Arc<Connection>,
+    request: &Request<'_>,
+    (makes, permits): (Option<NewFid>, Permits),
+) -> Result<Call, RemoteError> {
+    let tag = connection.table.begin(request, makes, permits)?;
+    Ok(Call { connection: Arc::clone(connection), tag, has_ended: false })
 }
 
 impl Future for Call {

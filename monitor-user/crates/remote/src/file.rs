@@ -1,8 +1,8 @@
 //! An open file of another service.
 
-use super::call::{Call, Replied};
+use super::call::{Call, Replied, call};
 use super::error::RemoteError;
-use super::node::Fid;
+use super::fid::Fid;
 use bytes::Bytes;
 use monitor_ninep::reply::READ_HEADER;
 use monitor_ninep::{Reply, Request};
@@ -45,7 +45,7 @@ impl RemoteFile {
     pub async fn read(&self, offset: u64, count: u32) -> Result<Bytes, RemoteError> {
         let count = count.min(self.read_bytes());
         let request = Request::Read { fid: self.fid.number, offset, count };
-        let replied = self.fid.connection.call(&request).await?.await?;
+        let replied = call(&self.fid.connection, &request).await?.await?;
         let content = replied.content()?;
         if u32::try_from(content.len()).is_ok_and(|it| it <= count) {
             Ok(content)
@@ -126,7 +126,7 @@ impl RemoteFile {
 
     async fn begin_write(&self, offset: u64, content: &[u8]) -> Result<Call, RemoteError> {
         let request = Request::Write { fid: self.fid.number, offset, content };
-        self.fid.connection.call(&request).await
+        call(&self.fid.connection, &request).await
     }
 }
 

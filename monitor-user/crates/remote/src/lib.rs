@@ -28,6 +28,7 @@ mod remote;
 mod call;
 mod call_table;
 mod connection;
+mod fid;
 mod link;
 #[cfg(test)]
 mod tests;

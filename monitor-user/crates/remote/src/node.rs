@@ -1,20 +1,11 @@
 //! A file that was walked to, and is not open.
 
-use super::connection::Connection;
+use super::call::{call, call_for_fid};
 use super::error::RemoteError;
+use super::fid::Fid;
 use super::file::RemoteFile;
 use monitor_ninep::limits::WALK_NAMES;
 use monitor_ninep::{Reply, Request, Stat};
-use std::sync::Arc;
-
-/// A fid of the server, which is clunked when it is dropped.
-#[derive(Debug)]
-pub struct Fid {
-    /// Its connection.
-    pub connection: Arc<Connection>,
-    /// Its number.
-    pub number: u32,
-}
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,19 +24,6 @@ pub enum RemoteMode {
 #[derive(Debug)]
 pub struct RemoteNode {
     fid: Fid,
-}
-
-impl Fid {
-    /// A fid that the server has.
-    pub const fn new(connection: Arc<Connection>, number: u32) -> Self {
-        Self { connection, number }
-    }
-}
-
-impl Drop for Fid {
-    fn drop(&mut self) {
-        self.connection.table.clunk(self.number);
-    }
 }
 
 impl RemoteMode {
@@ -69,7 +47,7 @@ impl RemoteNode {
         let first = parts.next().unwrap_or_default().to_vec();
         let (start, count) = (from.number, first.len());
         let request = |new| Request::Walk { fid: start, new, names: first };
-        let walked = async { connection.call_for_fid(count, request).await?.await };
+        let walked = async { call_for_fid(connection, count, request).await?.await };
         let replied = connection.within("Twalk", walked).await?;
         let unexpected = replied.unexpected();
         let is_walk = matches!(replied.reply()?, Reply::Walk { .. });
@@ -78,7 +56,7 @@ impl RemoteNode {
         for part in parts {
             let number = fid.number;
             let request = Request::Walk { fid: number, new: number, names: part.to_vec() };
-            let walked = async { connection.call(&request).await?.await };
+            let walked = async { call(connection, &request).await?.await };
             let replied = connection.within("Twalk", walked).await?;
             match replied.reply()? {
                 Reply::Walk { qids } if qids.len() == part.len() => {}
@@ -97,7 +75,7 @@ impl RemoteNode {
     pub async fn stat(&self) -> Result<Stat, RemoteError> {
         let connection = &self.fid.connection;
         let request = Request::Stat { fid: self.fid.number };
-        let asked = async { connection.call(&request).await?.await };
+        let asked = async { call(connection, &request).await?.await };
         let replied = connection.within("Tstat", asked).await?;
         match replied.reply()? {
             Reply::Stat { stat } => Ok(*stat),
@@ -131,7 +109,7 @@ impl RemoteNode {
 
     async fn opened(self, what: &str, request: &Request<'_>) -> Result<RemoteFile, RemoteError> {
         let connection = &self.fid.connection;
-        let asked = async { connection.call(request).await?.await };
+        let asked = async { call(connection, request).await?.await };
         let replied = connection.within(what, asked).await?;
         match replied.reply()? {
             Reply::Open { .. } | Reply::Create { .. } => Ok(RemoteFile::new(self.fid)),

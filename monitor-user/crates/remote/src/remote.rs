@@ -1,10 +1,12 @@
 //! The files of another service, as one user.
 
 use super::address::Address;
+use super::call::{agree_version, call_for_fid};
 use super::connection::Connection;
 use super::error::RemoteError;
+use super::fid::Fid;
 use super::file::RemoteFile;
-use super::node::{Fid, RemoteMode, RemoteNode};
+use super::node::{RemoteMode, RemoteNode};
 use monitor_ninep::limits::DIRECTORY_BYTES;
 use monitor_ninep::{NO_FID, Request, Stat};
 use std::sync::Arc;
@@ -50,7 +52,9 @@ impl Remote {
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
-        Self::attached(&Connection::over(stream, deadline).await?, user).await
+        let connection = Connection::over(stream, deadline);
+        agree_version(&connection).await?;
+        Self::attached(&connection, user).await
     }
 
     /// The files as another user, over the same connection.
@@ -64,7 +68,7 @@ impl Remote {
 
     async fn attached(connection: &Arc<Connection>, user: &str) -> Result<Self, RemoteError> {
         let request = |fid| Request::Attach { fid, afid: NO_FID, user, tree: "" };
-        let attached = async { connection.call_for_fid(0, request).await?.await };
+        let attached = async { call_for_fid(connection, 0, request).await?.await };
         let replied = connection.within("Tattach", attached).await?;
         let unexpected = replied.unexpected();
         Ok(Self { root: replied.fid.ok_or(unexpected)? })

@@ -7,7 +7,7 @@ use super::connection::{CALLS, Connection};
 use super::{Remote, RemoteError, RemoteFile, RemoteMode};
 use monitor_ninep::stat::Qid;
 use monitor_ninep::{NO_TAG, Reply};
-use server::{LARGE, NAMES, SharedWorld, World, serve};
+use server::{LARGE, NAMES, ServedFiles, SharedFiles, serve};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
@@ -27,11 +27,11 @@ fn run(test: impl Future<Output = ()>) {
     runtime.block_on(async { timeout(LONG, test).await.expect("within the deadline") });
 }
 
-async fn attached(deadline: Duration) -> (Remote, SharedWorld, JoinHandle<()>) {
+async fn attached(deadline: Duration) -> (Remote, SharedFiles, JoinHandle<()>) {
     let (near, far) = duplex(16 << 10);
-    let world = Arc::<std::sync::Mutex<World>>::default();
-    let server = tokio::spawn(serve(far, Arc::clone(&world)));
-    (Remote::over(near, "alice", deadline).await.unwrap(), world, server)
+    let served = Arc::<std::sync::Mutex<ServedFiles>>::default();
+    let server = tokio::spawn(serve(far, Arc::clone(&served)));
+    (Remote::over(near, "alice", deadline).await.unwrap(), served, server)
 }
 
 async fn until(mut is_so: impl FnMut() -> bool) {
@@ -41,14 +41,14 @@ async fn until(mut is_so: impl FnMut() -> bool) {
 }
 
 /// Waits until a connection has this many tags and fids in use, and the server as many fids.
-async fn in_use(it: &Connection, world: &SharedWorld, (tags, fids): (usize, usize)) {
-    until(|| it.table.in_use() == (tags, fids) && world.lock().unwrap().fids == fids).await;
+async fn in_use(it: &Connection, served: &SharedFiles, (tags, fids): (usize, usize)) {
+    until(|| it.table.in_use() == (tags, fids) && served.lock().unwrap().fids == fids).await;
 }
 
 #[test]
 fn files_are_listed_read_and_written() {
     run(async {
-        let (it, world, _server) = attached(LONG).await;
+        let (it, served, _server) = attached(LONG).await;
         let names: Vec<_> = it.list("/").await.unwrap().into_iter().map(|it| it.name).collect();
         assert_eq!(names, NAMES);
         assert_eq!(it.read("text", 100).await.unwrap(), b"hello\n");
@@ -60,18 +60,18 @@ fn files_are_listed_read_and_written() {
         let content: Vec<u8> = (0..=255).cycle().take(LARGE).collect();
         let file = it.open("sink", RemoteMode::Write).await.unwrap();
         file.upload(0, &content).await.unwrap();
-        assert_eq!(world.lock().unwrap().sink, content);
+        assert_eq!(served.lock().unwrap().sink, content);
         file.write_all(3, b"abc").await.unwrap();
-        assert_eq!(world.lock().unwrap().sink[2..7], [2, b'a', b'b', b'c', 6]);
+        assert_eq!(served.lock().unwrap().sink[2..7], [2, b'a', b'b', b'c', 6]);
         drop(file);
-        in_use(&it.root().connection, &world, (0, 1)).await;
+        in_use(&it.root().connection, &served, (0, 1)).await;
     });
 }
 
 #[test]
 fn a_refusal_leaves_the_connection_usable() {
     run(async {
-        let (it, world, _server) = attached(LONG).await;
+        let (it, served, _server) = attached(LONG).await;
         let absent = |path: &'static str| async { it.read(path, 9).await };
         assert_eq!(absent("none").await, Err(RemoteError::NotFound));
         assert_eq!(absent("deep/none").await, Err(RemoteError::NotFound));
@@ -85,14 +85,14 @@ fn a_refusal_leaves_the_connection_usable() {
         let other = it.attach("none").await.unwrap();
         assert_eq!(other.read("text", 9).await.unwrap(), b"hello\n");
         drop(other);
-        in_use(&it.root().connection, &world, (0, 1)).await;
+        in_use(&it.root().connection, &served, (0, 1)).await;
     });
 }
 
 #[test]
 fn more_calls_than_may_be_in_flight_wait_and_all_are_answered() {
     run(async {
-        let (it, world, _server) = attached(LONG).await;
+        let (it, served, _server) = attached(LONG).await;
         let queue = Arc::new(it.open("queue", RemoteMode::ReadWrite).await.unwrap());
         let text = it.open("text", RemoteMode::Read).await.unwrap();
         let mut readers = JoinSet::new();
@@ -103,30 +103,30 @@ fn more_calls_than_may_be_in_flight_wait_and_all_are_answered() {
             }
         };
         read(CALLS - 1);
-        until(|| world.lock().unwrap().waiting == CALLS - 1).await;
+        until(|| served.lock().unwrap().waiting == CALLS - 1).await;
         // Blocked calls hold up no other, while there is room for one.
         assert_eq!(text.read(0, 10).await.unwrap(), "hello\n");
         read(CALLS + 1);
-        until(|| world.lock().unwrap().waiting == CALLS).await;
-        world.lock().unwrap().push(&vec![b'x'; CALLS * 2]);
+        until(|| served.lock().unwrap().waiting == CALLS).await;
+        served.lock().unwrap().push(&vec![b'x'; CALLS * 2]);
         while let Some(count) = readers.join_next().await {
             assert_eq!(count.unwrap(), 1);
         }
-        assert_eq!(world.lock().unwrap().most_waiting, CALLS);
+        assert_eq!(served.lock().unwrap().most_waiting, CALLS);
     });
 }
 
 #[test]
 fn a_dropped_call_is_flushed_and_takes_nothing() {
     run(async {
-        let (it, world, _server) = attached(LONG).await;
+        let (it, served, _server) = attached(LONG).await;
         let queue = it.open("queue", RemoteMode::Read).await.unwrap();
         for _ in 0..10 {
             assert!(timeout(SHORT, queue.read(0, 10)).await.is_err());
         }
-        until(|| world.lock().unwrap().waiting == 0).await;
-        in_use(&it.root().connection, &world, (0, 2)).await;
-        world.lock().unwrap().push(b"abc");
+        until(|| served.lock().unwrap().waiting == 0).await;
+        in_use(&it.root().connection, &served, (0, 2)).await;
+        served.lock().unwrap().push(b"abc");
         for want in ["a", "b", "c"] {
             assert_eq!(queue.read(0, 10).await.unwrap(), want);
         }
@@ -150,13 +150,13 @@ async fn dropped_after<T>(polls: usize, future: impl Future<Output = T>) {
 #[test]
 fn a_call_dropped_at_any_point_leaves_no_fid() {
     run(async {
-        let (it, world, _server) = attached(LONG).await;
+        let (it, served, _server) = attached(LONG).await;
         for polls in 0..20 {
             dropped_after(polls, it.stat("text")).await;
             dropped_after(polls, it.open("queue", RemoteMode::Read)).await;
             dropped_after(polls, it.attach("bob")).await;
         }
-        in_use(&it.root().connection, &world, (0, 1)).await;
+        in_use(&it.root().connection, &served, (0, 1)).await;
         assert_eq!(it.read("text", 9).await.unwrap(), b"hello\n");
     });
 }
@@ -164,17 +164,17 @@ fn a_call_dropped_at_any_point_leaves_no_fid() {
 #[test]
 fn a_call_without_a_reply_in_time_is_an_error_of_its_own() {
     run(async {
-        let (it, world, _server) = attached(DEADLINE).await;
+        let (it, served, _server) = attached(DEADLINE).await;
         let late = it.open("slow", RemoteMode::Read).await.err();
         assert_eq!(late, Some(RemoteError::TimedOut { what: "Topen".to_owned(), after: DEADLINE }));
-        in_use(&it.root().connection, &world, (0, 1)).await;
+        in_use(&it.root().connection, &served, (0, 1)).await;
     });
 }
 
 #[test]
-fn no_more_files_are_opened_than_may_be() {
+fn files_are_opened_up_to_the_limit() {
     run(async {
-        let (it, world, _server) = attached(LONG).await;
+        let (it, served, _server) = attached(LONG).await;
         let mut files: Vec<RemoteFile> = Vec::new();
         let refused = loop {
             match it.open("text", RemoteMode::Read).await {
@@ -184,17 +184,17 @@ fn no_more_files_are_opened_than_may_be() {
         };
         assert_eq!((refused, files.len()), (RemoteError::TooManyFiles { most: FIDS }, FIDS - 1));
         drop(files);
-        in_use(&it.root().connection, &world, (0, 1)).await;
+        in_use(&it.root().connection, &served, (0, 1)).await;
     });
 }
 
 #[test]
 fn the_end_of_a_server_is_the_result_of_each_call() {
     run(async {
-        let (it, world, server) = attached(LONG).await;
+        let (it, served, server) = attached(LONG).await;
         let queue = it.open("queue", RemoteMode::Read).await.unwrap();
         let blocked = tokio::spawn(async move { queue.read(0, 10).await });
-        until(|| world.lock().unwrap().waiting == 1).await;
+        until(|| served.lock().unwrap().waiting == 1).await;
         assert_eq!(it.closed(), None);
         server.abort();
         let lost = blocked.await.unwrap().unwrap_err();
@@ -207,7 +207,7 @@ fn the_end_of_a_server_is_the_result_of_each_call() {
 #[test]
 fn a_dropped_client_closes_its_stream() {
     run(async {
-        let (it, _world, server) = attached(LONG).await;
+        let (it, _served, server) = attached(LONG).await;
         let file = it.open("text", RemoteMode::Read).await.unwrap();
         drop(it);
         assert_eq!(file.read(0, 99).await.unwrap(), "hello\n");

@@ -19,7 +19,7 @@ pub const LARGE: usize = 200_000;
 
 /// What the files are about.
 #[derive(Default)]
-pub struct World {
+pub struct ServedFiles {
     /// The bytes of `queue`: a read takes at most one, and waits while there is none.
     pub queue: VecDeque<u8>,
     /// What was written to `sink`, at its offsets.
@@ -32,7 +32,7 @@ pub struct World {
     wakers: Vec<Waker>,
 }
 
-impl World {
+impl ServedFiles {
     /// Adds to `queue`.
     pub fn push(&mut self, bytes: &[u8]) {
         self.queue.extend(bytes);
@@ -40,9 +40,9 @@ impl World {
     }
 }
 
-pub type SharedWorld = Arc<Mutex<World>>;
+pub type SharedFiles = Arc<Mutex<ServedFiles>>;
 
-struct TestTree(SharedWorld);
+struct TestTree(SharedFiles);
 
 /// A path: the names from the root on.
 type Path = Vec<String>;
@@ -103,12 +103,12 @@ impl Tree for TestTree {
         range: ReadRange,
         context: &mut Context<'_>,
     ) -> Poll<Result<Bytes, FileError>> {
-        let mut world = self.0.lock().unwrap();
+        let mut served = self.0.lock().unwrap();
         let content = match path[0].as_str() {
-            "queue" => match world.queue.pop_front() {
+            "queue" => match served.queue.pop_front() {
                 Some(byte) => return Poll::Ready(Ok(vec![byte].into())),
                 None => {
-                    world.wakers.push(context.waker().clone());
+                    served.wakers.push(context.waker().clone());
                     return Poll::Pending;
                 }
             },
@@ -146,8 +146,8 @@ impl Tree for TestTree {
 }
 
 /// Serves a client until it closes the stream.
-pub async fn serve(mut stream: DuplexStream, world: SharedWorld) {
-    let mut connection = Connection::new(TestTree(Arc::clone(&world)), Limits::default());
+pub async fn serve(mut stream: DuplexStream, served: SharedFiles) {
+    let mut connection = Connection::new(TestTree(Arc::clone(&served)), Limits::default());
     let mut frames = FrameBuffer::default();
     let mut bytes = vec![0; 8 << 10];
     loop {
@@ -155,9 +155,9 @@ pub async fn serve(mut stream: DuplexStream, world: SharedWorld) {
             connection.receive(&frame).unwrap();
         }
         {
-            let mut world = world.lock().unwrap();
-            (world.waiting, world.fids) = (connection.waiting(), connection.fids());
-            world.most_waiting = world.most_waiting.max(world.waiting);
+            let mut served = served.lock().unwrap();
+            (served.waiting, served.fids) = (connection.waiting(), connection.fids());
+            served.most_waiting = served.most_waiting.max(served.waiting);
         }
         let output = std::mem::take(connection.output());
         if stream.write_all(&output).await.is_err() {
