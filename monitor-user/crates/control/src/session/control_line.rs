@@ -44,6 +44,8 @@ pub enum Lifetime {
     Normal,
     /// When it is wiped.
     Persistent,
+    /// When the open file that has made it is closed, as it is with its connection.
+    Attached,
 }
 
 /// A stream that is a file.
@@ -123,6 +125,7 @@ impl ControlLine {
             [b"close", stream] => stream_named(stream).map(Self::Close),
             [b"type", b"normal"] => Ok(Self::Type(Lifetime::Normal)),
             [b"type", b"persistent"] => Ok(Self::Type(Lifetime::Persistent)),
+            [b"type", b"attached"] => Ok(Self::Type(Lifetime::Attached)),
             [b"id", it] => id(it),
             [b"redirect", stream, path] => {
                 let stream = stream_named(stream)?;
@@ -137,8 +140,8 @@ impl ControlLine {
             )),
             [command, ..] => Err(invalid(format!(
                 "{:?} is no command with these operands: expected exec [PROGRAM [DIRECTORY]], \
-                 signal S, close STREAM, type normal|persistent, id JOB/PROCESS, redirect STREAM \
-                 PATH, limit cpu|mem|pids N, limit spool drop, or wipe",
+                 signal S, close STREAM, type normal|persistent|attached, id JOB/PROCESS, redirect \
+                 STREAM PATH, limit cpu|mem|pids N, limit spool drop, or wipe",
                 shown(command)
             ))),
         }
@@ -218,6 +221,7 @@ mod tests {
         assert_eq!(parse("signal SIGTERM"), Ok(ControlLine::Signal(15)));
         assert_eq!(parse("signal KILL"), Ok(ControlLine::Signal(9)));
         assert_eq!(parse("signal 64"), Ok(ControlLine::Signal(64)));
+        assert_eq!(parse("type attached"), Ok(ControlLine::Type(Lifetime::Attached)));
         assert_eq!(parse("close stdin"), Ok(ControlLine::Close(Stream::Input)));
         assert_eq!(parse("id 7/"), Ok(ControlLine::Id(b"7".to_vec(), Vec::new())));
         assert_eq!(parse("limit pids 9"), Ok(ControlLine::Limit(Limit::Processes(9))));

@@ -50,6 +50,8 @@ struct State {
     error: String,
     /// Open files of the session.
     holds: usize,
+    /// Whether the file that has made it is among them.
+    has_maker: bool,
     must_end: bool,
     is_gone: bool,
 }
@@ -112,12 +114,22 @@ pub enum Remaining {
 
 /// An open file of a session, which keeps the session.
 #[derive(Debug)]
-pub struct SessionHold(Arc<SessionRecord>);
+pub struct SessionHold {
+    record: Arc<SessionRecord>,
+    /// Whether it is the one that has made it: an open `clone`.
+    is_maker: bool,
+}
 
 impl Drop for SessionHold {
     fn drop(&mut self) {
-        self.0.lock().holds -= 1;
-        self.0.changed.wake();
+        let mut state = self.record.lock();
+        state.holds -= 1;
+        if self.is_maker {
+            state.has_maker = false;
+            state.must_end |= state.lifetime == Lifetime::Attached;
+        }
+        drop(state);
+        self.record.changed.wake();
     }
 }
 
@@ -154,7 +166,19 @@ impl SessionRecord {
             return Err(SessionError::new(Refusal::TryAgain, why));
         }
         state.holds += 1;
-        Ok(SessionHold(Arc::clone(self)))
+        Ok(SessionHold { record: Arc::clone(self), is_maker: false })
+    }
+
+    /// The same for the open file that has made it: with `type attached`, it ends with that.
+    ///
+    /// # Errors
+    ///
+    /// As [`SessionRecord::hold`].
+    pub fn hold_by_maker(self: &Arc<Self>) -> Result<SessionHold, SessionError> {
+        let mut hold = self.hold()?;
+        hold.is_maker = true;
+        self.lock().has_maker = true;
+        Ok(hold)
     }
 
     /// A text.
@@ -268,6 +292,10 @@ impl SessionRecord {
                 };
             }
             ControlLine::Close(stream) => return Ok(Remaining::Close(stream)),
+            ControlLine::Type(Lifetime::Attached) if !state.has_maker => {
+                let why = "type attached: the open clone that has made the session is closed";
+                return Err(SessionError::new(Refusal::Closed, why));
+            }
             ControlLine::Type(lifetime) => state.lifetime = lifetime,
             ControlLine::Id(job, process) => state.set_id(&job, &process),
             ControlLine::Redirect(redirect) => {
@@ -547,6 +575,23 @@ mod tests {
         assert!(it.is_unused());
         it.wiped(None);
         assert_eq!(exec(&it, "type normal"), Err(Refusal::NoProcess));
+    }
+
+    #[test]
+    fn an_attached_session_ends_with_the_file_that_has_made_it() {
+        let it = record();
+        let maker = it.hold_by_maker().expect("room");
+        let file = it.hold().expect("room");
+        assert_eq!(exec(&it, "type attached"), Ok(Remaining::Nothing));
+        drop(file);
+        assert!(!it.is_ending() && !it.is_unused());
+        drop(maker);
+        assert!(it.is_ending());
+        let other = record();
+        let maker = other.hold_by_maker().expect("room");
+        drop(maker);
+        assert_eq!(exec(&other, "type attached"), Err(Refusal::Closed));
+        assert!(!other.is_ending());
     }
 
     #[test]

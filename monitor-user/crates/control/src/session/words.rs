@@ -42,6 +42,22 @@ pub fn words(text: &[u8]) -> Result<Vec<Vec<u8>>, SessionError> {
     Ok(all)
 }
 
+/// A text whose words are these. A word must have no NUL.
+pub fn quoted<'w>(all: impl IntoIterator<Item = &'w [u8]>) -> Vec<u8> {
+    let mut text = Vec::new();
+    for word in all {
+        if !text.is_empty() {
+            text.push(b' ');
+        }
+        text.push(b'\'');
+        for byte in word {
+            text.extend_from_slice(if *byte == b'\'' { b"''" } else { std::slice::from_ref(byte) });
+        }
+        text.push(b'\'');
+    }
+    text
+}
+
 /// The assignments of an environment, each a word `NAME=value`.
 ///
 /// # Errors
@@ -112,9 +128,8 @@ mod tests {
     proptest! {
         #[test]
         fn quoted_words_come_back(all in proptest::collection::vec("[ -~\n\t]{0,12}", 0..6)) {
-            let quote = |it: &String| format!("'{}'", it.replace('\'', "''"));
-            let text = all.iter().map(quote).collect::<Vec<_>>().join(" ");
-            let got = words(text.as_bytes()).expect("balanced");
+            let text = quoted(all.iter().map(String::as_bytes));
+            let got = words(&text).expect("balanced");
             prop_assert_eq!(got, all.into_iter().map(String::into_bytes).collect::<Vec<_>>());
         }
 

@@ -64,7 +64,11 @@ impl OpenSessionFile {
     ///
     /// When the session has too many.
     pub fn new(session: &Arc<LiveSession>, content: SessionContent) -> Result<Self, FileError> {
-        let hold = session.record.hold().map_err(file_error)?;
+        let hold = match content {
+            SessionContent::Number => session.record.hold_by_maker(),
+            _ => session.record.hold(),
+        };
+        let hold = hold.map_err(file_error)?;
         Ok(Self { session: Arc::clone(session), content, _hold: hold })
     }
 
