@@ -12,6 +12,7 @@
 pub mod elf;
 pub mod error;
 pub mod held_file;
+pub mod library_closure;
 pub mod mapped_files;
 pub mod memory;
 pub mod object_file;

@@ -3,10 +3,12 @@
 //! In: an open file, whose content is untrusted. Out: our own types. Uses `object` and `gimli`,
 //! whose types stay in this folder. Knows nothing of processes.
 
+mod dynamic;
 mod note;
 mod symbol;
 mod unwind;
 
+pub use dynamic::DynamicSection;
 pub use note::StaticProbe;
 pub use symbol::{Symbol, SymbolKind, TableSymbol};
 pub use unwind::procedure_start;
