@@ -17,6 +17,7 @@ mod event_writer;
 pub mod exit;
 mod fields;
 mod files;
+mod forwarded_signals;
 mod gdb;
 mod job;
 mod log;
@@ -25,11 +26,13 @@ mod nodes;
 mod output;
 mod pipeline;
 mod plan;
+mod prefixed_lines;
 mod progress;
 mod recording;
 mod replace;
 mod run;
 mod run_loop;
+mod run_nodes;
 mod run_report;
 mod series_printer;
 mod serve;
@@ -51,7 +54,10 @@ use std::process::ExitCode;
 /// Parses the arguments and runs the command. Returns the exit code of the process.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let ended = match Cli::try_parse_from(args) {
-        Ok(Cli { command: Some(Command::Run(args)) }) => run::run(&args),
+        Ok(Cli { command: Some(Command::Run(args)) }) => match &args.on_nodes.nodes {
+            Some(set) => run_nodes::run_nodes(&args, set),
+            None => run::run(&args),
+        },
         Ok(Cli { command: Some(Command::When(args)) }) => when::when(&args),
         Ok(Cli { command: Some(Command::Job(args)) }) => job::job(&args),
         Ok(cli) => dispatch(cli.command).map(|exit| exit as u8),

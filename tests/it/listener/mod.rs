@@ -9,6 +9,7 @@ mod files_flush;
 mod files_mon;
 mod files_nodes;
 mod files_push;
+mod files_run_nodes;
 mod files_session;
 mod files_session_job;
 mod files_session_monitor;

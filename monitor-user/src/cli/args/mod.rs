@@ -5,9 +5,11 @@
 
 pub mod daemon;
 pub mod files;
+mod nodes;
 mod reading;
 
 pub use daemon::{ConfigArgs, ServeArgs};
+pub use nodes::NodesArgs;
 pub use reading::{LimitArgs, PrintArgs, ProbeLogArgs, ReadingArgs, SourceArgs};
 pub use reading::{formats, interval, names, signal};
 
@@ -50,7 +52,7 @@ pub enum Command {
     Export(recording::ExportArgs),
     /// Save the contents of the daemon's flight recorder to a file
     Save(recording::SaveArgs),
-    /// Run a command and report what it and its descendants used
+    /// Run a command and report what it and its descendants used, or run it on other nodes
     Run(RunArgs),
     /// Start a monitor at the daemon and print its samples
     Start(daemon::StartArgs),
@@ -170,6 +172,9 @@ pub struct RunArgs {
     /// Daemon or local backend.
     #[command(flatten)]
     pub reader: SourceArgs,
+    /// Where it runs instead of here.
+    #[command(flatten)]
+    pub on_nodes: NodesArgs,
 }
 
 /// Formats of the report of a run.
@@ -186,7 +191,9 @@ const RUN_CODES: &str = "\
 Exit codes:
   that of the command, or 128 plus the number of the signal that ended it
   126  the command cannot be executed
-  127  the command does not exist";
+  127  the command does not exist
+  255  with --nodes: a node does not answer
+  With --nodes it is the largest one of all nodes.";
 
 /// Arguments of `fields`.
 #[derive(Debug, Args)]

@@ -5,17 +5,13 @@
 
 use crate::cli::client::runtime;
 use crate::cli::exit::Failure;
+use crate::cli::forwarded_signals::{ForwardedSignals, HANG_UP, TERMINATE};
 use monitor_control::ControlError;
 use monitor_control::held_launch::LaunchError;
 use monitor_model::Pid;
 use monitor_sys::pidfd::PidFd;
-use std::io;
 use std::process::{Child, Command, ExitStatus};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
-
-const TERMINATE: u32 = 15;
-const HANG_UP: u32 = 1;
 
 /// Runs this on a thread, which sends the process of the program when it has started it; the
 /// status of the program.
@@ -31,7 +27,7 @@ pub fn run_passing_signals(
 async fn run(
     work: impl FnOnce(oneshot::Sender<Pid>) -> Result<ExitStatus, LaunchError> + Send + 'static,
 ) -> Result<ExitStatus, LaunchError> {
-    let mut signals = Signals::install().map_err(LaunchError::NotStarted)?;
+    let mut signals = ForwardedSignals::install().map_err(LaunchError::NotStarted)?;
     let (started, program) = oneshot::channel();
     let (ended, mut end) = oneshot::channel();
     let _waiter = std::thread::spawn(move || {
@@ -46,38 +42,10 @@ async fn run(
             }
             number = signals.next() => number,
         };
-        if let (Some(number), Some(program)) = (number, &program) {
+        // The program has the others from the terminal, too.
+        if let (HANG_UP | TERMINATE, Some(program)) = (number, &program) {
             // It has ended if this fails.
             let _ended = program.signal(number);
-        }
-    }
-}
-
-/// The signals that this process passes on, and those that the terminal sends to the program, too.
-struct Signals {
-    terminate: Signal,
-    hang_up: Signal,
-    interrupt: Signal,
-    quit: Signal,
-}
-
-impl Signals {
-    fn install() -> io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            quit: signal(SignalKind::quit())?,
-        })
-    }
-
-    /// The next signal to pass on; `None` for one that the program has, too.
-    async fn next(&mut self) -> Option<u32> {
-        tokio::select! {
-            _ = self.terminate.recv() => Some(TERMINATE),
-            _ = self.hang_up.recv() => Some(HANG_UP),
-            _ = self.interrupt.recv() => None,
-            _ = self.quit.recv() => None,
         }
     }
 }

@@ -1,0 +1,43 @@
+//! Options of `run` for other nodes.
+
+use super::reading::interval;
+use clap::Args;
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// Which nodes, and how the command runs there.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "On other nodes")]
+pub struct NodesArgs {
+    /// Copy the command with its libraries to these nodes, such as n[1-3],m, and run it there
+    #[arg(long, value_name = "SET",
+        conflicts_with_all = ["format", "output", "record", "local"])]
+    pub nodes: Option<String>,
+    /// 9P socket of a node; both may be sets of the same size
+    #[arg(
+        long,
+        value_name = "NAME=PATH",
+        env = "MONITOR_NODES",
+        hide_env_values = true,
+        value_delimiter = ' '
+    )]
+    pub at: Vec<String>,
+    /// Print equal output once, under the names of its nodes, when all have ended
+    #[arg(long, requires = "nodes")]
+    pub fold: bool,
+    /// Execute the command, an absolute path, as the nodes have it; copy nothing
+    #[arg(long, requires = "nodes")]
+    pub in_place: bool,
+    /// Give the command an empty standard input
+    #[arg(long, requires = "nodes")]
+    pub no_input: bool,
+    /// Set a variable beside those that sessions of the node begin with
+    #[arg(long, value_name = "NAME=VALUE", requires = "nodes")]
+    pub env: Vec<OsString>,
+    /// Attach as this user: only root may name another
+    #[arg(long, value_name = "NAME", requires = "nodes")]
+    pub user: Option<String>,
+    /// How long a node may take for a step before the run, such as connecting
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = interval)]
+    pub timeout: Duration,
+}

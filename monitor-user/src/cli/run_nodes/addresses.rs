@@ -1,0 +1,53 @@
+//! Where each node serves its files, as options name it.
+
+use super::node_set::expand;
+use monitor_remote::Address;
+use std::collections::BTreeMap;
+
+/// Addresses by the name of the node.
+pub type Addresses = BTreeMap<String, Address>;
+
+/// The addresses of options of the form `NAME=PATH`; the last one for a name counts. Both sides may
+/// be sets of the same number: `n[1-3]=/run/n[1-3].9p`.
+///
+/// # Errors
+///
+/// When an option has another form; the text says why.
+pub fn addresses(options: &[String]) -> Result<Addresses, String> {
+    let mut all = Addresses::new();
+    for option in options.iter().filter(|it| !it.is_empty()) {
+        let (names, paths) =
+            option.split_once('=').ok_or_else(|| format!("{option:?}: expected NAME=PATH"))?;
+        let (names, paths) = (expand(names)?, expand(paths)?);
+        if names.len() != paths.len() {
+            let (names, paths) = (names.len(), paths.len());
+            return Err(format!("{option:?} has {names} names and {paths} paths"));
+        }
+        for (name, path) in names.into_iter().zip(paths) {
+            let _replaced = all.insert(name, path.parse()?);
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(options: &[&str]) -> Result<Vec<(String, String)>, String> {
+        let options: Vec<String> = options.iter().map(|it| (*it).to_owned()).collect();
+        let all = addresses(&options)?;
+        Ok(all.into_iter().map(|(name, it)| (name, it.to_string())).collect())
+    }
+
+    #[test]
+    fn a_name_has_the_last_of_its_addresses() {
+        let pair = |name: &str, path: &str| (name.to_owned(), path.to_owned());
+        let want = [pair("m", "/m"), pair("n1", "/other"), pair("n2", "/run/n2.9p")];
+        let got = all(&["n[1-2]=/run/n[1-2].9p", "m=/m", "n1=/other", ""]);
+        assert_eq!(got.as_deref(), Ok(&want[..]));
+        for option in ["n1", "n1=", "=/a", "n1=a", "n[1-2]=/a", "n1=/a,/b"] {
+            assert!(all(&[option]).is_err(), "{option}");
+        }
+    }
+}
