@@ -12,9 +12,9 @@ use crate::served::{Folder, Served};
 use ninep::fs::{Mode, Perm};
 use ninep::sync::client::Client as NinepClient;
 use serde_json::{Value, json};
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -49,7 +49,7 @@ wait: 5 exit
 argv: greet one 'the second'
 second exec: refused
 other sessions: refused
-wiped: gone
+signal after wipe: refused
 ";
 
 /// A reader on a connection of its own.
@@ -104,7 +104,8 @@ fn play(connect: &dyn Fn() -> Box<dyn TreeClient>) -> String {
     let other = it.write("4000000/ctl", b"wipe\n");
     say("other sessions", if other.is_err() { "refused" } else { "wiped" });
     it.write(&file("ctl"), b"wipe\n").unwrap();
-    say("wiped", if it.read(&file("state")).is_err() { "gone" } else { "there" });
+    let after = it.write(&file("ctl"), b"signal USR1\n");
+    say("signal after wipe", if after.is_err() { "refused" } else { "sent" });
     said
 }
 
@@ -290,10 +291,14 @@ impl TreeClient for Mounted {
     }
 
     fn push(&mut self, path: &str, data: &[u8]) -> Result<(), String> {
-        let path = self.root.join(path);
-        let copied = fs::write(&path, data);
-        let made = copied.and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o755)));
-        made.map_err(|error| error.to_string())
+        // As cp(1) does; the mode of a file that is there cannot be changed.
+        let create = || {
+            let mut options = File::options();
+            let mut file =
+                options.write(true).create_new(true).mode(0o755).open(self.root.join(path))?;
+            file.write_all(data)
+        };
+        create().map_err(|error: io::Error| error.to_string())
     }
 }
 
@@ -353,4 +358,7 @@ fn root_a_mount_of_the_kernel_runs_a_session() {
     let root = mount.0.path().to_path_buf();
     let connect = || Box::new(Mounted { root: root.clone(), kept: Vec::new() }) as Box<_>;
     assert_eq!(play(&connect), WANT);
+    let left =
+        fs::read_dir(&root).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
+    assert_eq!(left.filter(|it| it.parse::<u32>().is_ok()).count(), 0, "sessions are left");
 }

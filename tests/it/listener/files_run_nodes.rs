@@ -56,7 +56,7 @@ fn run(nodes: &str, services: &[(&str, &Served)], command: &[&str]) -> Command {
     it
 }
 
-fn shell<'c>(script: &'c str) -> [&'c str; 4] {
+fn shell(script: &str) -> [&str; 4] {
     ["--", "sh", "-c", script]
 }
 
@@ -146,7 +146,7 @@ fn equal_output_is_folded_and_the_worst_code_counts() {
     let words = [&["--fold", "--env", "A=it's\na"][..], &shell(script)].concat();
     let done = run("n[1-2],m", &services, &words).output().unwrap();
     let rule = "---------------";
-    assert_eq!(text(&done.stdout), format!("{rule}\nn[1-2],m\n{rule}\nsame it's\na\n"));
+    assert_eq!(text(&done.stdout), format!("{rule}\nm,n[1-2]\n{rule}\nsame it's\na\n"));
     let errors = sorted(&done.stderr);
     let want = ["m: err 2", "monitor: m: exit code 4", "monitor: n2: exit code 2", "n1: err 0"];
     assert_eq!(errors, [&want[..], &["n2: err 1"]].concat());

@@ -19,7 +19,7 @@ pub enum Copy {
 ///
 /// # Errors
 /// If it has another thread: a copy has none of them, but their locks as they were. `EAGAIN` if the
-/// user may have no more processes.
+/// user may have no further process.
 pub fn fork() -> io::Result<Copy> {
     let caller = Pid(std::process::id());
     if fs::read_dir("/proc/self/task")?.count() > 1 {

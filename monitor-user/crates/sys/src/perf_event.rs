@@ -80,7 +80,7 @@ pub fn open_trap(thread: Pid, address: u64) -> io::Result<OwnedFd> {
 
 /// Opens an event of the calling thread that counts nothing (`PERF_COUNT_SW_DUMMY`). While a system
 /// has no event of a thread, to open one waits until each processor has passed a quiescent state of
-/// RCU, for 5 to 19 ms (`account_event` of kernel/events/core.c); with this event open, it does not.
+/// RCU, for 5 to 19 ms (`account_event` of kernel/events/core.c); with this event open, none waits.
 ///
 /// # Errors
 /// `EACCES` if the system keeps perf events from this user.

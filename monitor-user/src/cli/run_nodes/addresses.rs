@@ -1,6 +1,6 @@
 //! Where each node serves its files, as options name it.
 
-use super::node_set::expand;
+use monitor_cluster::node_set::expand_patterns;
 use monitor_remote::Address;
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ pub fn addresses(options: &[String]) -> Result<Addresses, String> {
     for option in options.iter().filter(|it| !it.is_empty()) {
         let (names, paths) =
             option.split_once('=').ok_or_else(|| format!("{option:?}: expected NAME=PATH"))?;
-        let (names, paths) = (expand(names)?, expand(paths)?);
+        let expanded = |text| expand_patterns(text).map_err(|error| error.to_string());
+        let (names, paths) = (expanded(names)?, expanded(paths)?);
         if names.len() != paths.len() {
             let (names, paths) = (names.len(), paths.len());
             return Err(format!("{option:?} has {names} names and {paths} paths"));

@@ -7,7 +7,6 @@
 mod addresses;
 mod input;
 mod node_session;
-mod node_set;
 mod plan;
 mod printer;
 mod program;
@@ -20,6 +19,7 @@ use super::output::{OutputState, notice};
 use super::run::not_started;
 use addresses::{Addresses, addresses};
 use input::InputSenders;
+use monitor_cluster::node_set;
 use monitor_sys::fd_limit;
 use node_session::{NodeEnd, NodeError, NodeTask};
 use plan::RunPlan;
@@ -64,9 +64,14 @@ enum Waited {
 /// When the set, an address or a file of the program is wrong; errors of nodes are printed, and
 /// count as exit codes.
 pub fn run_nodes(args: &RunArgs, set: &str) -> Result<u8, Failure> {
-    let names = node_set::expand(set).map_err(|why| Failure::usage(format!("--nodes: {why}")))?;
     let addresses = addresses(&args.on_nodes.at);
     let addresses = addresses.map_err(|why| Failure::usage(format!("--at: {why}")))?;
+    let names = node_set::expand(set, &addresses.keys().cloned().collect());
+    let names = names.map_err(|why| Failure::usage(format!("--nodes: {why}")))?;
+    if names.is_empty() {
+        return Err(Failure::usage(format!("--nodes: {set:?} names no node")));
+    }
+    let names: Vec<String> = names.into_iter().collect();
     let Some(plan) = RunPlan::new(args)? else {
         let absent = std::io::ErrorKind::NotFound.into();
         return Ok(not_started(&args.command[0], &absent));

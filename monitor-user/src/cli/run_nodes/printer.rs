@@ -4,10 +4,10 @@
 //! output is folded, what is left until all have ended. A thread writes, so that a slow reader of
 //! the output holds up no signal; it is sent a bounded number of parts.
 
-use super::node_set::fold;
 use crate::cli::exit::Failure;
 use crate::cli::output::{self, Output, OutputState};
 use crate::cli::prefixed_lines::PrefixedLines;
+use monitor_cluster::node_set::fold;
 use std::io::Write as _;
 use std::thread::JoinHandle;
 use tokio::sync::mpsc;

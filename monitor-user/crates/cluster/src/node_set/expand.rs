@@ -21,7 +21,7 @@ pub fn expand(text: &str, all: &BTreeSet<String>) -> Result<BTreeSet<String>, No
     let mut names = BTreeSet::new();
     let (mut rest, mut operator) = (text, ',');
     loop {
-        let end = end_of_pattern(rest)?;
+        let end = end_of_pattern(rest, &[',', '!', '&', '^'])?;
         let (pattern, after) = rest.split_at(end);
         let next = after.chars().next();
         if pattern.trim().is_empty() {
@@ -30,7 +30,7 @@ pub fn expand(text: &str, all: &BTreeSet<String>) -> Result<BTreeSet<String>, No
         let operand = match pattern.trim() {
             ALL => all.clone(),
             group if group.starts_with('@') => return Err(NodeSetError::Group(group.to_owned())),
-            pattern => expand_pattern(pattern)?,
+            pattern => of_pattern(pattern, check_literal)?.into_iter().collect(),
         };
         names = match operator {
             '!' => &names - &operand,
@@ -46,8 +46,29 @@ pub fn expand(text: &str, all: &BTreeSet<String>) -> Result<BTreeSet<String>, No
     }
 }
 
+/// The texts of a list of patterns, such as `/run/n[1-3].sock,/run/m`, in the order in which it has
+/// them. What is outside of brackets may be any text without a comma.
+///
+/// # Errors
+/// A bracket is not closed, has no list of ranges, or there are too many texts.
+pub fn expand_patterns(text: &str) -> Result<Vec<String>, NodeSetError> {
+    let (mut all, mut rest) = (Vec::new(), text);
+    loop {
+        let (pattern, after) = rest.split_at(end_of_pattern(rest, &[','])?);
+        if pattern.is_empty() {
+            return Err(NodeSetError::NameMissing(after.to_owned()));
+        }
+        all.extend(of_pattern(pattern, |_, _| Ok(()))?);
+        if all.len() > MAX_NODES {
+            return Err(NodeSetError::TooMany(text.to_owned()));
+        }
+        let Some(next) = after.strip_prefix(',') else { return Ok(all) };
+        rest = next;
+    }
+}
+
 /// Where a pattern ends: at an operator outside of brackets.
-fn end_of_pattern(text: &str) -> Result<usize, NodeSetError> {
+fn end_of_pattern(text: &str, operators: &[char]) -> Result<usize, NodeSetError> {
     let bracket = || NodeSetError::Bracket(text.to_owned());
     let mut is_inside = false;
     for (place, character) in text.char_indices() {
@@ -55,18 +76,21 @@ fn end_of_pattern(text: &str) -> Result<usize, NodeSetError> {
             ('[', false) => is_inside = true,
             (']', true) => is_inside = false,
             ('[', true) | (']', false) => return Err(bracket()),
-            (',' | '!' | '&' | '^', false) => return Ok(place),
+            (other, false) if operators.contains(&other) => return Ok(place),
             _ => {}
         }
     }
     if is_inside { Err(bracket()) } else { Ok(text.len()) }
 }
 
-/// The names of one pattern, whose brackets are closed.
+/// The names of one pattern, whose brackets are closed, in its order.
 ///
 /// # Errors
-/// A list in brackets is no list of ranges, or the pattern has a character that no name has.
-fn expand_pattern(pattern: &str) -> Result<BTreeSet<String>, NodeSetError> {
+/// A list in brackets is no list of ranges, or `check` refuses the pattern for a text in it.
+fn of_pattern(
+    pattern: &str,
+    check: impl Fn(&str, &str) -> Result<(), NodeSetError>,
+) -> Result<Vec<String>, NodeSetError> {
     let mut names = vec![String::new()];
     let mut rest = pattern;
     while !rest.is_empty() {
@@ -78,7 +102,7 @@ fn expand_pattern(pattern: &str) -> Result<BTreeSet<String>, NodeSetError> {
             }
             None => (std::mem::take(&mut rest), None),
         };
-        check_literal(pattern, literal)?;
+        check(pattern, literal)?;
         names.iter_mut().for_each(|name| name.push_str(literal));
         let Some(list) = list else { continue };
         let found = indices(list)?;
@@ -90,7 +114,7 @@ fn expand_pattern(pattern: &str) -> Result<BTreeSet<String>, NodeSetError> {
         };
         names = names.iter().flat_map(with_each).collect();
     }
-    Ok(names.into_iter().collect())
+    Ok(names)
 }
 
 fn check_literal(name: &str, literal: &str) -> Result<(), NodeSetError> {

@@ -8,7 +8,7 @@ mod expand;
 mod fold;
 mod index;
 
-pub use expand::expand;
+pub use expand::{expand, expand_patterns};
 pub use fold::fold;
 
 use thiserror::Error;

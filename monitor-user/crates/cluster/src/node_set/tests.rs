@@ -49,6 +49,15 @@ fn what_is_no_set_is_named() {
 }
 
 #[test]
+fn texts_of_patterns_are_in_their_order() {
+    let texts = expand_patterns("/run/n[9-10,1]!a.9p,/b").unwrap();
+    assert_eq!(texts, ["/run/n9!a.9p", "/run/n10!a.9p", "/run/n1!a.9p", "/b"]);
+    for text in ["", "a,", "a[1", "a[b]", "a[0-99999]"] {
+        assert!(expand_patterns(text).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn all_nodes_are_a_group() {
     let all: BTreeSet<String> = ["n1", "n2", "m3"].map(str::to_owned).into();
     let names = expand("@*!n2", &all).unwrap();
