@@ -148,8 +148,9 @@ fn equal_output_is_folded_and_the_worst_code_counts() {
     let rule = "---------------";
     assert_eq!(text(&done.stdout), format!("{rule}\nm,n[1-2]\n{rule}\nsame it's\na\n"));
     let errors = sorted(&done.stderr);
-    let want = ["m: err 2", "monitor: m: exit code 4", "monitor: n2: exit code 2", "n1: err 0"];
-    assert_eq!(errors, [&want[..], &["n2: err 1"]].concat());
+    // Numbers are in the order of names.
+    let want = ["m: err 0", "monitor: n1: exit code 2", "monitor: n2: exit code 4", "n1: err 1"];
+    assert_eq!(errors, [&want[..], &["n2: err 2"]].concat());
     assert_eq!(done.status.code(), Some(4));
     // A process that the program leaves with its output open ends with the session.
     let left = "sleep 98761 & echo over; kill -KILL $$";
