@@ -9,6 +9,7 @@ use crate::deadline;
 use crate::probe::mpi::OPEN_MPI;
 use crate::served::{Folder, monitor};
 use monitor_model::id::Pid;
+use procfs::process::Process;
 use serde_json::Value;
 use std::process::Stdio;
 
@@ -120,4 +121,28 @@ fn no_rank_stays_stopped_when_a_process_of_the_launch_is_killed() {
     for which in [Killed::Command, Killed::Tracer, Killed::Guard, Killed::Host] {
         check_killed(which);
     }
+}
+
+#[test]
+fn a_launch_that_does_not_wait_ends_its_job_with_the_process_that_holds_the_ranks() {
+    if !able("a_launch_that_does_not_wait_ends_its_job_with_the_process_that_holds_the_ranks") {
+        return;
+    }
+    let options = ["-n", "2", "--background", "--format", "json", "--stop", "init", "--no-wait"];
+    let (mut command, folder) = native(&options, &["sleep", "1000"]);
+    // It returns, though these ranks are never held.
+    let got = command.output().unwrap();
+    let answer: Value = serde_json::from_slice(&got.stdout).unwrap();
+    let parent = |pid: i32| Process::new(pid).and_then(|it| it.stat()).unwrap().ppid;
+    let host = i32::try_from(answer["host_pid"].as_i64().unwrap()).unwrap();
+    let guard = parent(host);
+    let tracer = parent(guard);
+    let ranks = ranks_of(answer["job"].as_str().unwrap());
+    assert_eq!(ranks.len(), 2);
+    kill(Pid(tracer.cast_unsigned()));
+    let left = [tracer, guard, host].map(|it| Pid(it.cast_unsigned()));
+    for left in ranks.into_iter().chain(left) {
+        deadline::until(|| has_ended(left).then_some(()));
+    }
+    deadline::until(|| (entries(&folder) == 0).then_some(()));
 }

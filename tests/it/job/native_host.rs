@@ -11,6 +11,7 @@ use monitor_model::id::Pid;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output, Stdio};
 
@@ -113,6 +114,23 @@ fn the_output_of_a_job_is_kept_for_each_reader_also_after_its_end() {
 
 /// More than the host keeps, from one rank: `seq` prints 68,888,896 bytes.
 pub const MANY: &str = "seq 8888888";
+
+#[test]
+fn what_a_library_of_the_ranks_removes_at_its_end_is_not_the_folder_of_their_output() {
+    let test = "what_a_library_of_the_ranks_removes_at_its_end_is_not_the_folder_of_their_output";
+    let built = able(test).then(|| crate::probe::mpi::OPEN_MPI.build(test, "hosted.c"));
+    let Some(program) = built.flatten() else { return };
+    let job = Background::start(2, &[], &[program.to_str().unwrap(), "sum"]);
+    let folder = job.folder.join(&format!("monitor-pmix.{}", job.id));
+    let mode = std::fs::metadata(&folder).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "{mode:o}");
+    deadline::until(|| job.listed().is_none().then_some(()));
+    let (text, _, code) = job.got(&["output", &job.id]);
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    let want = ["rank 0 of 2 has the sum 1", "rank 1 of 2 has the sum 1"];
+    assert_eq!((lines, code), (want.to_vec(), Some(0)));
+}
 
 #[test]
 fn a_slow_reader_loses_nothing_and_without_one_the_oldest_output_goes() {

@@ -1,10 +1,12 @@
 //! `job_launch`, `job_output`, `job_query`, `job_notify` and `job_log` through the socket of a
 //! service: jobs that a tool starts, as which user, and what is left of them.
 
+use super::gate::own_children;
 use super::launch_native::{able, client};
 use super::service_tools::{results, rows};
 use super::{OPEN_MPI, has_ended, kill, listed};
 use crate::deadline;
+use crate::probe::mpi::OPEN_MPI as OPEN_MPI_LIBRARY;
 use crate::root::privilege::{USER, able as is_root, as_user, skip};
 use crate::served::{Folder, Served, monitor};
 use crate::socket_session::SocketSession;
@@ -124,6 +126,33 @@ fn a_tool_starts_ranks_that_are_held_at_exec_and_reads_what_they_write() {
 }
 
 #[test]
+fn a_tool_starts_ranks_that_are_held_at_init_and_reads_what_they_write() {
+    const TEST: &str = "a_tool_starts_ranks_that_are_held_at_init_and_reads_what_they_write";
+    let built = able(TEST).then(|| OPEN_MPI_LIBRARY.build(TEST, "hosted.c"));
+    let Some(program) = built.flatten() else { return };
+    let mut launcher = Launcher::start();
+    // The program begins when this test has its reply: none of the ranks can be held before.
+    let gate = launcher.folder.join("gate");
+    let (gate_path, program) = (gate.display(), program.display());
+    let script = format!("until [ -e {gate_path} ]; do sleep 0.01; done; exec {program} sum");
+    let job = launcher.launch(&format!("\"native\",2,\"init\",[],[\"sh\",\"-c\",{script:?}]"));
+    let running = listed(|it| it["id"] == *job).unwrap();
+    assert_eq!(running["state"], "running", "{running}");
+    std::fs::write(&gate, "").unwrap();
+    let held = deadline::until(|| listed(|it| it["id"] == *job && it["state"] == "stopped"));
+    assert_eq!(held["local_ranks"], 2, "{held}");
+    let (status, got) = launcher.ask(&format!("job_output(\"{job}\",0,0.0)"));
+    assert_eq!((status, rows(&got[2], 4).len()), (0, 0), "{got:?}");
+    assert_eq!(launcher.ask(&format!("job_signal(\"{job}\",18)")).0, 0);
+    let (text, ended) = launcher.output(&job, 2);
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0 rank 0 of 2 has the sum 1", "1 rank 1 of 2 has the sum 1"]);
+    let ends: Vec<_> = ended.iter().map(|it| (it[2].as_i64(), it[3].as_i64())).collect();
+    assert_eq!(ends, [(Some(0), Some(-1)); 2]);
+}
+
+#[test]
 fn a_tool_asks_and_notifies_a_job_that_waits_for_it() {
     const TEST: &str = "a_tool_asks_and_notifies_a_job_that_waits_for_it";
     let Some(program) = client(TEST, "pmix_waits.c") else { return };
@@ -182,7 +211,8 @@ fn a_tool_starts_a_launcher_with_its_ranks_held() {
     let job = deadline::until(|| listed(is_held));
     // The command has held them, and not this tool.
     let host = procfs::process::Process::new(command.0.cast_signed()).unwrap().stat().unwrap().ppid;
-    launcher.hosts.push(Pid(host.cast_unsigned()));
+    let kept_by = own_children(host).into_iter().chain([host]);
+    launcher.hosts.extend(kept_by.map(|it| Pid(it.cast_unsigned())));
     let release = format!("job_signal(\"{}\",18)", job["id"].as_str().unwrap());
     let (status, got) = launcher.ask(&release);
     assert_eq!(status, 0, "{got:?}");

@@ -176,8 +176,7 @@ impl RankLaunch {
     /// Whether the command ends when the ranks, or the launcher, run.
     pub fn is_in_background(&self) -> bool {
         match self.ranks {
-            // A program may call MPI_Init later than a reply may come.
-            Some(_) => self.stop.as_deref() != Some("init"),
+            Some(_) => true,
             None => self.output == LauncherOutput::Kept,
         }
     }
@@ -192,6 +191,10 @@ impl RankLaunch {
             options.extend(texts(&["--background", "--format=json"]));
         }
         options.extend(self.stop.iter().map(|it| format!("--stop={it}").into_bytes()));
+        if self.ranks.is_some() && self.stop.as_deref() == Some("init") {
+            // A program may call MPI_Init later than a reply may come.
+            options.extend(texts(&["--no-wait"]));
+        }
         options.extend(self.directives.iter().map(|it| [b"--env=", it.as_slice()].concat()));
         line("launch", options, self.words.iter().cloned())
     }
@@ -243,7 +246,8 @@ mod tests {
         launch.stop = Some("init".to_owned());
         check(
             &JobAct::Launch(launch),
-            "job launch --with=native -n2 --stop=init --env=unset:A -- ./a -n",
+            "job launch --with=native -n2 --background --format=json --stop=init --no-wait \
+             --env=unset:A -- ./a -n",
         );
     }
 

@@ -5,15 +5,17 @@
 //! the lock of a living host is held.
 
 use std::collections::hash_map::RandomState;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::hash::BuildHasher as _;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// What names of such folders begin with.
 const PREFIX: &str = "monitor-pmix.";
+/// Only its owner enters it.
+const MODE: u32 = 0o700;
 /// Held by the host.
 pub(crate) const LOCK: &str = "lock";
 
@@ -33,7 +35,7 @@ impl JobFolder {
         remove_left(parent);
         let path = path_of(parent, nspace);
         let new = unlocked_path(parent, nspace);
-        DirBuilder::new().mode(0o700).create(&new)?;
+        DirBuilder::new().mode(MODE).create(&new)?;
         let lock = File::create(new.join(LOCK))?;
         lock.lock()?;
         if let Err(error) = fs::rename(&new, &path) {
@@ -47,6 +49,14 @@ impl JobFolder {
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Lets only this user enter it again, after a library has changed that.
+    ///
+    /// # Errors
+    /// If it was removed.
+    pub fn close_to_others(&self) -> io::Result<()> {
+        fs::set_permissions(&self.path, Permissions::from_mode(MODE))
     }
 
     /// What keeps it from being removed as one of a host that was killed, while a process has it.

@@ -6,8 +6,9 @@
 //! (fork(2)) starts the launcher; a thread of it traces the launcher and its descendants until the
 //! ranks are held, and no longer.
 
+use super::background::begin_session;
 use super::env;
-use super::held_background;
+use super::held_background::{self, HostLine};
 use super::hold;
 use super::hold_report::{finish_reports, report_hold};
 use super::host_command::{host_command, host_lost, missing_home, run_in_background};
@@ -38,15 +39,17 @@ use monitor_sys::copy::{self, Copy};
 use monitor_sys::pidfd::{PidFd, returned_code};
 use monitor_sys::{fd_limit, wait};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
+/// The command name of a tracer that goes on without the command.
+const TRACER: &CStr = c"monitor-tracer";
 /// How long ranks may take until they call `MPI_Init`, unless the user sets it.
 const CALLS_WITHIN: Duration = Duration::from_secs(60);
 /// Most other nodes whose ranks are named.
@@ -78,6 +81,10 @@ pub fn launch(args: &JobLaunchArgs) -> Result<u8, Failure> {
     if is_held && rank_number(&Environ::parse(&own)).is_some() {
         let why = "this command is itself a rank of a job: all that it starts would be held";
         return Err(Failure::usage(why));
+    }
+    if args.tracer_of.is_some() && args.no_wait {
+        // It goes on without the command, and without the signals to the group of the command.
+        begin_session(TRACER);
     }
     let traced_for = match args.tracer_of.map(Pid) {
         None if args.background && args.ranks.is_none() => {
@@ -210,6 +217,8 @@ struct Hold {
     events: StopEvents,
     /// Whether they stay held when this process has ended.
     is_background: bool,
+    /// Whether the command waits until they are held.
+    is_awaited: bool,
 }
 
 impl Hold {
@@ -223,10 +232,11 @@ impl Hold {
             _ => HoldAt::Exec,
         };
         let failed = |error| Failure::failed(format!("job launch: cannot trace: {error}"));
-        let events = StopEvents::watch(parent).map_err(failed)?;
+        let events = StopEvents::watch((!args.no_wait).then_some(parent)).map_err(failed)?;
         let daemon = args.daemon.clone().map(|command| (command, args.per.clone()));
         let rules = MpiRules { stop_at: args.stop_at.clone() };
-        Ok(Self { at, rules, daemon, events, is_background: args.background })
+        let (is_background, is_awaited) = (args.background, !args.no_wait);
+        Ok(Self { at, rules, daemon, events, is_background, is_awaited })
     }
 }
 
@@ -250,14 +260,14 @@ fn hold_and_wait(
     hold: Hold,
     started: oneshot::Sender<Pid>,
 ) -> Result<ExitStatus, LaunchError> {
-    let Hold { at, rules, daemon, events, is_background } = hold;
+    let Hold { at, rules, daemon, events, is_background, is_awaited } = hold;
     let place = match at {
         HoldAt::Exec => HoldPoint::Exec,
         HoldAt::Call { .. } => HoldPoint::Init,
     };
-    if is_background {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    }
+    let failed = |error| ControlError::from_io("leaving the host of the ranks", &error);
+    let line = is_background.then(|| HostLine::read(&mut command, is_awaited));
+    let line = line.transpose().map_err(failed)?;
     let mut started = Some(started);
     // What it traces belongs to this thread, and ends with it.
     let launched = std::thread::spawn(move || {
@@ -268,10 +278,9 @@ fn hold_and_wait(
     let gone = |_| Err(ControlError::Gone.into());
     let (mut child, end) = launched.join().unwrap_or_else(gone)?;
     let target = report_end(&end, place, daemon.is_some());
-    if is_background {
+    if let Some(line) = line {
         finish_reports();
-        let left = held_background::leave(child, &end);
-        let failed = |error| ControlError::from_io("leaving the host of the ranks", &error);
+        let left = held_background::leave(child, &end, line);
         // As in wait(2).
         return Ok(ExitStatus::from_raw(i32::from(left.map_err(failed)?) << 8));
     }

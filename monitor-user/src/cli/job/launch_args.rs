@@ -53,6 +53,9 @@ pub struct JobLaunchArgs {
     /// call MPI_Init; then they run on [default: 1m]
     #[arg(long, value_name = "TIME", requires = "stop", value_parser = interval)]
     pub within: Option<Duration>,
+    /// With --background and --stop: return when the ranks run, before they are held
+    #[arg(long, requires = "background", requires = "stop")]
+    pub no_wait: bool,
     /// Run this command of the shell beside the ranks that are held, which run on when it has
     /// ended; `job attach --help` lists its variables
     #[arg(long, value_name = "COMMAND", requires = "stop")]

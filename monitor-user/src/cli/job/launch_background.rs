@@ -96,6 +96,9 @@ pub fn launch_words(args: &JobLaunchArgs) -> Vec<OsString> {
     }
     if args.background && args.ranks.is_some() && args.with != PMIX {
         words.push("--background".into());
+        if args.no_wait {
+            words.push("--no-wait".into());
+        }
         words.extend(["--keep".into(), format!("{}ns", args.keep.as_nanos()).into()]);
     }
     words.push("--".into());

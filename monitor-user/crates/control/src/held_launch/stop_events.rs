@@ -1,6 +1,6 @@
-//! Waits for stops of traced threads, until a time, and as long as the parent of the tracer runs.
+//! Waits for stops of traced threads, until a time, and while the process runs that wants the trace.
 //!
-//! In: the process that wants the trace. Out: wait statuses. The kernel announces each by
+//! In: that process, if there is one, which is the parent of the tracer. Out: wait statuses. The kernel announces each by
 //! `SIGCHLD`, which is blocked and read from a descriptor, beside that of the parent.
 
 use monitor_model::Pid;
@@ -28,23 +28,37 @@ pub enum StopEvent {
 #[derive(Debug)]
 pub struct StopEvents {
     signals: SignalFd,
-    /// None if it had ended before.
-    parent: Option<PidFd>,
+    parent: Parent,
     /// The signals that were blocked before.
     mask: SigSet,
 }
 
+/// The process that wants the trace.
+#[derive(Debug)]
+enum Parent {
+    /// None does: the trace goes on without it.
+    Unwatched,
+    Running(PidFd),
+    /// It had ended before it was watched.
+    Ended,
+}
+
 impl StopEvents {
     /// Blocks `SIGCHLD` in the calling thread, which must be the only one, and in those that it
-    /// starts.
+    /// starts. With a parent, its end is an event.
     ///
     /// # Errors
     /// If no descriptor is free, or the parent has ended.
-    pub fn watch(parent: Pid) -> io::Result<Self> {
+    pub fn watch(parent: Option<Pid>) -> io::Result<Self> {
         let child: SigSet = [Signal::SIGCHLD].into_iter().collect();
         let mask = child.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
         let signals = SignalFd::with_flags(&child, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        Ok(Self { signals, parent: PidFd::open_parent(parent)?, mask })
+        let parent = match parent.map(PidFd::open_parent).transpose()? {
+            None => Parent::Unwatched,
+            Some(Some(running)) => Parent::Running(running),
+            Some(None) => Parent::Ended,
+        };
+        Ok(Self { signals, parent, mask })
     }
 
     /// Has a program start with the signals blocked that were before.
@@ -61,14 +75,20 @@ impl StopEvents {
             if let Some((tid, status)) = ptrace::poll_any()? {
                 return Ok(StopEvent::Status(tid, status));
             }
-            let Some(parent) = &self.parent else { return Ok(StopEvent::Orphaned) };
+            let parent = match &self.parent {
+                Parent::Unwatched => None,
+                Parent::Running(running) => Some(running),
+                Parent::Ended => return Ok(StopEvent::Orphaned),
+            };
             let left = until.map(|it| it.saturating_duration_since(Instant::now()));
             let limit = left.and_then(|it| Timespec::try_from(it).ok());
-            let mut fds =
-                [PollFd::new(&self.signals, PollFlags::IN), PollFd::new(parent, PollFlags::IN)];
+            let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+            fds.extend(parent.map(|it| PollFd::new(it, PollFlags::IN)));
             match poll(&mut fds, limit.as_ref()) {
                 Ok(0) => return Ok(StopEvent::TimedOut),
-                Ok(_) if !fds[1].revents().is_empty() => return Ok(StopEvent::Orphaned),
+                Ok(_) if fds.get(1).is_some_and(|it| !it.revents().is_empty()) => {
+                    return Ok(StopEvent::Orphaned);
+                }
                 Ok(_) => while self.signals.read_signal()?.is_some() {},
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),

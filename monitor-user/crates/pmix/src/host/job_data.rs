@@ -4,7 +4,7 @@ use super::spawn_request::{STOP_IN_APP, STOP_IN_INIT, Stops, TARGET};
 use crate::attribute::{Attribute, Datum, ProcName, WILDCARD};
 use crate::kind;
 use crate::libpmix::{PmixError, Server};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Of what a job consists.
 #[derive(Debug)]
@@ -41,6 +41,14 @@ pub fn server(folder: &Path) -> Vec<Attribute> {
 /// The namespace of the host itself.
 pub const SERVER: &str = "monitor-pmix";
 
+/// The folders for files of ranks, in the folder of the host: that of all jobs, and that of one.
+/// Libraries remove what they find there.
+pub fn folders(folder: &Path, nspace: &str) -> (PathBuf, PathBuf) {
+    let session = folder.join("ranks");
+    let own = session.join(nspace);
+    (session, own)
+}
+
 /// The name of the host itself.
 pub fn server_name() -> ProcName {
     ProcName { nspace: SERVER.to_owned(), rank: 0 }
@@ -59,7 +67,8 @@ pub fn job(
     let size: u32 = shape.applications.iter().sum();
     let number = |number: u32| Datum::Number(kind::UINT32, number.into());
     let ranks = (0..size).map(|it| it.to_string()).collect::<Vec<_>>().join(",");
-    let folder = Datum::text(&folder.to_string_lossy());
+    let path = |path: &Path| Datum::text(&path.to_string_lossy());
+    let (session, own) = folders(folder, shape.nspace);
     let applications = u32::try_from(shape.applications.len()).unwrap_or(u32::MAX);
     let mut all = vec![
         Attribute::new("pmix.univ.size", number(size)),
@@ -73,8 +82,10 @@ pub fn job(
         Attribute::new("pmix.pmap", Datum::Text(server.packed_ranks(&ranks)?)),
         Attribute::new("pmix.lpeers", Datum::text(&ranks)),
         Attribute::new("pmix.jobid", Datum::text(shape.nspace)),
-        Attribute::new("pmix.nsdir", folder.clone()),
-        Attribute::new("pmix.tmpdir", folder),
+        Attribute::new("pmix.tmpdir", path(&session)),
+        Attribute::new("pmix.nsdir", path(&own)),
+        // Open MPI would remove both when a rank ends, with what others have there.
+        Attribute::new("pmix.tdir.rmclean", Datum::flag(true)),
     ];
     if let Some(parent) = shape.parent {
         all.push(Attribute::new("pmix.spawned", Datum::flag(true)));

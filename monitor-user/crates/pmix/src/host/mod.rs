@@ -155,6 +155,10 @@ pub fn run(plan: HostPlan, usage: Box<dyn UsageSource>) -> Result<u8, HostError>
     let (queue, upcalls) = unbounded_channel();
     set_queue(queue);
     let server = Server::start(&job_data::server(folder.path()))?;
+    // The library lets all users enter it (`pmix_os_dirpath_create`, 4.2.2).
+    let closed = folder.close_to_others();
+    closed
+        .map_err(|error| HostError::Failed { what: "the mode of the folder of the job", error })?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| HostError::Failed { what: "the event loop", error })?;
     let (ended, ends) = unbounded_channel();

@@ -20,7 +20,9 @@ use monitor_jobs::directive::{Directive, DirectiveKind};
 use monitor_jobs::envar::Environment;
 use rustix::process::Signal;
 use std::ffi::{CString, OsStr, OsString, c_int};
+use std::fs::DirBuilder;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -198,6 +200,9 @@ impl Host {
             stops: *stops,
             target: target.as_ref().map(|(nspace, _)| nspace.as_str()),
         };
+        let (_, own) = job_data::folders(self.folder.path(), nspace);
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&own);
+        made.map_err(|error| HostError::Failed { what: "the folder of the ranks", error })?;
         let data = job_data::job(&self.server, &self.plan.host, self.folder.path(), &shape)?;
         self.server.register_nspace(nspace, size, &data)?;
         let mut job = HostedJob {

@@ -46,13 +46,13 @@ pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
            those of `start_options`; without them, the folder is `/`, and the environment has \
            `PATH`. The job outlives the tool. `job` is the id for `job_output`, which returns \
            what is written: without a launcher that of the job, and `pid` is the host; the reply \
-           comes when the ranks run, or are held. With a launcher it is the id of the launch, and \
-           `pid` is the launcher, or, if ranks are held, the command that starts it; \
-           `job_changed` occurs when the ranks are there, and when they are held: \"stopped\"; \
-           `job_signal` with SIGCONT, 18, continues them. If `start_options` has files for \
-           streams, a launcher writes to them: then, and where ranks without a launcher are held \
-           at \"init\", `job` is \"\", `pid` is the process of the command, which is attached, \
-           and nothing is kept.",
+           comes when the ranks run, or are held at \"exec\". With a launcher it is the id of the \
+           launch, and `pid` is the launcher, or, if ranks are held, the command that starts it. \
+           With a launcher, and at \"init\", ranks are held after the reply: `job_changed` occurs \
+           when they are there, and when they are held: \"stopped\". `job_signal` with SIGCONT, \
+           18, continues them. Ranks run on if not all call MPI_Init within a minute. If \
+           `start_options` has files for streams, a launcher writes to them: then `job` is \"\", \
+           `pid` is the process of the command, which is attached, and nothing is kept.",
     examples: &[
         "> 10 [0] job_launch(\"native\",2,\"\",[\"set:A=b\"],[\"./ring\",\"-x\"])\n\
          < 10 [0] job_launch(0,\"monitor-101\",101)",
