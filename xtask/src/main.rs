@@ -88,7 +88,11 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "dist",
-        takes: Takes::flags(&["--check"]),
+        takes: Takes {
+            flags: &["--check"],
+            options: &[("--profile", "PROFILE")],
+            ..Takes::NOTHING
+        },
         help: "Make the Debian package and the static program; --check installs and removes them",
         run: dist::run,
     },

@@ -4,7 +4,8 @@
 //! manual pages and completions; `libomis1` with the library for C, `libomis-dev` with its headers;
 //! and `monitor-VERSION-ARCH-linux`, one file that runs on any Linux.
 //! `--check` runs `lintian`, and installs, upgrades and removes the packages, in a copy of this
-//! machine's files that is thrown away (`tests/packaging/check.sh`).
+//! machine's files that is thrown away (`tests/packaging/check.sh`). `--profile dev` packs what the
+//! tests have built, where it is not to be shipped.
 //!
 //! Debian's own tools pack it: `cargo-deb` would be built first on every new machine, for minutes.
 
@@ -22,17 +23,18 @@ use std::fs;
 
 /// Builds both, and with `--check` tries them.
 pub fn run(arguments: &Arguments) -> Outcome {
-    // Cargo builds the profile to the same folder.
+    let profile = arguments.value("--profile").unwrap_or(PROFILE);
+    let built = target().join(if profile == "dev" { "debug" } else { profile });
     let folder = target().join(PROFILE);
     fs::create_dir_all(&folder).map_err(|error| cannot("make", &folder, &error))?;
     let version = version()?;
     // First, because the program of the package is built to the same path.
     let single = folder.join(format!("monitor-{version}-x86_64-linux"));
-    build_static()?;
-    copy(&folder.join("monitor"), &single)?;
+    build_static(profile)?;
+    copy(&built.join("monitor"), &single)?;
     strip(&single)?;
-    build()?;
-    let packages = package::build(&folder, &version)?;
+    build(profile)?;
+    let packages = package::build(&built, &folder, &version)?;
     for made in packages.iter().chain([&single]) {
         println!("{}", made.display());
     }
@@ -52,16 +54,16 @@ fn version() -> Result<String, String> {
 }
 
 /// Links the C library into the program; what is below it is built without flags.
-fn build_static() -> Outcome {
+fn build_static(profile: &str) -> Outcome {
     let mut command = step::cargo();
-    command.args(["rustc", "--profile", PROFILE, "--all-features", "--locked"]);
+    command.args(["rustc", "--profile", profile, "--all-features", "--locked"]);
     command.args(["--package", PACKAGE, "--bin=monitor"]);
     step::run(command.args(["--", "-C", "target-feature=+crt-static"]))
 }
 
 /// Builds the program and the library for C.
-fn build() -> Outcome {
+fn build(profile: &str) -> Outcome {
     let mut command = step::cargo();
-    command.args(["build", "--profile", PROFILE, "--all-features", "--locked"]);
+    command.args(["build", "--profile", profile, "--all-features", "--locked"]);
     step::run(command.args(["--package", PACKAGE, "--package", C_LIBRARY]))
 }

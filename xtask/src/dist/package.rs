@@ -75,10 +75,10 @@ pub fn tree(folder: &Path, package: &Package) -> PathBuf {
     folder.join("tree").join(package.name)
 }
 
-/// Makes the packages from the built programs.
-pub fn build(folder: &Path, version: &str) -> Result<Vec<PathBuf>, String> {
+/// Makes the packages, in a folder, from the built programs.
+pub fn build(built: &Path, folder: &Path, version: &str) -> Result<Vec<PathBuf>, String> {
     needed()?;
-    stage::stage(folder, &folder.join("tree"))?;
+    stage::stage(built, &folder.join("tree"))?;
     for package in &PACKAGES {
         document::write(&tree(folder, package), package.name, version)?;
     }
