@@ -5,6 +5,10 @@
 //! executed only by a member that joined before it, before its deadline, after its position was
 //! written down, and after a pause only when the bus has confirmed that this node is a member.
 
+mod output;
+
+pub use output::{Execution, ExecutionResult, ExecutorOutput};
+
 use super::ledger::{EntryKey, Ledger};
 use super::stream_clock::StreamClock;
 use crate::bus::entry::{
@@ -13,6 +17,7 @@ use crate::bus::entry::{
 use crate::bus::membership::MembershipChange;
 use crate::bus::{BaseCause, MemberRecord, OwnRecord, RETENTION};
 use monitor_model::Ns;
+use output::{Outputs, failed, reply};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
@@ -43,55 +48,6 @@ pub enum Check {
     Joining,
     /// After a pause the membership is read again.
     Pause,
-}
-
-/// What the caller has to do.
-#[derive(Debug, PartialEq, Eq)]
-pub enum ExecutorOutput {
-    /// Execute a command, and report its result with `finish`.
-    Execute(Execution),
-    /// Send a reply beside the order.
-    Reply {
-        /// The node of the caller.
-        to: String,
-        /// The reply.
-        reply: CommandReply,
-    },
-    /// Send an entry for the order.
-    Multicast(EntryBody),
-    /// Ask the bus for what it has of this node.
-    ReadOwnRecord,
-    /// This node cannot be a member: another daemon uses its name. It is tried again when that
-    /// one is gone.
-    NameInUse,
-    /// Something failed that an administrator should know.
-    Failed(String),
-}
-
-/// A command to execute.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Execution {
-    /// Its position.
-    pub seq: Seq,
-    /// The node of the caller.
-    pub origin: String,
-    /// The user for which it is executed.
-    pub uid: u32,
-    /// What is to be executed.
-    pub payload: Vec<u8>,
-    /// Not to be begun at or after this time, on the boot clock: then `finish` it as expired.
-    pub until: Ns,
-}
-
-/// How an execution ended.
-#[derive(Debug, PartialEq, Eq)]
-pub enum ExecutionResult {
-    /// Executed, with this result.
-    Executed(Vec<u8>),
-    /// `until` was over before it began.
-    Expired,
-    /// Not executed at all; why.
-    Refused(String),
 }
 
 /// The members as the bus reports them again, as far as they concern a node.
@@ -167,8 +123,6 @@ struct Held {
     at: SequencedEntry,
     change: MembershipChange,
 }
-
-type Outputs = Vec<ExecutorOutput>;
 
 impl<L: Ledger> CommandExecutor<L> {
     /// A node that joins; the outputs are to be executed.
@@ -653,16 +607,6 @@ impl<L: Ledger> CommandExecutor<L> {
         member.node == self.node
             && (member.incarnation, member.ledger) == (self.incarnation, self.ledger.id())
     }
-}
-
-fn reply(at: &SequencedEntry, status: ReplyStatus, out: &mut Outputs) {
-    let (to, id) = (at.entry.origin.clone(), at.entry.id);
-    let reply = CommandReply { id, seq: at.seq, status, result: Vec::new() };
-    out.push(ExecutorOutput::Reply { to, reply });
-}
-
-fn failed(what: &str, error: &io::Error) -> ExecutorOutput {
-    ExecutorOutput::Failed(format!("cannot {what}: {error}"))
 }
 
 #[cfg(test)]
