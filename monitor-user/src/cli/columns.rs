@@ -40,6 +40,7 @@ pub fn table(
     }
     Layout {
         scope,
+        names_nodes: false,
         optional: spare(switches, mode),
         signals: false,
         histograms: false,

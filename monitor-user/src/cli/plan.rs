@@ -330,7 +330,9 @@ mod tests {
     fn plan(args: &str) -> Result<Plan, Failure> {
         let args = ["monitor", "sample"].into_iter().chain(args.split_whitespace());
         match Cli::try_parse_from(args).expect("arguments that parse").command {
-            Some(Command::Sample(sample)) => Plan::resolve(&sample.reading, SampleMode::Once),
+            Some(Command::Sample(sample)) => {
+                Plan::resolve(&sample.sample.reading, SampleMode::Once)
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -370,7 +372,7 @@ mod tests {
             let Ok(Cli { command: Some(Command::Sample(it)) }) = Cli::try_parse_from(args) else {
                 panic!("arguments that parse")
             };
-            Plan::resolve(&it.reading, mode).err().map(|failure| failure.message)
+            Plan::resolve(&it.sample.reading, mode).err().map(|failure| failure.message)
         };
         let rate = "--filter: cpu_percent needs two readings: use monitor watch --count 2";
         assert_eq!(text("cpu > 10", SampleMode::Once).as_deref(), Some(rate));

@@ -3,7 +3,7 @@
 //! `watch` ends when it is stopped or has printed `--count` samples. The daemon reads, if one
 //! answers.
 
-use super::args::{ReadingArgs, SampleArgs, WatchArgs};
+use super::args::{ReadingArgs, SampleArgs, SampleOnceArgs, WatchArgs};
 use super::client::{find, runtime};
 use super::columns::SampleMode;
 use super::event_writer::EventWriter;
@@ -13,6 +13,7 @@ use super::output::{self, Output, OutputState, Screen, notice};
 use super::pipeline::Pipeline;
 use super::plan::Plan;
 use super::run_loop::{self, LoopEnd, PeriodicTask, skipped_note};
+use super::sample_nodes::sample_nodes;
 use super::series_printer::{DrawMode, SeriesPrinter};
 use monitor_client::{Client, Error};
 use monitor_format::OutputFormat;
@@ -22,8 +23,12 @@ use monitor_model::status::Status;
 use monitor_sampling::schedule::Schedule;
 use std::os::fd::OwnedFd;
 
-/// Reads and prints one sample.
-pub fn sample(args: &SampleArgs) -> Result<Exit, Failure> {
+/// Reads and prints one sample, or one of each node.
+pub fn sample(args: &SampleOnceArgs) -> Result<Exit, Failure> {
+    let SampleOnceArgs { sample: args, on_nodes } = args;
+    if let Some(nodes) = &on_nodes.nodes {
+        return sample_nodes(args, (nodes, on_nodes.within));
+    }
     let plan = Plan::resolve(&args.reading, SampleMode::Once)?;
     let probe_log = args.log.level();
     log::start(probe_log);

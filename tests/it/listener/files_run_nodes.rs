@@ -146,7 +146,7 @@ fn equal_output_is_folded_and_the_worst_code_counts() {
     let words = [&["--fold", "--env", "A=it's\na"][..], &shell(script)].concat();
     let done = run("n[1-2],m", &services, &words).output().unwrap();
     let rule = "---------------";
-    assert_eq!(text(&done.stdout), format!("{rule}\nm,n[1-2]\n{rule}\nsame it's\na\n"));
+    assert_eq!(text(&done.stdout), format!("{rule}\nm,n[1-2] (3)\n{rule}\nsame it's\na\n"));
     let errors = sorted(&done.stderr);
     // Numbers are in the order of names.
     let want = ["m: err 0", "monitor: n1: exit code 2", "monitor: n2: exit code 4", "n1: err 1"];

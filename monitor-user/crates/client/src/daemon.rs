@@ -87,17 +87,19 @@ fn check_hello(text: &str) -> Result<Hello, Error> {
     Ok(hello)
 }
 
-/// Parses the result of `monitor`: an event, and whether it is partial.
-///
-/// # Errors
-/// If the text is not such a result.
-pub fn sample_reply(text: &str) -> Result<SampleReply, Error> {
-    #[derive(Deserialize)]
-    struct StatusOnly {
-        status: String,
+impl SampleReply {
+    /// Parses the result of `monitor`: an event, and whether it is partial.
+    ///
+    /// # Errors
+    /// If the text is not such a result.
+    pub fn from_result(text: &str) -> Result<Self, Error> {
+        #[derive(Deserialize)]
+        struct StatusOnly {
+            status: String,
+        }
+        // Parsed twice, because a raw sample cannot be combined with flattened fields.
+        let reply: StatusOnly = serde_json::from_str(text).map_err(Error::protocol)?;
+        let event = serde_json::from_str(text).map_err(Error::protocol)?;
+        Ok(Self { event, partial: reply.status == Status::PartialSuccess.name() })
     }
-    // Parsed twice, because a raw sample cannot be combined with flattened fields.
-    let reply: StatusOnly = serde_json::from_str(text).map_err(Error::protocol)?;
-    let event = serde_json::from_str(text).map_err(Error::protocol)?;
-    Ok(SampleReply { event, partial: reply.status == Status::PartialSuccess.name() })
 }

@@ -36,7 +36,7 @@ pub use monitor_protocol::params::{Cancel, FileWatch, Flight, Heartbeat};
 pub use monitor_protocol::status::DaemonStatus;
 pub use series::{Series, SeriesItem};
 
-use daemon::{Daemon, sample_reply};
+use daemon::Daemon;
 use monitor_protocol::params::{MonitorName, Sum};
 use monitor_protocol::{answer::Cancelled, call::Call};
 use serde::de::DeserializeOwned;
@@ -98,7 +98,8 @@ impl Client {
         if request.every_ns.is_some() {
             return Err(Refusal::bad("every_ns: use start for a series").into());
         }
-        sample_reply(&self.call(&Call::Monitor(Box::new(request.clone()))).await?)
+        let call = Call::Monitor(Box::new(request.clone()));
+        SampleReply::from_result(&self.call(&call).await?)
     }
 
     /// Starts a series of samples; returns when the first one has arrived. Dropping the series

@@ -5,7 +5,7 @@
 
 use super::Error;
 use super::connection::{OnDrop, Subscription};
-use super::daemon::{Daemon, sample_reply};
+use super::daemon::{Daemon, SampleReply};
 use backon::{ExponentialBuilder, Retryable};
 use monitor_model::{MonitorRequest, Status};
 use monitor_protocol::event::{EndReason, Event};
@@ -148,7 +148,7 @@ async fn start(daemon: &Daemon, call: &Call) -> Result<Started, Error> {
     let (mut first, mut partial, mut kept) = (None, false, 0);
     match call {
         Call::Monitor(_) => {
-            let reply = sample_reply(&text)?;
+            let reply = SampleReply::from_result(&text)?;
             (first, partial) = (Some(reply.event), reply.partial);
         }
         Call::Attach(_) => {

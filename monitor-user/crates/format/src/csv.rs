@@ -1,11 +1,12 @@
 //! CSV (RFC 4180): a header, then one line per process, thread, disk, interface, node or group.
 //!
-//! The first column is the time of the sample. An absent field is empty.
+//! The first column is the time of the sample, the second one the node where there are many. An
+//! absent field is empty.
 //! Control characters in names are escaped, because a terminal may show them. CSV has no notes; the
 //! commands print them to standard error. Scope `all` has rows of several kinds and is refused
 //! by the caller.
 
-use super::rows::{self, RowSink, TIME};
+use super::rows::{self, NODE, RowSink, TIME};
 use super::{Frame, FrameWriter, Layout, human};
 use monitor_model::FieldValue;
 use std::fmt::Write;
@@ -33,7 +34,9 @@ impl FrameWriter for Csv {
         if !self.headed && (is_grouped || has_node || self.layout.scope.processes()) {
             self.headed = true;
             let names = rows::fields(&self.layout, is_grouped).into_iter().map(|it| it.name);
-            lines.out.write_record(std::iter::once(TIME).chain(names)).expect(FITS);
+            let node = self.layout.names_nodes.then_some(NODE);
+            let heads = std::iter::once(TIME).chain(node).chain(names);
+            lines.out.write_record(heads).expect(FITS);
         }
         rows::write(frame, &self.layout, &mut lines);
     }

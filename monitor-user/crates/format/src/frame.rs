@@ -38,6 +38,12 @@ pub trait FrameWriter {
     /// Appends a frame as whole lines, so that the output is valid after every frame.
     fn write(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>);
 
+    /// Appends the frames of many nodes at one time; their rows have the name of their node if the
+    /// layout says so.
+    fn write_nodes(&mut self, frames: &[Frame<'_>], out: &mut Vec<u8>) {
+        frames.iter().for_each(|frame| self.write(frame, out));
+    }
+
     /// Appends the end of the output; empty for most formats.
     fn finish(&mut self, _: &mut Vec<u8>) {}
 }

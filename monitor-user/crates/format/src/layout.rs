@@ -24,6 +24,8 @@ const NAMED_ONLY: [ProcessField; 3] = [ProcessField::Pss, ProcessField::Job, Pro
 pub struct Layout {
     /// The parts of a sample that are printed.
     pub scope: Scope,
+    /// Whether rows have the name of their node: the frames are those of many nodes.
+    pub names_nodes: bool,
     /// Fields of a process or thread.
     pub processes: Vec<ProcessField>,
     /// Columns that a table leaves out if the line is too short, in this order.
@@ -48,6 +50,7 @@ impl Layout {
     pub fn all(scope: Scope) -> Self {
         Self {
             scope,
+            names_nodes: false,
             processes: ProcessField::all().filter(|field| !NAMED_ONLY.contains(field)).collect(),
             optional: Vec::new(),
             signals: false,

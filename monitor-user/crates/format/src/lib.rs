@@ -14,9 +14,11 @@ pub mod grid;
 pub mod human;
 mod json;
 mod layout;
+mod node_rows;
 mod notes;
 mod object;
 mod output_format;
+mod page;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod pmix;
@@ -31,7 +33,7 @@ pub use layout::{Layout, OptionalColumn};
 pub use monitor_model::scope::Scope;
 pub use notes::loss_text;
 pub use output_format::OutputFormat;
-pub use table::Paint;
+pub use page::Paint;
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 //! In: frames. Out: the bytes of a file, in chunks; `finish` completes it, because a Parquet file
 //! is read from its end. An absent field is null. Scope `all` is refused by the caller, as for CSV.
 
-use super::rows::{self, RowSink, TIME};
+use super::rows::{self, NODE, RowSink, TIME};
 use super::{Frame, FrameWriter, Layout};
 use monitor_model::{Field, FieldValue, ValueKind};
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
@@ -52,7 +52,9 @@ impl Parquet {
 
     /// Takes the file in progress, or begins it.
     fn table(&mut self, is_grouped: bool) -> Result<ParquetTable> {
-        let new = || ParquetTable::new(&rows::fields(&self.layout, is_grouped));
+        let layout = &self.layout;
+        let node = layout.names_nodes.then_some(NODE);
+        let new = || ParquetTable::new(node, &rows::fields(layout, is_grouped));
         self.table.take().map_or_else(new, Ok)
     }
 
@@ -87,9 +89,12 @@ impl FrameWriter for Parquet {
 }
 
 impl ParquetTable {
-    fn new(fields: &[&'static Field]) -> Result<Self> {
+    fn new(node: Option<&str>, fields: &[&'static Field]) -> Result<Self> {
         let time = LogicalType::timestamp(true, TimeUnit::NANOS);
         let mut schema = vec![primitive(TIME, Physical::INT64, Some(time))?];
+        if let Some(node) = node {
+            schema.push(primitive(node, Physical::BYTE_ARRAY, Some(LogicalType::String))?);
+        }
         for field in fields {
             schema.push(field_type(field)?);
         }
@@ -98,8 +103,9 @@ impl ParquetTable {
         let properties = WriterProperties::builder().set_compression(zstd).build();
         let writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties))?;
         let columns = fields.iter().map(|field| ColumnBuffer::for_kind(field.kind));
-        let columns =
-            std::iter::once(ColumnBuffer::for_kind(ValueKind::Number)).chain(columns).collect();
+        let first = std::iter::once(ColumnBuffer::for_kind(ValueKind::Number));
+        let node = node.map(|_| ColumnBuffer::for_kind(ValueKind::Text));
+        let columns = first.chain(node).chain(columns).collect();
         Ok(Self { writer, columns, next: 0, rows: 0 })
     }
 

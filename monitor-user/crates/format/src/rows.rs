@@ -1,6 +1,7 @@
 //! The rows of a frame, for the formats whose rows are all of one kind: CSV and Parquet.
 //!
-//! In: a frame and its layout. Out: the cells of each row: the time of the sample, then the fields.
+//! In: a frame and its layout. Out: the cells of each row: the time of the sample, the node if the
+//! layout names it, then the fields.
 //! Scope `all` has rows of several kinds and is refused by the caller.
 
 use super::object::{GroupHead, GroupSums, Object};
@@ -9,6 +10,8 @@ use monitor_model::{Category, Field, FieldValue, GroupField, Scope};
 
 /// Name of the first column.
 pub const TIME: &str = "time_unix_ns";
+/// Name of the second column, where rows are of many nodes.
+pub const NODE: &str = "node";
 
 /// Receives rows, cell by cell.
 pub trait RowSink {
@@ -19,7 +22,7 @@ pub trait RowSink {
     fn end_row(&mut self);
 }
 
-/// The fields of a row after the time.
+/// The fields of a row after the time and the node.
 pub fn fields(layout: &Layout, is_grouped: bool) -> Vec<&'static Field> {
     fn list<C: Category>(fields: impl IntoIterator<Item = C>) -> Vec<&'static Field> {
         fields.into_iter().map(C::field).collect()
@@ -35,7 +38,9 @@ pub fn fields(layout: &Layout, is_grouped: bool) -> Vec<&'static Field> {
 
 /// Passes the rows of a frame to a sink.
 pub fn write(frame: &Frame<'_>, layout: &Layout, sink: &mut impl RowSink) {
-    let mut rows = Rows { at: frame.rates.sample.at.unix.0, sink };
+    let sample = &frame.rates.sample;
+    let node = layout.names_nodes.then_some(&*sample.node);
+    let mut rows = Rows { at: sample.at.unix.0, node, sink };
     if let Some(grouped) = &frame.rates.groups {
         let (heads, sums): (Vec<_>, _) = (GroupField::all().collect(), layout.group_fields());
         // The current groups, then those that have finished.
@@ -58,6 +63,8 @@ pub fn write(frame: &Frame<'_>, layout: &Layout, sink: &mut impl RowSink) {
 
 struct Rows<'s, S> {
     at: u64,
+    /// The name of the node, if it is a column.
+    node: Option<&'s str>,
     sink: &'s mut S,
 }
 
@@ -73,6 +80,9 @@ impl<S: RowSink> Rows<'_, S> {
 
     fn begin(&mut self) {
         self.sink.cell(Some(FieldValue::Number(self.at)));
+        if let Some(node) = self.node {
+            self.sink.cell(Some(FieldValue::Text(node)));
+        }
     }
 
     fn cells<O: Object>(&mut self, object: &O, fields: &[O::Field]) {

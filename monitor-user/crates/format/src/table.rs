@@ -4,28 +4,13 @@
 //! absent value is `-`. Processes come last, so that a small screen cuts only them; if a line is
 //! too short for the columns, the optional ones are left out.
 
-use super::grid::{Column, Grid, Side};
-use super::object::{GroupHead, GroupSums, Object};
-use super::{Frame, FrameWriter, Layout, OptionalColumn, Viewport, events, human, notes};
+use super::grid::Grid;
+use super::object::{GroupHead, GroupSums};
+use super::page::{ENDED, NOTE, Page, Paint, cell, column, fitting_columns, with_threads};
+use super::{Frame, FrameWriter, Layout, Viewport, events, human, node_rows, notes};
 use anstyle::Style;
-use monitor_model::{
-    Category, Field, GroupField, Grouped, Process, ProcessField, Role, Unit, ValueKind,
-    degradation::NoteFolder,
-};
+use monitor_model::{Category, GroupField, Grouped, degradation::NoteFolder};
 use std::fmt::Write;
-
-const HEADING: Style = Style::new().bold();
-const ENDED: Style = Style::new().dimmed();
-const NOTE: Style = anstyle::AnsiColor::Yellow.on_default();
-
-/// Whether colour is used. Colour is never the only carrier of information.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Paint {
-    /// For a colour terminal.
-    Colour,
-    /// No colour.
-    Plain,
-}
 
 /// Writes one block of lines per sample.
 pub struct Table {
@@ -33,13 +18,6 @@ pub struct Table {
     page: Page,
     folder: NoteFolder,
     written: bool,
-}
-
-/// The text of a sample, and the grid that its tables use in turn.
-struct Page {
-    paint: Paint,
-    grid: Grid,
-    text: String,
 }
 
 impl FrameWriter for Table {
@@ -62,6 +40,15 @@ impl FrameWriter for Table {
         if !notes.is_empty() {
             self.page.styled(NOTE, |out| out.push_str(&notes));
         }
+        out.extend_from_slice(self.page.text.as_bytes());
+    }
+
+    fn write_nodes(&mut self, frames: &[Frame<'_>], out: &mut Vec<u8>) {
+        self.page.text.clear();
+        if std::mem::replace(&mut self.written, true) {
+            self.page.text.push('\n');
+        }
+        node_rows::write(&mut self.page, &self.layout, frames);
         out.extend_from_slice(self.page.text.as_bytes());
     }
 }
@@ -162,98 +149,4 @@ impl Table {
         let used = self.page.text.lines().count() + 1 + notes;
         room.lines.map_or(usize::MAX, |lines| lines.saturating_sub(used))
     }
-}
-
-impl Page {
-    /// Pairs of heading and value, as many as fit on a line.
-    fn pairs<O: Object>(&mut self, object: &O, fields: &[O::Field], room: usize) {
-        const WIDTH: usize = 20;
-        let beside = (room / WIDTH).max(1);
-        for line in fields.chunks(beside) {
-            let start = self.text.len();
-            for (index, &it) in line.iter().enumerate() {
-                // At least one space, as a value may be wider than its column.
-                let used = self.text.len() - start;
-                let gap = (index * WIDTH).saturating_sub(used).max(usize::from(index > 0));
-                self.text.extend(std::iter::repeat_n(' ', gap));
-                self.text.push_str(it.field().title);
-                self.text.push(' ');
-                cell(object, it, &mut self.text);
-            }
-            self.text.push('\n');
-        }
-    }
-
-    fn rows<O: Object>(&mut self, objects: &[O], fields: &[O::Field], room: usize) {
-        self.grid.begin(fields.iter().map(|it| column(it.field())));
-        for object in objects {
-            fields.iter().for_each(|&it| self.grid.cell(|out| cell(object, it, out)));
-        }
-        self.heading(room);
-        for row in 0..self.grid.rows() {
-            self.grid.row(row, room, &mut self.text);
-            self.text.push('\n');
-        }
-    }
-
-    fn heading(&mut self, room: usize) {
-        self.line(HEADING, |grid, out| grid.titles(room, out));
-    }
-
-    fn line(&mut self, style: Style, write: impl FnOnce(&Grid, &mut String)) {
-        let grid = std::mem::take(&mut self.grid);
-        self.styled(style, |out| write(&grid, out));
-        self.grid = grid;
-        self.text.push('\n');
-    }
-
-    /// Writing to a `String` cannot fail.
-    fn styled(&mut self, style: Style, write: impl FnOnce(&mut String)) {
-        let style = if self.paint == Paint::Colour { style } else { Style::new() };
-        let _ = write!(self.text, "{style}");
-        write(&mut self.text);
-        let _ = write!(self.text, "{style:#}");
-    }
-}
-
-/// The process columns that fit the width: optional ones are left out as needed.
-fn fitting_columns(layout: &Layout, room: usize) -> Vec<ProcessField> {
-    let mut fields = layout.processes.clone();
-    for OptionalColumn { field, min_command: command } in &layout.optional {
-        let widths = fields.iter().map(|it| match column(it.field()) {
-            Column { side: Side::Left, .. } if it.field().kind == ValueKind::Text => *command,
-            Column { title, min_width: least, .. } => least.max(title.len()),
-        });
-        // The gaps are one fewer than the columns.
-        if widths.map(|width| width + 1).sum::<usize>() <= room + 1 {
-            break;
-        }
-        fields.retain(|it| it != field);
-    }
-    fields
-}
-
-fn with_threads(process: &Process) -> impl Iterator<Item = &Process> {
-    std::iter::once(process).chain(&process.threads)
-}
-
-fn column(field: &'static Field) -> Column {
-    let side = match field.kind {
-        ValueKind::Text | ValueKind::Letter => Side::Left,
-        _ => Side::Right,
-    };
-    let least = match field.unit {
-        Unit::Nanoseconds | Unit::Bytes | Unit::BytesPerSecond | Unit::Percent => 6,
-        Unit::Count | Unit::PerSecond => 5,
-        Unit::None if field.role == Role::Label => 6,
-        Unit::None => 0,
-    };
-    Column { title: field.title, min_width: least, side }
-}
-
-fn cell<O: Object>(object: &O, it: O::Field, out: &mut String) {
-    object.with_value(it, |value| match value {
-        Some(value) => human::value(it.field(), value, out),
-        None => out.push('-'),
-    });
 }

@@ -129,6 +129,27 @@ fn print_groups(form: OutputFormat) -> String {
     String::from_utf8(out).expect("every format is UTF-8")
 }
 
+/// A frame with all processes of its sample.
+fn whole_frame(rates: &Rates) -> Frame<'_> {
+    let processes = &rates.sample.processes;
+    Frame { rates, processes, matched: processes.len(), events: &[], viewport: ROOM }
+}
+
+/// Prints a sample of each of two nodes in one format.
+fn print_nodes(form: OutputFormat, scope: Scope) -> String {
+    let mut layout = Layout { names_nodes: true, ..layout(scope) };
+    layout.node.truncate(3);
+    layout.disks.truncate(2);
+    layout.nets.truncate(2);
+    layout.cpus.clear();
+    let second = Sample { node: "login\u{1b}2".into(), ..sample(2) };
+    let rates = [sample(1), second].map(rates::first);
+    let mut out = Vec::new();
+    let frames = rates.each_ref().map(whole_frame);
+    form.writer(layout, Paint::Plain).write_nodes(&frames, &mut out);
+    String::from_utf8(out).expect("every format is UTF-8")
+}
+
 #[track_caller]
 fn check(got: &str, name: &str) {
     let raw = got.chars().find(|&it| it != '\n' && is_active(it));
@@ -182,6 +203,16 @@ fn groups_match_their_golden_file_in_every_format() {
     ] {
         check(&print_groups(form), name);
     }
+}
+
+#[test]
+fn rows_of_many_nodes_have_the_name_of_their_node_in_every_format() {
+    check(&print_nodes(OutputFormat::Table, Scope::All), "nodes.table");
+    check(&print_nodes(OutputFormat::Csv, Scope::Disks), "nodes.csv");
+    check(&print_nodes(OutputFormat::Prometheus, Scope::Disks), "nodes.prom");
+    let json = print_nodes(OutputFormat::Json, Scope::Disks);
+    let named = |node| json.lines().any(|line| line.contains(&format!("\"node\":\"{node}\"")));
+    assert!(named("n1") && named("login\\u001b2"), "{json}");
 }
 
 #[test]

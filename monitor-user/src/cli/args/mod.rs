@@ -9,7 +9,7 @@ mod nodes;
 mod reading;
 
 pub use daemon::{ConfigArgs, ServeArgs};
-pub use nodes::NodesArgs;
+pub use nodes::{NodeSetArgs, NodesArgs};
 pub use reading::{LimitArgs, PrintArgs, ProbeLogArgs, ReadingArgs, SourceArgs};
 pub use reading::{formats, interval, names, signal};
 
@@ -37,7 +37,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Read once, print and exit
-    Sample(SampleArgs),
+    Sample(SampleOnceArgs),
     /// Read periodically and print rates
     Watch(WatchArgs),
     /// Show processes and node on an interactive screen
@@ -123,6 +123,17 @@ pub struct UserWorkerArgs {
 /// Arguments of `sample`.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
+pub struct SampleOnceArgs {
+    /// What the reading is.
+    #[command(flatten)]
+    pub sample: SampleArgs,
+    /// Where it is made instead of here.
+    #[command(flatten)]
+    pub on_nodes: NodeSetArgs,
+}
+
+/// What is read, where, and how it is printed.
+#[derive(Debug, Args)]
 pub struct SampleArgs {
     /// What is read and how it is printed.
     #[command(flatten)]
@@ -246,6 +257,6 @@ mod tests {
     fn a_sort_field_may_begin_with_a_hyphen() {
         let cli = Cli::try_parse_from(["monitor", "sample", "--sort", "-rss_bytes"]);
         let Ok(Cli { command: Some(Command::Sample(sample)) }) = cli else { panic!("{cli:?}") };
-        assert_eq!(sample.reading.sort.as_deref(), Some("-rss_bytes"));
+        assert_eq!(sample.sample.reading.sort.as_deref(), Some("-rss_bytes"));
     }
 }

@@ -1,4 +1,4 @@
-//! Options of `run` for other nodes.
+//! Options of commands for other nodes.
 
 use super::reading::interval;
 use clap::Args;
@@ -40,4 +40,17 @@ pub struct NodesArgs {
     /// How long a node may take for a step before the run, such as connecting
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = interval)]
     pub timeout: Duration,
+}
+
+/// Which nodes of the cluster a command reads, and how long they may take.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Many nodes")]
+pub struct NodeSetArgs {
+    /// Read these nodes of the cluster, such as n[1-3],m7 or @*
+    #[arg(long, value_name = "SET", conflicts_with = "backend")]
+    pub nodes: Option<String>,
+    /// With --nodes: wait this long for replies
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = interval,
+        requires = "nodes")]
+    pub within: Duration,
 }

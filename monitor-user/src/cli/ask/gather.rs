@@ -8,18 +8,13 @@ use super::worst_status::WorstStatus;
 use crate::cli::args::daemon::AskArgs;
 use crate::cli::client::with_daemon;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::node_blocks::{NodeBlock, blocks};
+use crate::cli::node_replies::{MissingNodes, gather};
 use crate::cli::output::{self, notice};
-use monitor_client::{Client, Gather, Gathered};
-use monitor_cluster::node_set::fold;
+use monitor_client::{Client, Gathered};
 use monitor_format::human;
-use monitor_model::id::Ns;
 use monitor_omis::{Dialect, caret, parse};
-use monitor_protocol::cluster::NodeOutcome;
 use serde_json::{Value as Json, json};
-use std::collections::BTreeMap;
-
-/// The line above and below the names of nodes.
-const RULE: &str = "---------------\n";
 
 /// Lets the nodes execute the requests, and prints what became of them.
 pub fn ask_nodes(args: &AskArgs, nodes: &str) -> Result<Exit, Failure> {
@@ -56,115 +51,66 @@ async fn ask_once(
     (nodes, request): (&str, &str),
     client: &Client,
 ) -> Result<Exit, Failure> {
-    let params = Gather {
-        nodes: Some(nodes.to_owned()),
-        line: request.to_owned(),
-        within_ns: Some(Ns::from(args.within).0),
-    };
-    let gathered = client.gather(&params).await?;
+    let gathered = gather(client, (nodes, args.within), request.to_owned()).await?;
     let replies = FoldedReplies::new(&gathered);
     let text = match args.format.as_str() {
         "json" => output::json(&replies.to_json(request))?,
         _ => replies.to_text(),
     };
     let exit = output::print(text.as_bytes())?;
-    replies.notices().iter().for_each(|line| notice(line));
-    Ok(if exit == Exit::Ok { replies.exit() } else { exit })
+    let exit = if exit == Exit::Ok { replies.worst() } else { exit };
+    Ok(replies.others.end(replies.replies.len(), exit))
 }
 
 /// The nodes with their results, equal ones together.
 struct FoldedReplies<'a> {
-    /// The nodes of each reply, in the order of the first one.
-    replies: Vec<(&'a str, Vec<&'a str>)>,
-    /// The nodes without a reply, by outcome and reason.
-    others: BTreeMap<(NodeOutcome, &'a str), Vec<&'a str>>,
+    /// The replies.
+    replies: Vec<NodeBlock<'a, &'a str>>,
+    /// The nodes without one.
+    others: MissingNodes,
 }
 
 impl<'a> FoldedReplies<'a> {
     fn new(gathered: &'a Gathered) -> Self {
-        let mut folded = Self { replies: Vec::new(), others: BTreeMap::new() };
-        for node in &gathered.nodes {
-            let name = node.node.as_str();
-            if let Some(reply) = node.reply.as_deref() {
-                match folded.replies.iter_mut().find(|(known, _)| *known == reply) {
-                    Some((_, nodes)) => nodes.push(name),
-                    None => folded.replies.push((reply, vec![name])),
-                }
-            } else {
-                let key = (node.outcome, node.why.as_deref().unwrap_or_default());
-                folded.others.entry(key).or_default().push(name);
-            }
-        }
-        folded
+        let replied = gathered.nodes.iter();
+        let replied = replied.filter_map(|it| Some((it.node.as_str(), it.reply.as_deref()?)));
+        Self { replies: blocks(replied), others: MissingNodes::from_gathered(gathered) }
     }
 
     fn to_text(&self) -> String {
-        let mut text = String::new();
-        for (reply, nodes) in &self.replies {
-            let count = if nodes.len() > 1 { format!(" ({})", nodes.len()) } else { String::new() };
-            let nodes = human::escaped_text(&fold(nodes.iter().copied()));
-            text += &format!("{RULE}{nodes}{count}\n{RULE}{}\n", human::escaped_text(reply));
-        }
-        text
+        let block = |it: &NodeBlock<'_, &str>| {
+            format!("{}{}\n", it.heading(), human::escaped_text(it.text))
+        };
+        self.replies.iter().map(block).collect()
     }
 
     fn to_json(&self, request: &str) -> Json {
         let replies: Vec<Json> = self
             .replies
             .iter()
-            .map(|(reply, nodes)| {
-                let set = fold(nodes.iter().copied());
-                json!({ "nodes": set, "n_nodes": nodes.len(), "reply": reply })
-            })
+            .map(|it| json!({ "nodes": it.set(), "n_nodes": it.nodes.len(), "reply": it.text }))
             .collect();
-        let others: Vec<Json> = self
-            .others
-            .iter()
-            .map(|((outcome, why), nodes)| {
-                let set = fold(nodes.iter().copied());
-                let why = (!why.is_empty()).then_some(why);
-                json!({ "nodes": set, "n_nodes": nodes.len(), "outcome": outcome, "why": why })
-            })
-            .collect();
+        let others = self.others.to_json();
         json!({ "schema_version": 1, "request": request, "replies": replies, "others": others })
     }
 
-    /// A line for each reason why nodes have no reply.
-    fn notices(&self) -> Vec<String> {
-        let line = |((outcome, why), nodes): (&(NodeOutcome, &str), &Vec<&str>)| {
-            let set = fold(nodes.iter().copied());
-            let why = match (outcome, *why) {
-                (NodeOutcome::Missing, "") => "no reply: it may have been executed",
-                (NodeOutcome::Expired, "") => "not executed in time",
-                (_, why) => why,
-            };
-            format!("{set}: {}: {why}", outcome.name())
-        };
-        self.others.iter().map(line).collect()
-    }
-
-    /// The exit code: that of the worst reply; otherwise whether nodes are missing.
-    fn exit(&self) -> Exit {
+    /// The exit code of the worst reply.
+    fn worst(&self) -> Exit {
         let mut worst = WorstStatus::default();
-        for (reply, _) in &self.replies {
+        for block in &self.replies {
             // The reply of a call of the socket is none of the language.
-            if let Ok(reply) = parse::reply(reply.as_bytes()) {
+            if let Ok(reply) = parse::reply(block.text.as_bytes()) {
                 worst.add(&reply);
             }
         }
-        match (worst.exit(), self.others.is_empty(), self.replies.is_empty()) {
-            (Exit::Ok, true, _) => Exit::Ok,
-            (Exit::Ok, false, false) => Exit::Partial,
-            (Exit::Ok, false, true) => Exit::Failed,
-            (worst, ..) => worst,
-        }
+        worst.exit()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monitor_protocol::cluster::NodeReply;
+    use monitor_protocol::cluster::{NodeOutcome, NodeReply};
 
     fn node(node: &str, reply: Option<&str>, outcome: NodeOutcome) -> NodeReply {
         let (node, reply) = (node.to_owned(), reply.map(str::to_owned));
@@ -186,10 +132,11 @@ mod tests {
     fn equal_replies_are_printed_once_below_their_nodes() {
         let gathered = gathered(&[]);
         let replies = FoldedReplies::new(&gathered);
-        let first = format!("{RULE}n[1,3] (2)\n{RULE}1 [0] a(0,7)\n");
-        let second = format!("{RULE}n2\n{RULE}1 [0] a(0,8)\n");
+        let rule = "---------------\n";
+        let first = format!("{rule}n[1,3] (2)\n{rule}1 [0] a(0,7)\n");
+        let second = format!("{rule}n2\n{rule}1 [0] a(0,8)\n");
         assert_eq!(replies.to_text(), first + &second);
-        assert_eq!((replies.notices(), replies.exit()), (Vec::new(), Exit::Ok));
+        assert_eq!((replies.others.is_empty(), replies.worst()), (true, Exit::Ok));
     }
 
     #[test]
@@ -197,7 +144,7 @@ mod tests {
         let gathered = gathered(&["n4", "n5"].map(|it| node(it, None, NodeOutcome::Missing)));
         let replies = FoldedReplies::new(&gathered);
         let want = "n[4-5]: missing: no reply: it may have been executed";
-        assert_eq!((replies.notices(), replies.exit()), (vec![want.to_owned()], Exit::Partial));
+        assert_eq!((replies.others.notices(), replies.worst()), (vec![want.to_owned()], Exit::Ok));
         let json = replies.to_json("1 [0] a()");
         assert_eq!(json["others"][0]["nodes"], "n[4-5]");
         assert_eq!(json["replies"][0]["n_nodes"], 2);
@@ -208,6 +155,7 @@ mod tests {
         let denied = node("n4", Some("1 [0] a(400)"), NodeOutcome::Executed);
         let missing = node("n5", None, NodeOutcome::Missing);
         let gathered = gathered(&[denied, missing]);
-        assert_eq!(FoldedReplies::new(&gathered).exit(), Exit::Denied);
+        let replies = FoldedReplies::new(&gathered);
+        assert_eq!(replies.others.end(4, replies.worst()), Exit::Denied);
     }
 }

@@ -5,7 +5,7 @@ use super::launch_args::{
     JobHostArgs, JobHostGuardArgs, JobLaunchArgs, JobLauncherHostArgs, JobOutputKeeperArgs,
 };
 use crate::cli::args::daemon::DaemonArgs;
-use crate::cli::args::{formats, interval, names, signal};
+use crate::cli::args::{NodeSetArgs, formats, interval, names, signal};
 use crate::cli::exit;
 use clap::{Args, Subcommand};
 use monitor_backend::BackendChoice;
@@ -80,12 +80,15 @@ pub enum JobCommand {
 #[command(after_help = exit::HELP)]
 pub struct JobListArgs {
     /// List the jobs that have ended in this last time, which the service of the node has kept
-    #[arg(long, value_name = "TIME", value_parser = interval)]
+    #[arg(long, value_name = "TIME", value_parser = interval, conflicts_with = "nodes")]
     pub ended: Option<Duration>,
     /// Output format
     #[arg(long, default_value = "table", value_parser = formats(&["table", "json", "csv"]))]
     pub format: String,
-    /// The service, for --ended.
+    /// The nodes.
+    #[command(flatten)]
+    pub on_nodes: NodeSetArgs,
+    /// The service, for --ended and --nodes.
     #[command(flatten)]
     pub daemon: DaemonArgs,
     /// Where processes are read.

@@ -34,6 +34,7 @@ mod launched_ranks;
 mod launcher_host;
 mod launcher_labels;
 mod list;
+mod list_nodes;
 mod log;
 mod measure;
 mod measured_calls;
@@ -78,9 +79,10 @@ pub fn job(args: &JobArgs) -> Result<u8, Failure> {
         JobCommand::LauncherHost(args) => return launcher_host::launcher_host(args),
         JobCommand::OutputKeeper(args) => return output_keeper::output_keeper(args),
         JobCommand::Attach(args) => return attach::attach(args),
-        JobCommand::List(args) => match args.ended {
-            Some(last) => ended::list_ended(args, last),
-            None => list::list(args),
+        JobCommand::List(args) => match (args.ended, &args.on_nodes.nodes) {
+            (Some(last), _) => ended::list_ended(args, last),
+            (None, Some(nodes)) => list_nodes::list_nodes(args, (nodes, args.on_nodes.within)),
+            (None, None) => list::list(args),
         },
         JobCommand::Events(args) => events::events(args),
         JobCommand::Show(args) => show::show(args),

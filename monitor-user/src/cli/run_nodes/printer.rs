@@ -5,9 +5,9 @@
 //! the output holds up no signal; it is sent a bounded number of parts.
 
 use crate::cli::exit::Failure;
+use crate::cli::node_blocks::blocks;
 use crate::cli::output::{self, Output, OutputState};
 use crate::cli::prefixed_lines::PrefixedLines;
-use monitor_cluster::node_set::fold;
 use std::io::Write as _;
 use std::thread::JoinHandle;
 use tokio::sync::mpsc;
@@ -159,19 +159,12 @@ pub fn print_folded(outputs: &[(String, Vec<u8>)]) -> Result<(), Failure> {
 }
 
 fn folded(outputs: &[(String, Vec<u8>)]) -> Vec<u8> {
-    const RULE: &str = "---------------";
-    let mut groups: Vec<(Vec<&str>, &[u8])> = Vec::new();
-    for (node, output) in outputs.iter().filter(|it| !it.1.is_empty()) {
-        match groups.iter_mut().find(|it| it.1 == output) {
-            Some((nodes, _)) => nodes.push(node),
-            None => groups.push((vec![node], output)),
-        }
-    }
+    let written = outputs.iter().filter(|it| !it.1.is_empty());
     let mut text = Vec::new();
-    for (nodes, output) in groups {
-        text.extend_from_slice(format!("{RULE}\n{}\n{RULE}\n", fold(nodes)).as_bytes());
-        text.extend_from_slice(output);
-        if output.last() != Some(&b'\n') {
+    for block in blocks(written.map(|(node, output)| (node.as_str(), output.as_slice()))) {
+        text.extend_from_slice(block.heading().as_bytes());
+        text.extend_from_slice(block.text);
+        if block.text.last() != Some(&b'\n') {
             text.push(b'\n');
         }
     }
@@ -186,7 +179,7 @@ mod tests {
     fn equal_outputs_are_printed_once() {
         let output = |node: &str, text: &str| (node.to_owned(), text.as_bytes().to_vec());
         let all = [output("n1", "a\n"), output("n2", "b"), output("n3", "a\n"), output("n4", "")];
-        let want = "---------------\nn[1,3]\n---------------\na\n\
+        let want = "---------------\nn[1,3] (2)\n---------------\na\n\
                     ---------------\nn2\n---------------\nb\n";
         assert_eq!(String::from_utf8(folded(&all)).as_deref(), Ok(want));
     }

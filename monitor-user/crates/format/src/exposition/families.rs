@@ -76,6 +76,32 @@ impl Exposition {
         self.push(Family { stem, unit, help, metric_type, points, durations });
     }
 
+    /// The same with a label on each point.
+    pub fn labelled(mut self, name: &'static str, value: &str) -> Self {
+        self.labels.iter_mut().for_each(|labels| labels.insert(0, (name, value.into())));
+        self
+    }
+
+    /// Adds the points of another exposition, those of the same family together: a text format has
+    /// each family once.
+    pub fn merge(&mut self, other: Self) {
+        let first = self.labels.len();
+        self.labels.extend(other.labels);
+        for mut family in other.families {
+            family.points.iter_mut().for_each(|(index, _)| *index += first);
+            family.durations.iter_mut().for_each(|(index, _)| *index += first);
+            let is_same =
+                |it: &&mut Family| it.stem == family.stem && it.metric_type == family.metric_type;
+            match self.families.iter_mut().find(is_same) {
+                Some(known) => {
+                    known.points.append(&mut family.points);
+                    known.durations.append(&mut family.durations);
+                }
+                None => self.families.push(family),
+            }
+        }
+    }
+
     /// Adds a family, unless it has no points.
     fn push(&mut self, family: Family) {
         if !family.points.is_empty() || !family.durations.is_empty() {

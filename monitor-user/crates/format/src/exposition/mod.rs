@@ -65,7 +65,22 @@ impl Prometheus {
     }
 }
 
+/// The families of the frames of many nodes: each point has the label `node`.
+fn from_nodes(frames: &[Frame<'_>], layout: &Layout) -> Exposition {
+    let mut all = Exposition::default();
+    for frame in frames {
+        let own = from_frame(frame.rates, frame.processes, layout);
+        all.merge(own.labelled("node", &frame.rates.sample.node));
+    }
+    all
+}
+
 impl FrameWriter for Prometheus {
+    fn write_nodes(&mut self, frames: &[Frame<'_>], out: &mut Vec<u8>) {
+        let all = from_nodes(frames, &self.layout);
+        out.extend(text(&all, Dialect::Prometheus).into_bytes());
+    }
+
     fn write(&mut self, frame: &Frame<'_>, out: &mut Vec<u8>) {
         let all = from_frame(frame.rates, frame.processes, &self.layout);
         out.extend(text(&all, Dialect::Prometheus).into_bytes());
