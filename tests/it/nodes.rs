@@ -1,5 +1,5 @@
-//! A cluster of three by the script of docs/examples: a real server, a node that is killed, a
-//! server that goes and comes back, and a sender that forges another node.
+//! A cluster of three by the script of docs/examples, with TLS and the keys of `cluster init`: a
+//! real server, a node that is killed, a server that goes and comes back.
 //!
 //! What a cluster shows is awaited, not expected at once: on a machine without time for it a node
 //! is removed as if it were dead, and joins again.
@@ -9,8 +9,6 @@ use crate::deadline::{deadline, until};
 use crate::root::privilege::skip;
 use crate::served::{Folder, monitor};
 use serde_json::Value;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -55,7 +53,7 @@ impl ExampleCluster {
     }
 
     fn logs(&self) -> String {
-        let names = ["script.log", "server.log", "n1/log", "n2/log", "n3/log"];
+        let names = ["script.log", "server.log", "nodes/n1/log", "nodes/n2/log", "nodes/n3/log"];
         let log = |name: &&str| {
             let text = std::fs::read_to_string(self.folder.join(name)).unwrap_or_default();
             format!("{name}:\n{text}\n")
@@ -64,12 +62,20 @@ impl ExampleCluster {
     }
 
     fn socket(&self, node: &str) -> PathBuf {
-        self.folder.join(node).join("monitor.sock")
+        self.folder.join("nodes").join(node).join("monitor.sock")
     }
 
     /// The output of a command of the program that asks a node.
     fn command(&self, node: &str, words: &[&str]) -> Output {
         monitor().args(words).env("MONITOR_SOCKET", self.socket(node)).output().unwrap()
+    }
+
+    /// The command that checks the links of a node.
+    fn doctor(&self, node: &str) -> [String; 4] {
+        let config = self.folder.join("nodes").join(node).join("monitor.toml");
+        let words = ["cluster", "doctor", "--config"].map(str::to_owned);
+        let [first, second, third] = words;
+        [first, second, third, config.display().to_string()]
     }
 
     /// Waits for a command that ends with this code and prints this text.
@@ -109,38 +115,11 @@ impl ExampleCluster {
         let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     }
-
-    /// Publishes as a node, and returns what the server says of it.
-    fn publish(&self, node: &str, subject: &str) -> String {
-        let file = |name: &str| std::fs::read_to_string(self.folder.join(name)).unwrap();
-        let credentials = file(&format!("{node}/credentials"));
-        let (user, password) = credentials.trim().split_once(':').unwrap();
-        let config = file("server.conf");
-        let port = config.lines().find_map(|line| line.strip_prefix("port: ")).unwrap();
-        let stream = TcpStream::connect((self.host.as_str(), port.parse().unwrap())).unwrap();
-        stream.set_read_timeout(Some(deadline())).unwrap();
-        let mut reader = BufReader::new(stream);
-        let connect = serde_json::json!({ "user": user, "pass": password, "verbose": false });
-        let lines = format!("CONNECT {connect}\r\nPUB {subject} 0\r\n\r\nPING\r\n");
-        reader.get_mut().write_all(lines.as_bytes()).unwrap();
-        let mut said = String::new();
-        loop {
-            let mut line = String::new();
-            let is_over = reader.read_line(&mut line).unwrap() == 0 || line.starts_with("PONG");
-            if is_over {
-                return said;
-            }
-            // It may ask whether this client is alive.
-            if !line.starts_with("INFO") && !line.starts_with("PING") {
-                said += &line;
-            }
-        }
-    }
 }
 
 impl Drop for ExampleCluster {
     fn drop(&mut self) {
-        for file in ["n1/pid", "n2/pid", "n3/pid", "server.pid"] {
+        for file in ["nodes/n1/pid", "nodes/n2/pid", "nodes/n3/pid", "server.pid"] {
             // Those that were stopped have no file, and may have had one for a process that ended.
             let pid = std::fs::read_to_string(self.folder.join(file)).unwrap_or_default();
             let pid = pid.trim().parse().ok().and_then(rustix::process::Pid::from_raw);
@@ -161,16 +140,19 @@ fn three_nodes_survive_a_killed_node_and_a_server_that_comes_back() {
     let cluster = ExampleCluster::start();
     NODES.iter().for_each(|node| cluster.sees(node, ["up", "up", "up"]));
     many_nodes_reply_as_one(&cluster);
+    rows_have_the_name_of_their_node(&cluster);
     users_of_other_nodes_only_observe(&cluster);
-    a_forged_sender_is_denied(&cluster);
+    doctor_finds_nothing(&cluster);
 
-    cluster.kill("n3/pid");
+    cluster.kill("nodes/n3/pid");
     // A node of which it is not known yet that it is dead, or that is no member any more.
     let within = ["ask", "--nodes", "n[1-3]", "--within", "2s", REQUEST];
     cluster.prints(("n1", &within), 4, "monitor: n3: ");
     cluster.sees("n1", ["up", "up", "dead"]);
 
     cluster.kill("server.pid");
+    let doctor = cluster.doctor("n1");
+    cluster.prints(("n1", &doctor.each_ref().map(String::as_str)), 3, "FAILED  reachable");
     // Their own users are served, and a node that starts now waits for the server.
     cluster.prints(("n2", &["ask", REQUEST]), 0, "number_of_nodes(0,");
     let without_server = ["ask", "--nodes", "@*", "--within", "1s", REQUEST];
@@ -195,6 +177,45 @@ fn many_nodes_reply_as_one(cluster: &ExampleCluster) {
     cluster.prints(("n1", &json), 0, r#""nodes":"n[2-3]","#);
 }
 
+fn rows_have_the_name_of_their_node(cluster: &ExampleCluster) {
+    let sample = |nodes: &'static str, form: &'static str| {
+        let words = ["sample", "--nodes", nodes, "--format", form, "--top", "1"];
+        [&words[..], &["--fields", "pid,rss_bytes"]].concat()
+    };
+    cluster.prints(("n2", &sample("n[1-3]", "table")), 0, "3 nodes  ");
+    cluster.prints(("n2", &sample("n[1-3]", "table")), 0, "\nNODE ");
+    let nodes_of = |form, name: fn(&str) -> Option<String>| {
+        let output = cluster.command("n2", &sample("n[1-3]", form));
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().filter_map(name).collect::<Vec<_>>()
+    };
+    let cell = |line: &str| line.split(',').nth(1).map(str::to_owned);
+    assert_eq!(nodes_of("csv", cell), ["node", "n1", "n2", "n3"]);
+    let key = |line: &str| {
+        let sample: Value = serde_json::from_str(line).ok()?;
+        assert_eq!(sample["processes"].as_array().map(Vec::len), Some(1));
+        sample["node"].as_str().map(str::to_owned)
+    };
+    assert_eq!(nodes_of("json", key), NODES);
+    let label = |line: &str| {
+        let rest = line.strip_prefix("monitor_process_rss_bytes{node=\"")?;
+        rest.split('"').next().map(str::to_owned)
+    };
+    assert_eq!(nodes_of("prometheus", label), NODES);
+    // A family is described once.
+    let head =
+        |line: &str| line.strip_prefix("# TYPE monitor_process_rss_bytes ").map(str::to_owned);
+    assert_eq!(nodes_of("prometheus", head), ["gauge"]);
+
+    cluster.prints(("n1", &sample("n[1-4]", "csv")), 4, "monitor: n4: refused: ");
+    cluster.prints(("n1", &sample("n9", "csv")), 1, "monitor: n9: refused: ");
+    cluster.prints(("n1", &sample("n[1-", "csv")), 2, "a bracket is not closed");
+    let jobs = |nodes: &'static str| ["job", "list", "--format", "csv", "--nodes", nodes];
+    cluster.prints(("n1", &jobs("@*")), 0, "node,id,runtime,launcher_pid,");
+    cluster.prints(("n1", &jobs("n[3-4]")), 4, "monitor: n4: refused: ");
+}
+
 fn users_of_other_nodes_only_observe(cluster: &ExampleCluster) {
     let cancel = |nodes: &'static str| ["ask", "--nodes", nodes, r#"{"id":1,"method":"cancel"}"#];
     cluster.prints(("n1", &cancel("n2")), 0, r#""result""#);
@@ -202,11 +223,10 @@ fn users_of_other_nodes_only_observe(cluster: &ExampleCluster) {
     cluster.prints(("n2", &cancel("n1")), 1, refused);
 }
 
-fn a_forged_sender_is_denied(cluster: &ExampleCluster) {
-    assert_eq!(cluster.publish("n3", "mon.hb.n3"), "");
-    for subject in ["mon.cmd.n1.0", "mon.r.n1.n2", "mon.hb.n1", "mon.cmd.n1.removed"] {
-        let said = cluster.publish("n3", subject);
-        let want = format!("-ERR 'Permissions Violation for Publish to \"{subject}\"'");
-        assert_eq!(said.trim(), want);
+fn doctor_finds_nothing(cluster: &ExampleCluster) {
+    let doctor = cluster.doctor("n3");
+    let words = doctor.each_ref().map(String::as_str);
+    for text in ["  ok      member     n3\n", "  ok      denials ", "  ok      clock "] {
+        cluster.prints(("n3", &words), 0, text);
     }
 }

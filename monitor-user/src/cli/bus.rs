@@ -4,12 +4,28 @@
 //! do not know of each other.
 
 use monitor_cluster::bus::{Bus, entry::Seq};
-use monitor_nats::{NatsBus, NatsOptions, NatsUser};
+use monitor_nats::{NatsBus, NatsConnection, NatsOptions, NatsUser, Streams};
 use monitor_server::cluster::{BusAddress, BusConnection, BusConnector};
 
 /// On how many servers the order is kept: one at most where there are fewer than three.
 const fn n_replicas(n_servers: usize) -> usize {
     if n_servers < 3 { 1 } else { 3 }
+}
+
+/// The options of an address.
+///
+/// # Errors
+/// The file with the user of this node cannot be read.
+pub fn options(address: BusAddress) -> Result<NatsOptions, String> {
+    let BusAddress { cluster, servers, credentials, ca, node, is_service } = address;
+    // Read each time: another user needs no restart.
+    let user = credentials.as_deref().map(NatsUser::read).transpose();
+    let user = user.map_err(|why| why.to_string())?;
+    let n_replicas = n_replicas(servers.len());
+    Ok(NatsOptions {
+        connection: NatsConnection { servers, user, ca, node },
+        streams: Streams { n_replicas, makes: is_service, cluster },
+    })
 }
 
 /// Connects over NATS.
@@ -18,16 +34,8 @@ pub struct NatsConnector;
 impl BusConnector for NatsConnector {
     fn connect(&self, address: BusAddress, from: Option<Seq>) -> BusConnection {
         Box::pin(async move {
-            // Read each time: a new password needs no restart.
-            let user = address.credentials.as_deref().map(NatsUser::read).transpose();
-            let options = NatsOptions {
-                n_replicas: n_replicas(address.servers.len()),
-                servers: address.servers.join(","),
-                user: user.map_err(|why| why.to_string())?,
-                node: address.node,
-            };
-            let bus = NatsBus::connect(options, from).await.map_err(|why| why.to_string())?;
-            Ok(Box::new(bus) as Box<dyn Bus>)
+            let bus = NatsBus::connect(options(address)?, from).await;
+            Ok(Box::new(bus.map_err(|why| why.to_string())?) as Box<dyn Bus>)
         })
     }
 }

@@ -8,6 +8,7 @@ mod ask;
 #[cfg(feature = "nats")]
 mod bus;
 mod client;
+mod cluster;
 mod columns;
 mod complete;
 mod config;
@@ -90,6 +91,7 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Events(args)) => monitors::events(&args),
         Some(Command::Ask(args)) => ask::ask(&args),
         Some(Command::Nodes(args)) => nodes::nodes(&args),
+        Some(Command::Cluster(args)) => cluster::cluster(&args),
         Some(Command::Gdb(args)) => gdb::gdb(&args),
         Some(Command::Services(args)) => services::services(&args),
         Some(Command::Conformance(args)) => conformance::conformance(&args),

@@ -9,20 +9,35 @@
 //! Tasks of the runtime that connects do the waiting: no thread of its own. A server that is gone
 //! is tried again; what that means for an entry is documented at `Bus::multicast`.
 
+mod connection;
+mod consumer;
 mod credentials;
+#[cfg(test)]
+mod denials;
+pub mod doctor;
+mod failure;
 mod order;
 mod outlet;
+mod permissions;
 mod publish;
 mod questions;
 mod server;
+pub mod site;
+#[cfg(test)]
+mod site_server;
+mod streams;
 mod subject;
 #[cfg(test)]
 mod tests;
 
+pub use connection::NatsConnection;
 pub use credentials::NatsUser;
-pub use server::Failed;
+pub use failure::Failed;
+pub use permissions::Role;
+pub use streams::Streams;
 
-use async_nats::{ConnectOptions, Event};
+use async_nats::Event;
+use failure::{TIMEOUT, failed};
 use futures_util::StreamExt;
 use monitor_cluster::bus::entry::{BusEntry, CommandReply, Seq};
 use monitor_cluster::bus::{BaseCause, Bus, BusEvent, Topic, UnsequencedCause};
@@ -31,11 +46,10 @@ use order::OrderReader;
 use outlet::EventOutlet;
 use publish::{Publication, Publisher};
 use questions::Question;
-use server::{Server, TIMEOUT, failed};
+use server::Server;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -44,21 +58,13 @@ use tokio::task::{AbortHandle, JoinSet};
 const MAX_EVENTS: usize = 16_384;
 /// Number of entries and questions that wait while the server is gone.
 const MAX_CALLS: usize = 4_096;
-/// The longest time between two attempts to reach the server.
-const RECONNECT: Duration = Duration::from_millis(500);
-/// After this time without an answer of the server, twice, the connection is made again.
-const PING: Duration = Duration::from_secs(2);
 
-/// How to reach the server.
+/// How to reach the servers, and what there is to find.
 pub struct NatsOptions {
-    /// Its addresses, such as `nats://127.0.0.1:4222`, separated by commas.
-    pub servers: String,
-    /// The user of this node at the server; a server without accounts needs none.
-    pub user: Option<NatsUser>,
-    /// The name of this node.
-    pub node: String,
-    /// On how many servers the order is kept, if it has to be made.
-    pub n_replicas: usize,
+    /// The servers, and the user of this node.
+    pub connection: NatsConnection,
+    /// The streams, and whether this node makes them.
+    pub streams: Streams,
 }
 
 /// A node's connection to NATS.
@@ -84,10 +90,12 @@ impl NatsBus {
     /// The server cannot be reached, or has no JetStream.
     pub async fn connect(options: NatsOptions, from: Option<Seq>) -> Result<Self, Failed> {
         let reconnected = Arc::new(Notify::new());
-        let client = connect_client(&options, reconnected.clone()).await?;
+        let NatsOptions { connection, streams } = options;
+        let client = connection.connect(on_event(reconnected.clone())).await?;
         let context = async_nats::jetstream::ContextBuilder::new().timeout(TIMEOUT);
-        let server = Server::open(context.build(client.clone()), options.n_replicas).await?;
-        let replies = client.subscribe(subject::replies_to(&options.node)).await;
+        let server = Server::open(context.build(client.clone()), &streams).await?;
+        let node = connection.node;
+        let replies = client.subscribe(subject::replies_to(&node)).await;
         let replies = replies.map_err(failed("subscription to replies"))?;
         let (sender, events) = mpsc::channel(MAX_EVENTS);
         let outlet = EventOutlet::new(sender);
@@ -99,7 +107,6 @@ impl NatsBus {
         let (publications, publication_queue) = mpsc::channel(MAX_CALLS);
         let (questions, question_queue) = mpsc::channel(MAX_CALLS);
         let mut tasks = JoinSet::new();
-        let node = options.node;
         let (own, in_order) = watch::channel(None);
         let reader = OrderReader {
             server: server.clone(),
@@ -147,35 +154,12 @@ impl NatsBus {
     }
 }
 
-async fn connect_client(
-    options: &NatsOptions,
-    reconnected: Arc<Notify>,
-) -> Result<async_nats::Client, Failed> {
-    let connect = match &options.user {
-        Some(user) => {
-            ConnectOptions::with_user_and_password(user.name.clone(), user.password.clone())
-        }
-        None => ConnectOptions::new(),
-    };
-    let connect = connect
-        .name(format!("monitor {}", options.node))
-        .ping_interval(PING)
-        .connection_timeout(TIMEOUT)
-        .request_timeout(Some(TIMEOUT))
-        .max_reconnects(None)
-        .reconnect_delay_callback(|attempt| {
-            RECONNECT.min(Duration::from_millis(20) * u32::try_from(attempt).unwrap_or(u32::MAX))
-        })
-        .event_callback(move |event| {
-            let reconnected = reconnected.clone();
-            async move {
-                match event {
-                    Event::Connected => reconnected.notify_one(),
-                    other => tracing::info!("bus: {other}"),
-                }
-            }
-        });
-    connect.connect(options.servers.as_str()).await.map_err(failed("connection to the server"))
+/// Notes that there is a connection again.
+fn on_event(reconnected: Arc<Notify>) -> impl Fn(Event) + Send + Sync + 'static {
+    move |event| match event {
+        Event::Connected => reconnected.notify_one(),
+        other => tracing::info!("bus: {other}"),
+    }
 }
 
 /// Forwards messages of a subscription as events.

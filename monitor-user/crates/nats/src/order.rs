@@ -6,11 +6,12 @@
 //! entry that came is compared with what the stream has at its position: a server that has lost
 //! entries may have others there.
 
+use super::failure::{Failed, failed};
 use super::outlet::EventOutlet;
-use super::server::{EntryMark, Failed, Server, failed, stream_time};
+use super::server::{EntryMark, Server, stream_time};
 use super::subject;
 use async_nats::header::NATS_MESSAGE_ID;
-use async_nats::jetstream::consumer::{DeliverPolicy, push};
+use async_nats::jetstream::consumer::DeliverPolicy;
 use futures_util::StreamExt;
 use monitor_cluster::bus::entry::{EntryId, Seq, SequencedEntry};
 use monitor_cluster::bus::{BaseCause, BusEvent};
@@ -61,14 +62,9 @@ impl OrderReader {
     async fn follow_once(&self, position: &mut Position) -> Result<(), Failed> {
         let Self { server, reconnected, .. } = self;
         self.check_range(position).await?;
-        let start_sequence = position.next.0;
-        let config = push::OrderedConfig {
-            deliver_subject: server.jetstream.client().new_inbox(),
-            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence },
-            ..push::OrderedConfig::default()
-        };
-        let consumer = server.stream.create_consumer(config).await.map_err(failed("consumer"))?;
-        let mut messages = consumer.messages().await.map_err(failed("consumer"))?;
+        let start = DeliverPolicy::ByStartSequence { start_sequence: position.next.0 };
+        let mut messages = server.consume("consumer", (start, subject::ORDER)).await?.messages;
+        let mut n_delivered = 0;
         loop {
             let message = tokio::select! {
                 message = messages.next() => message,
@@ -79,7 +75,14 @@ impl OrderReader {
                 },
             };
             let message = message.ok_or("it has ended").map_err(failed("consumer"))?;
-            self.report(&message.map_err(failed("consumer"))?, position).await?;
+            let message = message.map_err(failed("consumer"))?;
+            let about = message.info().map_err(failed("position of an entry"))?;
+            n_delivered += 1;
+            if about.consumer_sequence != n_delivered {
+                tracing::info!("bus: messages before entry {} were lost", about.stream_sequence);
+                return Ok(());
+            }
+            self.report(&message, position).await?;
         }
     }
 

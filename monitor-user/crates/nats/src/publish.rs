@@ -4,9 +4,10 @@
 //! its time is over. The last entry about a node is always that of its member: such an entry is
 //! accepted only if no other one came since it was read.
 
+use super::failure::TIMEOUT;
 use super::order::OwnEntry;
 use super::outlet::EventOutlet;
-use super::server::{MemberEntry, Server, TIMEOUT};
+use super::server::{MemberEntry, Server};
 use super::subject;
 use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_ID};
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};

@@ -1,7 +1,8 @@
 //! Questions to the server, one after the other; what cannot be answered is not reported.
 
+use super::failure::{Failed, TIMEOUT};
 use super::outlet::EventOutlet;
-use super::server::{Failed, Leases, Server, TIMEOUT};
+use super::server::{Leases, Server};
 use monitor_cluster::bus::BusEvent;
 use monitor_model::Ns;
 use tokio::sync::mpsc;

@@ -2,52 +2,24 @@
 //!
 //! In: a connection. Out: values of the bus, or an error that says which question failed.
 
+use super::consumer::{Deliveries, consume};
+use super::streams::{LEASE_KEYS, MEMBER_KEYS, STREAM, Streams};
 use super::subject;
 use async_nats::header::NATS_MESSAGE_ID;
-use async_nats::jetstream::consumer::{DeliverPolicy, pull};
-use async_nats::jetstream::stream::{Config, DiscardPolicy, Stream};
+use async_nats::jetstream::consumer::DeliverPolicy;
+use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
+use async_nats::jetstream::stream::Stream;
 use async_nats::jetstream::{Context, kv};
 use futures_util::StreamExt;
 use monitor_cluster::bus::entry::{BusEntry, EntryBody, Seq, StreamTime};
-use monitor_cluster::bus::{
-    BaseCause, BusEvent, DUPLICATE_WINDOW, LeaseGrant, MemberRecord, OwnRecord, RETENTION,
-};
+use monitor_cluster::bus::{BaseCause, BusEvent, LeaseGrant, MemberRecord, OwnRecord};
 use monitor_model::Ns;
 use std::collections::BTreeMap;
-use std::error::Error;
-use std::time::Duration;
-use thiserror::Error;
 
-/// How long a question to the server, or the acknowledgement of an entry, is awaited.
-pub const TIMEOUT: Duration = Duration::from_secs(2);
-/// The stream of the order.
-const STREAM: &str = "MONCMD";
-/// A key for each node, which it writes to know the stream's clock.
-const MEMBER_KEYS: &str = "mon_members";
-/// A key for each lease.
-const LEASE_KEYS: &str = "mon_lease";
-/// Bytes of the stream; the oldest entries are dropped.
-const MAX_BYTES: i64 = 256 << 20;
-/// Consumers of the stream: a node has one. nats-server 2.15 takes 1,000 if it is not set.
-const MAX_CONSUMERS: i32 = 20_000;
 /// How often the members are read, if they change meanwhile.
 const BASE_ATTEMPTS: u32 = 50;
 /// What a released lease holds.
 const FREE: &str = "";
-
-/// A question that failed.
-#[derive(Debug, Error)]
-#[error("{question}: {error}")]
-pub struct Failed {
-    question: &'static str,
-    error: Box<dyn Error + Send + Sync>,
-}
-
-pub fn failed<E: Into<Box<dyn Error + Send + Sync>>>(
-    question: &'static str,
-) -> impl FnOnce(E) -> Failed {
-    move |error| Failed { question, error: error.into() }
-}
 
 /// The server, as this node uses it.
 #[derive(Clone)]
@@ -55,7 +27,8 @@ pub struct Server {
     pub jetstream: Context,
     pub stream: Stream,
     members: kv::Store,
-    leases: kv::Store,
+    /// Only on nodes that serve the cluster.
+    leases: Option<kv::Store>,
 }
 
 /// By what an entry is recognized at its position.
@@ -90,22 +63,35 @@ pub struct MemberEntry {
 
 impl Server {
     /// Finds the stream and the keys, or makes them.
-    pub async fn open(jetstream: Context, n_replicas: usize) -> Result<Self, Failed> {
-        let config = Config {
-            name: STREAM.to_owned(),
-            subjects: vec![subject::ORDER.to_owned()],
-            max_bytes: MAX_BYTES,
-            max_age: Duration::from_nanos(RETENTION.0),
-            max_consumers: MAX_CONSUMERS,
-            duplicate_window: Duration::from_nanos(DUPLICATE_WINDOW.0),
-            num_replicas: n_replicas,
-            ..Config::default()
+    pub async fn open(jetstream: Context, streams: &Streams) -> Result<Self, Failed> {
+        let question = "stream MONCMD";
+        let config = streams.order();
+        let stream = match streams.makes {
+            true => jetstream.get_or_create_stream(config).await.map_err(failed(question))?,
+            false => found(jetstream.get_stream(STREAM).await).map_err(failed(question))?,
         };
-        let stream = jetstream.get_or_create_stream(config).await;
-        let stream = stream.map_err(failed("stream MONCMD"))?;
-        let members = open_keys(&jetstream, MEMBER_KEYS, n_replicas).await?;
-        let leases = open_keys(&jetstream, LEASE_KEYS, n_replicas).await?;
+        streams.check_cluster(&stream.cached_info().config)?;
+        let members = open_keys(&jetstream, MEMBER_KEYS, streams).await?;
+        let leases = match streams.makes {
+            true => Some(open_keys(&jetstream, LEASE_KEYS, streams).await?),
+            false => None,
+        };
         Ok(Self { jetstream, stream, members, leases })
+    }
+
+    /// The stream of the order with the keys of nodes, as a node without leases has them.
+    pub async fn of_stream(jetstream: Context, stream: Stream) -> Result<Self, Failed> {
+        let members = jetstream.get_key_value(MEMBER_KEYS).await.map_err(failed(MEMBER_KEYS))?;
+        Ok(Self { jetstream, stream, members, leases: None })
+    }
+
+    /// Makes a consumer of the entries whose subject fits.
+    pub async fn consume(
+        &self,
+        question: &'static str,
+        what: (DeliverPolicy, &str),
+    ) -> Result<Deliveries, Failed> {
+        consume((&self.jetstream, &self.stream), question, what).await
     }
 
     /// The oldest and the last position.
@@ -155,19 +141,10 @@ impl Server {
 
     /// The last entry about each node, on subjects with a wildcard.
     async fn last_entries(&self, filter: &str) -> Result<BTreeMap<String, MemberEntry>, Failed> {
-        let config = pull::OrderedConfig {
-            deliver_policy: DeliverPolicy::LastPerSubject,
-            filter_subject: filter.to_owned(),
-            ..pull::OrderedConfig::default()
-        };
         let question = "members";
-        let mut consumer = self.stream.create_consumer(config).await.map_err(failed(question))?;
-        let mut n_pending = consumer.info().await.map_err(failed(question))?.num_pending;
+        let deliveries = self.consume(question, (DeliverPolicy::LastPerSubject, filter)).await?;
+        let Deliveries { mut n_pending, mut messages, .. } = deliveries;
         let mut found = BTreeMap::new();
-        if n_pending == 0 {
-            return Ok(found);
-        }
-        let mut messages = consumer.messages().await.map_err(failed(question))?;
         while n_pending > 0 {
             let Some(message) = messages.next().await else { break };
             let message = message.map_err(failed(question))?;
@@ -207,9 +184,11 @@ impl Server {
     /// Writes the node's key, and reads what the server has of it.
     pub async fn own_record(&self, node: &str, asked: Ns) -> Result<OwnRecord, Failed> {
         let (key, question) = (subject::token(node), "key of the node");
-        self.members.put(&key, "".into()).await.map_err(failed(question))?;
+        let revision = self.members.put(&key, "".into()).await.map_err(failed(question))?;
         let written = self.members.entry(&key).await.map_err(failed(question))?;
-        let written = written.ok_or("it is gone").map_err(failed(question))?;
+        // The stamp of another writer would be later: it says nothing of this question.
+        let written = written.filter(|it| it.revision == revision);
+        let written = written.ok_or("another one has written it").map_err(failed(question))?;
         let (first, last) = self.range().await?;
         let member = self.member(node).await?;
         Ok(OwnRecord { asked, stamp: stream_time(written.created), member, first, last })
@@ -250,26 +229,27 @@ pub fn stream_time(time: async_nats::datetime::DateTime) -> StreamTime {
     StreamTime(u64::try_from(time.unix_timestamp_nanos()).unwrap_or(0))
 }
 
-/// Finds a bucket of keys, or makes it: a stream with a subject for each key. The function of the
-/// client library for it cannot read what nats-server 2.9.10 says of the account.
+/// Finds a bucket of keys, or makes it.
 async fn open_keys(
     jetstream: &Context,
     bucket: &'static str,
-    num_replicas: usize,
+    streams: &Streams,
 ) -> Result<kv::Store, Failed> {
-    let config = Config {
-        name: format!("KV_{bucket}"),
-        subjects: vec![format!("$KV.{bucket}.>")],
-        max_messages_per_subject: 1,
-        discard: DiscardPolicy::New,
-        allow_rollup: true,
-        deny_delete: true,
-        num_replicas,
-        ..Config::default()
-    };
-    let stream = jetstream.get_or_create_stream(config).await;
-    stream.map(drop).map_err(failed(bucket))?;
+    if streams.makes {
+        let stream = jetstream.get_or_create_stream(streams.keys(bucket)).await;
+        stream.map(drop).map_err(failed(bucket))?;
+    }
     jetstream.get_key_value(bucket).await.map_err(failed(bucket))
+}
+
+/// A stream, or why there is none.
+fn found(stream: Result<Stream, GetStreamError>) -> Result<Stream, String> {
+    stream.map_err(|error| match error.kind() {
+        GetStreamErrorKind::JetStream(error) if error.code() == 404 => {
+            "it does not exist yet: a node with cluster.removes_dead makes it".to_owned()
+        }
+        _ => error.to_string(),
+    })
 }
 
 /// The leases that a port has asked for.
@@ -297,8 +277,11 @@ impl Leases {
         (now, duration): (Ns, Ns),
     ) -> Result<Option<LeaseGrant>, Failed> {
         let question = "lease";
+        let Some(leases) = &server.leases else {
+            return Err(failed(question)("only a node with cluster.removes_dead may take one"));
+        };
         let key = subject::token(name);
-        let entry = server.leases.entry(&key).await.map_err(failed(question))?;
+        let entry = leases.entry(&key).await.map_err(failed(question))?;
         let written = || format!("{holder} {}", duration.0).into();
         let seen = self
             .seen
@@ -306,7 +289,7 @@ impl Leases {
             .filter(|it| Some(it.revision) == entry.as_ref().map(|e| e.revision));
         let is_own = seen.is_some_and(|it| it.own.is_some() && now.since(it.since) < duration);
         let revision = match &entry {
-            None => server.leases.create(&key, written()).await.ok(),
+            None => leases.create(&key, written()).await.ok(),
             Some(entry) => {
                 let text = String::from_utf8_lossy(&entry.value);
                 let lasts =
@@ -320,7 +303,7 @@ impl Leases {
                     return Ok(None);
                 }
                 // Fails if another one was faster.
-                server.leases.update(&key, written(), entry.revision).await.ok()
+                leases.update(&key, written(), entry.revision).await.ok()
             }
         };
         let Some(revision) = revision else { return Ok(None) };
@@ -332,11 +315,10 @@ impl Leases {
 
     /// Releases a lease that this port has.
     pub async fn release(&mut self, server: &Server, name: &str) -> Result<(), Failed> {
-        let Some(lease) = self.seen.remove(name).filter(|it| it.own.is_some()) else {
-            return Ok(());
-        };
+        let lease = self.seen.remove(name).filter(|it| it.own.is_some());
+        let Some((lease, leases)) = lease.zip(server.leases.as_ref()) else { return Ok(()) };
         let key = subject::token(name);
-        let updated = server.leases.update(&key, FREE.into(), lease.revision).await;
+        let updated = leases.update(&key, FREE.into(), lease.revision).await;
         updated.map(drop).map_err(failed("release of the lease"))
     }
 }

@@ -1,6 +1,6 @@
 //! The suite of buses on a real server, which each case starts for itself and kills in between.
 
-use super::{NatsBus, NatsOptions};
+use super::{NatsBus, NatsConnection, NatsOptions, Streams};
 use monitor_cluster::bus::entry::{
     BusEntry, Command as BusCommand, EntryBody, EntryId, Seq, StreamTime, Targets,
 };
@@ -47,15 +47,20 @@ impl NatsFixture {
 }
 
 /// An address whose port is free again when the listener is dropped.
-fn free_address() -> SocketAddr {
+pub fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 fn start(address: SocketAddr, store: &Path) -> Child {
     let port = address.port().to_string();
     let mut command = Command::new("nats-server");
-    command.args(["--jetstream", "--addr", "127.0.0.1", "--port", &port, "--store_dir"]);
-    let server = command.arg(store).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    command.args(["--jetstream", "--addr", "127.0.0.1", "--port", &port, "--store_dir"]).arg(store);
+    spawn(command, address)
+}
+
+/// Starts a server, and waits until it listens.
+pub fn spawn(mut command: Command, address: SocketAddr) -> Child {
+    let server = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let start = Instant::now();
     while TcpStream::connect(address).is_err() {
         assert!(start.elapsed() < Duration::from_secs(30), "nats-server does not listen");
@@ -66,8 +71,10 @@ fn start(address: SocketAddr, store: &Path) -> Child {
 
 impl BusFixture for NatsFixture {
     fn connect(&mut self, name: &str, from: Option<Seq>) -> Box<dyn Bus> {
-        let servers = format!("nats://{}", self.address);
-        let options = NatsOptions { servers, user: None, node: name.to_owned(), n_replicas: 1 };
+        let servers = vec![format!("nats://{}", self.address)];
+        let connection = NatsConnection { servers, user: None, ca: None, node: name.to_owned() };
+        let streams = Streams { n_replicas: 1, makes: true, cluster: String::new() };
+        let options = NatsOptions { connection, streams };
         Box::new(self.runtime.block_on(NatsBus::connect(options, from)).unwrap())
     }
 
@@ -92,7 +99,7 @@ impl Drop for NatsFixture {
 
 /// Whether there is a server; required in CI.
 #[allow(clippy::print_stderr, reason = "a skipped test says why")]
-fn has_server() -> bool {
+pub fn has_server() -> bool {
     let mut command = Command::new("nats-server");
     let is_there = command.arg("--version").stdout(Stdio::null()).status().is_ok();
     if !is_there {

@@ -15,7 +15,7 @@ pub use reading::{formats, interval, names, signal};
 
 use super::recording::args as recording;
 use super::top::args::TopArgs;
-use super::{exit, job, when};
+use super::{cluster, exit, job, when};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -66,6 +66,8 @@ pub enum Command {
     Ask(daemon::AskArgs),
     /// List the nodes of the cluster: state, version, load, memory, jobs, clock
     Nodes(daemon::NodesArgs),
+    /// Write what a cluster needs, or check the links of this node to it
+    Cluster(cluster::args::ClusterArgs),
     /// Print the manual of the services that requests can call
     Services(daemon::ServicesArgs),
     /// Check that an implementation of the request language conforms to OMIS 1.0

@@ -80,11 +80,7 @@ async fn connect(
     let why = RefCell::new("it was not tried yet".to_owned());
     let connected = async {
         loop {
-            let address = BusAddress {
-                servers: settings.config.servers.clone(),
-                credentials: settings.config.credentials.clone(),
-                node: settings.node.clone(),
-            };
+            let address = BusAddress::new(&settings.config, &settings.node);
             match settings.connector.connect(address, from).await {
                 Ok(bus) => return bus,
                 Err(error) => {

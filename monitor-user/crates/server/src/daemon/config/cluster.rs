@@ -17,10 +17,14 @@ const SCHEMES: [&str; 2] = ["nats://", "tls://"];
 /// The configuration of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterConfig {
+    /// The name of the cluster; empty: that of the servers is not compared.
+    pub name: String,
     /// Addresses of the servers of the bus; without one the node is alone.
     pub servers: Vec<String>,
-    /// The file with the user and the password of this node at the servers.
+    /// The file with the user of this node at the servers: the seed of an nkey, or a password.
     pub credentials: Option<PathBuf>,
+    /// The file with the certificates of those that sign certificates of servers.
+    pub ca: Option<PathBuf>,
     /// The name of this node; that of the host if it is empty.
     pub node: String,
     /// The file of the ledger.
@@ -34,8 +38,10 @@ pub struct ClusterConfig {
 impl Default for ClusterConfig {
     fn default() -> Self {
         Self {
+            name: String::new(),
             servers: Vec::new(),
             credentials: None,
+            ca: None,
             node: String::new(),
             ledger: "/var/lib/monitor/ledger".into(),
             removes_dead: false,

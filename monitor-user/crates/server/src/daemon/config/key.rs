@@ -409,9 +409,28 @@ pub const KEYS: &[ConfigKey] = &[
         [
             "cluster",
             "credentials",
-            "file with USER:PASSWORD of this node at the servers, readable by its owner alone",
+            "file with the seed of this node's nkey, or USER:PASSWORD, readable by its owner alone",
         ],
         Path(|it| &mut it.cluster.credentials),
+    ),
+    key(
+        [
+            "cluster",
+            "ca",
+            "certificates that sign those of tls:// servers; unset: those of the host",
+        ],
+        Path(|it| &mut it.cluster.ca),
+    ),
+    key(
+        [
+            "cluster",
+            "name",
+            "name of the cluster: servers that carry another one are refused; empty: any",
+        ],
+        Other(
+            |it, value| value::text(value).map(|name| it.cluster.name = name.to_owned()),
+            |it| format!("{:?}", it.cluster.name),
+        ),
     ),
     key(
         ["cluster", "node", "name of this node in the cluster; that of the host if empty"],

@@ -1,0 +1,42 @@
+//! Checks each link of a node to the servers, and says how to fix what is wrong.
+//!
+//! ```text
+//!  greeting   the server answers, its version, JetStream, TLS and its certificate
+//!  session    the user, what it may and may not do, the streams, the clock
+//! ```
+//!
+//! In: how the node would connect. Out: findings, one for each check that could be made; a check
+//! that needs one that has failed is left out. Nothing is changed on the servers: what is tried
+//! and must be denied would have no effect if it were not.
+
+mod finding;
+mod greeting;
+mod rights;
+mod session;
+mod tls;
+mod version;
+
+pub use finding::{Finding, FindingState};
+
+use crate::NatsOptions;
+use crate::connection::NatsConnection;
+use futures_util::future::join_all;
+
+/// Checks all servers, and what the cluster has on them.
+pub async fn examine(options: &NatsOptions) -> Vec<Finding> {
+    let servers = options.connection.servers.iter();
+    join_all(servers.map(|url| examine_one(url, options))).await.concat()
+}
+
+async fn examine_one(url: &str, options: &NatsOptions) -> Vec<Finding> {
+    let mut findings = greeting::examine(url, &options.connection).await;
+    if !findings.iter().any(|it| it.state == FindingState::Failed && it.blocks) {
+        let servers = vec![url.to_owned()];
+        let connection = NatsConnection { servers, ..options.connection.clone() };
+        findings.extend(session::examine(url, connection, &options.streams).await);
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests;

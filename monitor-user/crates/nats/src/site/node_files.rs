@@ -1,0 +1,77 @@
+//! The files of a node: its section of the configuration, and what its service needs.
+//!
+//! In: the site and its users. Out: `nodes/NAME/`, which is copied to the node. The seed is beside
+//! them already.
+
+use super::certificates::CA;
+use super::error::SiteError;
+use super::folder::{PUBLIC, SiteFolder};
+use super::plan::Site;
+use super::users::{SEED, SiteUser, SiteUsers, node_folder};
+use crate::permissions::Role;
+use std::path::Path;
+
+/// Where the files of a node are on it.
+const ETC: &str = "/etc/monitor";
+/// Where its ledger is.
+const LEDGER: &str = "/var/lib/monitor/ledger";
+/// The file with the certificate of the authority.
+const CA_FILE: &str = "cluster-ca.crt";
+/// What the service needs beside the configuration.
+const DROP_IN: &str = "\
+# /etc/systemd/system/monitor.service.d/cluster.conf
+[Unit]
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+# The folder of the ledger.
+StateDirectory=monitor
+";
+
+/// Writes the files of all nodes.
+pub fn write_all(site: &Site, users: &SiteUsers, folder: &mut SiteFolder) -> Result<(), SiteError> {
+    let ca = folder.read(Path::new(CA))?.unwrap_or_default();
+    for user in &users.nodes {
+        let place = node_folder(&user.name);
+        let (etc, ledger) = match site.in_place {
+            true => {
+                let etc = folder.path(&place);
+                (etc.display().to_string(), etc.join("ledger").display().to_string())
+            }
+            false => (ETC.to_owned(), LEDGER.to_owned()),
+        };
+        let text = section(site, user, (&etc, &ledger));
+        folder.write_new(&place.join("monitor.toml"), PUBLIC, &text)?;
+        folder.write_new(&place.join(CA_FILE), PUBLIC, &ca)?;
+        if !site.in_place {
+            let file = place.join("monitor.service.d/cluster.conf");
+            folder.write_new(&file, PUBLIC, DROP_IN)?;
+        }
+    }
+    Ok(())
+}
+
+/// The section of the configuration.
+fn section(site: &Site, user: &SiteUser, (etc, ledger): (&str, &str)) -> String {
+    let servers: Vec<String> = site.servers.iter().map(|it| format!("{:?}", it.url())).collect();
+    format!(
+        "# The node {name} of the cluster {cluster:?}, by `monitor cluster init`.\n\
+         [cluster]\n\
+         name = {cluster:?}\n\
+         servers = [{servers}]\n\
+         credentials = {credentials:?}\n\
+         ca = {ca:?}\n\
+         node = {name:?}\n\
+         ledger = {ledger:?}\n\
+         removes_dead = {removes_dead}\n\
+         control_from = {control_from:?}\n",
+        name = user.name,
+        cluster = site.name,
+        servers = servers.join(", "),
+        credentials = format!("{etc}/{SEED}"),
+        ca = format!("{etc}/{CA_FILE}"),
+        removes_dead = user.role == Role::Service,
+        control_from = site.control_from,
+    )
+}
