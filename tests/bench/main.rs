@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench that cannot run panics")]
 
 mod activity;
+mod files;
 mod flood;
 mod jobs;
 mod kernel_memory;
@@ -49,6 +50,7 @@ const BENCHES: &[(&str, fn())] = &[
     ("truth", truth::run),
     ("requests", requests::run),
     ("jobs", jobs::run),
+    ("files", files::run),
 ];
 
 fn main() {
@@ -56,6 +58,7 @@ fn main() {
         || rules::serve_as_target()
         || requests::serve_as_target()
         || record::work()
+        || files::serve_as_program()
     {
         return;
     }

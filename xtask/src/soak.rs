@@ -1,6 +1,7 @@
 //! `cargo xtask soak [--for TIME] [--seed N]`: random workloads, tools and kills, for a time.
 //! `cargo xtask soak requests [--rounds N] [--seed N]`: programs that end at events.
 //! `cargo xtask soak jobs [--rounds N] [--seed N]`: commands on jobs, some killed.
+//! `cargo xtask soak files [--rounds N] [--seed N]`: flushes, limits and hostile bytes over 9P.
 //! `cargo xtask soak gdb`: all sessions of gdb, compared with gdb's own server.
 //! `cargo xtask soak shared [--for TIME] [--seed N]`: programs of two debuggers, a rule and `top`.
 //!
@@ -12,6 +13,7 @@ use crate::autogroup;
 use crate::step;
 use crate::verdict::Outcome;
 use crate::workspace::PACKAGE;
+use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const KILLS: &str = "soak::root_whatever_is_killed_no_program_is_harmed_and_nothing_is_left";
@@ -21,13 +23,23 @@ const REQUESTS: &str =
 /// Two tests.
 const JOBS: &str = "soak::jobs::root_whichever_command_is_killed_a_job_ends_with_its_own_status \
      soak::job_attached::root_a_job_that_is_attached_to_again_and_again_ends_with_its_own_status";
+/// Two tests.
+const FILES: &str = "soak::files::no_flush_at_any_time_loses_or_repeats_a_byte \
+     soak::files::root_more_connections_and_fids_than_there_may_be_are_refused_by_name";
+/// Tests of the protocol alone, with how much of it, as variables of their environment.
+const PROTOCOL: &str = "tests::hostile::random_messages_never_panic_and_memory_is_bounded \
+     tests::hostile::a_session_cut_anywhere_gives_the_same_replies";
+const PROTOCOL_LENGTH: [(&str, &str); 2] =
+    [("MONITOR_NINEP_MESSAGES", "10000000"), ("MONITOR_NINEP_CUTS", "10000")];
+/// Connections of `soak files`.
+const CONNECTIONS: &str = "1000";
 const SHARED: &str = "gdb::shared::root_two_debuggers_and_a_rule_share_programs_on_a_screen";
 const SESSIONS: &str = "gdb::sessions::root_all_sessions_are_those_of_gdbserver";
 
 /// A kind; a time for the kills, rounds for the requests.
 pub const TAKES: Takes = Takes {
     options: &[("--for", "TIME"), ("--rounds", "N"), ("--seed", "N")],
-    operands: "requests | jobs | gdb | shared",
+    operands: "requests | jobs | files | gdb | shared",
     ..Takes::NOTHING
 };
 
@@ -43,8 +55,21 @@ pub fn run(arguments: &Arguments) -> Outcome {
     command.args(["--", "--exact"]).args(test.split(' ')).args(["--test-threads=1", "--nocapture"]);
     command.env("MONITOR_REQUIRE_ROOT", "1");
     command.env(variable, length.to_string());
+    command.env("MONITOR_SOAK_CONNECTIONS", CONNECTIONS);
     let _off = autogroup::Off::begin();
+    if test == FILES {
+        step::run(&mut protocol())?;
+    }
     step::run(command.env("MONITOR_SOAK_SEED", seed.to_string()))
+}
+
+/// Random messages and cuts, which need no service.
+fn protocol() -> Command {
+    let mut command = step::cargo();
+    command.args(["test", "--locked", "--release", "--package", "monitor-ninep", "--lib", "--"]);
+    command.args(["--exact"]).args(PROTOCOL.split(' ')).args(["--test-threads=1", "--nocapture"]);
+    command.envs(PROTOCOL_LENGTH);
+    command
 }
 
 /// The tests, and how long they run, as a variable of its environment.
@@ -52,7 +77,8 @@ fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), St
     let words: Vec<&str> = arguments.operands.iter().map(String::as_str).collect();
     match words[..] {
         [] if arguments.value("--rounds").is_some() => {
-            Err("--rounds is for `soak requests` and `soak jobs`; else use --for TIME".to_owned())
+            Err("--rounds is for `soak requests`, `jobs` and `files`; else use --for TIME"
+                .to_owned())
         }
         [] => Ok((KILLS, "MONITOR_SOAK_SECONDS", seconds(arguments, "30m")?)),
         ["shared"] if arguments.value("--rounds").is_some() => {
@@ -63,12 +89,16 @@ fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), St
             Err("`soak gdb` runs each session once; it has no --for and no --rounds".to_owned())
         }
         ["gdb"] => Ok((SESSIONS, "MONITOR_GDB_ROUNDS", 1)),
-        ["requests" | "jobs"] if arguments.value("--for").is_some() => {
+        ["requests" | "jobs" | "files"] if arguments.value("--for").is_some() => {
             Err("--for is not for this soak; use --rounds N".to_owned())
         }
         ["jobs"] => {
             let rounds = number(arguments, "--rounds")?.unwrap_or(100);
             Ok((JOBS, "MONITOR_SOAK_ROUNDS", rounds))
+        }
+        ["files"] => {
+            let rounds = number(arguments, "--rounds")?.unwrap_or(200);
+            Ok((FILES, "MONITOR_SOAK_ROUNDS", rounds))
         }
         ["requests"] => {
             let rounds = number(arguments, "--rounds")?.unwrap_or(1000);
@@ -77,7 +107,8 @@ fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), St
         _ => {
             let words = words.join(" ");
             Err(format!(
-                "there is no soak `{words}`; there are `requests`, `jobs`, `gdb` and `shared`"
+                "there is no soak `{words}`; there are `requests`, `jobs`, `files`, `gdb` and \
+                 `shared`"
             ))
         }
     }
@@ -124,6 +155,7 @@ mod tests {
         assert_eq!(of(&["requests"]), Ok((REQUESTS, "MONITOR_SOAK_ROUNDS", 1000)));
         assert_eq!(of(&["requests", "--rounds=7"]), Ok((REQUESTS, "MONITOR_SOAK_ROUNDS", 7)));
         assert_eq!(of(&["jobs"]), Ok((JOBS, "MONITOR_SOAK_ROUNDS", 100)));
+        assert_eq!(of(&["files"]), Ok((FILES, "MONITOR_SOAK_ROUNDS", 200)));
         assert_eq!(of(&["gdb"]), Ok((SESSIONS, "MONITOR_GDB_ROUNDS", 1)));
         assert_eq!(of(&["shared"]), Ok((SHARED, "MONITOR_SOAK_SECONDS", 600)));
         for words in [

@@ -9,7 +9,7 @@ use monitor_ninep::{NO_FID, NO_TAG, Reply, Request};
 use rustix::process::Signal;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ fn a_sample_of_the_node_has_the_numbers_that_its_description_names() {
     let served = Served::with("");
     let mut client = own(&served);
     let names: Vec<String> = client.list("mon").unwrap().into_iter().map(|it| it.name).collect();
-    assert_eq!(names.join(" "), "cpu ctl desc disk event log net node pull push");
+    assert_eq!(names.join(" "), "cpu ctl desc disk event hw log net node pull push syslog");
     let description = read(&mut client, "mon/desc");
     assert!(description.contains("(cat node (var uptime_ns gauge ns)"), "{description}");
     let first = read(&mut client, "mon/pull");
@@ -313,7 +313,12 @@ impl Raw {
     }
 
     pub fn attached_as(served: &Served, user: &str) -> Self {
-        let stream = UnixStream::connect(path(served)).unwrap();
+        Self::connected(&path(served), user)
+    }
+
+    /// A connection to the socket at this path.
+    pub fn connected(at: &Path, user: &str) -> Self {
+        let stream = UnixStream::connect(at).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut raw = Self { stream, frames: FrameBuffer::default() };
         raw.send(NO_TAG, &Request::Version { msize: 8192, version: "9P2000" });

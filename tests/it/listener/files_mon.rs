@@ -2,6 +2,7 @@
 
 use super::files::{Raw, attach, own, read};
 use super::files_session::{Files, refused, script, write};
+use crate::root::privilege::able;
 use crate::served::Served;
 use monitor_ninep::Request;
 
@@ -21,7 +22,7 @@ fn names(client: &mut Files, path: &str) -> String {
 fn a_category_has_a_description_samples_and_events_of_its_own() {
     let served = Served::with("");
     let mut it = own(&served);
-    assert_eq!(names(&mut it, "mon"), "cpu ctl desc disk event log net node pull push");
+    assert_eq!(names(&mut it, "mon"), "cpu ctl desc disk event hw log net node pull push syslog");
     for category in ["cpu", "disk", "net", "node"] {
         let file = |name: &str| format!("mon/{category}/{name}");
         assert_eq!(names(&mut it, &format!("mon/{category}")), "desc event pull push");
@@ -90,8 +91,13 @@ fn rates_and_thresholds_are_set_and_what_exceeds_one_is_an_event() {
     {
         assert_eq!(refused(&mut it, "mon/ctl", odd), "Invalid argument", "{odd:?}");
     }
-    assert_eq!(refused(&mut it, "mon/ctl", "disable cpu\n"), "Operation not permitted");
-    assert!(read(&mut it, "err").contains("no service turns one off"));
+    // What is turned off is in no sample of all categories, and in its own directory.
+    write(&mut it, "mon/ctl", "disable cpu\n");
+    assert!(read(&mut it, "mon/ctl").ends_with(" (disabled cpu))\n"));
+    assert!(!read(&mut it, "mon/pull").contains(" (cpu"));
+    assert!(read(&mut it, "mon/cpu/pull").contains(" (cpu ("));
+    write(&mut it, "mon/ctl", "enable cpu\n");
+    assert!(read(&mut it, "mon/pull").contains(" (cpu ("));
     let mut none = attach(&served, "none");
     assert_eq!(read(&mut none, "mon/ctl"), read(&mut it, "mon/ctl"));
     assert_eq!(refused(&mut none, "mon/ctl", "rate cpu 20\n"), "Permission denied");
@@ -124,4 +130,92 @@ fn a_session_has_a_category_and_thresholds_of_its_own() {
     // The node has no threshold, and the session took its own along.
     let monitors = || served.status()["monitors"] == 0;
     crate::deadline::until(|| monitors().then_some(()));
+}
+
+/// A setting of the kernel, as a number.
+fn kernel(name: &str) -> i32 {
+    let text = std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap();
+    text.trim().parse().unwrap()
+}
+
+#[test]
+fn root_counters_of_processors_are_read_while_a_reader_is_there() {
+    if !able("root_counters_of_processors_are_read_while_a_reader_is_there") {
+        return;
+    }
+    let served = Served::with("");
+    let mut it = own(&served);
+    assert_eq!(names(&mut it, "mon/hw"), "desc pull push");
+    let desc = read(&mut it, "mon/hw/desc");
+    // What this machine cannot count is named with the reason.
+    for number in ["cycles", "instructions", "page_faults", "context_switches", "migrations"] {
+        let (has, lacks) =
+            (format!("(var {number} counter ''"), format!("(unsupported {number} '"));
+        assert!(desc.contains(&has) != desc.contains(&lacks), "{number}: {desc}");
+    }
+    let descriptors = served.descriptors();
+    let first = read(&mut it, "mon/hw/pull");
+    assert!(first.contains(" (hw (0 (") && !first.contains("(unsupported"), "{first}");
+    assert!(served.descriptors() > descriptors);
+    assert!(!read(&mut it, "mon/pull").contains(" (hw"));
+    // Page faults of a program that makes at least so many.
+    let faults = |text: &str| -> u64 {
+        let of_row = |part: &str| part.split(')').next().unwrap().parse::<u64>().unwrap();
+        text.split("(page_faults ").skip(1).map(of_row).sum()
+    };
+    let bytes = 200 * rustix::param::page_size();
+    let before = faults(&read(&mut it, "mon/hw/pull"));
+    let mut pages = vec![0_u8; bytes];
+    pages.iter_mut().step_by(rustix::param::page_size()).for_each(|it| *it = 1);
+    assert!(faults(&read(&mut it, "mon/hw/pull")) >= before + 190, "{}", pages[0]);
+    let mut stream = raw(&served);
+    stream.open(1, "mon/hw/push", BOTH);
+    let filter = b"(filter (> hw.context_switches 0) (every 20))";
+    stream.ask(&Request::Write { fid: 1, offset: 0, content: filter });
+    for seq in 1..=3 {
+        assert!(stream.read(1, 0).contains(&format!("(seq {seq}) (hw (")));
+    }
+    assert_eq!(refused(&mut it, "mon/hw/push", "(filter (cat cpu))"), "Invalid argument");
+    // A user without a right counts as the kernel lets it.
+    let mut none = attach(&served, "none");
+    let read = none.read_while("mon/hw/pull", |_| true);
+    assert_eq!(read.is_ok(), kernel("perf_event_paranoid") <= 0, "{read:?}");
+    let granted = Served::with("[policy]\nobserve-all = [\"daemon\"]\n");
+    assert!(attach(&granted, "daemon").read_while("mon/hw/pull", |_| true).is_ok());
+}
+
+#[test]
+fn root_records_of_the_log_of_the_kernel_are_events() {
+    if !able("root_records_of_the_log_of_the_kernel_are_events") {
+        return;
+    }
+    let served = Served::with("");
+    let mut it = own(&served);
+    assert_eq!(names(&mut it, "mon/syslog"), "desc event log");
+    assert!(read(&mut it, "mon/syslog/desc").starts_with("(desc (cat syslog (var priority "));
+    let mut reader = raw(&served);
+    reader.open(1, "mon/syslog/event", 0);
+    reader.open(2, "mon/syslog/log", 0);
+    // A record of this test, as a program that starts the system writes them.
+    let mark = format!("monitor test's (mark) {}", std::process::id());
+    std::fs::write("/dev/kmsg", format!("<13>{mark}\n")).unwrap();
+    let want = "(priority 5) (facility 1) (number ";
+    let mut event = reader.read(1, 0);
+    while !event.contains("monitor test''s") {
+        event = reader.read(1, 0);
+    }
+    let line = event.lines().find(|it| it.contains("monitor test''s")).unwrap();
+    assert!(line.starts_with("(event (seq ") && line.contains(want), "{line}");
+    assert!(line.ends_with(&format!("(text 'monitor test''s (mark) {}')))", std::process::id())));
+    let (mut log, mut at) = (String::new(), 0);
+    while !log.contains(line) {
+        let part = reader.read(2, at);
+        at += part.len() as u64;
+        log.push_str(&part);
+    }
+    let mut none = Raw::attached_as(&served, "none");
+    none.ask(&Request::Walk { fid: 0, new: 1, names: vec!["mon", "syslog", "log"] });
+    none.send(9, &Request::Open { fid: 1, mode: 0 });
+    let is_refused = none.reply() == "error Permission denied";
+    assert_eq!(is_refused, kernel("dmesg_restrict") != 0);
 }

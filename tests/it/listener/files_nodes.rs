@@ -115,7 +115,7 @@ fn an_administrator_adds_and_removes_nodes() {
         names.join(" ")
     };
     assert_eq!(names(&mut it, "nodes"), "changes ctl n1 notify state state.sx");
-    assert_eq!(names(&mut it, "nodes/n1"), "addr arch jobs rtt_us state");
+    assert_eq!(names(&mut it, "nodes/n1"), "addr arch jobs mon rtt_us state");
     assert_eq!(read(&mut it, "nodes/ctl"), "(nodes 1 (interval 20))\n");
     let address = path(&first).display().to_string();
     assert_eq!(read(&mut it, "nodes/n1/addr"), format!("{address}\n"));
@@ -141,4 +141,57 @@ fn an_administrator_adds_and_removes_nodes() {
     }
     // A service that follows no nodes has no such files.
     assert!(own(&first).stat("nodes").is_err());
+}
+
+#[test]
+fn samples_and_events_of_a_node_are_read_there() {
+    let (mut first, second) = (Served::with(""), Served::with(""));
+    let observer = observer(&[("n1", &first), ("n2", &second)]);
+    let mut it = own(&observer);
+    let all = it.list("nodes/n1/mon").unwrap();
+    assert_eq!(all.into_iter().map(|it| it.name).collect::<Vec<_>>(), ["desc", "event", "pull"]);
+    assert_eq!(read(&mut it, "nodes/n1/mon/desc"), read(&mut own(&first), "mon/desc"));
+    assert_eq!(read(&mut it, "nodes/n1/mon/../state"), read(&mut it, "nodes/n1/state"));
+    for seq in 1..=2 {
+        let pull = read(&mut it, "nodes/n1/mon/pull");
+        assert!(pull.contains(&format!(" (seq {seq}) (node (")) && pull.ends_with(")\n"), "{pull}");
+    }
+    assert!(it.open_to_write("nodes/n1/mon/pull").is_err());
+    // An event of one node is of that node alone; what is read is there as for any reader of it.
+    let mut readers = raw(&observer);
+    readers.open(1, "nodes/n1/mon/event", 0);
+    readers.open(2, "nodes/n2/mon/event", 0);
+    readers.send(1, &Request::Read { fid: 1, offset: 0, count: 8000 });
+    readers.send(2, &Request::Read { fid: 2, offset: 0, count: 8000 });
+    write(&mut own(&second), "state", "two");
+    let of_second = readers.content();
+    assert!(of_second.contains("(state two)"), "{of_second}");
+    // A read that is given up has taken nothing: the next one has what came meanwhile.
+    readers.send(3, &Request::Flush { old: 1 });
+    assert_eq!(readers.reply(), "flush");
+    write(&mut own(&first), "state", "one");
+    let of_first = readers.read(1, 0);
+    assert!(of_first.contains("(state one)"), "{of_first}");
+    readers.ask(&Request::Clunk { fid: 1 });
+    // Between two opens, no event is lost.
+    write(&mut own(&first), "state", "again");
+    readers.open(1, "nodes/n1/mon/event", 0);
+    assert!(readers.read(1, 0).contains("(state again)"));
+    // Another user has so many files of a node.
+    let mut none = Raw::attached_as(&observer, "none");
+    for fid in 1..=16 {
+        none.open(fid, "nodes/n1/mon/desc", 0);
+    }
+    none.ask(&Request::Walk { fid: 0, new: 17, names: "nodes/n1/mon/desc".split('/').collect() });
+    none.send(5, &Request::Open { fid: 17, mode: 0 });
+    assert_eq!(none.reply(), "error Resource temporarily unavailable");
+    // What waits when the node ends fails, and so does an open until it is back.
+    readers.send(1, &Request::Read { fid: 2, offset: 0, count: 8000 });
+    readers.send(2, &Request::Read { fid: 1, offset: 0, count: 8000 });
+    first.kill();
+    assert_eq!(readers.reply(), "error Input/output error");
+    assert!(it.read_while("nodes/n1/mon/pull", |_| true).is_err());
+    assert!(read(&mut it, "err").starts_with("the other node: "));
+    first.restart();
+    assert!(read(&mut it, "nodes/n1/mon/pull").contains(" (seq 1) "));
 }

@@ -4,8 +4,8 @@ use super::files::{Raw, attach, output, own, path, read};
 use crate::deadline::until;
 use crate::root::privilege::{USER, able, as_user};
 use crate::served::{Served, monitor};
-use monitor_ninep::Request;
 use monitor_ninep::client::{Client, ClientError};
+use monitor_ninep::{Request, Stat};
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
@@ -174,6 +174,64 @@ fn a_program_is_pushed_and_executed_with_its_directory() {
     assert!(it.open_to_write(&format!("{at}/fs/link")).is_err());
     write(&mut it, &format!("{at}/ctl"), "wipe\n");
     assert!(!folder.exists());
+}
+
+#[test]
+fn mode_time_and_name_of_a_file_are_changed_below_fs_and_nowhere_else() {
+    let served = served();
+    let mut it = own(&served);
+    let at = session(&mut it);
+    write(&mut it, &format!("{at}/argv"), "sh -c 'mkdir d; echo one >d/a; echo two >d/b'");
+    write(&mut it, &format!("{at}/ctl"), "exec /bin/sh\n");
+    assert!(read(&mut it, &format!("{at}/wait")).starts_with("0 exit 0 "));
+    let mut raw = Raw::attached_as(&served, &format!("#{}", rustix::process::geteuid().as_raw()));
+    let walk = |fid: u32, path: &str, raw: &mut Raw| {
+        let names: Vec<&str> = path.split('/').filter(|it| !it.is_empty()).collect();
+        raw.ask(&Request::Walk { fid: 0, new: fid, names: [&[&*at], &names[..]].concat() });
+    };
+    for (fid, path) in [(1, "fs/d/a"), (2, "fs/d"), (3, "argv"), (4, "fs"), (5, "")] {
+        walk(fid, path, &mut raw);
+    }
+    let change = |fid: u32, stat: Stat, raw: &mut Raw| {
+        raw.send(7, &Request::WriteStat { fid, stat: Box::new(stat) });
+        raw.reply()
+    };
+    let (same, changed) = (Stat::unchanged, "127");
+    let mode = |mode: u32| Stat { mode, ..same() };
+    let name = |name: &str| Stat { name: name.to_owned(), ..same() };
+    assert_eq!(change(1, mode(0o751), &mut raw), changed);
+    assert_eq!(it.stat(&format!("{at}/fs/d/a")).unwrap().mode, 0o751);
+    assert_eq!(change(1, Stat { modified_s: 7, accessed_s: 7, ..same() }, &mut raw), changed);
+    assert_eq!(it.stat(&format!("{at}/fs/d/a")).unwrap().modified_s, 7);
+    // The fid of a file follows its name, and that of a directory above it.
+    assert_eq!(change(1, name("c"), &mut raw), changed);
+    let no_directory = Stat { mode: 0o755, ..name("e") };
+    assert_eq!(change(2, no_directory, &mut raw), "error Operation not permitted");
+    assert_eq!(change(2, name("e"), &mut raw), changed);
+    raw.ask(&Request::Open { fid: 1, mode: 0 });
+    assert_eq!(raw.read(1, 0), "one\n");
+    let all = it.list(&format!("{at}/fs/e")).unwrap();
+    assert_eq!(all.into_iter().map(|it| it.name).collect::<Vec<_>>(), ["b", "c"]);
+    // No bit beside the nine, no name that is there, no path, and no other file.
+    for (fid, stat, refused) in [
+        (1, mode(0o4755), "error Operation not permitted"),
+        (1, mode(0x8000_0000 | 0o755), "error Operation not permitted"),
+        (1, name("b"), "error File exists"),
+        (1, name("../b"), "error illegal path element"),
+        (3, mode(0o644), "error Operation not permitted"),
+        (3, name("other"), "error Operation not permitted"),
+        (4, mode(0x8000_0000 | 0o777), "error Operation not permitted"),
+        (5, mode(0x8000_0000 | 0o777), "error Operation not permitted"),
+        (4, name("other"), "error Operation not permitted"),
+        (1, Stat { user: "root".to_owned(), ..same() }, "error Operation not permitted"),
+    ] {
+        assert_eq!(change(fid, stat, &mut raw), refused, "{fid}");
+    }
+    assert_eq!(change(2, mode(0x8000_0000 | 0o750), &mut raw), changed);
+    // All of a change is done, or nothing.
+    let both = Stat { mode: 0o600, ..name("b") };
+    assert_eq!(change(1, both, &mut raw), "error File exists");
+    assert_eq!(it.stat(&format!("{at}/fs/e/c")).unwrap().mode, 0o751);
 }
 
 #[test]

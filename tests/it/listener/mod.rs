@@ -2,7 +2,8 @@
 
 mod budget;
 mod config;
-mod files;
+pub mod files;
+mod files_agg;
 mod files_clients;
 mod files_events;
 mod files_flush;
@@ -10,7 +11,7 @@ mod files_mon;
 mod files_nodes;
 mod files_push;
 mod files_run_nodes;
-mod files_session;
+pub mod files_session;
 mod files_session_job;
 mod files_session_monitor;
 mod hostile;

@@ -4,6 +4,7 @@
 //! In: a seed, and how long. Out: the seed, and on failure what the round did.
 //! `cargo xtask soak` runs it for half an hour; the tests run twenty rounds with one seed.
 
+mod files;
 mod job_attached;
 mod job_service;
 mod jobs;

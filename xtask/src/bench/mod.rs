@@ -21,7 +21,7 @@ use std::process::Command;
 /// The benches, as `tests/bench/main.rs` lists them.
 const NAMES: &[&str] = &[
     "snapshot", "activity", "procfs", "switch", "watch", "peers", "top", "language", "service",
-    "flood", "rules", "run", "start", "record", "scrape", "truth", "requests", "jobs",
+    "flood", "rules", "run", "start", "record", "scrape", "truth", "requests", "jobs", "files",
 ];
 
 /// The profile of the other checkout: before there was `dist`, packages shipped this one.

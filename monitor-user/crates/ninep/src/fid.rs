@@ -64,6 +64,11 @@ impl<T: Tree> FidTable<T> {
         })
     }
 
+    /// All fids.
+    pub fn all(&mut self) -> impl Iterator<Item = &mut Fid<T>> {
+        self.all.values_mut()
+    }
+
     /// Checks that a further fid can have this number.
     pub fn check_new(&self, number: u32) -> Result<(), FileError> {
         if number == NO_FID {

@@ -151,6 +151,58 @@ pub trait Tree {
         Err(not_permitted("this file has no length that can be set"))
     }
 
+    /// Sets the nine permission bits of a file (Twstat with a mode); the user is its owner, or root.
+    ///
+    /// # Errors
+    ///
+    /// Unless the tree supports it for this file.
+    fn set_permissions(
+        &mut self,
+        user: &User,
+        node: &Self::Node,
+        permissions: u32,
+    ) -> Result<(), FileError> {
+        let _ = (user, node, permissions);
+        Err(not_permitted("the mode of this file cannot be changed"))
+    }
+
+    /// Sets when a file was changed, in seconds since 1970 (Twstat with a time). A file that has no
+    /// such time of its own ignores it.
+    ///
+    /// # Errors
+    ///
+    /// When the file system refuses.
+    fn set_modified(
+        &mut self,
+        user: &User,
+        node: &Self::Node,
+        modified_s: u32,
+    ) -> Result<(), FileError> {
+        let _ = (user, node, modified_s);
+        Ok(())
+    }
+
+    /// Gives a file another name in its directory (Twstat with a name), which no file has, and
+    /// returns it under that name.
+    ///
+    /// # Errors
+    ///
+    /// Unless the tree supports it for this file.
+    fn rename(
+        &mut self,
+        user: &User,
+        node: &Self::Node,
+        name: &str,
+    ) -> Result<Self::Node, FileError> {
+        let _ = (user, node, name);
+        Err(not_permitted("this file cannot have another name"))
+    }
+
+    /// A file was renamed: what another fid names follows it, if it is that file or below it.
+    fn follow_rename(&self, node: &mut Self::Node, (old, new): (&Self::Node, &Self::Node)) {
+        let _ = (node, old, new);
+    }
+
     /// Removes a file.
     ///
     /// # Errors

@@ -19,6 +19,7 @@ pub mod mmapped_array;
 pub mod namespace;
 pub mod peer;
 pub mod pending_signals;
+pub mod perf_counter;
 pub mod perf_event;
 pub mod pidfd;
 pub mod priority;

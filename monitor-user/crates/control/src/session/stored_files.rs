@@ -8,12 +8,13 @@
 use super::error::{Refusal, SessionError};
 use monitor_sys::fsuid;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, fchmod, fstat, ftruncate, mkdirat, open,
-    openat2, statat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Timespec, Timestamps,
+    chmod, fchmod, fstat, ftruncate, mkdirat, open, openat2, renameat_with, statat, unlinkat,
+    utimensat,
 };
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -209,6 +210,60 @@ impl StoredFiles {
         Ok(())
     }
 
+    /// Sets the nine permission bits of a file or directory.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or it is the directory of the session.
+    pub fn set_permissions(&self, path: &str, permissions: u32) -> Result<(), SessionError> {
+        let mode = Mode::from_raw_mode(permissions & 0o777);
+        self.change(path, |file| chmod(file, mode))
+    }
+
+    /// Sets when a file or directory was changed and read last, in seconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// As [`StoredFiles::set_permissions`].
+    pub fn set_modified(&self, path: &str, modified_s: u32) -> Result<(), SessionError> {
+        let at = Timespec { tv_sec: modified_s.into(), tv_nsec: 0 };
+        let times = Timestamps { last_access: at, last_modification: at };
+        self.change(path, |file| utimensat(CWD, file, &times, AtFlags::empty()))
+    }
+
+    /// Gives a file or directory another name in its directory, which nothing has.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or something has the name.
+    pub fn rename(&self, path: &str, name: &str) -> Result<(), SessionError> {
+        let (parent, old) = split(path);
+        if old.is_empty() {
+            return Err(own_directory());
+        }
+        self.stat(path)?;
+        self.as_user(path, || {
+            let parent = self.resolve(parent, OFlags::DIRECTORY | OFlags::RDONLY)?;
+            renameat_with(&parent, old, &parent, name, RenameFlags::NOREPLACE)
+        })
+    }
+
+    /// Changes the inode at a path, which may not be readable: by its descriptor, so that no name
+    /// is resolved a second time.
+    fn change(
+        &self,
+        path: &str,
+        change: impl FnOnce(&str) -> rustix::io::Result<()>,
+    ) -> Result<(), SessionError> {
+        if path.is_empty() {
+            return Err(own_directory());
+        }
+        let file = self.as_user(path, || self.resolve(path, OFlags::PATH))?;
+        let stat = fstat(&file).map_err(|it| SessionError::kernel(path, &it.into()))?;
+        stored_stat(&stat, path)?;
+        self.as_user(path, || change(&format!("/proc/self/fd/{}", file.as_raw_fd())))
+    }
+
     /// Writes to a file that is open.
     ///
     /// # Errors
@@ -309,6 +364,10 @@ fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
+fn own_directory() -> SessionError {
+    SessionError::new(Refusal::NotPermitted, "the directory of a session stays as it is")
+}
+
 fn special(path: &str) -> SessionError {
     let why = format!("fs/{path} is neither a file nor a directory");
     SessionError::new(Refusal::NotPermitted, why)
@@ -332,7 +391,6 @@ fn stored_stat(stat: &Stat, path: &str) -> Result<StoredStat, SessionError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::CWD;
     use std::os::unix::fs::symlink;
     use std::path::PathBuf;
 
@@ -421,5 +479,38 @@ mod tests {
         assert_eq!(refusal(it.files.write(&other, 0, b"x")), Some(Refusal::TooLarge));
         it.files.truncate("a").expect("it is there");
         it.files.write(&other, 0, b"x").expect("there is room again");
+    }
+
+    #[test]
+    fn modes_times_and_names_are_changed_and_lead_nowhere_else() {
+        let it = world("modes");
+        drop(it.files.create("a", 0o600).expect("room"));
+        it.files.make_directory("d", 0o700).expect("room");
+        drop(it.files.create("d/b", 0o600).expect("room"));
+        // Also one that its user may not read, and no bit beside the nine.
+        for (set, is) in [(0o000, 0o000), (0o7755, 0o755)] {
+            it.files.set_permissions("a", set).expect("it is there");
+            assert_eq!(it.files.stat("a").expect("it is there").permissions, is);
+        }
+        it.files.set_modified("a", 86_400).expect("it is there");
+        assert_eq!(it.files.stat("a").expect("it is there").modified_s, 86_400);
+        it.files.rename("d/b", "c").expect("no file has the name");
+        assert!(it.files.stat("d/c").is_ok() && it.files.stat("d/b").is_err());
+        it.files.rename("d", "e").expect("no file has the name");
+        assert!(it.files.stat("e/c").is_ok());
+        let taken = it.files.rename("e", "a").map_err(|it| it.refusal);
+        assert_eq!(taken, Err(Refusal::Kernel(17)));
+        let outside = it.folder.with_extension("outside");
+        std::fs::write(&outside, "x").expect("it is written");
+        symlink(&outside, it.folder.join("link")).expect("a link");
+        assert!(it.files.set_permissions("link", 0o777).is_err());
+        assert!(it.files.set_modified("link", 5).is_err() && it.files.rename("link", "l").is_err());
+        assert!(it.files.set_permissions("../x", 0o777).is_err());
+        for own in ["", "e/../e"] {
+            let denied = it.files.set_permissions(own, 0o700);
+            assert!(own.is_empty() == denied.is_err(), "{own} {denied:?}");
+        }
+        assert!(it.files.rename("", "x").is_err());
+        std::fs::remove_file(outside).expect("it is there");
     }
 }

@@ -6,10 +6,36 @@ use crate::error::{Errno, FileError};
 use crate::fid::{Fid, FidState};
 use crate::pending::{Operation, Pending};
 use crate::reply::Reply;
-use crate::stat::{DIRECTORY, Stat};
+use crate::stat::{Attributes, DIRECTORY, Stat};
 use crate::tree::{Deferred, Tree};
-use crate::user::Access;
+use crate::user::{Access, User};
 use std::sync::Arc;
+
+/// The bits of a mode that Twstat may change.
+const PERMISSIONS: u32 = 0o777;
+
+/// Refuses a mode that would change more than the permission bits of a file.
+fn check_mode(mode: u32, file: &Attributes) -> Result<(), FileError> {
+    let kind = if file.qid.is_directory() { DIRECTORY } else { 0 };
+    if mode & !PERMISSIONS != kind {
+        let why = format!("mode {mode:#o}: only the nine permission bits can be changed");
+        return Err(FileError::new(Errno::NotPermitted, why));
+    }
+    Ok(())
+}
+
+/// Refuses a length that the user may not set, or that is not 0.
+fn check_length(user: &User, file: &Attributes, length: u64) -> Result<(), FileError> {
+    if !user.may(Access::Write, file) {
+        let why = format!("user {} may not write {}", user.name, file.name);
+        return Err(FileError::new(Errno::Denied, why));
+    }
+    if length != 0 || file.qid.is_directory() {
+        let why = format!("the length of {} can only be set to 0", file.name);
+        return Err(FileError::new(Errno::NotPermitted, why));
+    }
+    Ok(())
+}
 
 impl<T: Tree> Connection<T> {
     pub(super) fn stat(&mut self, tag: u16, number: u32) -> Result<(), FileError> {
@@ -28,48 +54,63 @@ impl<T: Tree> Connection<T> {
         }
     }
 
-    /// Only the length can be set, and only to 0. A stat that changes nothing is a sync.
+    /// Sets length, permission bits, time and name. A stat that changes nothing is a sync. What
+    /// can be refused is checked first, and the name is changed before the rest: so all of it is
+    /// done, or nothing.
     pub(super) fn write_stat(&mut self, tag: u16, fid: u32, to: &Stat) -> Result<(), FileError> {
-        let fid = self.fids.get(fid)?;
+        let of = self.fids.get(fid)?;
+        let (user, mut node) = (Arc::clone(&of.user), of.node.clone());
         let same = Stat::unchanged();
-        // The qid, its own types and the modifier are the server's: what is there is not compared.
-        let others = Stat {
-            length: same.length,
-            qid: same.qid,
-            kind: same.kind,
-            device: same.device,
-            modifier: String::new(),
-            ..to.clone()
-        };
-        let times = Stat { accessed_s: same.accessed_s, modified_s: same.modified_s, ..others };
-        if times != same {
-            let why = "name, mode, owner and group of this file cannot be changed";
+        if to.user != same.user || to.group != same.group {
+            let why = "owner and group of this file cannot be changed";
             return Err(FileError::new(Errno::NotPermitted, why));
         }
-        if to.length != same.length {
-            let (user, node) = (Arc::clone(&fid.user), fid.node.clone());
-            self.set_length(&user, &node, to.length)?;
+        let file = self.tree.attributes(&user, &node);
+        let is_owner = user.uid == 0 || user.uid == file.uid;
+        let mode = (to.mode != same.mode).then_some(to.mode);
+        if let Some(mode) = mode {
+            check_mode(mode, &file)?;
+        }
+        if mode.is_some() && !is_owner {
+            let why = format!("user {} does not own {}", user.name, file.name);
+            return Err(FileError::new(Errno::NotPermitted, why));
+        }
+        let length = (to.length != same.length).then_some(to.length);
+        if let Some(length) = length {
+            check_length(&user, &file, length)?;
+        }
+        if !to.name.is_empty() && to.name != file.name {
+            node = self.rename(&user, &node, &to.name)?;
+        }
+        if let Some(mode) = mode {
+            self.tree.set_permissions(&user, &node, mode & PERMISSIONS)?;
+        }
+        if length.is_some() {
+            self.tree.truncate(&user, &node)?;
+        }
+        if to.modified_s != same.modified_s && is_owner {
+            self.tree.set_modified(&user, &node, to.modified_s)?;
         }
         self.reply(tag, &Reply::WriteStat);
         Ok(())
     }
 
-    fn set_length(
+    /// Gives a file another name, which all fids of it follow.
+    fn rename(
         &mut self,
-        user: &Arc<crate::User>,
+        user: &Arc<User>,
         node: &T::Node,
-        length: u64,
-    ) -> Result<(), FileError> {
-        let file = self.tree.attributes(user, node);
-        if !user.may(Access::Write, &file) {
-            let why = format!("user {} may not write {}", user.name, file.name);
-            return Err(FileError::new(Errno::Denied, why));
+        name: &str,
+    ) -> Result<T::Node, FileError> {
+        if matches!(name, "." | "..") || name.contains('/') {
+            let why = format!("{name:?} is no name of a file");
+            return Err(FileError::new(Errno::IllegalName, why));
         }
-        if length != 0 || file.qid.is_directory() {
-            let why = format!("the length of {} can only be set to 0", file.name);
-            return Err(FileError::new(Errno::NotPermitted, why));
+        let new = self.tree.rename(user, node, name)?;
+        for fid in self.fids.all() {
+            self.tree.follow_rename(&mut fid.node, (node, &new));
         }
-        self.tree.truncate(user, node)
+        Ok(new)
     }
 
     pub(super) fn clunk(&mut self, tag: u16, number: u32) -> Result<(), FileError> {

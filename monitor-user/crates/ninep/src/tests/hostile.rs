@@ -9,6 +9,13 @@ use std::sync::{Arc, Mutex};
 
 /// Messages of one run of the tests; 10^7 of them take two minutes: `MONITOR_NINEP_MESSAGES`.
 const MESSAGES: u64 = 200_000;
+/// Sessions that are cut at random: `MONITOR_NINEP_CUTS`.
+const CUTS: u64 = 2_000;
+
+/// A number in the environment.
+fn given(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|it| it.parse().ok())
+}
 
 /// Numbers that depend on a seed alone (SplitMix64).
 struct Random(u64);
@@ -100,12 +107,12 @@ fn start(world: &Arc<Mutex<World>>) -> TestClient {
 
 #[test]
 fn random_messages_never_panic_and_memory_is_bounded() {
-    let count = std::env::var("MONITOR_NINEP_MESSAGES").ok().and_then(|it| it.parse().ok());
+    let count = given("MONITOR_NINEP_MESSAGES").unwrap_or(MESSAGES);
     let mut random = Random(9);
     let world = Arc::default();
     let (mut it, mut other) = (start(&world), start(&world));
     let (mut replies, mut closed) = (0, 0);
-    for _ in 0..count.unwrap_or(MESSAGES) {
+    for _ in 0..count {
         let mut message = Vec::new();
         put_request(&mut random, &mut message);
         damage(&mut random, &mut message);
@@ -126,6 +133,7 @@ fn random_messages_never_panic_and_memory_is_bounded() {
             assert_eq!(stat, "1 stat / 20000000555 bob");
         }
     }
+    println!("soak: {count} messages: {replies} replies, {closed} connections closed, no panic");
     assert!(replies > 1000 && closed > 10, "{replies} replies, {closed} connections closed");
 }
 
@@ -151,11 +159,13 @@ fn a_session_cut_anywhere_gives_the_same_replies() {
     }
     let whole = replay(&session, std::iter::once(session.len()));
     assert!(whole.len() > 1000);
-    for _ in 0..2_000 {
+    let count = given("MONITOR_NINEP_CUTS").unwrap_or(CUTS);
+    for _ in 0..count {
         let cuts: Vec<usize> = (0..3).map(|_| random.below(300) as usize).collect();
         let cut = replay(&session, cuts.iter().cycle().map(|it| 1 + it).take(session.len()));
         assert_eq!(cut, whole);
     }
+    println!("soak: {count} sessions cut at random: the same replies");
 }
 
 /// The replies to a session that arrives in pieces of these lengths.

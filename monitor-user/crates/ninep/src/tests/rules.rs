@@ -287,6 +287,12 @@ fn a_stat_that_changes_nothing_is_a_sync() {
     assert_eq!(it.ask(1, &write(mode)), "1 error Operation not permitted");
     let length = Stat { length: 5, ..Stat::unchanged() };
     assert_eq!(it.ask(1, &write(length)), "1 error Operation not permitted");
+    let name = |name: &str| Stat { name: name.to_owned(), ..Stat::unchanged() };
+    assert_eq!(it.ask(1, &write(name("text"))), "1 wstat");
+    assert_eq!(it.ask(1, &write(name("other"))), "1 error Operation not permitted");
+    assert_eq!(it.ask(1, &write(name("../x"))), "1 error illegal path element");
+    let owner = Stat { user: "bob".to_owned(), ..Stat::unchanged() };
+    assert_eq!(it.ask(1, &write(owner)), "1 error Operation not permitted");
 }
 
 #[test]

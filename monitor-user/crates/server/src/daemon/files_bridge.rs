@@ -45,6 +45,7 @@ impl FilesBridge {
         if let Some(node) = &self.node {
             node.monitor.set_watch(None);
             node.others.close();
+            node.aggregator.close();
             node.sessions.close().await;
         }
     }

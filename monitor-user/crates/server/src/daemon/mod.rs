@@ -32,7 +32,8 @@ mod timer;
 pub use settings::{Endpoint, Settings};
 
 use super::files::DaemonFacts;
-use super::{http, line::Arrival, policy::Policy, socket::SocketListener};
+use super::policy::{Class, Policy};
+use super::{http, line::Arrival, socket::SocketListener};
 use clients::{ClientInput, Clients};
 use cluster_bridge::ClusterBridge;
 use config::Config;
@@ -167,10 +168,20 @@ impl DaemonLoop {
         let program = &settings.worker_program;
         let undo = || undo_folder.iter().try_for_each(|it| user_worker::undo_left(program, it));
         let mut http = HttpBridge::new();
-        let Config { execute, nodes: others, .. } = settings.loaded.config.clone();
+        let Config { execute, nodes: others, aggregator, grants, .. } =
+            settings.loaded.config.clone();
+        let observe_all = grants[Class::ObserveAll as usize].clone();
         let (backend_name, requests) = (backend.kind().name(), http.requests());
-        let node = settings.node.number;
-        let facts = DaemonFacts { backend: backend_name, requests, node, execute, others };
+        let node = (settings.node.number, settings.node.name.clone());
+        let facts = DaemonFacts {
+            backend: backend_name,
+            requests,
+            node,
+            execute,
+            others,
+            observe_all,
+            aggregator,
+        };
         let (socket, files_bridge) = files_bridge::open_sockets(&settings, facts, undo).await?;
         let Config { limits, connections, grants, budget, .. } = settings.loaded.config.clone();
         let policy = Policy { hidden: settings.hidden, grants };

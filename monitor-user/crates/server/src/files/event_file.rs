@@ -10,6 +10,7 @@ use bytes::{Buf, Bytes};
 use monitor_control::session::SessionHold;
 use monitor_ninep::tree::ReadRange;
 use monitor_ninep::{Errno, FileError};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -19,8 +20,26 @@ const REOPEN_TIME: Duration = Duration::from_secs(2);
 /// Most places that are kept for a next open: those of readers that have left.
 const MAX_FREE_PLACES: usize = 16;
 
+/// Users whose places are kept.
+const MAX_USERS: usize = 1024;
+
 /// The places that no open file has, in the order in which they were left.
 pub type FreePlaces = Arc<Mutex<Vec<FreePlace>>>;
+
+/// Those that each user has left, on whichever connection.
+#[derive(Default)]
+pub struct UserPlaces(Mutex<BTreeMap<u32, FreePlaces>>);
+
+impl UserPlaces {
+    /// Those of a user.
+    pub fn of(&self, uid: u32) -> FreePlaces {
+        let mut all = lock(&self.0);
+        if all.len() >= MAX_USERS && !all.contains_key(&uid) {
+            all.clear();
+        }
+        Arc::clone(all.entry(uid).or_default())
+    }
+}
 
 /// The place of an open file that was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

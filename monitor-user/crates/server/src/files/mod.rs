@@ -4,12 +4,18 @@
 //! rights of the process that made it. The protocol itself is the crate `ninep`; what outlives a
 //! connection is a session, until nothing keeps it.
 
+mod aggregator;
 mod connection;
+mod counter_fields;
+mod cpu_counters;
 mod event_feed;
 mod event_file;
 mod event_log;
 mod followed_event;
+mod held_text;
 mod identity;
+mod kernel_log;
+mod kernel_rights;
 mod last_error;
 mod mon_control;
 mod mon_file;
@@ -35,8 +41,9 @@ mod session_sample;
 mod sexpr;
 mod tree;
 
+pub use aggregator::{AggregatorConfig, ChildAddress, parse_children};
 pub use node::{DaemonFacts, NodeFiles};
-pub use nodes::{NodeAddress, parse_nodes};
+pub use nodes::{NodeAddress, check_name, parse_nodes};
 
 use crate::limits::ConnectionLimits;
 use crate::lock::lock;

@@ -7,7 +7,7 @@
 use super::sample_filter::{CategoryFields, Condition, DEFAULT_PERIOD, period};
 use crate::lock::lock;
 use monitor_control::session::{Refusal, SessionError, words};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,6 +28,8 @@ pub struct MonSettings {
 struct Settings {
     /// By category; those that were set.
     periods: BTreeMap<&'static str, Duration>,
+    /// Categories that samples of all categories leave out.
+    disabled: BTreeSet<&'static str>,
     thresholds: Vec<Arc<Threshold>>,
     /// Watches them.
     watch: Option<AbortHandle>,
@@ -61,6 +63,8 @@ enum MonCommand {
     Rate(&'static str, Duration),
     Threshold(Condition),
     Clear(String),
+    Enable(&'static str),
+    Disable(&'static str),
 }
 
 impl MonSettings {
@@ -81,13 +85,24 @@ impl MonSettings {
         self.known.iter().map(|it| it.0)
     }
 
+    /// The categories of samples that have all of them; empty if none is left out.
+    pub fn enabled(&self) -> Vec<&'static str> {
+        let disabled = &lock(&self.set).disabled;
+        let enabled = self.categories().filter(|it| !disabled.contains(it));
+        if disabled.is_empty() { Vec::new() } else { enabled.collect() }
+    }
+
     /// What a read of `mon/ctl` says.
     pub fn text(&self) -> String {
         let mut out = "(ctl".to_owned();
         for name in self.categories() {
             let _ = write!(out, " (rate {name} {})", self.period([name].into_iter()).as_millis());
         }
-        for it in &lock(&self.set).thresholds {
+        let set = lock(&self.set);
+        for it in &set.disabled {
+            let _ = write!(out, " (disabled {it})");
+        }
+        for it in &set.thresholds {
             let _ = write!(out, " (threshold {})", it.condition);
         }
         out.push_str(")\n");
@@ -116,6 +131,15 @@ impl MonSettings {
                 }
                 let holds = AtomicBool::new(false);
                 set.thresholds.push(Arc::new(Threshold { condition, holds }));
+            }
+            MonCommand::Enable(category) => _ = set.disabled.remove(category),
+            MonCommand::Disable(category) => {
+                set.disabled.insert(category);
+                if set.disabled.len() == self.known.len() {
+                    set.disabled.remove(category);
+                    let why = format!("disable: {category} is the last category: enable another");
+                    return Err(SessionError::new(Refusal::Invalid, why));
+                }
             }
             MonCommand::Clear(number) => {
                 let before = set.thresholds.len();
@@ -149,12 +173,17 @@ impl MonCommand {
         let words = words(line)?;
         let words: Vec<_> = words.iter().map(|it| String::from_utf8_lossy(it)).collect();
         let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+        let named = |command: &str, category: &str| {
+            let name = known.iter().find(|it| it.0 == category).map(|it| it.0);
+            let absent = || format!("{command}: {category:?} is no category of mon/desc");
+            name.ok_or_else(|| invalid(absent()))
+        };
         match *words.as_slice() {
             [] => Ok(Self::Nothing),
+            ["enable", category] => named("enable", category).map(Self::Enable),
+            ["disable", category] => named("disable", category).map(Self::Disable),
             ["rate", category, milliseconds] => {
-                let name = known.iter().find(|it| it.0 == category).map(|it| it.0);
-                let absent = || format!("rate: {category:?} is no category of mon/desc");
-                let name = name.ok_or_else(|| invalid(absent()))?;
+                let name = named("rate", category)?;
                 let period = period(milliseconds).map_err(|why| invalid(format!("rate: {why}")))?;
                 Ok(Self::Rate(name, period))
             }
@@ -164,16 +193,11 @@ impl MonCommand {
                     .map_err(|why| invalid(format!("threshold: {why}")))
             }
             ["clear", number] => Ok(Self::Clear(number.to_owned())),
-            ["enable" | "disable", ..] => {
-                let why = "a reading has all categories, and no service turns one off: read that \
-                           of mon/CATEGORY, or write a filter to push";
-                Err(SessionError::new(Refusal::NotPermitted, why))
-            }
             _ => {
                 let shown: String = words.join(" ").chars().take(64).collect();
                 Err(invalid(format!(
                     "{shown:?} is no command: expected rate CATEGORY MS, threshold CATEGORY.NUMBER \
-                     COMPARISON BOUND, or clear CATEGORY.NUMBER"
+                     COMPARISON BOUND, clear CATEGORY.NUMBER, enable CATEGORY, or disable CATEGORY"
                 )))
             }
         }
@@ -209,6 +233,19 @@ mod tests {
         {
             assert_eq!(set(odd), Err(Refusal::Invalid), "{odd}");
         }
-        assert_eq!(set("disable cpu"), Err(Refusal::NotPermitted));
+    }
+
+    #[test]
+    fn a_category_is_left_out_until_it_is_enabled_and_one_stays() {
+        let it = MonSettings::new(KNOWN);
+        let set = |line: &str| it.control(line.as_bytes()).map_err(|it| it.refusal);
+        assert_eq!(it.enabled(), Vec::<&str>::new());
+        assert_eq!(set("disable cpu"), Ok(true));
+        assert_eq!(it.enabled(), ["node"]);
+        assert!(it.text().ends_with(" (disabled cpu))\n"));
+        assert_eq!(set("disable node"), Err(Refusal::Invalid));
+        assert_eq!(set("disable gpu"), Err(Refusal::Invalid));
+        assert_eq!(set("enable cpu"), Ok(true));
+        assert_eq!(it.enabled(), Vec::<&str>::new());
     }
 }

@@ -1,6 +1,10 @@
 //! What all connections share: facts about the node, and the way to the daemon loop.
 
+use super::aggregator::{Aggregator, AggregatorConfig};
+use super::cpu_counters::CpuCounters;
 use super::event_feed::NodeFeeds;
+use super::kernel_log::KernelLog;
+use super::kernel_rights::KernelRights;
 use super::mon_settings::MonSettings;
 use super::node_sample;
 use super::node_texts::{NodeText, NodeTexts};
@@ -35,12 +39,22 @@ pub struct NodeFiles {
     pub requests: Sender<DaemonRequest>,
     /// The number of this node.
     pub number: u32,
+    /// Its name.
+    pub name: String,
+    /// Which users may observe the kernel itself.
+    pub kernel_rights: KernelRights,
+    /// Counters of processors.
+    pub counters: Arc<CpuCounters>,
+    /// The log of the kernel.
+    pub kernel_log: KernelLog,
     /// The events that are followed for users.
     pub feeds: NodeFeeds,
     /// What is set for samples.
     pub monitor: MonSettings,
     /// Other nodes.
     pub others: Arc<OtherNodes>,
+    /// Samples and events of other services.
+    pub aggregator: Arc<Aggregator>,
     /// The sessions of all users.
     pub sessions: Arc<SessionTable>,
     /// What was refused, by kind.
@@ -53,12 +67,16 @@ pub struct DaemonFacts {
     pub backend: &'static str,
     /// Where readings are asked for.
     pub requests: Sender<DaemonRequest>,
-    /// The number of this node.
-    pub node: u32,
+    /// The number and the name of this node.
+    pub node: (u32, String),
     /// Users and groups that may open sessions.
     pub execute: Vec<Grantee>,
     /// Other nodes whose state is followed.
     pub others: Vec<NodeAddress>,
+    /// Users and groups that may observe all.
+    pub observe_all: Vec<Grantee>,
+    /// The children of its aggregator.
+    pub aggregator: AggregatorConfig,
 }
 
 impl NodeFiles {
@@ -83,10 +101,15 @@ impl NodeFiles {
             group: (gid, name(users::group_name(gid), gid)),
             started_s: now.map_or(0, |it| u32::try_from(it.as_secs()).unwrap_or(u32::MAX)),
             requests: facts.requests,
-            number: facts.node,
+            number: facts.node.0,
+            kernel_rights: KernelRights::new(facts.observe_all),
+            counters: Arc::default(),
+            kernel_log: KernelLog::default(),
             feeds: NodeFeeds::default(),
             monitor: MonSettings::new(&node_sample::FIELDS),
             others: Arc::new(OtherNodes::new(facts.others)),
+            aggregator: Aggregator::new(facts.aggregator, &facts.node.1),
+            name: facts.node.1,
             sessions: SessionTable::new(SessionPolicy::new(facts.execute)),
             refused: Mutex::default(),
         }

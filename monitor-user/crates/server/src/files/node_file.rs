@@ -2,6 +2,7 @@
 //!
 //! What they contain is in `node_root.rs`.
 
+use super::kernel_log::SYSLOG;
 use super::mon_file::MonFile;
 use super::node_sample::SampleCategory;
 use super::node_texts::NodeText;
@@ -45,6 +46,14 @@ pub enum NodeFile {
     Category(SampleCategory),
     /// A file of it.
     InCategory(SampleCategory, CategoryFile),
+    /// The directory of the log of the kernel.
+    Syslog,
+    /// What its records have.
+    SyslogDesc,
+    /// The next records.
+    SyslogEvent,
+    /// The records that are kept.
+    SyslogLog,
     /// Opens a session.
     Clone,
     /// Commands of an administrator.
@@ -108,7 +117,12 @@ impl NodeFile {
     /// The files of a directory, in the order of their names.
     pub fn files(self) -> Vec<Self> {
         if let Self::Category(category) = self {
-            return CATEGORY_FILES.map(|it| Self::InCategory(category, it.0)).to_vec();
+            // Counters have no thresholds.
+            let is_there = |it: &CategoryFile| {
+                category != SampleCategory::COUNTERS || *it != CategoryFile::Event
+            };
+            let files = CATEGORY_FILES.into_iter().map(|it| it.0).filter(is_there);
+            return files.map(|it| Self::InCategory(category, it)).collect();
         }
         let listed = FILES.iter().filter(|it| it.1 == self).map(|it| it.0);
         let categories = SampleCategory::ALL.map(Self::Category);
@@ -128,7 +142,7 @@ impl NodeFile {
 }
 
 /// The files in the order in which they are listed: each with its directory and its name.
-pub const FILES: [(NodeFile, NodeFile, &str); 17] = [
+pub const FILES: [(NodeFile, NodeFile, &str); 21] = [
     (NodeFile::Arch, NodeFile::Root, "arch"),
     (NodeFile::Clone, NodeFile::Root, "clone"),
     (NodeFile::Control, NodeFile::Root, "ctl"),
@@ -146,6 +160,10 @@ pub const FILES: [(NodeFile, NodeFile, &str); 17] = [
     (NodeFile::MonLog, NodeFile::Mon, MonFile::Log.name()),
     (NodeFile::MonPull, NodeFile::Mon, "pull"),
     (NodeFile::MonPush, NodeFile::Mon, MonFile::Push.name()),
+    (NodeFile::Syslog, NodeFile::Mon, SYSLOG),
+    (NodeFile::SyslogDesc, NodeFile::Syslog, "desc"),
+    (NodeFile::SyslogEvent, NodeFile::Syslog, MonFile::Event.name()),
+    (NodeFile::SyslogLog, NodeFile::Syslog, MonFile::Log.name()),
 ];
 
 /// The text that a file of the node has and an administrator writes.
@@ -153,6 +171,15 @@ pub const fn node_text(file: NodeFile) -> Option<NodeText> {
     match file {
         NodeFile::Env => Some(NodeText::Env),
         NodeFile::State => Some(NodeText::State),
+        _ => None,
+    }
+}
+
+/// Which file of the log of the kernel this is, if it waits for records.
+pub const fn kernel_log_file(file: NodeFile) -> Option<MonFile> {
+    match file {
+        NodeFile::SyslogEvent => Some(MonFile::Event),
+        NodeFile::SyslogLog => Some(MonFile::Log),
         _ => None,
     }
 }

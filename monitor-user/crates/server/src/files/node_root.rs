@@ -15,6 +15,7 @@ use super::open_file::OpenFile;
 use super::reading::{ReadingFile, ReadingKind, Readings};
 use super::session::{OpenSessionFile, SessionContent, file_error};
 use super::sexpr::put_pair;
+use super::{cpu_counters, kernel_log};
 use crate::user_shares::UserShare;
 use bytes::Bytes;
 use monitor_ninep::stat::{Attributes, Qid};
@@ -86,9 +87,13 @@ impl NodeRoot {
             NodeFile::Err => self.error.text().0,
             NodeFile::MonDesc => self.node.description.clone(),
             NodeFile::MonControl => self.node.monitor.text().into(),
+            NodeFile::InCategory(SampleCategory::COUNTERS, CategoryFile::Desc) => {
+                cpu_counters::description().into()
+            }
             NodeFile::InCategory(category, CategoryFile::Desc) => {
                 node_sample::description(category.fields()).into()
             }
+            NodeFile::SyslogDesc => kernel_log::description().into(),
             // Those of a reading, and those that wait for what happens.
             _ => Bytes::new(),
         }
@@ -128,7 +133,7 @@ impl NodeRoot {
             }
         };
         let (qid, permissions) = match file {
-            Root | Mon | NodeFile::Category(_) => (Qid::directory(path), 0o555),
+            Root | Mon | NodeFile::Syslog | NodeFile::Category(_) => (Qid::directory(path), 0o555),
             NodeFile::Err | NodeFile::Clone => (Qid { version, ..Qid::file(path) }, 0o400),
             NodeFile::Control => (Qid { version, ..Qid::file(path) }, 0o644),
             NodeFile::Env | NodeFile::State | NodeFile::MonControl => {

@@ -4,6 +4,7 @@
 //! In: the field list, and a sample as a client of the socket gets it. Out: one list on one line.
 //! Names and units are those of FIELDS.md; a number that was not read is absent.
 
+use super::counter_fields::{COUNTER_FIELDS, COUNTERS};
 use super::sample_filter::{CategoryFields, Condition, HeldRow, SampleFilter};
 use super::sexpr::{put_pair, put_word};
 use monitor_model::field::{Category, CpuField, DiskField, Field, NetField, NodeField, Role};
@@ -14,10 +15,14 @@ use std::fmt::Write;
 
 /// The categories of a sample: their name, the key of `node_stats` with their rows, and the field
 /// that names a row.
-const CATEGORIES: [(&str, &str, &str); 3] =
-    [("cpu", "cpus", "cpu"), ("disk", "disks", "device"), ("net", "nets", "interface")];
+const CATEGORIES: [(&str, &str, &str); 4] = [
+    ("cpu", "cpus", "cpu"),
+    ("disk", "disks", "device"),
+    ("net", "nets", "interface"),
+    (COUNTERS, COUNTERS, "cpu"),
+];
 
-/// The categories, with their fields.
+/// The categories of a reading of the node, with their fields.
 pub const FIELDS: [CategoryFields; 4] = [
     ("node", NodeField::FIELDS),
     ("cpu", CpuField::FIELDS),
@@ -30,8 +35,10 @@ pub const FIELDS: [CategoryFields; 4] = [
 pub struct SampleCategory(u8);
 
 impl SampleCategory {
-    /// All of them, in the order of [`FIELDS`].
-    pub const ALL: [Self; FIELDS.len()] = [Self(0), Self(1), Self(2), Self(3)];
+    /// All of them: those of [`FIELDS`] in their order, and counters.
+    pub const ALL: [Self; FIELDS.len() + 1] = [Self(0), Self(1), Self(2), Self(3), Self::COUNTERS];
+    /// Counters of processors, which no reading of the node has.
+    pub const COUNTERS: Self = Self(4);
 
     /// Its number, from 0.
     pub const fn index(self) -> usize {
@@ -39,13 +46,16 @@ impl SampleCategory {
     }
 
     /// Its name.
-    pub const fn name(self) -> &'static str {
-        FIELDS[self.index()].0
+    pub fn name(self) -> &'static str {
+        self.fields()[0].0
     }
 
     /// Its name and its fields.
     pub fn fields(self) -> &'static [CategoryFields] {
         const ALL: &[CategoryFields] = &FIELDS;
+        if self == Self::COUNTERS {
+            return COUNTER_FIELDS;
+        }
         &ALL[self.index()..=self.index()]
     }
 }
@@ -118,7 +128,9 @@ pub fn text(sample: &str, number: u32, filter: &SampleFilter) -> Result<Option<S
             put_numbers(&mut out, node);
             out.push(')');
         }
-        for (name, key, label) in CATEGORIES.into_iter().filter(|it| filter.wants(it.0)) {
+        let is_there = |key: &str| key != COUNTERS || node.contains_key(key);
+        let wanted = |it: &(&str, &str, &str)| filter.wants(it.0) && is_there(it.1);
+        for (name, key, label) in CATEGORIES.into_iter().filter(wanted) {
             let rows = node.get(key).and_then(Value::as_array);
             put_rows(&mut out, name, (rows.map_or(&[][..], Vec::as_slice), label));
         }
@@ -192,7 +204,7 @@ mod tests {
     fn a_description_has_the_categories_of_a_sample() {
         let text = description(&FIELDS);
         assert!(text.starts_with("(desc (cat node (var uptime_ns gauge ns) "), "{text}");
-        for (name, ..) in CATEGORIES {
+        for (name, _) in FIELDS {
             assert!(text.contains(&format!(" (cat {name} (var ")), "{text}");
         }
         assert_eq!(text.matches('(').count(), text.matches(')').count());

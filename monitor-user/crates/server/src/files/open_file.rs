@@ -1,5 +1,6 @@
 //! An open file of the tree: what a read returns and a write does.
 
+use super::aggregator::OpenAggregatorFile;
 use super::last_error::LastError;
 use super::mon_control::MonControlFile;
 use super::node::NodeFiles;
@@ -31,6 +32,8 @@ pub enum OpenFile {
     MonControl(Box<MonControlFile>, Bytes),
     /// A file of `nodes/`.
     Nodes(Box<OpenNodesFile>),
+    /// A file of `agg/`.
+    Aggregator(Box<OpenAggregatorFile>),
     /// A file of a session.
     Session(Box<OpenSessionFile>),
     /// What happens to the node or a session.
@@ -41,6 +44,15 @@ impl OpenFile {
     /// One of a session.
     pub fn session(file: OpenSessionFile) -> Self {
         Self::Session(Box::new(file))
+    }
+
+    /// One of `nodes/`.
+    pub fn nodes(file: Deferred<OpenNodesFile>) -> Deferred<Self> {
+        let opened = |it| Self::Nodes(Box::new(it));
+        match file {
+            Deferred::Now(it) => Deferred::Now(it.map(opened)),
+            Deferred::Later(it) => Deferred::Later(Box::pin(async move { it.await.map(opened) })),
+        }
     }
 
     /// One that waits for what happens.
@@ -83,6 +95,7 @@ impl OpenFile {
                 reader.poll(range.offset, context).map_ok(|text| range.part(&text))
             }
             Self::Nodes(file) => file.poll_read(range, context),
+            Self::Aggregator(file) => file.poll_read(range, context),
             Self::Session(file) => file.poll_read(range, context),
             Self::Monitor(file) => file.poll_read(range, context),
         }
@@ -103,6 +116,7 @@ impl OpenFile {
             Self::Control(control, _) => Poll::Ready(control.write(content)),
             Self::MonControl(control, _) => Poll::Ready(control.write(content)),
             Self::Nodes(file) => Poll::Ready(file.write(content)),
+            Self::Aggregator(file) => Poll::Ready(file.write(content)),
             Self::Monitor(file) => Poll::Ready(file.write(content)),
             Self::Text(_) | Self::Err(..) | Self::Reading(_) => {
                 Poll::Ready(Err(FileError::new(Errno::NotPermitted, "this file is only read")))
@@ -115,13 +129,14 @@ impl OpenFile {
         match self {
             Self::Reading(reader) => reader.abandon(),
             Self::Session(file) => file.abandon(direction),
+            Self::Aggregator(file) => file.abandon(),
+            Self::Nodes(file) => file.abandon(),
             // What the others have is there, or taken with the reply alone.
             Self::Text(_)
             | Self::Err(..)
             | Self::NodeText(..)
             | Self::Control(..)
             | Self::MonControl(..)
-            | Self::Nodes(_)
             | Self::Monitor(_) => {}
         }
     }

@@ -6,8 +6,11 @@
 
 use super::event_feed::{EventFeed, FeedSource, NodeFeed};
 use super::event_file::{EventFile, FreePlaces, LogFile};
+use super::event_log::EventLog;
 use super::followed_event::NODE_EVENTS;
 use super::identity::user_peer;
+use super::kernel_log::KernelLogReader;
+use super::kernel_rights::KernelPart;
 use super::mon_control::MonControlFile;
 use super::mon_file::MonFile;
 use super::node::NodeFiles;
@@ -31,6 +34,7 @@ use std::task::{Context, Poll};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum EventsOf {
     Node(u32, Option<SampleCategory>),
+    KernelLog(u32),
     Session(u32),
 }
 
@@ -43,12 +47,15 @@ pub struct MonitorFiles {
     feeds: BTreeMap<u32, Arc<NodeFeed>>,
     /// The places of files that were closed.
     free: Arc<Mutex<BTreeMap<EventsOf, FreePlaces>>>,
+    /// The log of the kernel, from the first open on.
+    kernel_log: Option<Arc<KernelLogReader>>,
 }
 
 impl MonitorFiles {
     /// Those of a connection of this process.
     pub fn new(node: Arc<NodeFiles>, pid: u32, share: Arc<UserShare>) -> Self {
-        Self { node, pid, share, feeds: BTreeMap::new(), free: Arc::default() }
+        let (feeds, free) = (BTreeMap::new(), Arc::default());
+        Self { node, pid, share, feeds, free, kernel_log: None }
     }
 
     /// Opens a file of the node, or of a category of its samples.
@@ -65,8 +72,16 @@ impl MonitorFiles {
             let known = category.map_or(&node_sample::FIELDS[..], SampleCategory::fields);
             let of: Vec<&str> = known.iter().map(|it| it.0).collect();
             let period = self.node.monitor.period(of.iter().copied());
-            let filter = SampleFilter::new(if category.is_some() { &of } else { &[] }, period);
-            let push = PushFile::new(self.source(user, None), (known, filter), None);
+            let enabled = self.node.monitor.enabled();
+            let filter = SampleFilter::new(if category.is_some() { &of } else { &enabled }, period);
+            let mut source = self.source(user, None);
+            if category == Some(SampleCategory::COUNTERS) {
+                if let Err(error) = self.node.kernel_rights.check(user, KernelPart::Counters) {
+                    return Deferred::Now(Err(error));
+                }
+                source.has_counters = true;
+            }
+            let push = PushFile::new(source, (known, filter), None);
             return Deferred::Now(Ok(OpenMonitorFile::Push(push)));
         }
         let feed = self.feeds.entry(user.uid).or_insert_with(|| self.node.feeds.feed(user));
@@ -82,7 +97,24 @@ impl MonitorFiles {
         let (of, free) = (EventsOf::Node(user.uid, category), Arc::clone(&self.free));
         Deferred::Later(Box::pin(async move {
             let feed = feed.get_or_try_init(|| EventFeed::start(source)).await?;
-            Ok(opened(file, feed, (&free, of), None))
+            Ok(opened(file, &feed.log, (&free, of), None))
+        }))
+    }
+
+    /// Opens a file of the log of the kernel.
+    pub fn open_kernel_log(
+        &mut self,
+        user: &User,
+        file: MonFile,
+        mode: OpenMode,
+    ) -> Deferred<OpenMonitorFile> {
+        let rights = &self.node.kernel_rights;
+        let reader = check(file, mode)
+            .and_then(|()| rights.check(user, KernelPart::Log))
+            .and_then(|()| self.node.kernel_log.reader());
+        Deferred::Now(reader.map(|reader| {
+            let log = &self.kernel_log.insert(reader).log;
+            opened(file, log, (&self.free, EventsOf::KernelLog(user.uid)), None)
         }))
     }
 
@@ -113,7 +145,7 @@ impl MonitorFiles {
         let (session, free) = (Arc::clone(session), Arc::clone(&self.free));
         Deferred::Later(Box::pin(async move {
             let feed = session.events(requests, (node, share)).await?;
-            Ok(opened(file, feed, (&free, EventsOf::Session(number)), Some(hold)))
+            Ok(opened(file, &feed.log, (&free, EventsOf::Session(number)), Some(hold)))
         }))
     }
 
@@ -133,13 +165,14 @@ impl MonitorFiles {
 
     fn source(&self, user: &Arc<User>, session: Option<Arc<LiveSession>>) -> SampleSource {
         let (node, user) = (Arc::clone(&self.node), Arc::clone(user));
-        SampleSource { node, user, pid: self.pid, share: Arc::clone(&self.share), session }
+        let (pid, share) = (self.pid, Arc::clone(&self.share));
+        SampleSource { node, user, pid, share, session, has_counters: false }
     }
 
     /// Forgets where the connection was in the events of sessions that have ended.
     fn forget_ended(&self) {
         lock(&self.free).retain(|of, _| match of {
-            EventsOf::Node(..) => true,
+            EventsOf::Node(..) | EventsOf::KernelLog(_) => true,
             EventsOf::Session(number) => self.node.sessions.get(*number).is_some(),
         });
     }
@@ -156,21 +189,21 @@ fn check(file: MonFile, mode: OpenMode) -> Result<(), FileError> {
 
 fn opened(
     file: MonFile,
-    feed: &EventFeed,
+    log: &Arc<EventLog>,
     (free, of): (&Mutex<BTreeMap<EventsOf, FreePlaces>>, EventsOf),
     hold: Option<SessionHold>,
 ) -> OpenMonitorFile {
     if file == MonFile::Log {
-        return OpenMonitorFile::Log(LogFile::new(&feed.log, hold));
+        return OpenMonitorFile::Log(LogFile::new(log, hold));
     }
     let free = Arc::clone(lock(free).entry(of).or_default());
     let category = match of {
         EventsOf::Node(_, category) => category,
-        EventsOf::Session(_) => None,
+        EventsOf::Session(_) | EventsOf::KernelLog(_) => None,
     };
     // Those of a category begin so (`mon_control.rs`).
     let begin = category.map(|it| format!("(threshold (number {}.", it.name()));
-    OpenMonitorFile::Event(EventFile::new(&feed.log, (free, begin), hold))
+    OpenMonitorFile::Event(EventFile::new(log, (free, begin), hold))
 }
 
 /// An open file.

@@ -5,7 +5,9 @@
 //! connection of that user inside the daemon. What open files keep counts for the user of the
 //! connection, with its unread bytes.
 
+use super::held_text::HeldText;
 use super::identity::user_peer;
+use super::kernel_rights::KernelPart;
 use super::node::NodeFiles;
 use super::node_sample::{SampleCategory, refusal};
 use super::sample_filter::{DEFAULT_PERIOD, SampleFilter};
@@ -65,7 +67,10 @@ impl ReadingKind {
         let all = SampleFilter::default();
         let text = match self {
             Self::Processes => Some(process_table::text(sample, &launchers())?),
-            Self::Node => node_sample::text(sample, number, &all)?,
+            Self::Node => {
+                let filter = SampleFilter::new(&node.monitor.enabled(), DEFAULT_PERIOD);
+                node_sample::text(sample, number, &filter)?
+            }
             Self::Category(category) => {
                 let filter = SampleFilter::new(&[category.name()], DEFAULT_PERIOD);
                 node_sample::text(sample, number, &filter)?
@@ -98,25 +103,6 @@ struct LastReading {
     length: Option<(u32, usize)>,
     /// The reading of a Tstat, for the next open of the same user.
     recent: Option<(u32, Instant, HeldText)>,
-}
-
-/// A text that counts for a user while it is kept.
-pub struct HeldText {
-    text: Bytes,
-    share: Arc<UserShare>,
-}
-
-impl HeldText {
-    fn new(text: String, share: &Arc<UserShare>) -> Self {
-        share.add(text.len());
-        Self { text: text.into(), share: Arc::clone(share) }
-    }
-}
-
-impl Drop for HeldText {
-    fn drop(&mut self) {
-        self.share.remove(self.text.len());
-    }
 }
 
 /// A reading that ends when its result is not awaited any longer.
@@ -162,7 +148,7 @@ impl Readings {
         user: Arc<User>,
     ) -> Result<(u32, usize), FileError> {
         let text = self.begin(&user).await?;
-        let length = text.text.len();
+        let length = text.len();
         let mut last = lock(&self.last);
         last.recent = Some((user.uid, Instant::now(), text));
         Ok((last.version, length))
@@ -195,7 +181,7 @@ impl Readings {
         let text = HeldText::new(text, &self.share);
         let mut last = lock(&self.last);
         last.version = number;
-        last.length = Some((user.uid, text.text.len()));
+        last.length = Some((user.uid, text.len()));
         Ok(text)
     }
 
@@ -205,6 +191,9 @@ impl Readings {
         peer: Peer,
         (number, user): (u32, &User),
     ) -> Result<String, FileError> {
+        if self.kind == ReadingKind::Category(SampleCategory::COUNTERS) {
+            return self.read_counters((number, user)).await;
+        }
         let denied = |why| FileError::new(Errno::Denied, why);
         let client = LoopbackClient::connect_user(&self.node.requests, peer);
         let client = client.await.map_err(denied)?;
@@ -225,6 +214,18 @@ impl Readings {
             }
         }
         Err(FileError::new(Errno::Io, "the daemon ends, or nothing could be read"))
+    }
+}
+
+impl Readings {
+    /// Counters of processors, as text: no reading of the daemon has them.
+    async fn read_counters(&self, (number, user): (u32, &User)) -> Result<String, FileError> {
+        self.node.kernel_rights.check(user, KernelPart::Counters)?;
+        let sample = self.node.counters.sample(&self.node.name).await?;
+        let began = clock::thread_cpu();
+        let text = self.kind.text(&sample, (number, user), &self.node);
+        self.share.charge(Ns(clock::thread_cpu().since(began).0));
+        text
     }
 }
 
@@ -252,7 +253,7 @@ impl ReadingFile {
 
     /// The length of what the last read found.
     pub fn length(&self) -> usize {
-        self.text.as_ref().map_or(0, |it| it.text.len())
+        self.text.as_ref().map_or(0, HeldText::len)
     }
 
     /// The text for a read at this offset. A read from 0 is a new reading; that of a Tstat just
@@ -266,7 +267,7 @@ impl ReadingFile {
             let is_first = self.text.take().is_none();
             let recent = if is_first { self.readings.take_recent(self.user.uid) } else { None };
             if let Some(recent) = recent {
-                return Poll::Ready(Ok(self.text.insert(recent).text.clone()));
+                return Poll::Ready(Ok(self.text.insert(recent).text()));
             }
             self.reading = Some(self.readings.begin(&self.user));
         }
@@ -278,7 +279,7 @@ impl ReadingFile {
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
-        Poll::Ready(Ok(self.text.as_ref().map(|it| it.text.clone()).unwrap_or_default()))
+        Poll::Ready(Ok(self.text.as_ref().map(HeldText::text).unwrap_or_default()))
     }
 
     /// Gives up a reading that no request waits for.

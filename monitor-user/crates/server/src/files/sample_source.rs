@@ -23,6 +23,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::yield_now;
+use tokio::time::{MissedTickBehavior, interval};
 
 /// Where samples come from, and for which user.
 #[derive(Clone)]
@@ -37,6 +38,8 @@ pub struct SampleSource {
     pub share: Arc<UserShare>,
     /// The session whose processes are sampled; none for the node.
     pub session: Option<Arc<LiveSession>>,
+    /// Whether the samples are counters of processors.
+    pub has_counters: bool,
 }
 
 /// A sample, as JSON.
@@ -70,6 +73,9 @@ impl SampleSource {
         period: Duration,
         receive: impl FnMut(ReceivedSample<'_>) -> Result<(), FileError>,
     ) -> Result<(), FileError> {
+        if self.has_counters {
+            return self.follow_counters(period, receive).await;
+        }
         tokio::select! {
             ended = self.follow_monitor(period, receive) => ended,
             () = self.session_end() => Ok(()),
@@ -121,6 +127,25 @@ impl SampleSource {
         match &self.session {
             Some(session) => session.record.gone().await,
             None => pending().await,
+        }
+    }
+
+    /// Reads counters again and again.
+    async fn follow_counters(
+        &self,
+        period: Duration,
+        mut receive: impl FnMut(ReceivedSample<'_>) -> Result<(), FileError>,
+    ) -> Result<(), FileError> {
+        let mut ticks = interval(period);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            ticks.tick().await;
+            // It costs its user as much as a message of its own.
+            drop(self.share.admit_line(|| false).await);
+            let json = self.node.counters.sample(&self.node.name).await?;
+            let began = clock::thread_cpu();
+            receive(ReceivedSample { json: &json, dropped: 0 })?;
+            self.share.charge(Ns(clock::thread_cpu().since(began).0));
         }
     }
 

@@ -3,11 +3,13 @@
 //! In: names, reads and writes. Out: files of the node's root, of the sessions of the user that
 //! attached, and of what happens to both. Measures and decides nothing.
 
+use super::aggregator::AggregatorFile;
+use super::aggregator::tree::{self as agg_tree, AGG};
 use super::identity::attach_user;
 use super::mon_file::MonFile;
 use super::node::NodeFiles;
 use super::node_file::NodeFile::{self, Root};
-use super::node_file::{mon_file, node_text};
+use super::node_file::{kernel_log_file, mon_file, node_text};
 use super::node_root::NodeRoot;
 use super::nodes::NodesFile;
 use super::nodes::tree::{self as nodes_tree, NODES};
@@ -32,6 +34,8 @@ pub enum TreeFile {
     Node(NodeFile),
     /// One of `nodes/`.
     Nodes(NodesFile),
+    /// One of `agg/`.
+    Aggregator(AggregatorFile),
     /// One of a session.
     Session(Arc<LiveSession>, SessionFile),
 }
@@ -102,12 +106,20 @@ impl NodeTree {
         nodes_tree::attributes(&self.node.others, file, &base)
     }
 
+    fn aggregator_attributes(&self, user: &User, file: AggregatorFile) -> Attributes {
+        let base = self.root.attributes(user, Root);
+        agg_tree::attributes(file, &self.node.aggregator, &base)
+    }
+
     fn walk_node(&self, user: &User, from: NodeFile, name: &str) -> Result<TreeFile, FileError> {
         if let Some(file) = self.root.walk(from, name) {
             return Ok(TreeFile::Node(file));
         }
         if from == Root && name == NODES && self.node.others.is_on() {
             return Ok(TreeFile::Nodes(NodesFile::Directory));
+        }
+        if from == Root && name == AGG && self.node.aggregator.is_on() {
+            return Ok(TreeFile::Aggregator(AggregatorFile::Directory));
         }
         let session = if from == Root { self.session(user, name) } else { None };
         let absent = || FileError::new(Errno::NotFound, format!("there is no file {name:?}"));
@@ -150,6 +162,10 @@ impl Tree for NodeTree {
                 let found = nodes_tree::walk(&self.node.others, file, name)?;
                 Ok(found.map_or(TreeFile::Node(Root), TreeFile::Nodes))
             }
+            TreeFile::Aggregator(file) => {
+                let found = agg_tree::walk(*file, name)?;
+                Ok(found.map_or(TreeFile::Node(Root), TreeFile::Aggregator))
+            }
             TreeFile::Session(session, file) => {
                 let found = session_tree::walk(session, file, name)?;
                 let session = |file| TreeFile::Session(Arc::clone(session), file);
@@ -162,6 +178,7 @@ impl Tree for NodeTree {
         match file {
             TreeFile::Node(file) => self.root.attributes(user, *file),
             TreeFile::Nodes(file) => self.nodes_attributes(user, file),
+            TreeFile::Aggregator(file) => self.aggregator_attributes(user, *file),
             TreeFile::Session(session, file) => {
                 session_tree::attributes(session, file, self.node.started_s)
             }
@@ -182,7 +199,7 @@ impl Tree for NodeTree {
             TreeFile::Session(session, SessionFile::MonitorSample) => {
                 Some(self.session_readings(session))
             }
-            TreeFile::Session(..) | TreeFile::Nodes(_) => None,
+            TreeFile::Session(..) | TreeFile::Nodes(_) | TreeFile::Aggregator(_) => None,
         };
         if let Some(OpenFile::Reading(reader)) = open {
             attributes.length = reader.length() as u64;
@@ -207,14 +224,21 @@ impl Tree for NodeTree {
                 let base = self.root.attributes(user, Root);
                 return Ok(nodes_tree::entries(&self.node.others, file, &base));
             }
+            TreeFile::Aggregator(file) => {
+                let base = self.root.attributes(user, Root);
+                return Ok(agg_tree::entries(*file, &self.node.aggregator, &base));
+            }
             TreeFile::Node(file) => *file,
         };
         let mut all = self.root.entries(user, of);
         if of == Root {
             if self.node.others.is_on() {
                 all.push(self.nodes_attributes(user, &NodesFile::Directory));
-                all.sort_by(|one, other| one.name.cmp(&other.name));
             }
+            if self.node.aggregator.is_on() {
+                all.push(self.aggregator_attributes(user, AggregatorFile::Directory));
+            }
+            all.sort_by(|one, other| one.name.cmp(&other.name));
             let started_s = self.node.started_s;
             let directory = |it: Arc<LiveSession>| {
                 session_tree::attributes(&it, &SessionFile::Directory, started_s)
@@ -226,6 +250,10 @@ impl Tree for NodeTree {
 
     fn open(&mut self, user: &Arc<User>, file: &TreeFile, mode: OpenMode) -> Deferred<OpenFile> {
         let waiting = match file {
+            TreeFile::Node(file) if kernel_log_file(*file).is_some() => {
+                let opened = |it| self.monitor.open_kernel_log(user, it, mode);
+                kernel_log_file(*file).map(opened)
+            }
             TreeFile::Node(file) => {
                 let category = file.category();
                 mon_file(*file).map(|it| self.monitor.open_node(user, (it, category), mode))
@@ -233,7 +261,7 @@ impl Tree for NodeTree {
             TreeFile::Session(session, SessionFile::MonitorWaiting(file)) => {
                 Some(self.monitor.open_session(user, (session, *file), mode))
             }
-            TreeFile::Session(..) | TreeFile::Nodes(_) => None,
+            TreeFile::Session(..) | TreeFile::Nodes(_) | TreeFile::Aggregator(_) => None,
         };
         if let Some(opened) = waiting {
             return OpenFile::monitor(opened);
@@ -246,8 +274,15 @@ impl Tree for NodeTree {
             TreeFile::Node(NodeFile::MonControl) => control(None),
             TreeFile::Session(session, SessionFile::MonitorControl) => control(Some(session)),
             TreeFile::Node(file) => self.root.open(user, *file, mode),
-            TreeFile::Nodes(file) => nodes_tree::open(&self.node.others, (user, file), mode)
-                .map(|it| OpenFile::Nodes(Box::new(it))),
+            TreeFile::Nodes(file) => {
+                let opened = nodes_tree::open(&self.node.others, (user, file), mode);
+                return OpenFile::nodes(opened);
+            }
+            TreeFile::Aggregator(file) => {
+                let opened =
+                    agg_tree::open(&self.node.aggregator, (user, &self.share), *file, mode);
+                opened.map(|it| OpenFile::Aggregator(Box::new(it)))
+            }
             TreeFile::Session(session, SessionFile::MonitorSample) => {
                 self.open_session_sample(user, session, mode)
             }
@@ -283,7 +318,8 @@ impl Tree for NodeTree {
         match file {
             TreeFile::Session(session, file) => session_tree::truncate(session, file),
             TreeFile::Nodes(file) if nodes_tree::is_control(file) => Ok(()),
-            TreeFile::Nodes(_) => {
+            TreeFile::Aggregator(file) if agg_tree::is_control(*file) => Ok(()),
+            TreeFile::Nodes(_) | TreeFile::Aggregator(_) => {
                 Err(FileError::new(Errno::NotPermitted, "this file is only read"))
             }
             // A shell truncates what it writes to; there is nothing to be removed.
@@ -298,10 +334,49 @@ impl Tree for NodeTree {
         }
     }
 
+    fn set_permissions(
+        &mut self,
+        _: &User,
+        file: &TreeFile,
+        permissions: u32,
+    ) -> Result<(), FileError> {
+        let TreeFile::Session(session, file) = file else { return Err(not_changed("a mode")) };
+        session_tree::set_permissions(session, file, permissions)
+    }
+
+    fn set_modified(
+        &mut self,
+        _: &User,
+        file: &TreeFile,
+        modified_s: u32,
+    ) -> Result<(), FileError> {
+        let TreeFile::Session(session, file) = file else { return Ok(()) };
+        session_tree::set_modified(session, file, modified_s)
+    }
+
+    fn rename(&mut self, _: &User, file: &TreeFile, name: &str) -> Result<TreeFile, FileError> {
+        let TreeFile::Session(session, file) = file else { return Err(not_changed("a name")) };
+        let new = session_tree::rename(session, file, name)?;
+        Ok(TreeFile::Session(Arc::clone(session), new))
+    }
+
+    fn follow_rename(&self, file: &mut TreeFile, (old, new): (&TreeFile, &TreeFile)) {
+        if let (
+            TreeFile::Session(of, file),
+            TreeFile::Session(renamed, old),
+            TreeFile::Session(_, new),
+        ) = (file, old, new)
+            && Arc::ptr_eq(of, renamed)
+            && let Some(followed) = session_tree::renamed(file, (old, new))
+        {
+            *file = followed;
+        }
+    }
+
     fn remove(&mut self, _: &User, file: &TreeFile) -> Result<(), FileError> {
         match file {
             TreeFile::Session(session, file) => session_tree::remove(session, file),
-            TreeFile::Node(_) | TreeFile::Nodes(_) => {
+            TreeFile::Node(_) | TreeFile::Nodes(_) | TreeFile::Aggregator(_) => {
                 Err(FileError::new(Errno::NotPermitted, "files of the node are not removed"))
             }
         }
@@ -336,6 +411,11 @@ impl Tree for NodeTree {
     fn failed(&mut self, error: &FileError) {
         self.root.failed(error);
     }
+}
+
+fn not_changed(what: &str) -> FileError {
+    let why = format!("{what} is changed below fs/ of a session only");
+    FileError::new(Errno::NotPermitted, why)
 }
 
 /// Whether a file takes what is written, and keeps no content.

@@ -274,6 +274,24 @@ pub const KEYS: &[ConfigKey] = &[
         ),
     ),
     key(
+        ["files", "aggregate", "children of agg/, such as \"n1=/run/n1.9p\"; read only at startup"],
+        Other(
+            |it, value| value::children(value).map(|all| it.aggregator.children = all),
+            |it| value::children_to_toml(&it.aggregator.children),
+        ),
+    ),
+    key(
+        [
+            "files",
+            "aggregator",
+            "name of this aggregator in agg/; that of the host if empty; read only at startup",
+        ],
+        Other(
+            |it, value| value::node_name(value).map(|name| it.aggregator.name = name),
+            |it| format!("{:?}", it.aggregator.name),
+        ),
+    ),
+    key(
         [
             "http",
             "listen",

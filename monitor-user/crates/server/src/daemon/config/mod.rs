@@ -12,7 +12,7 @@ mod value;
 pub use cluster::ClusterConfig;
 pub use key::{ConfigKey, KEYS};
 
-use crate::files::{FilesSocket, NodeAddress};
+use crate::files::{AggregatorConfig, FilesSocket, NodeAddress};
 use crate::policy::{Grantee, Grants, default_grants};
 use crate::{http::Listen, http::push::PushConfig, limits};
 use monitor_backend::BackendChoice;
@@ -59,6 +59,8 @@ pub struct Config {
     pub execute: Vec<Grantee>,
     /// Other nodes whose state is followed.
     pub nodes: Vec<NodeAddress>,
+    /// The aggregator of samples and events of other services.
+    pub aggregator: AggregatorConfig,
     /// The HTTP listener.
     pub http: Listen,
     /// Which metrics are exposed.
@@ -105,6 +107,7 @@ impl Default for Config {
             files: FilesSocket::default(),
             execute: Vec::new(),
             nodes: Vec::new(),
+            aggregator: AggregatorConfig::default(),
             http: Listen::default(),
             exposed: ScrapeConfig::default(),
             flight: FlightConfig::default(),

@@ -3,7 +3,7 @@
 //! In: a value of the file. Out: a number or a list, or what was expected. Names of users and
 //! groups are looked up here, so that an unknown one is reported with its line.
 
-use crate::files::{NodeAddress, parse_nodes};
+use crate::files::{ChildAddress, NodeAddress, check_name, parse_children, parse_nodes};
 use crate::{http::push, policy::Grantee};
 use monitor_sys::users;
 use std::path::{Path, PathBuf};
@@ -71,6 +71,28 @@ pub fn nodes(value: &DeValue<'_>) -> Result<Vec<NodeAddress>, String> {
 pub fn nodes_to_toml(nodes: &[NodeAddress]) -> String {
     let nodes: Vec<_> = nodes.iter().map(ToString::to_string).collect();
     texts_to_toml(nodes.iter().map(String::as_str))
+}
+
+/// Parses a list of children of an aggregator: `"NAME=ADDRESS"` each, with ` node` or ` agg`.
+pub fn children(value: &DeValue<'_>) -> Result<Vec<ChildAddress>, String> {
+    const WANT: &str = "a list such as [\"n1=/run/n1.9p\"]";
+    let children = texts(value).map_err(|_| expected(WANT, value))?;
+    parse_children(children.iter().map(String::as_str))
+}
+
+/// Writes a list of children as TOML.
+pub fn children_to_toml(children: &[ChildAddress]) -> String {
+    let children: Vec<_> = children.iter().map(ToString::to_string).collect();
+    texts_to_toml(children.iter().map(String::as_str))
+}
+
+/// Parses the name of a node; empty for that of the host.
+pub fn node_name(value: &DeValue<'_>) -> Result<String, String> {
+    let name = text(value)?;
+    if !name.is_empty() {
+        check_name(name)?;
+    }
+    Ok(name.to_owned())
 }
 
 /// Writes a path as TOML.

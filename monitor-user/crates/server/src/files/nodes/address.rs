@@ -33,14 +33,7 @@ impl NodeAddress {
             .split_once('=')
             .ok_or_else(|| format!("{written:?}: expected NAME=ADDRESS, such as n1=/run/n1.9p"))?;
         let (name, address) = (name.trim(), address.trim().parse()?);
-        let is_of_name = |it: char| it.is_ascii_alphanumeric() || matches!(it, '.' | '-' | '_');
-        let is_usual = name.starts_with(|it: char| it.is_ascii_alphanumeric());
-        if !is_usual || name.len() > MAX_NAME || !name.chars().all(is_of_name) {
-            return Err(format!(
-                "{name:?} is no name of a node: expected letters, digits, '.', '-' and '_', at \
-                 most {MAX_NAME}, a letter or digit first"
-            ));
-        }
+        check_name(name)?;
         if TAKEN.contains(&name) {
             return Err(format!("{name:?} is the name of a file in nodes/"));
         }
@@ -59,6 +52,23 @@ impl Display for NodeAddress {
     }
 }
 
+/// Checks the name of a node.
+///
+/// # Errors
+///
+/// Says what was expected.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let is_of_name = |it: char| it.is_ascii_alphanumeric() || matches!(it, '.' | '-' | '_');
+    let is_usual = name.starts_with(|it: char| it.is_ascii_alphanumeric());
+    if !is_usual || name.len() > MAX_NAME || !name.chars().all(is_of_name) {
+        return Err(format!(
+            "{name:?} is no name of a node: expected letters, digits, '.', '-' and '_', at most \
+             {MAX_NAME}, a letter or digit first"
+        ));
+    }
+    Ok(())
+}
+
 /// Parses a list, in which each name is there once.
 ///
 /// # Errors
@@ -66,14 +76,26 @@ impl Display for NodeAddress {
 /// Says what was expected.
 pub fn parse_nodes<'a>(written: impl Iterator<Item = &'a str>) -> Result<Vec<NodeAddress>, String> {
     let nodes: Vec<NodeAddress> = written.map(NodeAddress::parse).collect::<Result<_, _>>()?;
-    if nodes.len() > MAX_NODES {
-        return Err(format!("{} nodes; the limit is {MAX_NODES}", nodes.len()));
+    check_names(nodes.iter().map(|it| it.name.as_str()))?;
+    Ok(nodes)
+}
+
+/// Checks that there are not too many nodes, and each name is there once.
+///
+/// # Errors
+///
+/// Says which name is there twice.
+pub fn check_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Result<(), String> {
+    if names.len() > MAX_NODES {
+        return Err(format!("{} nodes; the limit is {MAX_NODES}", names.len()));
     }
-    let mut names = BTreeSet::new();
-    match nodes.iter().find(|it| !names.insert(it.name.as_str())) {
-        Some(twice) => Err(format!("{:?} is there twice", twice.name)),
-        None => Ok(nodes),
+    let mut known = BTreeSet::new();
+    for name in names {
+        if !known.insert(name) {
+            return Err(format!("{name:?} is there twice"));
+        }
     }
+    Ok(())
 }
 
 #[cfg(test)]

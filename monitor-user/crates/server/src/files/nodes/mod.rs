@@ -8,10 +8,12 @@ mod address;
 mod control;
 mod follower;
 mod other_node;
+mod proxy;
 mod status;
 mod table;
 pub mod tree;
 
-pub use address::{NodeAddress, parse_nodes};
+pub use address::{MAX_NODES, NodeAddress, check_name, check_names, parse_nodes};
+pub use status::DownReason;
 pub use table::OtherNodes;
 pub use tree::{NodesFile, OpenNodesFile};

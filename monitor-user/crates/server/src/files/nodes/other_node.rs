@@ -3,6 +3,7 @@
 use super::super::event_feed::unix_ns;
 use super::super::event_log::EventLog;
 use super::address::NodeAddress;
+use super::proxy::NodeProxy;
 use super::status::NodeStatus;
 use crate::lock::lock;
 use std::sync::{Arc, Mutex};
@@ -12,6 +13,8 @@ use std::time::Instant;
 pub struct OtherNode {
     /// Its name and address.
     pub at: NodeAddress,
+    /// Its files that are read here.
+    pub proxy: Arc<NodeProxy>,
     status: Mutex<NodeStatus>,
     /// What has changed, of all nodes.
     changes: Arc<EventLog>,
@@ -30,7 +33,8 @@ pub struct NodeAnswer {
 impl OtherNode {
     /// A node that has not answered yet.
     pub fn new(at: NodeAddress, changes: Arc<EventLog>) -> Self {
-        Self { at, status: Mutex::default(), changes }
+        let proxy = NodeProxy::new(at.address.clone());
+        Self { at, proxy, status: Mutex::default(), changes }
     }
 
     /// What is known of it.

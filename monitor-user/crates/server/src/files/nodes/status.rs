@@ -49,16 +49,20 @@ impl Default for NodeStatus {
 }
 
 impl DownReason {
-    /// The word of the status.
-    pub fn word(self) -> String {
-        let reason = match self {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::Initializing => "initializing",
             Self::ConnectFailed => "connect_failed",
             Self::NoContact => "no_contact",
             Self::ReadFailed => "read_failed",
             Self::AuthFailed => "auth_failed",
-        };
-        format!("down({reason})")
+        }
+    }
+
+    /// The word of the status.
+    pub fn word(self) -> String {
+        format!("down({})", self.name())
     }
 
     /// Why a connection was not made.

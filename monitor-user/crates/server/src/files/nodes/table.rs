@@ -3,7 +3,7 @@
 //! In: the list of the configuration, and changes of an administrator. Out: `state` and `state.sx`,
 //! nodes by name, and the log of what has changed.
 
-use super::super::event_file::FreePlaces;
+use super::super::event_file::UserPlaces;
 use super::super::event_log::EventLog;
 use super::address::{MAX_NODES, NodeAddress};
 use super::follower;
@@ -23,8 +23,6 @@ const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 const HEADER: &str = "((name arch addr status jobs age_ms))\n";
 /// How long texts serve the opens that follow: one that was sized is read with that size.
 const TEXT_TIME: Duration = Duration::from_secs(1);
-/// Users whose places in the changes are kept.
-const MAX_USERS: usize = 1024;
 
 /// Other nodes.
 pub struct OtherNodes {
@@ -36,7 +34,7 @@ pub struct OtherNodes {
     /// A line for each change of a status.
     pub changes: Arc<EventLog>,
     /// The places in the changes that each user has left.
-    places: Mutex<BTreeMap<u32, FreePlaces>>,
+    pub places: UserPlaces,
 }
 
 struct Followed {
@@ -71,7 +69,7 @@ impl OtherNodes {
             interval: watch::channel(DEFAULT_INTERVAL).0,
             texts: Mutex::default(),
             changes: Arc::default(),
-            places: Mutex::default(),
+            places: UserPlaces::default(),
         };
         it.reset();
         it
@@ -175,14 +173,5 @@ impl OtherNodes {
         let taken = Instant::now();
         let texts = StateTexts { lines: lines.into(), lists: lists.into(), taken, changes };
         kept.insert(texts).clone()
-    }
-
-    /// The places that a user has left in the changes, on whichever connection.
-    pub fn places(&self, uid: u32) -> FreePlaces {
-        let mut all = lock(&self.places);
-        if all.len() >= MAX_USERS && !all.contains_key(&uid) {
-            all.clear();
-        }
-        Arc::clone(all.entry(uid).or_default())
     }
 }

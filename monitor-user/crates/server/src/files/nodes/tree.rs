@@ -3,10 +3,11 @@
 use super::super::event_file::{EventFile, StreamFile};
 use super::control::{self, NodesControlFile};
 use super::other_node::OtherNode;
+use super::proxy::{PROXIED, ProxiedFile, ProxyFile};
 use super::table::OtherNodes;
 use bytes::Bytes;
 use monitor_ninep::stat::{Attributes, Qid};
-use monitor_ninep::tree::{OpenMode, ReadRange};
+use monitor_ninep::tree::{Deferred, OpenMode, ReadRange};
 use monitor_ninep::{Errno, FileError, User};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -19,9 +20,9 @@ const NODES_BIT: u64 = 1 << 61;
 /// The same for a node and its files, whose numbers are in the low bits.
 const NODE_BIT: u64 = NODES_BIT | 1 << 60;
 /// Bits of the number of a file of a node.
-const DETAIL_BITS: u32 = 3;
+const DETAIL_BITS: u32 = 4;
 /// Bits of a hash of the name of a node.
-const NAME_BITS: u32 = 56;
+const NAME_BITS: u32 = 55;
 
 /// A file of the directory.
 #[derive(Clone)]
@@ -34,6 +35,10 @@ pub enum NodesFile {
     Node(Arc<OtherNode>),
     /// A file of it.
     Detail(Arc<OtherNode>, Detail),
+    /// Its directory `mon/`.
+    Monitor(Arc<OtherNode>),
+    /// A file of that, which is read there.
+    Proxied(Arc<OtherNode>, ProxiedFile),
 }
 
 /// A file that is about all nodes.
@@ -83,6 +88,11 @@ const DETAILS: [(Detail, &str); 5] = [
     (Detail::State, "state"),
 ];
 
+/// The directory of a node with the files that are read there.
+const MONITOR: &str = "mon";
+/// The number of that directory among the files of a node; those of it follow.
+const MONITOR_AT: u64 = 8;
+
 /// An open file.
 pub enum OpenNodesFile {
     /// A text, taken again by a read from 0.
@@ -93,6 +103,8 @@ pub enum OpenNodesFile {
     Notify(EventFile),
     /// Changes as they occur.
     Changes(StreamFile),
+    /// A file that another node has.
+    Proxied(ProxyFile),
 }
 
 /// The file of this name; `None` for the parent of the directory.
@@ -114,12 +126,19 @@ pub fn walk(
             summary.map(NodesFile::Summary).or_else(node).map(Some).ok_or_else(absent)
         }
         NodesFile::Node(_) if name == ".." => Ok(Some(NodesFile::Directory)),
+        NodesFile::Node(node) if name == MONITOR => Ok(Some(NodesFile::Monitor(Arc::clone(node)))),
+        NodesFile::Monitor(node) if name == ".." => Ok(Some(NodesFile::Node(Arc::clone(node)))),
+        NodesFile::Monitor(node) => {
+            let file = PROXIED.iter().find(|it| it.1 == name).map(|it| it.0);
+            let of_node = |it| Some(NodesFile::Proxied(Arc::clone(node), it));
+            file.map(of_node).ok_or_else(absent)
+        }
         NodesFile::Node(node) => {
             let detail = DETAILS.iter().find(|it| it.1 == name).map(|it| it.0);
             let of_node = |it| NodesFile::Detail(Arc::clone(node), it);
             detail.map(of_node).map(Some).ok_or_else(absent)
         }
-        NodesFile::Summary(_) | NodesFile::Detail(..) => Err(absent()),
+        NodesFile::Summary(_) | NodesFile::Detail(..) | NodesFile::Proxied(..) => Err(absent()),
     }
 }
 
@@ -142,6 +161,15 @@ pub fn attributes(nodes: &OtherNodes, file: &NodesFile, base: &Attributes) -> At
         NodesFile::Node(node) => {
             let Qid { path, .. } = of_name(node, 0);
             (node.at.name.as_str(), Qid::directory(path), 0o555)
+        }
+        NodesFile::Monitor(node) => {
+            let Qid { path, .. } = of_name(node, MONITOR_AT);
+            (MONITOR, Qid::directory(path), 0o555)
+        }
+        NodesFile::Proxied(node, file) => {
+            let listed = (MONITOR_AT + 1..).zip(&PROXIED).find(|it| it.1.0 == *file);
+            let (at, name) = listed.map_or((0, ""), |(at, it)| (at, it.1));
+            (name, of_name(node, at), 0o444)
         }
         NodesFile::Detail(node, detail) => {
             let listed = (1..).zip(&DETAILS).find(|it| it.1.0 == *detail);
@@ -166,18 +194,37 @@ pub fn entries(nodes: &OtherNodes, of: &NodesFile, base: &Attributes) -> Vec<Att
         }
         NodesFile::Node(node) => {
             let details = DETAILS.map(|it| NodesFile::Detail(Arc::clone(node), it.0));
-            details.map(attributes).to_vec()
+            let mut all = details.map(attributes).to_vec();
+            all.push(attributes(NodesFile::Monitor(Arc::clone(node))));
+            all.sort_by(|one, other| one.name.cmp(&other.name));
+            all
         }
-        NodesFile::Summary(_) | NodesFile::Detail(..) => Vec::new(),
+        NodesFile::Monitor(node) => {
+            PROXIED.map(|it| attributes(NodesFile::Proxied(Arc::clone(node), it.0))).to_vec()
+        }
+        NodesFile::Summary(_) | NodesFile::Detail(..) | NodesFile::Proxied(..) => Vec::new(),
     }
 }
 
 /// Opens a file.
-///
-/// # Errors
-///
-/// When it cannot be opened so.
 pub fn open(
+    nodes: &Arc<OtherNodes>,
+    (user, file): (&User, &NodesFile),
+    mode: OpenMode,
+) -> Deferred<OpenNodesFile> {
+    let NodesFile::Proxied(node, file) = file else {
+        return Deferred::Now(open_own(nodes, (user, file), mode));
+    };
+    if mode.write || mode.truncate {
+        let why = "files of other nodes are only read";
+        return Deferred::Now(Err(FileError::new(Errno::NotPermitted, why)));
+    }
+    let opened = Arc::clone(&node.proxy).open(user.uid, *file);
+    Deferred::Later(Box::pin(async move { opened.await.map(OpenNodesFile::Proxied) }))
+}
+
+/// Opens a file that is about nodes.
+fn open_own(
     nodes: &Arc<OtherNodes>,
     (user, file): (&User, &NodesFile),
     mode: OpenMode,
@@ -191,7 +238,7 @@ pub fn open(
             OpenNodesFile::Control(NodesControlFile::new(nodes, user.uid), Bytes::new())
         }
         NodesFile::Summary(NodesSummary::Notify) => {
-            let places = nodes.places(user.uid);
+            let places = nodes.places.of(user.uid);
             OpenNodesFile::Notify(EventFile::new(&nodes.changes, (places, None), None))
         }
         NodesFile::Summary(NodesSummary::Changes) => {
@@ -227,6 +274,8 @@ fn text(nodes: &OtherNodes, file: &NodesFile) -> Bytes {
         // Those that wait, and directories.
         NodesFile::Summary(NodesSummary::Changes | NodesSummary::Notify)
         | NodesFile::Directory
+        | NodesFile::Monitor(_)
+        | NodesFile::Proxied(..)
         | NodesFile::Node(_) => Bytes::new(),
     }
 }
@@ -236,7 +285,7 @@ impl OpenNodesFile {
     pub fn poll_read(
         &mut self,
         range: ReadRange,
-        context: &Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Result<Bytes, FileError>> {
         match self {
             Self::Text(nodes, file, kept) => {
@@ -253,6 +302,14 @@ impl OpenNodesFile {
             }
             Self::Notify(file) => file.poll_read(range, context).map(Ok),
             Self::Changes(file) => file.poll_read(range.count, context).map(Ok),
+            Self::Proxied(file) => file.poll_read(range, context),
+        }
+    }
+
+    /// A read is not waited for any longer.
+    pub fn abandon(&mut self) {
+        if let Self::Proxied(file) = self {
+            file.abandon();
         }
     }
 

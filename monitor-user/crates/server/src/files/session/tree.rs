@@ -306,6 +306,81 @@ pub fn remove(session: &LiveSession, file: &SessionFile) -> Result<(), FileError
     }
 }
 
+/// The path of a file below `fs`.
+fn stored_path<'f>(file: &'f SessionFile, what: &str) -> Result<&'f str, FileError> {
+    match file {
+        SessionFile::Stored(path) => Ok(path),
+        _ => {
+            let why = format!("{what} is changed below fs/ of a session only");
+            Err(FileError::new(Errno::NotPermitted, why))
+        }
+    }
+}
+
+/// Sets the permission bits of a file below `fs`.
+///
+/// # Errors
+///
+/// When it is none.
+pub fn set_permissions(
+    session: &LiveSession,
+    file: &SessionFile,
+    permissions: u32,
+) -> Result<(), FileError> {
+    let path = stored_path(file, "a mode")?;
+    session.stored.set_permissions(path, permissions).map_err(file_error)
+}
+
+/// Sets when a file below `fs` was changed; others have no such time.
+///
+/// # Errors
+///
+/// When it has been removed.
+pub fn set_modified(
+    session: &LiveSession,
+    file: &SessionFile,
+    modified_s: u32,
+) -> Result<(), FileError> {
+    match file {
+        SessionFile::Stored(path) if !path.is_empty() => {
+            session.stored.set_modified(path, modified_s).map_err(file_error)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Gives a file below `fs` another name.
+///
+/// # Errors
+///
+/// When it is none, or something has the name.
+pub fn rename(
+    session: &LiveSession,
+    file: &SessionFile,
+    name: &str,
+) -> Result<SessionFile, FileError> {
+    let path = stored_path(file, "a name")?;
+    let parent = path.rsplit_once('/').map_or("", |it| it.0);
+    let new = below(parent, name)?;
+    session.stored.rename(path, name).map_err(file_error)?;
+    Ok(SessionFile::Stored(new.into()))
+}
+
+/// The name of a file after another one was renamed, if it is that one or below it.
+pub fn renamed(
+    file: &SessionFile,
+    (old, new): (&SessionFile, &SessionFile),
+) -> Option<SessionFile> {
+    let (SessionFile::Stored(path), SessionFile::Stored(old), SessionFile::Stored(new)) =
+        (file, old, new)
+    else {
+        return None;
+    };
+    let rest = path.strip_prefix(&**old)?;
+    (rest.is_empty() || rest.starts_with('/'))
+        .then(|| SessionFile::Stored(format!("{new}{rest}").into()))
+}
+
 /// Removes the content of a file.
 ///
 /// # Errors
