@@ -210,7 +210,11 @@ fn two_levels_pass_on_records_events_and_settings() {
                 is_seen.load(Ordering::Relaxed).then_some(())
             });
         });
-        let text = events.content();
+        // The threshold that was set is an event, too.
+        let mut text = events.content();
+        while !text.contains("(state s") {
+            text = events.read(1, 0);
+        }
         is_seen.store(true, Ordering::Relaxed);
         text
     });

@@ -150,7 +150,7 @@ fn root_counters_of_processors_are_read_while_a_reader_is_there() {
     // What this machine cannot count is named with the reason.
     for number in ["cycles", "instructions", "page_faults", "context_switches", "migrations"] {
         let (has, lacks) =
-            (format!("(var {number} counter ''"), format!("(unsupported {number} '"));
+            (format!("(var {number} counter count"), format!("(unsupported {number} '"));
         assert!(desc.contains(&has) != desc.contains(&lacks), "{number}: {desc}");
     }
     let descriptors = served.descriptors();
@@ -158,7 +158,7 @@ fn root_counters_of_processors_are_read_while_a_reader_is_there() {
     assert!(first.contains(" (hw (0 (") && !first.contains("(unsupported"), "{first}");
     assert!(served.descriptors() > descriptors);
     assert!(!read(&mut it, "mon/pull").contains(" (hw"));
-    // Page faults of a program that makes at least so many.
+    // Page faults of a program that makes at least this number.
     let faults = |text: &str| -> u64 {
         let of_row = |part: &str| part.split(')').next().unwrap().parse::<u64>().unwrap();
         text.split("(page_faults ").skip(1).map(of_row).sum()

@@ -177,7 +177,7 @@ fn samples_and_events_of_a_node_are_read_there() {
     write(&mut own(&first), "state", "again");
     readers.open(1, "nodes/n1/mon/event", 0);
     assert!(readers.read(1, 0).contains("(state again)"));
-    // Another user has so many files of a node.
+    // Another user has a limit of open files of a node.
     let mut none = Raw::attached_as(&observer, "none");
     for fid in 1..=16 {
         none.open(fid, "nodes/n1/mon/desc", 0);

@@ -155,12 +155,12 @@ fn root_more_connections_and_fids_than_there_may_be_are_refused_by_name() {
     assert_eq!(refused, connections * u64::from(FIDS - MAX_FIDS));
     let bytes = (served.resident_bytes() - before) / connections;
     println!(
-        "soak: {connections} connections with {MAX_FIDS} fids each in {took:.1?}: {refused} refused \
-         by name, {} KiB a connection",
+        "soak: {connections} connections with {MAX_FIDS} fids each in {took:.1?}: {refused} \
+         refused by name, {} KiB a connection",
         bytes >> 10
     );
-    // A fid and its place in a table; a queue for each would be more.
-    assert!(bytes < 4096 * 512, "{bytes} bytes a connection");
+    // 600 and 913 bytes a fid were measured, without optimization, with few connections.
+    assert!(bytes < u64::from(MAX_FIDS) * 2048, "{bytes} bytes a connection");
     // Others are served, and all of it is counted and given back.
     assert!(read(&mut own(&served), "arch").starts_with("/Linux/"));
     drop(held);

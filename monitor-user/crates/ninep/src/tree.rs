@@ -151,7 +151,8 @@ pub trait Tree {
         Err(not_permitted("this file has no length that can be set"))
     }
 
-    /// Sets the nine permission bits of a file (Twstat with a mode); the user is its owner, or root.
+    /// Sets the nine permission bits of a file (Twstat with a mode). The user is its owner, or
+    /// root.
     ///
     /// # Errors
     ///

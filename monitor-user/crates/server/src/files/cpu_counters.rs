@@ -20,7 +20,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 /// How long counters stay open without a reader.
-const LINGER: Duration = Duration::from_secs(60);
+const CLOSE_DELAY: Duration = Duration::from_secs(60);
 /// The processors that are on.
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 /// Most processors: each takes a descriptor for each event.
@@ -78,10 +78,10 @@ impl CpuCounters {
 /// Closes the counters when they were not read for a while.
 async fn close_unused(counters: Weak<CpuCounters>) {
     loop {
-        sleep(LINGER / 4).await;
+        sleep(CLOSE_DELAY / 4).await;
         let Some(counters) = counters.upgrade() else { return };
         let mut open = lock(&counters.open);
-        if open.as_ref().is_none_or(|it| it.used.elapsed() > LINGER) {
+        if open.as_ref().is_none_or(|it| it.used.elapsed() > CLOSE_DELAY) {
             *open = None;
             return;
         }

@@ -32,7 +32,7 @@ pub struct UserPlaces(Mutex<BTreeMap<u32, FreePlaces>>);
 
 impl UserPlaces {
     /// Those of a user.
-    pub fn of(&self, uid: u32) -> FreePlaces {
+    pub fn user_places(&self, uid: u32) -> FreePlaces {
         let mut all = lock(&self.0);
         if all.len() >= MAX_USERS && !all.contains_key(&uid) {
             all.clear();

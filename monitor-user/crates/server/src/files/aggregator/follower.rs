@@ -11,7 +11,7 @@ use super::child::{Child, ChildKind, ChildRecord, Missing};
 use super::record::{MAX_RECORD, RecordFault, check, passed_on, path};
 use super::settings::{PassedLines, PushMode, ReadSettings};
 use super::stream::{LineSplitter, StreamLine};
-use super::table::{Aggregator, Demand};
+use super::table::{Aggregator, ReaderInterest};
 use bytes::Bytes;
 use monitor_remote::{Remote, RemoteError, RemoteFile, RemoteMode};
 use std::sync::{Arc, Weak};
@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 /// How long a child may take to answer.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// How long events are followed when the last file was closed: a shell opens it again.
-const LINGER: Duration = Duration::from_secs(60);
+const CLOSE_DELAY: Duration = Duration::from_secs(60);
 /// How often the description of an aggregator is read again: it has children of its own.
 const DESCRIPTION_TIME: Duration = Duration::from_secs(30);
 /// How long a file that a child refuses is not asked for again.
@@ -38,20 +38,20 @@ pub struct Signals {
     /// The lines that pass down.
     pub passed: watch::Receiver<PassedLines>,
     /// What readers want.
-    pub demand: watch::Receiver<Demand>,
+    pub interest: watch::Receiver<ReaderInterest>,
     /// The number of the last round that was asked for.
     pub rounds: watch::Receiver<u64>,
 }
 
 /// Why a connection cannot be used any longer.
-enum Failure {
+enum ChildFailure {
     Connect(RemoteError),
     Read(RemoteError),
     /// The aggregator has ended.
     Ended,
 }
 
-impl From<RemoteError> for Failure {
+impl From<RemoteError> for ChildFailure {
     fn from(error: RemoteError) -> Self {
         Self::Read(error)
     }
@@ -65,9 +65,9 @@ pub async fn follow(aggregator: Weak<Aggregator>, child: Arc<Child>, mut signals
     loop {
         let Err(failure) = Follower::serve(&aggregator, &child, signals.clone()).await;
         let reason = match failure {
-            Failure::Connect(why) => DownReason::of_connect(&why),
-            Failure::Read(why) => DownReason::of_read(&why),
-            Failure::Ended => return,
+            ChildFailure::Connect(why) => DownReason::of_connect(&why),
+            ChildFailure::Read(why) => DownReason::of_read(&why),
+            ChildFailure::Ended => return,
         };
         let Some(aggregator) = aggregator.upgrade() else { return };
         // A round that was asked for meanwhile has its answer: there is none.
@@ -102,9 +102,9 @@ impl<'c> Follower<'c> {
         aggregator: &'c Weak<Aggregator>,
         child: &'c Child,
         signals: Signals,
-    ) -> Result<Never, Failure> {
+    ) -> Result<Never, ChildFailure> {
         let connected = Remote::connect(&child.address.at.address, USER, ANSWER_TIME).await;
-        let remote = connected.map_err(Failure::Connect)?;
+        let remote = connected.map_err(ChildFailure::Connect)?;
         let kind = match child.address.kind {
             Some(kind) => kind,
             None => match remote.walk("agg/pull").await {
@@ -119,8 +119,8 @@ impl<'c> Follower<'c> {
         ended.map(|it| it.0)
     }
 
-    fn aggregator(&self) -> Result<Arc<Aggregator>, Failure> {
-        self.aggregator.upgrade().ok_or(Failure::Ended)
+    fn aggregator(&self) -> Result<Arc<Aggregator>, ChildFailure> {
+        self.aggregator.upgrade().ok_or(ChildFailure::Ended)
     }
 
     fn path(&self, name: &str) -> String {
@@ -128,7 +128,7 @@ impl<'c> Follower<'c> {
     }
 
     /// Reads `pull` again and again, and `desc`.
-    async fn rounds(&self) -> Result<Never, Failure> {
+    async fn rounds(&self) -> Result<Never, ChildFailure> {
         let mut signals = self.signals.clone();
         let file = self.remote.open(&self.path("pull"), RemoteMode::Read).await?;
         let mut described: Option<Instant> = None;
@@ -159,7 +159,7 @@ impl<'c> Follower<'c> {
         read: Result<Vec<u8>, RemoteError>,
         (round, began): (u64, Instant),
         settings: &ReadSettings,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ChildFailure> {
         let aggregator = self.aggregator()?;
         let record = match read {
             Ok(text) => {
@@ -201,7 +201,7 @@ impl<'c> Follower<'c> {
         aggregator.push(self.child, line.into());
     }
 
-    async fn describe(&self) -> Result<(), Failure> {
+    async fn describe(&self) -> Result<(), ChildFailure> {
         let name = self.path("desc");
         match within_time(self.remote.read(&name, MAX_RECORD)).await {
             Ok(text) => {
@@ -217,26 +217,26 @@ impl<'c> Follower<'c> {
     }
 
     /// Follows `push` while a reader wants it.
-    async fn samples(&self) -> Result<Never, Failure> {
+    async fn samples(&self) -> Result<Never, ChildFailure> {
         self.stream("push", |it| it.samples, Duration::ZERO).await
     }
 
     /// Follows `event` while a reader wants it, and for a while after.
-    async fn events(&self) -> Result<Never, Failure> {
-        self.stream("event", |it| it.events, LINGER).await
+    async fn events(&self) -> Result<Never, ChildFailure> {
+        self.stream("event", |it| it.events, CLOSE_DELAY).await
     }
 
     /// Follows a file that waits for what is next, while it is wanted.
     async fn stream(
         &self,
         name: &str,
-        wanted: fn(&Demand) -> bool,
-        linger: Duration,
-    ) -> Result<Never, Failure> {
-        let mut demand = self.signals.demand.clone();
+        wanted: fn(&ReaderInterest) -> bool,
+        close_delay: Duration,
+    ) -> Result<Never, ChildFailure> {
+        let mut interest = self.signals.interest.clone();
         loop {
-            let is_wanted = demand.wait_for(wanted).await.map(|_| ());
-            is_wanted.map_err(|_| Failure::Ended)?;
+            let is_wanted = interest.wait_for(wanted).await.map(|_| ());
+            is_wanted.map_err(|_| ChildFailure::Ended)?;
             let opened = self.remote.open(&self.path(name), RemoteMode::Read).await;
             let file = match opened {
                 Ok(file) => file,
@@ -248,19 +248,21 @@ impl<'c> Follower<'c> {
             };
             let read = tokio::select! {
                 read = self.lines(&file, name) => read,
-                () = unwanted(&mut demand, wanted, linger) => continue,
+                () = unwanted(&mut interest, wanted, close_delay) => continue,
             };
             match read {
                 // A stream that ends, or that the child refuses for now.
                 Ok(()) => sleep(REFUSED_PAUSE).await,
-                Err(Failure::Read(why)) if why.leaves_connection() => sleep(REFUSED_PAUSE).await,
+                Err(ChildFailure::Read(why)) if why.leaves_connection() => {
+                    sleep(REFUSED_PAUSE).await
+                }
                 Err(why) => return Err(why),
             }
         }
     }
 
     /// Passes on the lines of a file until its end.
-    async fn lines(&self, file: &RemoteFile, name: &str) -> Result<(), Failure> {
+    async fn lines(&self, file: &RemoteFile, name: &str) -> Result<(), ChildFailure> {
         let mut splitter = LineSplitter::default();
         loop {
             // From 0: `event` has the next ones then, and a stream has no offsets.
@@ -296,7 +298,7 @@ impl<'c> Follower<'c> {
     }
 
     /// Writes the lines that pass down to `ctl`.
-    async fn commands(&self) -> Result<Never, Failure> {
+    async fn commands(&self) -> Result<Never, ChildFailure> {
         let mut passed = self.signals.passed.clone();
         let mut last = 0;
         let control = self.path("ctl");
@@ -330,22 +332,22 @@ impl<'c> Follower<'c> {
                 }
             }
             self.child.set(|it| it.passed = outcome);
-            passed.changed().await.map_err(|_| Failure::Ended)?;
+            passed.changed().await.map_err(|_| ChildFailure::Ended)?;
         }
     }
 }
 
 /// Ready when nothing has been wanted for a time.
 async fn unwanted(
-    demand: &mut watch::Receiver<Demand>,
-    wanted: fn(&Demand) -> bool,
-    linger: Duration,
+    interest: &mut watch::Receiver<ReaderInterest>,
+    wanted: fn(&ReaderInterest) -> bool,
+    close_delay: Duration,
 ) {
     loop {
-        if demand.wait_for(|it| !wanted(it)).await.is_err() {
+        if interest.wait_for(|it| !wanted(it)).await.is_err() {
             return;
         }
-        if timeout(linger, demand.wait_for(wanted)).await.is_err() {
+        if timeout(close_delay, interest.wait_for(wanted)).await.is_err() {
             return;
         }
     }

@@ -41,7 +41,7 @@ pub struct AggregatorConfig {
 
 /// What readers want of children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Demand {
+pub struct ReaderInterest {
     /// Their `push`.
     pub samples: bool,
     /// Their `event`.
@@ -56,7 +56,7 @@ pub struct Aggregator {
     children: Mutex<BTreeMap<Arc<str>, FollowedChild>>,
     settings: watch::Sender<ReadSettings>,
     passed: watch::Sender<PassedLines>,
-    demand: watch::Sender<Demand>,
+    interest: watch::Sender<ReaderInterest>,
     /// The number of the last round that was asked for.
     rounds: watch::Sender<u64>,
     /// The number of the last round that all children have answered.
@@ -89,7 +89,7 @@ pub struct EventReaderGuard(Arc<Aggregator>);
 impl Drop for EventReaderGuard {
     fn drop(&mut self) {
         *lock(&self.0.event_readers) -= 1;
-        self.0.update_demand();
+        self.0.update_interest();
     }
 }
 
@@ -108,7 +108,7 @@ impl Aggregator {
             children: Mutex::default(),
             settings: watch::channel(ReadSettings::default()).0,
             passed: watch::channel(PassedLines::default()).0,
-            demand: watch::channel(Demand::default()).0,
+            interest: watch::channel(ReaderInterest::default()).0,
             rounds: watch::channel(0).0,
             complete: watch::channel(0).0,
             record_bytes: Arc::default(),
@@ -174,7 +174,7 @@ impl Aggregator {
         follower::Signals {
             settings: self.settings.subscribe(),
             passed: self.passed.subscribe(),
-            demand: self.demand.subscribe(),
+            interest: self.interest.subscribe(),
             rounds: self.rounds.subscribe(),
         }
     }
@@ -187,7 +187,7 @@ impl Aggregator {
     /// Changes how children are read.
     pub fn set(&self, change: impl FnOnce(&mut ReadSettings)) {
         self.settings.send_modify(change);
-        self.update_demand();
+        self.update_interest();
     }
 
     /// Adds a line that passes down to the children.
@@ -219,7 +219,7 @@ impl Aggregator {
         self.passed.borrow().put(out);
     }
 
-    /// Room for a record of so many bytes, if there is some.
+    /// Room for a record of this number of bytes, if there is some.
     pub fn room(&self, bytes: usize) -> Option<Arc<RecordRoom>> {
         RecordRoom::take(&self.record_bytes, bytes, MAX_RECORD_BYTES)
     }
@@ -269,28 +269,28 @@ impl Aggregator {
         let reader = Arc::new(FanIn::default());
         readers.push((uid, Arc::downgrade(&reader)));
         drop(readers);
-        self.update_demand();
+        self.update_interest();
         Some(reader)
     }
 
     /// A reader of `push` has left.
     pub fn remove_reader(&self, reader: &Arc<FanIn>) {
         lock(&self.readers).retain(|it| it.1.as_ptr() != Arc::as_ptr(reader));
-        self.update_demand();
+        self.update_interest();
     }
 
     /// Counts an open `event`.
     pub fn event_reader(self: &Arc<Self>) -> EventReaderGuard {
         *lock(&self.event_readers) += 1;
-        self.update_demand();
+        self.update_interest();
         EventReaderGuard(Arc::clone(self))
     }
 
-    fn update_demand(&self) {
+    fn update_interest(&self) {
         let is_pushed = self.settings().mode == PushMode::Push;
         let samples = is_pushed && !lock(&self.readers).is_empty();
-        let demand = Demand { samples, events: *lock(&self.event_readers) > 0 };
-        self.demand.send_if_modified(|it| std::mem::replace(it, demand) != demand);
+        let interest = ReaderInterest { samples, events: *lock(&self.event_readers) > 0 };
+        self.interest.send_if_modified(|it| std::mem::replace(it, interest) != interest);
     }
 
     /// A record of a child for all readers of `push`.

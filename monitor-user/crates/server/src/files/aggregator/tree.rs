@@ -152,7 +152,7 @@ pub fn open(
             Bytes::new(),
         ),
         AggregatorFile::Event => {
-            let places = aggregator.places.of(user.uid);
+            let places = aggregator.places.user_places(user.uid);
             let events = EventFile::new(&aggregator.events, (places, None), None);
             OpenAggregatorFile::Event(AggregatedEvents {
                 file: events,

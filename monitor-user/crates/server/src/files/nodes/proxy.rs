@@ -21,7 +21,7 @@ const MAX_OPEN: (usize, usize) = (64, 16);
 /// How long the other node may take to answer all but reads.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// How long the connection stays when the last file was closed: a shell opens it again.
-const LINGER: Duration = Duration::from_secs(60);
+const CLOSE_DELAY: Duration = Duration::from_secs(60);
 /// Reads that a client has given up and whose replies are kept for its next ones.
 const MAX_KEPT: usize = 4;
 /// The user that observes what any may.
@@ -90,7 +90,7 @@ impl Drop for OpenSlot {
 
 /// Closes the connection, unless a file is opened meanwhile.
 async fn disconnect(proxy: Arc<NodeProxy>, opened: u64) {
-    sleep(LINGER).await;
+    sleep(CLOSE_DELAY).await;
     let mut connection = proxy.connection.lock().await;
     if lock(&proxy.open).opened == opened {
         *connection = None;
@@ -151,8 +151,8 @@ impl NodeProxy {
 /// An open file.
 pub struct ProxyFile {
     file: Arc<RemoteFile>,
-    /// Reads that wait for the other node, by their offsets. One that its client has given up stays,
-    /// so that what it takes there is for the next read.
+    /// Reads that wait for the other node, by their offsets. One that its client has given up
+    /// stays, so that what it takes there is for the next read.
     reads: BTreeMap<u64, Later<Bytes>>,
     _slot: OpenSlot,
 }

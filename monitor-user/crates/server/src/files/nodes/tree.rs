@@ -238,7 +238,7 @@ fn open_own(
             OpenNodesFile::Control(NodesControlFile::new(nodes, user.uid), Bytes::new())
         }
         NodesFile::Summary(NodesSummary::Notify) => {
-            let places = nodes.places.of(user.uid);
+            let places = nodes.places.user_places(user.uid);
             OpenNodesFile::Notify(EventFile::new(&nodes.changes, (places, None), None))
         }
         NodesFile::Summary(NodesSummary::Changes) => {
