@@ -9,9 +9,11 @@ use super::output::{Output, OutputState, print};
 use monitor_client::socket_path;
 use monitor_ninep::Stat;
 use monitor_ninep::client::{Client, ClientError};
+use monitor_remote::Address;
 use monitor_sys::fsuid;
 use std::fmt::Write as _;
-use std::io::Read as _;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
@@ -43,7 +45,7 @@ pub fn files(args: &FilesArgs) -> Result<Exit, Failure> {
 }
 
 /// Prints a file as its content arrives, until the reader of the output closes it.
-fn cat(client: &mut Client<UnixStream>, path: &str) -> Result<(), Failure> {
+fn cat(client: &mut Client<FilesStream>, path: &str) -> Result<(), Failure> {
     let (mut output, mut failure) = (Output::Stream, None);
     let read = client.read_while(path, |content| match output.put(content) {
         Ok(state) => state == OutputState::Open,
@@ -58,7 +60,7 @@ fn cat(client: &mut Client<UnixStream>, path: &str) -> Result<(), Failure> {
 
 /// Writes standard input to a file as it arrives: what a file of a session takes at once is a line
 /// or more, never half of what one read has brought.
-fn write(client: &mut Client<UnixStream>, path: &str) -> Result<(), Failure> {
+fn write(client: &mut Client<FilesStream>, path: &str) -> Result<(), Failure> {
     let mut input = std::io::stdin().lock();
     let opened = client.open_to_write(path);
     opened.map_err(|error| failed(path, error, client))?;
@@ -75,7 +77,7 @@ fn write(client: &mut Client<UnixStream>, path: &str) -> Result<(), Failure> {
 }
 
 /// The entries of a directory, or a file as its only entry.
-fn list(client: &mut Client<UnixStream>, path: &str) -> Result<Vec<Stat>, ClientError> {
+fn list(client: &mut Client<FilesStream>, path: &str) -> Result<Vec<Stat>, ClientError> {
     let stat = client.stat(path)?;
     if stat.qid.is_directory() { client.list(path) } else { Ok(vec![stat]) }
 }
@@ -103,33 +105,50 @@ fn mode(stat: &Stat) -> String {
 }
 
 /// A client of the first socket that answers.
-fn connect(source: &FilesSourceArgs) -> Result<Client<UnixStream>, Failure> {
+fn connect(source: &FilesSourceArgs) -> Result<Client<FilesStream>, Failure> {
     let beside = |mut it: PathBuf| {
         it.as_mut_os_string().push(".9p");
-        it
+        Address::Unix(it)
     };
     let named = source.daemon.socket.as_deref();
-    let candidates: Vec<PathBuf> = match &source.at {
-        Some(path) => vec![path.clone()],
+    let candidates: Vec<Address> = match &source.at {
+        Some(written) => vec![named_address(written)?],
         None => socket_path::candidates(named).into_iter().map(beside).collect(),
     };
     let mut last = None;
-    for path in &candidates {
-        match UnixStream::connect(path) {
+    for address in &candidates {
+        match FilesStream::connect(address) {
             Ok(stream) => return attach(stream, source),
-            Err(error) => last = Some((path, error)),
+            Err(error) => last = Some((address, error)),
         }
     }
-    let why = last.map_or_else(String::new, |(path, why)| format!("{}: {why}", path.display()));
+    let why = last.map_or_else(String::new, |(address, why)| format!("{address}: {why}"));
     let message = format!(
         "no daemon serves files here ({why}): start `monitor serve`, or name its socket with --at"
     );
     Err(Failure { message, exit: Exit::NoDaemon })
 }
 
-/// Attaches as the user that is named, else as the one of this process.
-fn attach(stream: UnixStream, source: &FilesSourceArgs) -> Result<Client<UnixStream>, Failure> {
-    let own = format!("#{}", fsuid::effective_uid());
+/// The address of `--at`; a path may be relative.
+fn named_address(written: &str) -> Result<Address, Failure> {
+    match written.parse() {
+        Ok(Address::Tls(_)) => {
+            let why = "--at: addresses with TLS are for services, as in files.nodes: use ssh -L \
+                       to the Unix socket";
+            Err(Failure::usage(why))
+        }
+        Ok(address) => Ok(address),
+        Err(_) if !written.contains('!') => Ok(Address::unix(written)),
+        Err(why) => Err(Failure::usage(format!("--at: {why}"))),
+    }
+}
+
+/// Attaches as the user that is named, else as the one of this process; over TCP as `none`.
+fn attach(stream: FilesStream, source: &FilesSourceArgs) -> Result<Client<FilesStream>, Failure> {
+    let own = match stream {
+        FilesStream::Unix(_) => format!("#{}", fsuid::effective_uid()),
+        FilesStream::Tcp(_) => "none".to_owned(),
+    };
     let user = source.user.as_deref().unwrap_or(&own);
     Client::attach(stream, user).map_err(|error| {
         let message = format!("cannot attach as {user}: {error}");
@@ -137,8 +156,52 @@ fn attach(stream: UnixStream, source: &FilesSourceArgs) -> Result<Client<UnixStr
     })
 }
 
+/// The stream to a service.
+enum FilesStream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl FilesStream {
+    fn connect(address: &Address) -> io::Result<Self> {
+        match address {
+            Address::Unix(path) => UnixStream::connect(path).map(Self::Unix),
+            Address::Tcp(at) | Address::Tls(at) => {
+                let stream = TcpStream::connect((at.host.as_str(), at.port))?;
+                stream.set_nodelay(true)?;
+                Ok(Self::Tcp(stream))
+            }
+        }
+    }
+}
+
+impl Read for FilesStream {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(it) => it.read(bytes),
+            Self::Tcp(it) => it.read(bytes),
+        }
+    }
+}
+
+impl Write for FilesStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(it) => it.write(bytes),
+            Self::Tcp(it) => it.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Unix(it) => it.flush(),
+            Self::Tcp(it) => it.flush(),
+        }
+    }
+}
+
 /// A refusal with the explanation of the file `err`.
-fn failed(path: &str, error: ClientError, client: &mut Client<UnixStream>) -> Failure {
+fn failed(path: &str, error: ClientError, client: &mut Client<FilesStream>) -> Failure {
     let explanation = match &error {
         ClientError::Refused(_) | ClientError::NotFound => client.explanation(),
         ClientError::Stream(_) | ClientError::Protocol(_) => String::new(),

@@ -64,7 +64,7 @@ fn the_root_of_a_node_is_listed_and_read() {
     let served = Served::with("");
     let mut client = own(&served);
     let names: Vec<String> = client.list("/").unwrap().into_iter().map(|it| it.name).collect();
-    assert_eq!(names.join(" "), "arch ctl env err mon procs state uname version whoami");
+    assert_eq!(names.join(" "), "addr arch ctl env err mon procs state uname version whoami");
     let arch = read(&mut client, "arch");
     assert_eq!(arch, format!("/Linux/{}\n", std::env::consts::ARCH));
     assert_eq!(read(&mut client, "uname"), arch);
@@ -132,7 +132,7 @@ fn commands_list_and_read_the_files() {
     let served = Served::with("");
     assert_eq!(
         output(served.command("files ls")),
-        "arch\nctl\nenv\nerr\nmon/\nprocs\nstate\nuname\nversion\nwhoami\n"
+        "addr\narch\nctl\nenv\nerr\nmon/\nprocs\nstate\nuname\nversion\nwhoami\n"
     );
     let arch = format!("/Linux/{}\n", std::env::consts::ARCH);
     assert_eq!(output(served.command("files cat arch /uname")), arch.repeat(2));
@@ -179,7 +179,7 @@ fn connections_beyond_the_limit_are_refused_by_name() {
     let refused = Client::attach(stream, "").err().unwrap();
     assert_eq!(refused.to_string(), "Too many users");
     assert_eq!(served.status()["refused"]["9P connections of a user"], 1);
-    assert_eq!(first.list("/").unwrap().len(), 10);
+    assert_eq!(first.list("/").unwrap().len(), 11);
     drop(held);
     until(|| {
         let stream = UnixStream::connect(path(&served)).unwrap();
@@ -212,7 +212,7 @@ fn hostile_bytes_end_their_connection_and_no_other() {
         // It may be reset, as bytes of it were not read.
         let _ = stream.read_to_end(&mut rest);
         assert_eq!(rest, b"");
-        assert_eq!(other.list("/").unwrap().len(), 10);
+        assert_eq!(other.list("/").unwrap().len(), 11);
     }
     let closed = until(|| served.status()["refused"]["9P connection closed"].as_u64());
     assert!(closed >= 1);

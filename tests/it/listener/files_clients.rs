@@ -332,7 +332,7 @@ fn py9p_lists_and_reads_the_files() {
     it.arg(path(&served)).arg(format!("#{uid}"));
     let found: Value = serde_json::from_str(&output(it)).unwrap();
     let arch = format!("/Linux/{}\n", std::env::consts::ARCH);
-    assert_eq!(found["names"].as_array().map(Vec::len), Some(10), "{found}");
+    assert_eq!(found["names"].as_array().map(Vec::len), Some(11), "{found}");
     assert_eq!((&found["arch"], &found["length"]), (&json!(arch), &json!(arch.len())));
     assert!(found["processes"].as_u64() > Some(0));
     assert_eq!(found["absent"], "b'No such file or directory'");

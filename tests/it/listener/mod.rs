@@ -7,6 +7,8 @@ mod files_agg;
 mod files_clients;
 mod files_events;
 mod files_flush;
+#[cfg(feature = "tls")]
+mod files_listen;
 mod files_mon;
 mod files_nodes;
 mod files_push;

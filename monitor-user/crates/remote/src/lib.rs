@@ -20,6 +20,8 @@
 
 // What a caller uses.
 mod address;
+mod certificate;
+mod connector;
 mod error;
 mod file;
 mod node;
@@ -30,11 +32,20 @@ mod call_table;
 mod connection;
 mod fid;
 mod link;
+#[cfg(feature = "tls")]
+pub mod pem;
+mod stream;
 #[cfg(test)]
 mod tests;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
+mod tls;
 
-pub use address::Address;
+pub use address::{Address, HostPort};
+pub use certificate::CertificateFiles;
+pub use connector::Connector;
 pub use error::RemoteError;
 pub use file::RemoteFile;
 pub use node::{RemoteMode, RemoteNode};
 pub use remote::Remote;
+#[cfg(feature = "tls")]
+pub use tls::server_config;

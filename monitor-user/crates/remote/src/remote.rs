@@ -7,6 +7,7 @@ use super::error::RemoteError;
 use super::fid::Fid;
 use super::file::RemoteFile;
 use super::node::{RemoteMode, RemoteNode};
+use super::stream;
 use monitor_ninep::limits::DIRECTORY_BYTES;
 use monitor_ninep::{NO_FID, Request, Stat};
 use std::sync::Arc;
@@ -25,8 +26,9 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Connects, and attaches as a user: a name, `#` and a uid, an empty text for the user of this
-    /// process, or `none`. `deadline` is that of connecting and of each call but reads and writes.
+    /// Connects without a certificate, and attaches as a user: a name, `#` and a uid, an empty text
+    /// for the user of this process, or `none`. `deadline` is that of connecting and of each call
+    /// but reads and writes.
     ///
     /// # Errors
     ///
@@ -39,7 +41,8 @@ impl Remote {
         let late = |_| {
             Err(RemoteError::TimedOut { what: format!("connecting to {address}"), after: deadline })
         };
-        let stream = timeout(deadline, address.connect()).await.unwrap_or_else(late)?;
+        let connected = timeout(deadline, stream::connect(address, None)).await;
+        let stream = connected.unwrap_or_else(late)?;
         Self::over(stream, user, deadline).await
     }
 

@@ -3,7 +3,6 @@
 use super::daemon::DaemonArgs;
 use crate::cli::exit;
 use clap::{Args, Subcommand};
-use std::path::PathBuf;
 
 /// Arguments of `files`.
 #[derive(Debug, Args)]
@@ -51,10 +50,11 @@ pub enum FilesCommand {
 /// Which tree, as which user.
 #[derive(Debug, Args)]
 pub struct FilesSourceArgs {
-    /// 9P socket; default: the daemon's socket with .9p after its name
-    #[arg(long, value_name = "PATH", conflicts_with = "socket")]
-    pub at: Option<PathBuf>,
-    /// Attach as this user: only root may name another; none observes what any user may
+    /// 9P socket, or tcp!HOST!PORT; default: the daemon's socket with .9p after its name
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "socket")]
+    pub at: Option<String>,
+    /// Attach as this user: only root may name another; none observes what any user may, and is
+    /// the only one over TCP
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
     /// The daemon.

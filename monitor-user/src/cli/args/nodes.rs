@@ -13,7 +13,7 @@ pub struct NodesArgs {
     #[arg(long, value_name = "SET",
         conflicts_with_all = ["format", "output", "record", "local"])]
     pub nodes: Option<String>,
-    /// 9P socket of a node; both may be sets of the same size
+    /// Address of a node: the path of its 9P socket; both may be sets of the same size
     #[arg(
         long,
         value_name = "NAME=PATH",

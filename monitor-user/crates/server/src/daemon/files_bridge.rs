@@ -1,33 +1,61 @@
-//! The loop's end of the 9P listener: its task, and what it has refused.
+//! The loop's end of the 9P listeners: their tasks, and what it has refused.
 
 use super::settings::Settings;
-use crate::files::{DaemonFacts, FilesListener, NodeFiles};
+use crate::files::{
+    DaemonFacts, FilesListener, NodeFiles, TcpFilesListener, TlsAcceptor, address_for_nodes,
+};
 use crate::lock::lock;
 use crate::socket::SocketListener;
+use monitor_remote::{Address, Connector};
 use std::{collections::BTreeMap, io, sync::Arc};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
-/// The loop's end of the 9P listener.
+/// The loop's end of the 9P listeners.
 #[derive(Default)]
 pub struct FilesBridge {
     node: Option<Arc<NodeFiles>>,
-    task: Option<JoinHandle<()>>,
+    tasks: JoinSet<()>,
 }
 
 impl FilesBridge {
-    /// Starts to serve the files, if that is configured.
-    async fn open(&mut self, settings: &Settings, facts: DaemonFacts) -> io::Result<()> {
+    /// Starts to serve the files, where that is configured.
+    async fn open(&mut self, settings: &Settings, mut facts: DaemonFacts) -> io::Result<()> {
         let config = &settings.loaded.config;
-        let Some(path) = config.files.path(settings.endpoint.socket()) else { return Ok(()) };
+        let listen = &config.files_listen;
+        let certificate = listen.check().map_err(io::Error::other)?;
+        if let Some(files) = &certificate {
+            facts.connector = Connector::with_certificate(files)?;
+        }
+        let path = config.files.path(settings.endpoint.socket());
+        if path.is_none() && listen.plain.is_none() && listen.tls.is_none() {
+            return Ok(());
+        }
         let node = Arc::new(NodeFiles::new(facts));
-        let listener = FilesListener::open(&path, Arc::clone(&node), config.connections).await;
-        let listener = listener.map_err(|why| {
-            let path = path.display();
-            io::Error::new(why.kind(), format!("cannot serve files on {path}: {why}"))
-        })?;
-        tracing::info!("serving files on {}", path.display());
-        self.node = Some(node);
-        self.task = Some(tokio::spawn(listener.run()));
+        self.node = Some(Arc::clone(&node));
+        if let Some(path) = path {
+            let listener = FilesListener::open(&path, Arc::clone(&node), config.connections).await;
+            let listener = listener.map_err(|why| {
+                let path = path.display();
+                io::Error::new(why.kind(), format!("cannot serve files on {path}: {why}"))
+            })?;
+            tracing::info!("serving files on {}", path.display());
+            node.set_address(Address::unix(path));
+            self.tasks.spawn(listener.run());
+        }
+        let of_node = || (Arc::clone(&node), config.connections);
+        if let Some(address) = listen.plain {
+            let it = TcpFilesListener::open((address, "files.listen"), None, of_node())?;
+            tracing::info!("serving files on {}, as none", it.address()?);
+            self.tasks.spawn(it.run());
+        }
+        if let (Some(address), Some(files)) = (listen.tls, &certificate) {
+            let tls = Some(TlsAcceptor::load(files)?);
+            let it = TcpFilesListener::open((address, "files.tls"), tls, of_node())?;
+            let bound = it.address()?;
+            tracing::info!("serving files on {bound}, with TLS");
+            node.set_address(address_for_nodes(&settings.node.name, bound));
+            self.tasks.spawn(it.run());
+        }
         Ok(())
     }
 
@@ -38,10 +66,7 @@ impl FilesBridge {
 
     /// Closes all connections and sessions, and removes the socket.
     pub async fn close(&mut self) {
-        if let Some(task) = self.task.take() {
-            task.abort();
-            let _ = task.await;
-        }
+        self.tasks.shutdown().await;
         if let Some(node) = &self.node {
             node.monitor.set_watch(None);
             node.others.close();

@@ -49,6 +49,7 @@ use monitor_model::{Capability, Note, Ns};
 use monitor_monitors::{MonitorEngine, MonitorInput, UserLimits};
 use monitor_platform::linux::recorder::ServiceConfig;
 use monitor_protocol::{Conn, call::Tag};
+use monitor_remote::Connector;
 use monitor_sampling::scrape::ScrapeConfig;
 use monitor_services::context::ClusterMember;
 use monitor_sys::{clock, fsuid};
@@ -181,6 +182,7 @@ impl DaemonLoop {
             others,
             observe_all,
             aggregator,
+            connector: Connector::default(),
         };
         let (socket, files_bridge) = files_bridge::open_sockets(&settings, facts, undo).await?;
         let Config { limits, connections, grants, budget, .. } = settings.loaded.config.clone();

@@ -23,6 +23,10 @@ pub fn change(now: &Config, new: Config) -> ConfigChange {
         (new.socket != now.socket, "socket.path: another socket needs a restart"),
         (new.backend != now.backend, "backend.name: another backend needs a restart"),
         (new.files != now.files, "files.socket: another socket needs a restart"),
+        (
+            new.files_listen != now.files_listen,
+            "files: another listener or certificate needs a restart",
+        ),
         (new.execute != now.execute, "files.execute: other users need a restart"),
         (new.http != now.http, "http: the listener needs a restart; changes of [metrics] do not"),
         (new.cluster != now.cluster, "cluster: another cluster needs a restart"),
@@ -31,8 +35,9 @@ pub fn change(now: &Config, new: Config) -> ConfigChange {
     let need_restart = changes.into_iter().filter(|it| it.0).map(|it| it.1).collect();
     let (socket, http, push) = (now.socket.clone(), now.http.clone(), now.push.clone());
     let (files, execute, backend) = (now.files.clone(), now.execute.clone(), now.backend);
-    let cluster = now.cluster.clone();
-    let config = Config { socket, files, execute, http, push, backend, cluster, ..new };
+    let (cluster, files_listen) = (now.cluster.clone(), now.files_listen.clone());
+    let config =
+        Config { socket, files, files_listen, execute, http, push, backend, cluster, ..new };
     ConfigChange { config, need_restart }
 }
 

@@ -1,26 +1,38 @@
 //! Which user an attach is for.
 //!
-//! In: the credentials of the process that made the connection, and the name in Tattach. Out: the
-//! user whose rights the attach has: that of the process, or `none`; for root, any that it names.
+//! In: what is known of the client of a connection, and the name in Tattach. Out: the user whose
+//! rights the attach has: that of the process, or `none`; for root, any that it names; for a client
+//! that is no process of this machine, `none` alone.
 
+use super::client::{ClientOrigin, FilesClient, NONE_UID};
 use crate::policy::Peer;
 use monitor_ninep::{Errno, FileError, User};
 use monitor_sys::users;
 
-/// The user without a name: a uid that no process can have (setresuid(2)). That of `nobody` is no
-/// such uid: daemons and containers run as it.
-pub const NONE_UID: u32 = u32::MAX;
 /// Its name in Tattach.
 const NONE: &str = "none";
 /// What mount(8) sends for root if no name is given; to root it means `none`.
 const UNNAMED_MOUNT: &str = "nobody";
 
-/// The user of an attach by this process, whose own user has this name.
+/// The user of an attach by this client.
 ///
 /// # Errors
 ///
-/// When the process may not be that user, or there is none.
-pub fn attach_user(peer: &Peer, own_name: &str, named: &str) -> Result<User, FileError> {
+/// When the client may not be that user, or there is none.
+pub fn attach_user(client: &FilesClient, named: &str) -> Result<User, FileError> {
+    let (peer, own_name) = (&client.peer, client.name.as_str());
+    if client.origin != ClientOrigin::Process {
+        return match named {
+            "" | NONE | UNNAMED_MOUNT => Ok(none()),
+            named => {
+                let why = format!(
+                    "a connection over the network attaches as none, not as {named:?}: its user \
+                     is not known; use the Unix socket, also through ssh -L"
+                );
+                Err(FileError::new(Errno::Denied, why))
+            }
+        };
+    }
     let number = named.strip_prefix('#').unwrap_or(named).parse();
     let is_own = named == own_name || number == Ok(peer.uid);
     match named {
@@ -68,7 +80,9 @@ mod tests {
 
     fn attach(uid: u32, own_name: &str, named: &str) -> Result<u32, Errno> {
         let peer = Peer { uid, gid: uid, pid: 1, groups: vec![7] };
-        attach_user(&peer, own_name, named).map(|it| it.uid).map_err(|it| it.errno)
+        attach_user(&FilesClient::process(peer, own_name.to_owned()), named)
+            .map(|it| it.uid)
+            .map_err(|it| it.errno)
     }
 
     #[test]
@@ -95,10 +109,27 @@ mod tests {
     }
 
     #[test]
+    fn a_client_over_the_network_is_none_and_no_user() {
+        for origin in [ClientOrigin::Loopback, ClientOrigin::Node] {
+            let attach = |named| {
+                let user = attach_user(&FilesClient::without_user(origin), named);
+                user.map(|it| it.uid).map_err(|it| it.errno)
+            };
+            for named in ["", "none", "nobody"] {
+                assert_eq!(attach(named), Ok(NONE_UID), "{named:?}");
+            }
+            for named in ["root", "#0", "0", "#4294967295", "daemon"] {
+                assert_eq!(attach(named), Err(Errno::Denied), "{named:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_user_that_root_names_has_its_own_groups_only() {
         let peer = Peer { uid: 0, gid: 0, pid: 1, groups: vec![0, 4242] };
-        let user = attach_user(&peer, "root", "daemon").expect("a user of every Linux");
+        let client = FilesClient::process(peer, "root".to_owned());
+        let user = attach_user(&client, "daemon").expect("a user of every Linux");
         assert!(!user.groups.contains(&4242) && user.gid == 1, "{user:?}");
-        assert!(attach_user(&peer, "root", "").expect("none").groups.is_empty());
+        assert!(attach_user(&client, "").expect("none").groups.is_empty());
     }
 }

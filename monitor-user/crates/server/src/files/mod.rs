@@ -1,13 +1,16 @@
-//! The 9P listener: the root of this node as files, on a Unix socket.
+//! The 9P listeners: the root of this node as files, on a Unix socket, and over TCP where that is
+//! configured.
 //!
 //! In: connections. Out: texts of the node and of the sampling pipeline. A connection has the
-//! rights of the process that made it. The protocol itself is the crate `ninep`; what outlives a
-//! connection is a session, until nothing keeps it.
+//! rights of the process that made it, over TCP those of no user. The protocol itself is the crate
+//! `ninep`; what outlives a connection is a session, until nothing keeps it.
 
 mod aggregator;
 mod connection;
 mod counter_fields;
 mod cpu_counters;
+mod client;
+mod connection_slots;
 mod event_feed;
 mod event_file;
 mod event_log;
@@ -17,6 +20,7 @@ mod identity;
 mod kernel_log;
 mod kernel_rights;
 mod last_error;
+mod listen;
 mod mon_control;
 mod mon_file;
 mod mon_settings;
@@ -35,35 +39,40 @@ mod reading;
 mod sample_filter;
 mod sample_queue;
 mod sample_source;
+mod served_connection;
 mod session;
 mod session_processes;
 mod session_sample;
 mod sexpr;
+mod tcp_listener;
+#[cfg_attr(not(feature = "tls"), path = "no_tls_acceptor.rs")]
+mod tls_acceptor;
 mod tree;
 
 pub use aggregator::{AggregatorConfig, ChildAddress, parse_children};
 pub use node::{DaemonFacts, NodeFiles};
 pub use nodes::{NodeAddress, check_name, parse_nodes};
+pub use listen::{FilesListen, address_for_nodes};
+pub use tcp_listener::TcpFilesListener;
+pub use tls_acceptor::TlsAcceptor;
 
 use crate::limits::ConnectionLimits;
-use crate::lock::lock;
 use crate::policy::Peer;
 use crate::socket::{SocketListener, peer_of};
 use crate::user_shares::{UserShare, UserShares};
-use monitor_ninep::limits::Limits;
-use monitor_ninep::{Connection, Errno, NO_TAG, Reply};
+use client::FilesClient;
+use connection_slots::{ConnectionSlot, ConnectionSlots, SlotOwner};
 use monitor_sys::users;
-use std::collections::HashMap;
+use served_connection::{refused, serve};
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{sleep, timeout};
-use tree::NodeTree;
 
 /// Pause after a connection that could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -131,25 +140,7 @@ pub struct FilesListener {
     socket: SocketListener,
     node: Arc<NodeFiles>,
     shares: UserShares,
-    open: Arc<Mutex<HashMap<u32, usize>>>,
-}
-
-/// A connection that counts until it is dropped.
-struct Slot {
-    uid: u32,
-    open: Arc<Mutex<HashMap<u32, usize>>>,
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        let mut open = lock(&self.open);
-        if let Some(count) = open.get_mut(&self.uid) {
-            *count -= 1;
-            if *count == 0 {
-                open.remove(&self.uid);
-            }
-        }
-    }
+    slots: ConnectionSlots,
 }
 
 impl FilesListener {
@@ -165,7 +156,12 @@ impl FilesListener {
     ) -> std::io::Result<Self> {
         let socket = SocketListener::bind(path, async || Ok(())).await?;
         let shares = UserShares::new(limits.of_user());
-        Ok(Self { socket, node, shares, open: Arc::default() })
+        Ok(Self {
+            socket,
+            node,
+            shares,
+            slots: ConnectionSlots::new(USER_CONNECTIONS, CONNECTIONS),
+        })
     }
 
     /// Serves until the task is ended, which closes all connections and removes the socket.
@@ -189,35 +185,16 @@ impl FilesListener {
     fn accept(&mut self, stream: UnixStream, tasks: &mut JoinSet<()>) {
         // Without credentials, the peer has disconnected already.
         let Some(peer) = peer_of(&stream) else { return };
-        let Some(slot) = self.slot(&peer) else {
-            let error = Reply::Error { text: Errno::TooManyUsers.text() };
-            let mut bytes = Vec::new();
-            // It is the reply to Tversion, the only message that a client sends unasked.
-            error.put(NO_TAG, &mut bytes);
-            let _ = stream.try_write(&bytes);
-            return;
+        let slot = match self.slots.take(SlotOwner::User(peer.uid)) {
+            Ok(slot) => slot,
+            Err(limit) => {
+                let whose = format!("user {}, process {}", peer.uid, peer.pid);
+                let _ = stream.try_write(&refused(&self.node, limit, &whose));
+                return;
+            }
         };
         let share = self.shares.share(peer.uid);
-        tasks.spawn(serve(stream, (peer, slot), (Arc::clone(&self.node), share)));
-    }
-
-    /// A slot for a connection, or `None` if there is none; that is logged and counted.
-    fn slot(&self, peer: &Peer) -> Option<Slot> {
-        let mut open = lock(&self.open);
-        let own = open.get(&peer.uid).copied().unwrap_or(0);
-        let others: usize = open.iter().filter(|it| *it.0 != 0).map(|it| it.1).sum();
-        let (limit, most) = if own >= USER_CONNECTIONS {
-            ("connections of a user", USER_CONNECTIONS)
-        } else if peer.uid != 0 && others >= CONNECTIONS {
-            ("connections", CONNECTIONS)
-        } else {
-            open.insert(peer.uid, own + 1);
-            return Some(Slot { uid: peer.uid, open: Arc::clone(&self.open) });
-        };
-        let (uid, pid) = (peer.uid, peer.pid);
-        tracing::warn!(uid, pid, "a connection to the files is refused: {most} {limit} are open");
-        *lock(&self.node.refused).entry(format!("9P {limit}")).or_default() += 1;
-        None
+        tasks.spawn(serve_process(stream, (peer, slot), (Arc::clone(&self.node), share)));
     }
 }
 
@@ -233,25 +210,12 @@ async fn name_in_time(uid: u32) -> Option<String> {
     timeout(NAME_TIMEOUT, look_up).await.ok()?.ok()?
 }
 
-/// Serves a connection, and counts what was refused on it.
-async fn serve(
+async fn serve_process(
     stream: UnixStream,
-    (peer, slot): (Peer, Slot),
-    (node, share): (Arc<NodeFiles>, Arc<UserShare>),
+    (peer, slot): (Peer, ConnectionSlot),
+    of_node: (Arc<NodeFiles>, Arc<UserShare>),
 ) {
-    let &Peer { uid, pid, .. } = &peer;
     // The name may come from a server of the network, which may not answer.
-    let name = name_in_time(uid).await.unwrap_or_else(|| uid.to_string());
-    let tree = NodeTree::new(&node, (peer, name), Arc::clone(&share));
-    let mut connection = Connection::new(tree, Limits::default());
-    let served = connection::serve(&stream, &mut connection, &share).await;
-    let mut refused = lock(&node.refused);
-    for (kind, n) in connection.take_refused() {
-        *refused.entry(format!("9P {kind}")).or_default() += n;
-    }
-    if let Err(why) = served {
-        *refused.entry("9P connection closed".to_owned()).or_default() += 1;
-        tracing::info!(uid, pid, "a connection to the files is closed: {why}");
-    }
-    drop(slot);
+    let name = name_in_time(peer.uid).await.unwrap_or_else(|| peer.uid.to_string());
+    serve(stream, (FilesClient::process(peer, name), slot), of_node).await;
 }

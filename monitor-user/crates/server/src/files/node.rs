@@ -12,9 +12,11 @@ use super::nodes::{NodeAddress, OtherNodes};
 use super::session::{SessionPolicy, SessionTable};
 use super::sexpr::put_pair;
 use crate::http::DaemonRequest;
+use crate::lock::lock;
 use crate::policy::Grantee;
 use bytes::Bytes;
 use monitor_ninep::FileError;
+use monitor_remote::{Address, Connector};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::Sender;
@@ -55,6 +57,10 @@ pub struct NodeFiles {
     pub others: Arc<OtherNodes>,
     /// Samples and events of other services.
     pub aggregator: Arc<Aggregator>,
+    /// Connects to other nodes.
+    pub connector: Connector,
+    /// Where other nodes find these files.
+    address: Mutex<Option<Address>>,
     /// The sessions of all users.
     pub sessions: Arc<SessionTable>,
     /// What was refused, by kind.
@@ -77,6 +83,8 @@ pub struct DaemonFacts {
     pub observe_all: Vec<Grantee>,
     /// The children of its aggregator.
     pub aggregator: AggregatorConfig,
+    /// Connects to them, with the certificate of this node if it has one.
+    pub connector: Connector,
 }
 
 impl NodeFiles {
@@ -107,13 +115,31 @@ impl NodeFiles {
             kernel_log: KernelLog::default(),
             feeds: NodeFeeds::default(),
             monitor: MonSettings::new(&node_sample::FIELDS),
-            others: Arc::new(OtherNodes::new(facts.others)),
             aggregator: Aggregator::new(facts.aggregator, &facts.node.1),
             name: facts.node.1,
+            others: Arc::new(OtherNodes::new(facts.others, facts.connector.clone())),
+            connector: facts.connector,
+            address: Mutex::default(),
             sessions: SessionTable::new(SessionPolicy::new(facts.execute)),
             refused: Mutex::default(),
         }
     }
+
+    /// Sets where other nodes find these files, before they are served there.
+    pub fn set_address(&self, address: Address) {
+        *lock(&self.address) = Some(address);
+    }
+
+    /// Where other nodes find these files: with TLS, or on this machine alone.
+    pub fn address(&self) -> Option<Address> {
+        lock(&self.address).clone()
+    }
+
+    /// Counts refusals of a kind.
+    pub fn count_refused(&self, kind: &str, n: u64) {
+        *lock(&self.refused).entry(kind.to_owned()).or_default() += n;
+    }
+
     /// Writes a part of a text. A changed state is an event.
     ///
     /// # Errors

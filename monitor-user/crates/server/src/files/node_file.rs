@@ -12,6 +12,8 @@ use super::node_texts::NodeText;
 pub enum NodeFile {
     /// The directory.
     Root,
+    /// Where other nodes find these files.
+    Address,
     /// Operating system and machine.
     Arch,
     /// The same under its old name.
@@ -142,7 +144,8 @@ impl NodeFile {
 }
 
 /// The files in the order in which they are listed: each with its directory and its name.
-pub const FILES: [(NodeFile, NodeFile, &str); 21] = [
+pub const FILES: [(NodeFile, NodeFile, &str); 22] = [
+    (NodeFile::Address, NodeFile::Root, "addr"),
     (NodeFile::Arch, NodeFile::Root, "arch"),
     (NodeFile::Clone, NodeFile::Root, "clone"),
     (NodeFile::Control, NodeFile::Root, "ctl"),

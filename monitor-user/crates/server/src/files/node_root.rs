@@ -3,7 +3,7 @@
 //! In: names, and opens. Out: attributes, texts of this node and of this connection, and open
 //! files. Sessions and what waits for events are beside it, in `tree.rs`.
 
-use super::identity::NONE_UID;
+use super::client::{ClientOrigin, FilesClient, NONE_UID};
 use super::last_error::LastError;
 use super::node::NodeFiles;
 use super::node_control::{self, NodeControlFile};
@@ -32,13 +32,16 @@ pub struct NodeRoot {
     of_categories: [Arc<Readings>; SampleCategory::ALL.len()],
     /// The share of the peer's user.
     share: Arc<UserShare>,
+    /// How the client is known.
+    origin: ClientOrigin,
     /// The last error of the connection.
     error: Arc<LastError>,
 }
 
 impl NodeRoot {
-    /// Those for a connection of a process whose user has this share.
-    pub fn new(node: &Arc<NodeFiles>, (pid, share): (u32, &Arc<UserShare>)) -> Self {
+    /// Those for a connection of a client whose user has this share.
+    pub fn new(node: &Arc<NodeFiles>, (client, share): (&FilesClient, &Arc<UserShare>)) -> Self {
+        let pid = client.peer.pid;
         let readings =
             |kind| Arc::new(Readings::new(kind, Arc::clone(node), (pid, Arc::clone(share))));
         Self {
@@ -47,12 +50,17 @@ impl NodeRoot {
             samples: readings(ReadingKind::Node),
             of_categories: SampleCategory::ALL.map(|it| readings(ReadingKind::Category(it))),
             share: Arc::clone(share),
+            origin: client.origin,
             error: Arc::default(),
         }
     }
 
-    fn whoami(user: &User) -> String {
-        let auth = if user.uid == NONE_UID { "none" } else { "peercred" };
+    fn whoami(&self, user: &User) -> String {
+        let auth = match self.origin {
+            ClientOrigin::Node => "tls",
+            ClientOrigin::Process if user.uid != NONE_UID => "peercred",
+            ClientOrigin::Process | ClientOrigin::Loopback => "none",
+        };
         let mut out = "(whoami ".to_owned();
         put_pair(&mut out, "user", &user.name);
         out.push(' ');
@@ -78,12 +86,15 @@ impl NodeRoot {
     /// The text of a file that is read at once.
     fn text(&self, user: &User, file: NodeFile) -> Bytes {
         match file {
+            NodeFile::Address => {
+                self.node.address().map_or_else(Bytes::new, |it| format!("{it}\n").into())
+            }
             NodeFile::Arch | NodeFile::Uname => Bytes::copy_from_slice(self.node.arch.as_bytes()),
             NodeFile::Version => Bytes::copy_from_slice(self.node.version.as_bytes()),
             NodeFile::Env => self.node.texts.get(NodeText::Env).0,
             NodeFile::State => self.node.texts.get(NodeText::State).0,
             NodeFile::Control => node_control::text(&self.node),
-            NodeFile::Whoami => Self::whoami(user).into(),
+            NodeFile::Whoami => self.whoami(user).into(),
             NodeFile::Err => self.error.text().0,
             NodeFile::MonDesc => self.node.description.clone(),
             NodeFile::MonControl => self.node.monitor.text().into(),

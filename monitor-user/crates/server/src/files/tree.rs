@@ -5,6 +5,7 @@
 
 use super::aggregator::AggregatorFile;
 use super::aggregator::tree::{self as agg_tree, AGG};
+use super::client::FilesClient;
 use super::identity::attach_user;
 use super::mon_file::MonFile;
 use super::node::NodeFiles;
@@ -17,7 +18,6 @@ use super::open_file::OpenFile;
 use super::open_monitor::MonitorFiles;
 use super::reading::{ReadingFile, ReadingKind, Readings};
 use super::session::{LiveSession, SessionFile, file_error, tree as session_tree};
-use crate::policy::Peer;
 use crate::user_shares::UserShare;
 use bytes::Bytes;
 use monitor_ninep::stat::Attributes;
@@ -45,9 +45,7 @@ pub struct NodeTree {
     node: Arc<NodeFiles>,
     /// The files of the node.
     root: NodeRoot,
-    peer: Peer,
-    /// The name of the peer's user.
-    own_name: String,
+    client: FilesClient,
     /// The users that have attached.
     names: BTreeMap<u32, String>,
     /// The readings of sessions, by their numbers.
@@ -59,20 +57,15 @@ pub struct NodeTree {
 }
 
 impl NodeTree {
-    /// The root for a connection of this peer.
-    pub fn new(
-        node: &Arc<NodeFiles>,
-        (peer, own_name): (Peer, String),
-        share: Arc<UserShare>,
-    ) -> Self {
+    /// The root for a connection of this client.
+    pub fn new(node: &Arc<NodeFiles>, client: FilesClient, share: Arc<UserShare>) -> Self {
         Self {
             node: Arc::clone(node),
-            root: NodeRoot::new(node, (peer.pid, &share)),
+            root: NodeRoot::new(node, (&client, &share)),
             names: BTreeMap::new(),
             session_samples: BTreeMap::new(),
-            monitor: MonitorFiles::new(Arc::clone(node), peer.pid, Arc::clone(&share)),
-            peer,
-            own_name,
+            monitor: MonitorFiles::new(Arc::clone(node), client.peer.pid, Arc::clone(&share)),
+            client,
             share,
         }
     }
@@ -85,7 +78,7 @@ impl NodeTree {
             self.session_samples.retain(|number, _| sessions.get(*number).is_some());
         }
         let new = || {
-            let of_peer = (self.peer.pid, Arc::clone(&self.share));
+            let of_peer = (self.client.peer.pid, Arc::clone(&self.share));
             let kind = ReadingKind::Session(number);
             Arc::new(Readings::new(kind, Arc::clone(&self.node), of_peer))
         };
@@ -150,7 +143,7 @@ impl Tree for NodeTree {
             let why = format!("there is no tree {tree:?} here: attach without its name");
             return Err(FileError::new(Errno::NotFound, why));
         }
-        let user = attach_user(&self.peer, &self.own_name, user)?;
+        let user = attach_user(&self.client, user)?;
         self.names.insert(user.uid, user.name.clone());
         Ok(Attached { user: Arc::new(user), root: TreeFile::Node(Root) })
     }

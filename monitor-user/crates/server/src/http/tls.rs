@@ -4,14 +4,11 @@
 //! authority signed. A client without one is accepted and needs the token.
 
 use super::listen::Listen;
-use std::{io, path::Path, sync::Arc};
+use monitor_remote::pem;
+use std::{io, sync::Arc};
 use tokio::net::TcpStream;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::{RootCertStore, ServerConfig};
-use tokio_rustls::{
-    TlsAcceptor, rustls::pki_types::pem::PemObject, rustls::server::WebPkiClientVerifier,
-    server::TlsStream,
-};
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::{TlsAcceptor, rustls::server::WebPkiClientVerifier, server::TlsStream};
 
 /// The TLS acceptor of the listener.
 #[derive(Clone)]
@@ -29,17 +26,17 @@ impl Tls {
         };
         let builder = match &listen.clients {
             Some(authority) => {
-                let roots = Arc::new(roots(authority)?);
+                let roots = Arc::new(pem::authorities(authority)?);
                 let verifier = WebPkiClientVerifier::builder(roots).allow_unauthenticated();
-                let verifier = verifier.build().map_err(|why| wrong(authority, &why))?;
+                let verifier = verifier.build().map_err(|why| pem::wrong(authority, &why))?;
                 ServerConfig::builder().with_client_cert_verifier(verifier)
             }
             None => ServerConfig::builder().with_no_client_auth(),
         };
-        let chain = certificates(certificate)?;
-        let secret = PrivateKeyDer::from_pem_file(key).map_err(|why| wrong(key, &why))?;
+        let chain = pem::certificates(certificate)?;
+        let secret = pem::private_key(key)?;
         let config =
-            builder.with_single_cert(chain, secret).map_err(|why| wrong(certificate, &why));
+            builder.with_single_cert(chain, secret).map_err(|why| pem::wrong(certificate, &why));
         Ok(Some(Self(TlsAcceptor::from(Arc::new(config?)))))
     }
 
@@ -51,25 +48,4 @@ impl Tls {
             stream.get_ref().1.peer_certificates().is_some_and(|it| !it.is_empty());
         Ok((stream, is_authenticated))
     }
-}
-
-fn roots(path: &Path) -> io::Result<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(path)? {
-        roots.add(certificate).map_err(|why| wrong(path, &why))?;
-    }
-    Ok(roots)
-}
-
-fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
-    let all = CertificateDer::pem_file_iter(path).map_err(|why| wrong(path, &why))?;
-    let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|why| wrong(path, &why))?;
-    if all.is_empty() {
-        return Err(wrong(path, &"the file contains no certificate"));
-    }
-    Ok(all)
-}
-
-fn wrong(path: &Path, why: &dyn std::fmt::Display) -> io::Error {
-    io::Error::other(format!("{}: {why}", path.display()))
 }

@@ -293,16 +293,40 @@ pub const KEYS: &[ConfigKey] = &[
     ),
     key(
         [
+            "files",
+            "listen",
+            "address on loopback for clients as none; off if empty; read only at startup",
+        ],
+        Other(
+            |it, value| value::address(value).map(|address| it.files_listen.plain = address),
+            |it| value::address_to_toml(it.files_listen.plain),
+        ),
+    ),
+    key(
+        ["files", "tls", "address for other nodes, with TLS; off if empty; read only at startup"],
+        Other(
+            |it, value| value::address(value).map(|address| it.files_listen.tls = address),
+            |it| value::address_to_toml(it.files_listen.tls),
+        ),
+    ),
+    key(
+        ["files", "certificate", "certificate of this node for TLS with other nodes, PEM"],
+        Path(|it| &mut it.files_listen.certificate),
+    ),
+    key(["files", "key", "key of the certificate, PEM"], Path(|it| &mut it.files_listen.key)),
+    key(
+        ["files", "authority", "authority that signs the certificates of nodes, PEM"],
+        Path(|it| &mut it.files_listen.authority),
+    ),
+    key(
+        [
             "http",
             "listen",
             "address and port, such as 127.0.0.1:9464; off if empty; read only at startup",
         ],
         Other(
             |it, value| value::address(value).map(|address| it.http.address = address),
-            |it| match it.http.address {
-                Some(address) => format!("\"{address}\""),
-                None => "\"\"".into(),
-            },
+            |it| value::address_to_toml(it.http.address),
         ),
     ),
     key(

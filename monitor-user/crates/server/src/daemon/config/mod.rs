@@ -12,7 +12,7 @@ mod value;
 pub use cluster::ClusterConfig;
 pub use key::{ConfigKey, KEYS};
 
-use crate::files::{AggregatorConfig, FilesSocket, NodeAddress};
+use crate::files::{AggregatorConfig, FilesListen, FilesSocket, NodeAddress};
 use crate::policy::{Grantee, Grants, default_grants};
 use crate::{http::Listen, http::push::PushConfig, limits};
 use monitor_backend::BackendChoice;
@@ -55,6 +55,8 @@ pub struct Config {
     pub budget: budget::BudgetLimits,
     /// Where the files are served.
     pub files: FilesSocket,
+    /// Where else they are served, and the certificate of this node.
+    pub files_listen: FilesListen,
     /// Which users may execute programs through the files.
     pub execute: Vec<Grantee>,
     /// Other nodes whose state is followed.
@@ -105,6 +107,7 @@ impl Default for Config {
             grants: default_grants(),
             budget: budget::BudgetLimits::default(),
             files: FilesSocket::default(),
+            files_listen: FilesListen::default(),
             execute: Vec::new(),
             nodes: Vec::new(),
             aggregator: AggregatorConfig::default(),

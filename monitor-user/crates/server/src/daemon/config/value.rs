@@ -51,6 +51,12 @@ pub fn address(value: &DeValue<'_>) -> Result<Option<SocketAddr>, String> {
     text.parse().map(Some).map_err(wrong)
 }
 
+/// Writes an address as TOML.
+pub fn address_to_toml(address: Option<SocketAddr>) -> String {
+    let text = address.map(|it| it.to_string());
+    format!("{:?}", text.unwrap_or_default())
+}
+
 /// Parses the URL of a collector; `None` if the text is empty.
 pub fn endpoint(value: &DeValue<'_>) -> Result<Option<String>, String> {
     let text = text(value)?;

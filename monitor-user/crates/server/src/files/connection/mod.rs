@@ -10,10 +10,13 @@ use monitor_ninep::{Connection, Tree};
 use monitor_sys::clock;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
+use std::mem::MaybeUninit;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::net::UnixStream;
-use tokio::time::{Instant, sleep_until};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::sleep;
 
 /// How long a client may take to attach.
 pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,36 +26,59 @@ const BATCH: usize = 64;
 const CHUNK: usize = 16 << 10;
 
 /// Serves a client until it closes the connection, or breaks the protocol, which is the error.
-pub async fn serve<T: Tree>(
-    stream: &UnixStream,
+pub async fn serve<T: Tree, S: AsyncRead + AsyncWrite + Unpin>(
+    mut stream: S,
     connection: &mut Connection<T>,
     share: &Arc<UserShare>,
 ) -> Result<(), String> {
     let mut frames = FrameBuffer::default();
-    let deadline = Instant::now() + ATTACH_TIMEOUT;
+    let mut is_flushed = true;
+    let mut attach = pin!(sleep(ATTACH_TIMEOUT));
     loop {
-        while write(stream, connection.output()).map_err(|why| why.to_string())? {}
+        let write = poll_fn(|context| {
+            let output = connection.output();
+            while poll_write(&mut stream, (&mut *output, &mut is_flushed), context)?.is_ready() {}
+            Poll::Ready(Ok::<_, io::Error>(()))
+        });
+        write.await.map_err(|why| why.to_string())?;
         if execute(connection, &mut frames, share).await? {
             // There may be more; others first.
             tokio::task::yield_now().await;
             continue;
         }
-        let wants_input = connection.wants_input();
-        let has_output = !connection.output().is_empty();
-        tokio::select! {
-            ready = stream.readable(), if wants_input => {
-                ready.map_err(|why| why.to_string())?;
-                if !read(stream, &mut frames).map_err(|why| why.to_string())? {
-                    return Ok(());
+        let next = poll_fn(|context| {
+            let written = poll_write(&mut stream, (connection.output(), &mut is_flushed), context);
+            if written?.is_ready() {
+                return Poll::Ready(Ok(Next::Continue));
+            }
+            if connection.wants_input() {
+                if let Poll::Ready(count) = poll_read(&mut stream, &mut frames, context)? {
+                    let end = if count == 0 { Next::End } else { Next::Continue };
+                    return Poll::Ready(Ok(end));
+                }
+                if connection.poll_woken(context).is_ready() {
+                    return Poll::Ready(Ok(Next::Continue));
                 }
             }
-            ready = stream.writable(), if has_output => ready.map_err(|why| why.to_string())?,
-            () = poll_fn(|context| connection.poll_woken(context)), if wants_input => {}
-            () = sleep_until(deadline), if !connection.is_attached() => {
-                return Err(format!("nothing was attached within {ATTACH_TIMEOUT:?}"));
+            if !connection.is_attached() && attach.as_mut().poll(context).is_ready() {
+                let why = format!("nothing was attached within {ATTACH_TIMEOUT:?}");
+                return Poll::Ready(Err(io::Error::other(why)));
             }
+            Poll::Pending
+        });
+        match next.await.map_err(|why| why.to_string())? {
+            Next::Continue => {}
+            Next::End => return Ok(()),
         }
     }
+}
+
+/// What follows when a connection is woken.
+enum Next {
+    /// There may be messages, or room for answers.
+    Continue,
+    /// The client has closed the stream.
+    End,
 }
 
 /// Executes messages that have arrived; true if there was one.
@@ -84,37 +110,48 @@ async fn execute<T: Tree>(
     Ok(true)
 }
 
-/// Reads what is there; false at the end of the stream.
-fn read(stream: &UnixStream, frames: &mut FrameBuffer) -> io::Result<bool> {
-    let mut bytes = [0; CHUNK];
-    match stream.try_read(&mut bytes) {
-        Ok(0) => Ok(false),
-        Ok(n) => {
-            frames.extend(&bytes[..n]);
-            Ok(true)
-        }
-        Err(why) if why.kind() == ErrorKind::WouldBlock => Ok(true),
-        Err(why) => Err(why),
+/// Reads what is there; no bytes at the end of the stream.
+fn poll_read<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    frames: &mut FrameBuffer,
+    context: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
+    let mut bytes = [MaybeUninit::uninit(); CHUNK];
+    let mut bytes = ReadBuf::uninit(&mut bytes);
+    match ready!(Pin::new(stream).poll_read(context, &mut bytes)) {
+        // A client that was killed does not end TLS.
+        Err(why) if why.kind() == ErrorKind::UnexpectedEof => return Poll::Ready(Ok(0)),
+        read => read?,
     }
+    frames.extend(bytes.filled());
+    Poll::Ready(Ok(bytes.filled().len()))
 }
 
-/// Writes what the socket takes; true if there is more, and it may take more.
-fn write(stream: &UnixStream, output: &mut Vec<u8>) -> io::Result<bool> {
-    if output.is_empty() {
-        return Ok(false);
-    }
-    match stream.try_write(output) {
-        Ok(n) => {
-            output.drain(..n);
-            if output.is_empty() {
-                // A long reply leaves a long buffer.
-                *output = Vec::new();
-            }
-            Ok(!output.is_empty())
+/// Writes what the stream takes; ready when it has taken some, as there may be room for more.
+fn poll_write<S: AsyncWrite + Unpin>(
+    stream: &mut S,
+    (output, is_flushed): (&mut Vec<u8>, &mut bool),
+    context: &mut Context<'_>,
+) -> Poll<io::Result<()>> {
+    if !output.is_empty() {
+        *is_flushed = false;
+        let count = ready!(Pin::new(&mut *stream).poll_write(context, output))?;
+        if count == 0 {
+            return Poll::Ready(Err(ErrorKind::WriteZero.into()));
         }
-        Err(why) if why.kind() == ErrorKind::WouldBlock => Ok(false),
-        Err(why) => Err(why),
+        output.drain(..count);
+        if output.is_empty() {
+            // A long reply leaves a long buffer.
+            *output = Vec::new();
+        }
+        return Poll::Ready(Ok(()));
     }
+    if !*is_flushed {
+        // With TLS, what was written may not be sent yet.
+        ready!(Pin::new(stream).poll_flush(context))?;
+        *is_flushed = true;
+    }
+    Poll::Pending
 }
 
 #[cfg(test)]

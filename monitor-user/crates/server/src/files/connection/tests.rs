@@ -13,6 +13,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream as Blocking;
 use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
+use tokio::net::UnixStream;
 
 /// Readers of the test; each has a connection of its own.
 const READERS: usize = 512;
@@ -87,7 +88,7 @@ fn serve_all(streams: Vec<Blocking>, event: &Arc<Mutex<Event>>) {
             let stream = UnixStream::from_std(stream).expect("a socket");
             let tree = EventTree(Arc::clone(event));
             let (mut it, share) = (Connection::new(tree, Limits::default()), Arc::clone(&share));
-            tasks.spawn(async move { serve(&stream, &mut it, &share).await });
+            tasks.spawn(async move { serve(stream, &mut it, &share).await });
         }
         while let Some(served) = tasks.join_next().await {
             served.expect("no panic").expect("no violation");

@@ -11,6 +11,7 @@ use super::other_node::OtherNode;
 use super::status::{columns, put_line, put_list};
 use crate::lock::lock;
 use bytes::Bytes;
+use monitor_remote::Connector;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -28,6 +29,7 @@ const TEXT_TIME: Duration = Duration::from_secs(1);
 pub struct OtherNodes {
     /// Those of the configuration.
     configured: Vec<NodeAddress>,
+    connector: Connector,
     followed: Mutex<BTreeMap<String, Followed>>,
     interval: watch::Sender<Duration>,
     texts: Mutex<Option<StateTexts>>,
@@ -61,10 +63,11 @@ pub struct StateTexts {
 }
 
 impl OtherNodes {
-    /// Follows the nodes of the configuration.
-    pub fn new(configured: Vec<NodeAddress>) -> Self {
+    /// Follows the nodes of the configuration, which the connector connects to.
+    pub fn new(configured: Vec<NodeAddress>, connector: Connector) -> Self {
         let it = Self {
             configured,
+            connector,
             followed: Mutex::default(),
             interval: watch::channel(DEFAULT_INTERVAL).0,
             texts: Mutex::default(),
@@ -112,7 +115,10 @@ impl OtherNodes {
         }
         let node = Arc::new(OtherNode::new(at, Arc::clone(&self.changes)));
         node.report("-", &node.status().word);
-        let task = follower::follow(Arc::clone(&node), self.interval.subscribe());
+        let task = follower::follow(
+            (Arc::clone(&node), self.connector.clone()),
+            self.interval.subscribe(),
+        );
         let task = tokio::spawn(task).abort_handle();
         followed.insert(name, Followed { node, task });
         Ok(())

@@ -70,9 +70,7 @@ impl SessionPolicy {
             Grantee::Group(gid) => user.gid == gid || user.groups.contains(&gid),
         };
         let can_become = self.others == OtherUsers::All || self.own_uid == user.uid;
-        user.uid != super::super::identity::NONE_UID
-            && can_become
-            && self.execute.iter().any(is_user)
+        user.uid != super::super::client::NONE_UID && can_become && self.execute.iter().any(is_user)
     }
 }
 
