@@ -5,6 +5,7 @@ mod config;
 pub mod files;
 mod files_agg;
 mod files_clients;
+mod files_copy;
 mod files_events;
 mod files_flush;
 #[cfg(feature = "tls")]

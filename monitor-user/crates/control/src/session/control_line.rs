@@ -3,6 +3,7 @@
 //! In: the bytes of the line. Out: what it asks for. Executes nothing.
 
 use super::Stream;
+use super::copy_target::{CopyTarget, MAX_WIDTH};
 use super::error::{Refusal, SessionError};
 use super::words::words;
 use crate::signal;
@@ -32,6 +33,8 @@ pub enum ControlLine {
     Redirect(Redirect),
     /// A limit on what the processes of the session use.
     Limit(Limit),
+    /// Copy the session to others, at most this number at a time from here; 0 is all.
+    Clone(usize, Vec<CopyTarget>),
     /// End the session.
     Wipe,
 }
@@ -134,18 +137,27 @@ impl ControlLine {
             [b"limit", b"spool", b"drop"] => Ok(Self::Limit(Limit::DropOutput)),
             [b"limit", what, most] => limit(what, most).map(Self::Limit),
             [b"wipe"] => Ok(Self::Wipe),
-            [b"clone", ..] => Err(SessionError::new(
-                Refusal::NotPermitted,
-                "clone: this service does not copy sessions to other nodes",
-            )),
+            [b"clone", width, targets] => {
+                let targets = CopyTarget::list(targets)?;
+                copy_width(width).map(|width| Self::Clone(width, targets))
+            }
             [command, ..] => Err(invalid(format!(
                 "{:?} is no command with these operands: expected exec [PROGRAM [DIRECTORY]], \
                  signal S, close STREAM, type normal|persistent|attached, id JOB/PROCESS, redirect \
-                 STREAM PATH, limit cpu|mem|pids N, limit spool drop, or wipe",
+                 STREAM PATH, limit cpu|mem|pids N, limit spool drop, clone MAX \
+                 ADDRESS/SESSION/KEY,…, or wipe",
                 shown(command)
             ))),
         }
     }
+}
+
+fn copy_width(text: &[u8]) -> Result<usize, SessionError> {
+    let width = std::str::from_utf8(text).ok().and_then(|it| it.parse().ok());
+    width.filter(|it| *it <= MAX_WIDTH).ok_or_else(|| {
+        let text = shown(text);
+        invalid(format!("clone: {text:?} copies at a time: expected 0, for all, to {MAX_WIDTH}"))
+    })
 }
 
 fn path(bytes: &[u8]) -> PathBuf {
@@ -224,6 +236,8 @@ mod tests {
         assert_eq!(parse("type attached"), Ok(ControlLine::Type(Lifetime::Attached)));
         assert_eq!(parse("close stdin"), Ok(ControlLine::Close(Stream::Input)));
         assert_eq!(parse("id 7/"), Ok(ControlLine::Id(b"7".to_vec(), Vec::new())));
+        let targets = CopyTarget::list(b"/run/a.9p/1/k").expect("one");
+        assert_eq!(parse("clone 4 /run/a.9p/1/k,"), Ok(ControlLine::Clone(4, targets)));
         assert_eq!(parse("limit pids 9"), Ok(ControlLine::Limit(Limit::Processes(9))));
         assert_eq!(parse(" "), Ok(ControlLine::Nothing));
     }
@@ -255,6 +269,8 @@ mod tests {
         for line in all {
             assert_eq!(parse(line), Err(Refusal::Invalid), "{line:?}");
         }
-        assert_eq!(parse("clone 2 a/1"), Err(Refusal::NotPermitted));
+        for line in ["clone", "clone 2", "clone 2 a/1", "clone x a/1/k", "clone 65 a/1/k"] {
+            assert_eq!(parse(line), Err(Refusal::Invalid), "{line:?}");
+        }
     }
 }

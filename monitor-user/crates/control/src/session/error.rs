@@ -22,6 +22,8 @@ pub enum Refusal {
     TooLarge,
     /// The stream is closed.
     Closed,
+    /// Not all of it is done: the lines about each part are kept.
+    Incomplete,
     /// The launcher has ended, or the kernel refuses.
     Io,
     /// An error of the kernel, by its number.

@@ -13,6 +13,7 @@
 
 mod cgroup;
 mod control_line;
+pub mod copy_target;
 mod descendants;
 mod environment;
 mod error;

@@ -4,6 +4,7 @@
 //! files of the session say. Blocks nothing: a task registers its waker.
 
 use super::control_line::{ControlLine, Lifetime, Limit};
+use super::copy_target::CopyTarget;
 use super::environment::{SessionPlace, SessionTexts, launched_program};
 use super::error::{Refusal, SessionError};
 use super::message::{Ending, LaunchCommand};
@@ -48,6 +49,10 @@ struct State {
     redirects: [Option<Vec<u8>>; 3],
     /// The explanation of the last refusal.
     error: String,
+    /// A line for each target of the last `clone`.
+    outcomes: String,
+    /// Whether a copy of another session comes in.
+    is_copied_to: bool,
     /// Open files of the session.
     holds: usize,
     /// Whether the file that has made it is among them.
@@ -61,6 +66,18 @@ struct State {
 struct Text {
     bytes: Vec<u8>,
     version: u32,
+}
+
+impl Text {
+    fn replace(&mut self, bytes: Vec<u8>) {
+        self.bytes = bytes;
+        self.version = self.version.wrapping_add(1);
+    }
+}
+
+fn is_copied_to(command: &str) -> SessionError {
+    let why = format!("{command}: a copy of another session comes in: wait for its end");
+    SessionError::new(Refusal::Busy, why)
 }
 
 /// Which text of a session.
@@ -108,6 +125,8 @@ pub enum Remaining {
     Close(Stream),
     /// The processes are limited.
     Limit(Limit),
+    /// The session is copied to others, at most this number at a time; 0 is all.
+    Copy(usize, Vec<CopyTarget>),
     /// The session ends.
     Wipe,
 }
@@ -218,9 +237,7 @@ impl SessionRecord {
     /// Empties a text.
     pub fn clear_text(&self, file: TextFile) {
         let mut state = self.lock();
-        let text = state.text(file);
-        text.bytes = Vec::new();
-        text.version = text.version.wrapping_add(1);
+        state.text(file).replace(Vec::new());
     }
 
     /// What reading `ctl` says: the process of the program, or -1.
@@ -254,9 +271,17 @@ impl SessionRecord {
         format!("{}/{}", state.id.0, if state.id.1.is_empty() { "0" } else { &state.id.1 })
     }
 
-    /// The explanation of the last refusal.
+    /// The explanation of the last refusal, and the lines of the last `clone`.
     pub fn error(&self) -> String {
-        self.lock().error.clone()
+        let state = self.lock();
+        format!("{}{}", state.error, state.outcomes)
+    }
+
+    /// Sets a line for each target of a `clone`.
+    pub fn set_outcomes(&self, lines: String) {
+        let mut state = self.lock();
+        state.error.clear();
+        state.outcomes = lines;
     }
 
     /// Keeps the explanation of a refusal.
@@ -264,7 +289,11 @@ impl SessionRecord {
         let mut text = error.why.clone();
         text.truncate(text.floor_char_boundary(MAX_LABEL));
         text.push('\n');
-        self.lock().error = text;
+        let mut state = self.lock();
+        state.error = text;
+        if error.refusal != Refusal::Incomplete {
+            state.outcomes.clear();
+        }
     }
 
     /// Carries out a line of `ctl`, as far as this record does.
@@ -310,6 +339,8 @@ impl SessionRecord {
                 self.errors.set_when_full(WhenFull::DropOldest);
             }
             ControlLine::Limit(limit) => return Ok(Remaining::Limit(limit)),
+            ControlLine::Clone(..) if state.is_copied_to => return Err(is_copied_to("clone")),
+            ControlLine::Clone(width, targets) => return Ok(Remaining::Copy(width, targets)),
             ControlLine::Wipe => return Ok(Remaining::Wipe),
         }
         drop(state);
@@ -327,6 +358,9 @@ impl SessionRecord {
             let why = "exec: the program of the session was executed: open another session";
             return Err(SessionError::new(Refusal::Busy, why));
         }
+        if state.is_copied_to {
+            return Err(is_copied_to("exec"));
+        }
         let id =
             format!("{}/{}", state.id.0, if state.id.1.is_empty() { "0" } else { &state.id.1 });
         let texts = SessionTexts {
@@ -340,6 +374,34 @@ impl SessionRecord {
         program.redirects = state.redirects.clone();
         state.phase = Phase::Starting;
         Ok(Remaining::Ask(LaunchCommand::Exec(program)))
+    }
+
+    /// A copy of another session comes in: until it has ended, no program is executed.
+    ///
+    /// # Errors
+    ///
+    /// When the program was executed, or the session ends.
+    pub fn begin_copy(&self) -> Result<(), SessionError> {
+        let mut state = self.lock();
+        if state.must_end {
+            return Err(SessionError::new(Refusal::NoProcess, "the session is wiped"));
+        }
+        if state.phase != Phase::Ready {
+            let why = "the program of the session was executed: open another session";
+            return Err(SessionError::new(Refusal::Busy, why));
+        }
+        state.is_copied_to = true;
+        Ok(())
+    }
+
+    /// The copy has ended; with its arguments and environment if it is complete.
+    pub fn end_copy(&self, texts: Option<(Vec<u8>, Vec<u8>)>) {
+        let mut state = self.lock();
+        state.is_copied_to = false;
+        if let Some((argv, env)) = texts {
+            state.argv.replace(argv);
+            state.env.replace(env);
+        }
     }
 
     /// The launcher has executed the program.
@@ -615,6 +677,33 @@ mod tests {
         assert_eq!(wait(&it), None);
         it.wiped(None);
         assert_eq!(wait(&it).as_deref(), Some("0 wiped 0 0 0 0 0\n"));
+    }
+
+    #[test]
+    fn no_program_is_executed_while_a_copy_comes_in() {
+        let it = record();
+        it.begin_copy().expect("no program was executed");
+        assert_eq!(exec(&it, "exec /bin/a"), Err(Refusal::Busy));
+        assert_eq!(exec(&it, "clone 2 a/1/k"), Err(Refusal::Busy));
+        it.end_copy(Some((b"a b".to_vec(), b"A=1".to_vec())));
+        assert_eq!(
+            (it.text(TextFile::Argv), it.text_length(TextFile::Env)),
+            (b"a b".to_vec(), (3, 1))
+        );
+        assert!(matches!(exec(&it, "clone 2 a/1/k"), Ok(Remaining::Copy(2, _))));
+        assert!(matches!(exec(&it, "exec /bin/a"), Ok(Remaining::Ask(_))));
+        assert_eq!(it.begin_copy().map_err(|it| it.refusal), Err(Refusal::Busy));
+    }
+
+    #[test]
+    fn the_outcomes_of_a_clone_stay_until_another_refusal() {
+        let it = record();
+        it.set_outcomes("a/1 copied\n".to_owned());
+        assert_eq!(it.error(), "a/1 copied\n");
+        it.refused(&SessionError::new(Refusal::Incomplete, "clone: 1 failed"));
+        assert_eq!(it.error(), "clone: 1 failed\na/1 copied\n");
+        it.refused(&SessionError::new(Refusal::Invalid, "odd"));
+        assert_eq!(it.error(), "odd\n");
     }
 
     #[test]

@@ -57,8 +57,6 @@ pub struct NodeFiles {
     pub others: Arc<OtherNodes>,
     /// Samples and events of other services.
     pub aggregator: Arc<Aggregator>,
-    /// Connects to other nodes.
-    pub connector: Connector,
     /// Where other nodes find these files.
     address: Mutex<Option<Address>>,
     /// The sessions of all users.
@@ -118,9 +116,8 @@ impl NodeFiles {
             aggregator: Aggregator::new(facts.aggregator, &facts.node.1),
             name: facts.node.1,
             others: Arc::new(OtherNodes::new(facts.others, facts.connector.clone())),
-            connector: facts.connector,
             address: Mutex::default(),
-            sessions: SessionTable::new(SessionPolicy::new(facts.execute)),
+            sessions: SessionTable::new(SessionPolicy::new(facts.execute), facts.connector),
             refused: Mutex::default(),
         }
     }

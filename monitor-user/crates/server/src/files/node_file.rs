@@ -58,6 +58,8 @@ pub enum NodeFile {
     SyslogLog,
     /// Opens a session.
     Clone,
+    /// Takes a copy of a session of another node.
+    Copy,
     /// Commands of an administrator.
     Control,
 }
@@ -144,11 +146,12 @@ impl NodeFile {
 }
 
 /// The files in the order in which they are listed: each with its directory and its name.
-pub const FILES: [(NodeFile, NodeFile, &str); 22] = [
+pub const FILES: [(NodeFile, NodeFile, &str); 23] = [
     (NodeFile::Address, NodeFile::Root, "addr"),
     (NodeFile::Arch, NodeFile::Root, "arch"),
     (NodeFile::Clone, NodeFile::Root, "clone"),
     (NodeFile::Control, NodeFile::Root, "ctl"),
+    (NodeFile::Copy, NodeFile::Root, "copy"),
     (NodeFile::Env, NodeFile::Root, "env"),
     (NodeFile::Err, NodeFile::Root, "err"),
     (NodeFile::Mon, NodeFile::Root, "mon"),

@@ -13,6 +13,7 @@ use super::node_sample::{self, SampleCategory};
 use super::node_texts::NodeText;
 use super::open_file::OpenFile;
 use super::reading::{ReadingFile, ReadingKind, Readings};
+use super::session::copy::receiver::CopyReceiver;
 use super::session::{OpenSessionFile, SessionContent, file_error};
 use super::sexpr::put_pair;
 use super::{cpu_counters, kernel_log};
@@ -126,7 +127,7 @@ impl NodeRoot {
 
     /// Without sessions there is no file that opens one.
     fn is_there(&self, file: NodeFile) -> bool {
-        file != NodeFile::Clone || self.node.sessions.is_on()
+        !matches!(file, NodeFile::Clone | NodeFile::Copy) || self.node.sessions.is_on()
     }
 
     /// The attributes of a file: a length may be of the past.
@@ -147,6 +148,7 @@ impl NodeRoot {
             Root | Mon | NodeFile::Syslog | NodeFile::Category(_) => (Qid::directory(path), 0o555),
             NodeFile::Err | NodeFile::Clone => (Qid { version, ..Qid::file(path) }, 0o400),
             NodeFile::Control => (Qid { version, ..Qid::file(path) }, 0o644),
+            NodeFile::Copy => (Qid { version, ..Qid::file(path) }, 0o666),
             NodeFile::Env | NodeFile::State | NodeFile::MonControl => {
                 (Qid { version, ..Qid::file(path) }, 0o644)
             }
@@ -186,6 +188,9 @@ impl NodeRoot {
             }
             return Ok(OpenFile::NodeText(Arc::clone(&self.node), text));
         }
+        if file == NodeFile::Copy {
+            return self.open_copy(mode);
+        }
         if file == NodeFile::Control {
             let control = NodeControlFile::new(&self.node, user);
             return Ok(OpenFile::Control(control, Bytes::new()));
@@ -209,6 +214,20 @@ impl NodeRoot {
             }
             file => OpenFile::Text(self.text(user, file)),
         })
+    }
+
+    /// Opens what takes a copy of a session: of another node, or of a process of this machine.
+    fn open_copy(&self, mode: OpenMode) -> Result<OpenFile, FileError> {
+        if self.origin == ClientOrigin::Loopback {
+            let why = "nothing is changed over TCP without TLS: use the Unix socket, or TLS";
+            return Err(FileError::new(Errno::Denied, why));
+        }
+        if !(mode.read && mode.write) {
+            let why = "copy is opened to read and to write, by `clone` of a session";
+            return Err(FileError::new(Errno::Invalid, why));
+        }
+        let receiver = CopyReceiver::new(&self.node.sessions, Arc::clone(&self.share));
+        Ok(OpenFile::Copy(Box::new(receiver)))
     }
 
     /// An error has been sent: what `err` says from now on.

@@ -9,7 +9,8 @@ use super::node_texts::NodeText;
 use super::nodes::OpenNodesFile;
 use super::open_monitor::OpenMonitorFile;
 use super::reading::ReadingFile;
-use super::session::OpenSessionFile;
+use super::session::copy::receiver::CopyReceiver;
+use super::session::{OpenSessionFile, file_error};
 use bytes::Bytes;
 use monitor_ninep::tree::{Deferred, Direction, ReadRange};
 use monitor_ninep::{Errno, FileError};
@@ -36,6 +37,8 @@ pub enum OpenFile {
     Aggregator(Box<OpenAggregatorFile>),
     /// A file of a session.
     Session(Box<OpenSessionFile>),
+    /// A copy of a session of another node.
+    Copy(Box<CopyReceiver>),
     /// What happens to the node or a session.
     Monitor(Box<OpenMonitorFile>),
 }
@@ -97,6 +100,7 @@ impl OpenFile {
             Self::Nodes(file) => file.poll_read(range, context),
             Self::Aggregator(file) => file.poll_read(range, context),
             Self::Session(file) => file.poll_read(range, context),
+            Self::Copy(file) => file.poll_read(range.count, context).map_err(file_error),
             Self::Monitor(file) => file.poll_read(range, context),
         }
     }
@@ -117,6 +121,10 @@ impl OpenFile {
             Self::MonControl(control, _) => Poll::Ready(control.write(content)),
             Self::Nodes(file) => Poll::Ready(file.write(content)),
             Self::Aggregator(file) => Poll::Ready(file.write(content)),
+            Self::Copy(file) => {
+                let taken = file.write(offset, content);
+                Poll::Ready(taken.map(|()| content.len()).map_err(file_error))
+            }
             Self::Monitor(file) => Poll::Ready(file.write(content)),
             Self::Text(_) | Self::Err(..) | Self::Reading(_) => {
                 Poll::Ready(Err(FileError::new(Errno::NotPermitted, "this file is only read")))
@@ -137,6 +145,7 @@ impl OpenFile {
             | Self::NodeText(..)
             | Self::Control(..)
             | Self::MonControl(..)
+            | Self::Copy(_)
             | Self::Monitor(_) => {}
         }
     }

@@ -4,15 +4,16 @@
 //! others are dropped; so is a line that has no end when the file is closed.
 
 use super::LiveSession;
+use super::command::carry_out;
 use super::control_lines::ControlLines;
-use monitor_control::session::{MAX_LABEL, SessionError};
+use monitor_control::session::SessionError;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// Most bytes of a line: a path, quoted.
-const MAX_LINE: usize = 4 * MAX_LABEL;
+/// Most bytes of a line: a path, quoted, or the targets of `clone`.
+const MAX_LINE: usize = 96 << 10;
 
 /// A line that is being carried out.
 type Running = Pin<Box<dyn Future<Output = Result<(), SessionError>> + Send>>;
@@ -83,7 +84,7 @@ impl ControlFile {
             }
             let Some(line) = write.lines.pop_front() else { return Poll::Ready(Ok(())) };
             write.line += 1;
-            write.running = Some(Box::pin(Arc::clone(&self.session).control(line)));
+            write.running = Some(Box::pin(carry_out(Arc::clone(&self.session), line)));
         }
     }
 }

@@ -2,17 +2,20 @@
 
 use super::super::event_feed::EventFeed;
 use super::super::mon_settings::MonSettings;
+use super::copy::{CopyContext, IncomingCopy};
 use super::input::InputPipe;
 use super::slot::SessionSlot;
 use crate::lock::lock;
+use crate::user_shares::UserShare;
 use monitor_control::session::{
-    LaunchCommand, Refusal, Remaining, SessionCgroups, SessionError, SessionRecord, StoredFiles,
-    Stream, launcher_gone,
+    LaunchCommand, Refusal, SessionCgroups, SessionError, SessionRecord, StoredFiles, Stream,
+    launcher_gone,
 };
 use monitor_model::Pid;
 use std::sync::{Arc, Mutex};
-use tokio::sync::{OnceCell, mpsc, oneshot};
-use tokio::task::{AbortHandle, spawn_blocking};
+use std::time::Instant;
+use tokio::sync::{OnceCell, Semaphore, mpsc, oneshot};
+use tokio::task::AbortHandle;
 
 /// A command for a launcher, and where the answer goes.
 pub type Ask = (LaunchCommand, oneshot::Sender<Result<(), SessionError>>);
@@ -37,38 +40,30 @@ pub struct LiveSession {
     pub feed: OnceCell<EventFeed>,
     /// What is set for samples of its processes.
     pub monitor: MonSettings,
+    /// The copy that comes in to it.
+    pub incoming: Mutex<IncomingCopy>,
+    /// A permit for the one `clone` of it at a time.
+    pub copies: Semaphore,
+    /// What copies need of the service.
+    pub context: Arc<CopyContext>,
+    /// The share of its user.
+    pub share: Arc<UserShare>,
     /// Counts it.
     pub _slot: SessionSlot,
 }
 
 impl LiveSession {
-    /// Carries out a line of `ctl`.
+    /// A new key, which permits a copy of another session to this one.
     ///
     /// # Errors
     ///
-    /// As the record or the launcher refuses it.
-    pub async fn control(self: Arc<Self>, line: Vec<u8>) -> Result<(), SessionError> {
-        match self.record.control(&line)? {
-            Remaining::Nothing => Ok(()),
-            Remaining::Ask(command) => self.ask(command).await,
-            Remaining::Close(stream) => {
-                self.close(stream);
-                Ok(())
-            }
-            // The kernel frees memory until it is below a limit, which takes its time.
-            Remaining::Limit(limit) => spawn_blocking(move || lock(&self.cgroups).limit(limit))
-                .await
-                .unwrap_or_else(|_| Err(launcher_gone())),
-            Remaining::Wipe => {
-                self.record.end();
-                self.record.gone().await;
-                Ok(())
-            }
-        }
+    /// When the kernel has no random bytes.
+    pub fn issue_key(&self) -> Result<String, SessionError> {
+        lock(&self.incoming).key.issue(Instant::now())
     }
 
     /// Asks the launcher. The answer counts for the record also if the asking ends before.
-    async fn ask(&self, command: LaunchCommand) -> Result<(), SessionError> {
+    pub async fn ask(&self, command: LaunchCommand) -> Result<(), SessionError> {
         let is_exec = matches!(command, LaunchCommand::Exec(_));
         let (to, answer) = oneshot::channel();
         if let Err(full) = self.commands.try_send((command, to)) {
@@ -87,7 +82,7 @@ impl LiveSession {
     }
 
     /// Closes this end of a stream.
-    fn close(&self, stream: Stream) {
+    pub fn close(&self, stream: Stream) {
         let (at, log) = match stream {
             Stream::Input => return self.input.close(),
             Stream::Output => (0, &self.record.output),

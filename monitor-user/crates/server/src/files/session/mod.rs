@@ -4,8 +4,10 @@
 //! What a session is, and what its program gets, is decided there; here are its pipes and its
 //! socket, as tasks of the listener, and its files.
 
+mod command;
 mod control_file;
 mod control_lines;
+pub mod copy;
 mod events;
 mod input;
 mod job_host;
@@ -37,7 +39,7 @@ pub fn file_error(error: SessionError) -> FileError {
         Refusal::TryAgain => Errno::TryAgain,
         Refusal::TooLarge => Errno::TooLarge,
         Refusal::Closed => Errno::BrokenPipe,
-        Refusal::Io => Errno::Io,
+        Refusal::Incomplete | Refusal::Io => Errno::Io,
         Refusal::Kernel(number) => Errno::from_number(number),
     };
     FileError::new(errno, error.why)

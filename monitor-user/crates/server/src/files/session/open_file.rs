@@ -26,6 +26,8 @@ pub struct OpenSessionFile {
 pub enum SessionContent {
     /// Nothing: the file that has opened the session.
     Number,
+    /// The key that this open has made.
+    Key(Bytes),
     /// A text that clients write.
     Text(TextFile),
     /// A text that is taken again by a read from 0.
@@ -81,6 +83,7 @@ impl OpenSessionFile {
         let record = &self.session.record;
         let text = match &mut self.content {
             SessionContent::Number => record.number.to_string().into(),
+            SessionContent::Key(key) => key.clone(),
             SessionContent::Text(file) => record.text(*file).into(),
             SessionContent::Snapshot(file, text) => {
                 if range.offset == 0 {
@@ -147,6 +150,7 @@ impl OpenSessionFile {
                 Poll::Ready(written.map(|()| all).map_err(file_error))
             }
             SessionContent::Number
+            | SessionContent::Key(_)
             | SessionContent::Snapshot(..)
             | SessionContent::Output(_)
             | SessionContent::Wait(..) => Poll::Ready(Err(one_direction())),

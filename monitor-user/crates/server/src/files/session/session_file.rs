@@ -22,6 +22,8 @@ pub enum SessionFile {
     Id,
     /// The id of its job.
     Job,
+    /// A key, which permits a copy of another session to this one.
+    Key,
     /// The error output.
     Errors,
     /// The input.
@@ -49,13 +51,14 @@ pub enum SessionFile {
 }
 
 /// The files in the order in which they are listed, with their names and permission bits.
-pub const SESSION_FILES: [(SessionFile, &str, u32); 12] = [
+pub const SESSION_FILES: [(SessionFile, &str, u32); 13] = [
     (SessionFile::Text(TextFile::Argv), "argv", 0o600),
     (SessionFile::Control, "ctl", 0o600),
     (SessionFile::Text(TextFile::Env), "env", 0o600),
     (SessionFile::Err, "err", 0o400),
     (SessionFile::Id, "id", 0o400),
     (SessionFile::Job, "job", 0o400),
+    (SessionFile::Key, "key", 0o400),
     (SessionFile::Text(TextFile::State), "state", 0o600),
     (SessionFile::Errors, "stderr", 0o400),
     (SessionFile::Input, "stdin", 0o200),

@@ -1,6 +1,7 @@
 //! All sessions of this service, and which users may open one.
 
 use super::super::session_processes::SessionLauncher;
+use super::copy::CopyContext;
 use super::live::LiveSession;
 use super::slot::SessionSlots;
 use super::task;
@@ -13,6 +14,7 @@ use monitor_control::session::{
 };
 use monitor_control::user_worker::{SELF_EXE, User as WorkerUser};
 use monitor_ninep::User;
+use monitor_remote::Connector;
 use monitor_sys::fsuid;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -77,6 +79,8 @@ impl SessionPolicy {
 /// All sessions.
 pub struct SessionTable {
     policy: SessionPolicy,
+    /// What copies of sessions need.
+    context: Arc<CopyContext>,
     all: Mutex<Sessions>,
     /// Whether an administrator refuses new sessions.
     is_draining: AtomicBool,
@@ -91,14 +95,15 @@ struct Sessions {
 }
 
 impl SessionTable {
-    /// No sessions.
-    pub fn new(policy: SessionPolicy) -> Arc<Self> {
+    /// No sessions; the connector is for copies of them.
+    pub fn new(policy: SessionPolicy, connector: Connector) -> Arc<Self> {
         if !policy.execute.is_empty() {
             SessionCgroups::remove_left();
         }
         let (slots, tasks) = (Arc::default(), Mutex::default());
         let (all, is_draining) = (Mutex::default(), AtomicBool::new(false));
-        Arc::new(Self { policy, all, is_draining, slots, tasks })
+        let context = Arc::new(CopyContext::new(connector));
+        Arc::new(Self { policy, context, all, is_draining, slots, tasks })
     }
 
     /// Whether any user may execute programs.
@@ -186,7 +191,8 @@ impl SessionTable {
         let job = socket.as_ref().map(|(it, _)| (it.id.clone(), it.path.clone()));
         let place = SessionPlace { folder: launcher.folder.clone(), job };
         let record = SessionRecord::new(number, worker, (place, env));
-        let (live, run) = task::start(record, (launcher, pipes), (share, slot), socket)?;
+        let (live, run) =
+            task::start(record, (launcher, pipes), (share, slot, &self.context), socket)?;
         lock(&self.all).by_number.insert(number, Arc::clone(&live));
         let table = Arc::clone(self);
         let mut tasks = lock(&self.tasks);

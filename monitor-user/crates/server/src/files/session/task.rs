@@ -2,6 +2,7 @@
 
 use super::super::mon_settings::MonSettings;
 use super::super::session_sample;
+use super::copy::{CopyContext, IncomingCopy};
 use super::input::InputPipe;
 use super::job_host;
 use super::live::{Ask, LiveSession};
@@ -23,7 +24,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
-use tokio::sync::{OnceCell, mpsc};
+use tokio::sync::{OnceCell, Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinHandle, spawn_blocking, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -70,7 +71,7 @@ pub struct SessionTask {
 pub fn start(
     record: Arc<SessionRecord>,
     (launcher, pipes): (Launcher, LauncherPipes),
-    (share, slot): (&Arc<UserShare>, SessionSlot),
+    (share, slot, context): (&Arc<UserShare>, SessionSlot, &Arc<CopyContext>),
     host: Option<HostSocket>,
 ) -> Result<(Arc<LiveSession>, SessionTask), SessionError> {
     let failed = |error: io::Error| SessionError::kernel("registering a pipe", &error);
@@ -96,6 +97,10 @@ pub fn start(
         cgroups,
         feed: OnceCell::new(),
         monitor: MonSettings::new(&session_sample::CATEGORIES),
+        incoming: Mutex::new(IncomingCopy::default()),
+        copies: Semaphore::new(1),
+        context: Arc::clone(context),
+        share: Arc::clone(share),
         _slot: slot,
     });
     let host = host.and_then(|(socket, listener)| {

@@ -6,6 +6,7 @@
 use super::super::mon_file::MonFile;
 use super::super::session_sample;
 use super::control_file::ControlFile;
+use super::copy::KEY_DIGITS;
 use super::open_file::{OpenSessionFile, SessionContent, SnapshotText};
 use super::session_file::{
     MONITOR, MONITOR_FILES, MONITOR_PATH, SESSION_FILES, SessionFile, monitor_files,
@@ -156,6 +157,7 @@ fn length(session: &LiveSession, file: &SessionFile) -> (u64, u32) {
         SessionFile::MonitorControl => (of_text(session.monitor.text().len()), 0),
         SessionFile::MonitorDescription => (of_text(session_sample::description().len()), 0),
         SessionFile::Job => (of_text(record.job_id().len()), 0),
+        SessionFile::Key => (of_text(KEY_DIGITS), 0),
         _ => (0, 0),
     }
 }
@@ -208,6 +210,7 @@ pub fn open(
         SessionFile::Err
             | SessionFile::Id
             | SessionFile::Job
+            | SessionFile::Key
             | SessionFile::MonitorDescription
             | SessionFile::MonitorSample
             | SessionFile::Wait
@@ -227,6 +230,7 @@ pub fn open(
         SessionFile::Err => SessionContent::Snapshot(SnapshotText::Err, Bytes::new()),
         SessionFile::Id => SessionContent::Snapshot(SnapshotText::Id, Bytes::new()),
         SessionFile::Job => SessionContent::Snapshot(SnapshotText::Job, Bytes::new()),
+        SessionFile::Key => SessionContent::Key(session.issue_key().map_err(file_error)?.into()),
         SessionFile::Output => SessionContent::Output(record.output.reader_of_kept()),
         SessionFile::Errors => SessionContent::Output(record.errors.reader_of_kept()),
         SessionFile::Input => SessionContent::Input(session.input.writer()),
