@@ -216,6 +216,41 @@ fn signals_are_passed_on_and_a_second_one_ends_the_sessions() {
 }
 
 #[test]
+fn files_are_copied_over_a_tree_and_from_here_where_that_fails() {
+    let (one, two, three) = (served(), served(), served());
+    let folder = Folder::new();
+    // Its peers know it by another path.
+    let moved = folder.join("moved.9p");
+    std::fs::rename(path(&three), &moved).unwrap();
+    let services = [("n1", &one), ("n2", &two), ("n3", &one), ("n4", &two), ("n5", &two)];
+    let dead = format!("n6={}", folder.join("none.9p").display());
+    let of_moved = format!("n7={}", moved.display());
+    let pair = |(name, served): &(&str, &Served)| format!("{name}={}", path(served).display());
+    let addresses = services.iter().map(pair).chain([dead, of_moved]);
+    let addresses: Vec<String> = addresses.flat_map(|it| ["--at".to_owned(), it]).collect();
+    let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+    let script = "echo $A ${XCPUID#*/} $0 && test -x $XCPUPATH/sh";
+    let options = ["--tree", "2", "--env", "A=b"];
+    let words = [&options[..], &addresses, &shell(script)].concat();
+    let mut command = run("n[1-7]", &[], &words);
+    let done = command.output().unwrap();
+    let errors = text(&done.stderr);
+    let line = |(name, number): (&str, usize)| format!("{name}: b {number} sh");
+    let living = [("n1", 0), ("n2", 1), ("n3", 2), ("n4", 3), ("n5", 4), ("n7", 6)];
+    assert_eq!(sorted(&done.stdout), living.map(line), "{errors}");
+    let here = "monitor: n7: its files are copied from here: failed: cannot connect to ";
+    let others: Vec<&str> = errors.lines().filter(|it| !it.starts_with(here)).collect();
+    assert_eq!(others.len() + 1, errors.lines().count(), "{errors}");
+    assert!(others.len() == 1 && others[0].starts_with("monitor: n6: cannot connect"), "{errors}");
+    assert_eq!(done.status.code(), Some(255));
+    // One of the five has its files from here.
+    let copied = |served: &Served| served.log().matches("has the copy of another").count();
+    assert_eq!(copied(&one) + copied(&two) + copied(&three), 4, "{errors}");
+    has_no_session(&one);
+    has_no_session(&two);
+}
+
+#[test]
 fn a_killed_command_leaves_no_session() {
     let (one, two) = (served(), served());
     let services = [("a", &one), ("b", &two)];

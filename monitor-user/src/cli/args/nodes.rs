@@ -2,6 +2,7 @@
 
 use super::reading::interval;
 use clap::Args;
+use monitor_control::session::copy_target::MAX_WIDTH;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -28,6 +29,10 @@ pub struct NodesArgs {
     /// Execute the command, an absolute path, as the nodes have it; copy nothing
     #[arg(long, requires = "nodes")]
     pub in_place: bool,
+    /// Let each node copy the command to N others at a time, also over sockets of this machine; 0:
+    /// copy all from here. Default: 4 for more than 8 nodes, among those with TLS
+    #[arg(long, value_name = "N", requires = "nodes", value_parser = tree_width)]
+    pub tree: Option<usize>,
     /// Give the command an empty standard input
     #[arg(long, requires = "nodes")]
     pub no_input: bool,
@@ -53,4 +58,10 @@ pub struct NodeSetArgs {
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = interval,
         requires = "nodes")]
     pub within: Duration,
+}
+
+/// Nodes that one copies to at a time.
+fn tree_width(text: &str) -> Result<usize, String> {
+    let width = text.parse().ok().filter(|it| *it <= MAX_WIDTH);
+    width.ok_or_else(|| format!("expected a number of 0 to {MAX_WIDTH}"))
 }

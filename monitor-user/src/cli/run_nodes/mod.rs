@@ -5,6 +5,7 @@
 //! are its files, as a client of 9P. Sessions end with this process, however it ends.
 
 mod addresses;
+mod copy_tree;
 mod input;
 mod node_session;
 mod plan;
@@ -18,6 +19,7 @@ use super::forwarded_signals::ForwardedSignals;
 use super::output::{OutputState, notice};
 use super::run::not_started;
 use addresses::{Addresses, addresses};
+use copy_tree::{CopyTree, TreeSlot};
 use input::InputSenders;
 use monitor_cluster::node_set;
 use monitor_sys::fd_limit;
@@ -29,6 +31,9 @@ use std::sync::Arc;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
+/// Nodes from which on files are copied over a tree, and sessions that each copies to at a time.
+const TREE_NODES: usize = 9;
+const TREE_WIDTH: usize = 4;
 /// Signals that wait for a session to take them.
 const SIGNALS: usize = 16;
 /// Codes of a program that is not executed, as in a shell.
@@ -80,11 +85,12 @@ pub fn run_nodes(args: &RunArgs, set: &str) -> Result<u8, Failure> {
     let _limit = fd_limit::raise();
     let form = if args.on_nodes.fold { PrintForm::Folded } else { PrintForm::Lines };
     let is_fed = !args.on_nodes.no_input;
+    let slots = slots(args, &plan, names.len());
     let runtime = runtime()?;
     let runs = runtime.block_on(async {
         let mut signals = ForwardedSignals::install()
             .map_err(|why| Failure::failed(format!("cannot wait for signals: {why}")))?;
-        let mut runs = NodeRuns::start(names, &addresses, (plan, form, is_fed));
+        let mut runs = NodeRuns::start((names, slots), &addresses, (plan, form, is_fed));
         let waited = runs.wait(&mut signals).await;
         // Connections that are left end here, and their sessions with them.
         runs.tasks.shutdown().await;
@@ -94,9 +100,17 @@ pub fn run_nodes(args: &RunArgs, set: &str) -> Result<u8, Failure> {
     runs.finish(&waited)
 }
 
+/// The places of nodes in a tree, if the files are copied over one.
+fn slots(args: &RunArgs, plan: &RunPlan, nodes: usize) -> Vec<TreeSlot> {
+    let named = args.on_nodes.tree;
+    let is_used = !plan.program.files.is_empty() && (named.is_some() || nodes >= TREE_NODES);
+    let width = named.unwrap_or(TREE_WIDTH);
+    if is_used && width > 0 { CopyTree::new(width, named.is_some(), nodes) } else { Vec::new() }
+}
+
 impl NodeRuns {
     fn start(
-        names: Vec<String>,
+        (names, mut slots): (Vec<String>, Vec<TreeSlot>),
         addresses: &Addresses,
         (plan, form, is_fed): (RunPlan, PrintForm, bool),
     ) -> Self {
@@ -105,6 +119,7 @@ impl NodeRuns {
         let (mut ends, mut tasks) = (BTreeMap::new(), JoinSet::new());
         let mut inputs = InputSenders::default();
         for (index, name) in names.iter().enumerate() {
+            let slot = slots.pop().unwrap_or(TreeSlot::none());
             let Some(address) = addresses.get(name).cloned() else {
                 let why = "no address is known: name it with --at NAME=PATH, or in MONITOR_NODES";
                 let _first = ends.insert(index, end_of_error(NodeError::NoAnswer(why.to_owned())));
@@ -113,7 +128,9 @@ impl NodeRuns {
             let task = NodeTask {
                 index,
                 address,
+                name: name.clone(),
                 plan: Arc::clone(&plan),
+                slot,
                 input: inputs.add(),
                 signals: signals.subscribe(),
                 streams: printer.streams(name, form),

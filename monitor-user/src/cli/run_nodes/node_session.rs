@@ -3,9 +3,12 @@
 //! In: the address of the node, what is executed, input and signals. Out: what the program writes,
 //! and how it ended. The session is `attached`: it ends with the connection, however this ends.
 
+use super::copy_tree::{FilesFrom, Offer, TreeSlot, outcome_of};
 use super::plan::RunPlan;
 use super::printer::{NodeStream, OutputClosed};
+use crate::cli::output::notice;
 use bytes::Bytes;
+use monitor_control::session::quoted;
 use monitor_remote::{Address, Remote, RemoteError, RemoteFile, RemoteMode};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
@@ -18,6 +21,10 @@ use tokio::time::{sleep, timeout};
 const AFTER_END: Duration = Duration::from_secs(2);
 /// Bytes of a file that are read at once.
 const PUSH_BYTES: usize = 128 << 10;
+/// How long a session may copy itself to others; its node has a shorter deadline for it.
+const COPY_TIME: Duration = Duration::from_secs(620);
+/// Most bytes of what it says about each of them.
+const OUTCOME_BYTES: usize = 1 << 20;
 /// Most bytes of small texts of a session.
 const TEXT_BYTES: usize = 256 << 10;
 
@@ -28,8 +35,12 @@ pub struct NodeTask {
     pub index: usize,
     /// Where it serves its files.
     pub address: Address,
+    /// Its name.
+    pub name: String,
     /// What is executed.
     pub plan: Arc<RunPlan>,
+    /// Its place in the tree that the files are copied over.
+    pub slot: TreeSlot,
     /// Standard input.
     pub input: mpsc::Receiver<Bytes>,
     /// Signals for the program, by number.
@@ -89,9 +100,9 @@ struct NodeSession {
 ///
 /// When the node does not answer, refuses, or does not execute the program.
 pub async fn run(task: NodeTask) -> Result<NodeEnd, NodeError> {
-    let NodeTask { index, address, plan, input, signals, streams } = task;
+    let NodeTask { index, address, name, plan, slot, input, signals, streams } = task;
     let session = NodeSession::begin(&address, &plan).await?;
-    session.prepare(&plan, index).await?;
+    session.prepare(&plan, (&name, index), slot).await?;
     let (stdout, stderr) = (session.open("stdout").await?, session.open("stderr").await?);
     let (wait, stdin) = (session.open("wait").await?, session.open("stdin").await?);
     let files = [stdout, stderr];
@@ -128,18 +139,58 @@ impl NodeSession {
         Ok(Self { remote, path: number, _maker: maker, deadline: plan.deadline })
     }
 
-    /// Writes the texts of the session, and copies the files.
-    async fn prepare(&self, plan: &RunPlan, index: usize) -> Result<(), NodeError> {
+    /// Copies the files, and writes the texts of the session.
+    async fn prepare(
+        &self,
+        plan: &RunPlan,
+        (name, index): (&str, usize),
+        slot: TreeSlot,
+    ) -> Result<(), NodeError> {
         self.control(&format!("type attached\nid {}/{index}\n", plan.id)).await?;
+        // A copy of another session brings the environment of that.
+        let at = format!("{}/env", self.path);
+        let read = within(self.deadline, self.remote.read(&at, TEXT_BYTES)).await;
+        let mut env = self.explain(&at, read).await?;
+        let width = slot.tree().map_or(0, |it| it.width);
+        match self.files_from(slot).await {
+            FilesFrom::Session => {}
+            FilesFrom::HereFor(offers) => {
+                self.push_all(plan).await?;
+                self.copy_to(offers, width).await;
+            }
+            FilesFrom::Here(why) => {
+                if let Some(why) = why {
+                    notice(&format!("{name}: its files are copied from here: {why}"));
+                }
+                self.push_all(plan).await?;
+            }
+        }
         self.write("argv", &plan.argv).await?;
         if !plan.env.is_empty() {
-            let at = format!("{}/env", self.path);
-            let read = within(self.deadline, self.remote.read(&at, TEXT_BYTES)).await;
-            let mut env = self.explain(&at, read).await?;
             env.push(b'\n');
             env.extend_from_slice(&plan.env);
-            self.write("env", &env).await?;
         }
+        self.write("env", &env).await
+    }
+
+    /// Where the session has the files of the program from.
+    async fn files_from(&self, slot: TreeSlot) -> FilesFrom {
+        let Some(tree) = slot.tree() else { return FilesFrom::Here(None) };
+        let text = async |path: &str| {
+            let read = within(self.deadline, self.remote.read(path, TEXT_BYTES)).await;
+            read.ok().and_then(|it| String::from_utf8(it).ok())
+        };
+        let address = text("addr").await.map(|it| it.trim_end().to_owned());
+        let address = address.filter(|it| tree.with_unix || it.starts_with("tls!"));
+        let key = text(&format!("{}/key", self.path)).await;
+        match (address, key) {
+            (Some(address), Some(key)) => slot.join(format!("{address}/{}/{key}", self.path)).await,
+            _ => FilesFrom::Here(None),
+        }
+    }
+
+    /// Copies all files from here.
+    async fn push_all(&self, plan: &RunPlan) -> Result<(), NodeError> {
         // Nodes wait for others here, so that the parts of files in memory are few.
         let _place = plan.pushes.acquire().await;
         for file in &plan.program.files {
@@ -147,6 +198,30 @@ impl NodeSession {
             self.explain(&file.name, pushed).await?;
         }
         Ok(())
+    }
+
+    /// Lets the session copy itself to others, and says to each how that has ended.
+    async fn copy_to(&self, offers: Vec<Offer>, width: usize) {
+        if offers.is_empty() {
+            return;
+        }
+        let targets: Vec<&str> = offers.iter().map(|it| it.target.as_str()).collect();
+        let line = format!("clone {width} {}\n", quoted_list(&targets));
+        let at = format!("{}/ctl", self.path);
+        let copied = timeout(COPY_TIME, self.remote.write(&at, line.as_bytes())).await;
+        let lines = match copied {
+            Ok(Ok(())) => None,
+            _ => {
+                let at = format!("{}/err", self.path);
+                let read = within(self.deadline, self.remote.read(&at, OUTCOME_BYTES)).await;
+                Some(String::from_utf8_lossy(&read.unwrap_or_default()).into_owned())
+            }
+        };
+        for Offer { target, ended } in offers {
+            let outcome = lines.as_deref().map_or(Ok(()), |it| outcome_of(&target, it));
+            // Its node may have gone.
+            let _awaited = ended.send(outcome);
+        }
     }
 
     async fn push(&self, pushed: &super::program::PushedFile) -> Result<(), RemoteError> {
@@ -290,6 +365,12 @@ impl NodeSession {
             Err(why) => Err(explained(&self.remote, what, why).await),
         }
     }
+}
+
+/// Targets as one word of `ctl`: an address may have blanks.
+fn quoted_list(targets: &[&str]) -> String {
+    let list = targets.join(",");
+    String::from_utf8_lossy(&quoted([list.as_bytes()])).into_owned()
 }
 
 /// An error with the explanation that the node has for it.
