@@ -2,6 +2,7 @@
 //! `cargo xtask soak requests [--rounds N] [--seed N]`: programs that end at events.
 //! `cargo xtask soak jobs [--rounds N] [--seed N]`: commands on jobs, some killed.
 //! `cargo xtask soak files [--rounds N] [--seed N]`: flushes, limits and hostile bytes over 9P.
+//! `cargo xtask soak copies [--nodes N]`: a program copied to many nodes, over a tree or not.
 //! `cargo xtask soak gdb`: all sessions of gdb, compared with gdb's own server.
 //! `cargo xtask soak shared [--for TIME] [--seed N]`: programs of two debuggers, a rule and `top`.
 //!
@@ -34,12 +35,13 @@ const PROTOCOL_LENGTH: [(&str, &str); 2] =
 /// Connections of `soak files`.
 const CONNECTIONS: &str = "1000";
 const SHARED: &str = "gdb::shared::root_two_debuggers_and_a_rule_share_programs_on_a_screen";
+const COPIES: &str = "soak::files_tree::root_a_tree_of_four_takes_less_than_copies_from_the_source";
 const SESSIONS: &str = "gdb::sessions::root_all_sessions_are_those_of_gdbserver";
 
 /// A kind; a time for the kills, rounds for the requests.
 pub const TAKES: Takes = Takes {
-    options: &[("--for", "TIME"), ("--rounds", "N"), ("--seed", "N")],
-    operands: "requests | jobs | files | gdb | shared",
+    options: &[("--for", "TIME"), ("--nodes", "N"), ("--rounds", "N"), ("--seed", "N")],
+    operands: "requests | jobs | files | copies | gdb | shared",
     ..Takes::NOTHING
 };
 
@@ -76,6 +78,11 @@ fn protocol() -> Command {
 fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), String> {
     let words: Vec<&str> = arguments.operands.iter().map(String::as_str).collect();
     match words[..] {
+        ["copies"] if ["--for", "--rounds"].iter().any(|it| arguments.value(it).is_some()) => {
+            Err("`soak copies` runs once; it has --nodes N, no --for and no --rounds".to_owned())
+        }
+        ["copies"] => Ok((COPIES, "MONITOR_SOAK_NODES", number(arguments, "--nodes")?.unwrap_or(64))),
+        _ if arguments.value("--nodes").is_some() => Err("--nodes is for `soak copies`".to_owned()),
         [] if arguments.value("--rounds").is_some() => {
             Err("--rounds is for `soak requests`, `jobs` and `files`; else use --for TIME"
                 .to_owned())
@@ -107,8 +114,8 @@ fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), St
         _ => {
             let words = words.join(" ");
             Err(format!(
-                "there is no soak `{words}`; there are `requests`, `jobs`, `files`, `gdb` and \
-                 `shared`"
+                "there is no soak `{words}`; there are `requests`, `jobs`, `files`, `copies`, `gdb` \
+                 and `shared`"
             ))
         }
     }
@@ -158,8 +165,12 @@ mod tests {
         assert_eq!(of(&["files"]), Ok((FILES, "MONITOR_SOAK_ROUNDS", 200)));
         assert_eq!(of(&["gdb"]), Ok((SESSIONS, "MONITOR_GDB_ROUNDS", 1)));
         assert_eq!(of(&["shared"]), Ok((SHARED, "MONITOR_SOAK_SECONDS", 600)));
+        assert_eq!(of(&["copies"]), Ok((COPIES, "MONITOR_SOAK_NODES", 64)));
+        assert_eq!(of(&["copies", "--nodes=9"]), Ok((COPIES, "MONITOR_SOAK_NODES", 9)));
         for words in [
             &["--rounds", "7"][..],
+            &["copies", "--rounds", "7"],
+            &["jobs", "--nodes", "7"],
             &["requests", "--for", "1m"],
             &["gdb", "--rounds", "7"],
             &["shared", "--rounds", "7"],

@@ -5,6 +5,8 @@
 //! `cargo xtask soak` runs it for half an hour; the tests run twenty rounds with one seed.
 
 mod files;
+#[cfg(feature = "tls")]
+mod files_tree;
 mod job_attached;
 mod job_service;
 mod jobs;
