@@ -81,7 +81,9 @@ fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), St
         ["copies"] if ["--for", "--rounds"].iter().any(|it| arguments.value(it).is_some()) => {
             Err("`soak copies` runs once; it has --nodes N, no --for and no --rounds".to_owned())
         }
-        ["copies"] => Ok((COPIES, "MONITOR_SOAK_NODES", number(arguments, "--nodes")?.unwrap_or(64))),
+        ["copies"] => {
+            Ok((COPIES, "MONITOR_SOAK_NODES", number(arguments, "--nodes")?.unwrap_or(64)))
+        }
         _ if arguments.value("--nodes").is_some() => Err("--nodes is for `soak copies`".to_owned()),
         [] if arguments.value("--rounds").is_some() => {
             Err("--rounds is for `soak requests`, `jobs` and `files`; else use --for TIME"

@@ -3,7 +3,7 @@
 //! In: a user, the grants of the configuration, settings of the kernel. Out: yes, or why not. Root,
 //! and users with `observe-all`, may; others may what the kernel lets any user.
 
-use super::identity::NONE_UID;
+use super::client::NONE_UID;
 use crate::policy::Grantee;
 use monitor_ninep::{Errno, FileError, User};
 use std::fs;

@@ -6,11 +6,11 @@
 //! `ninep`; what outlives a connection is a session, until nothing keeps it.
 
 mod aggregator;
+mod client;
 mod connection;
+mod connection_slots;
 mod counter_fields;
 mod cpu_counters;
-mod client;
-mod connection_slots;
 mod event_feed;
 mod event_file;
 mod event_log;
@@ -50,9 +50,9 @@ mod tls_acceptor;
 mod tree;
 
 pub use aggregator::{AggregatorConfig, ChildAddress, parse_children};
+pub use listen::{FilesListen, address_for_nodes};
 pub use node::{DaemonFacts, NodeFiles};
 pub use nodes::{NodeAddress, check_name, parse_nodes};
-pub use listen::{FilesListen, address_for_nodes};
 pub use tcp_listener::TcpFilesListener;
 pub use tls_acceptor::TlsAcceptor;
 
