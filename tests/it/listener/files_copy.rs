@@ -16,7 +16,9 @@ fn source(client: &mut Files) -> String {
     client.write_on(b"PATH=/usr/bin:/bin GREETING='good day'").unwrap();
     client.close().unwrap();
     let script = "#!/bin/sh\necho $GREETING $1; cksum < large; exit 3\n";
-    write(client, &format!("{at}/fs/xc"), script);
+    client.open_to_write(&format!("{at}/fs/xc")).unwrap();
+    client.write_on(script.as_bytes()).unwrap();
+    client.close().unwrap();
     client.open_to_write(&format!("{at}/fs/large")).unwrap();
     for _ in 0..40 {
         client.write_on(&large()).unwrap();

@@ -1,7 +1,7 @@
 //! Which node gets the files of the program from which: one from here, which copies them to others.
 //!
-//! In: sessions as they are opened, each with its key. Out: the role of each. The first session is
-//! the source; the others wait for its `clone`. What is not copied so is copied from here.
+//! In: sessions as they are opened, each with its key. Out: the role of each. That of the first node
+//! is the source; the others wait for its `clone`. What is not copied so is copied from here.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,18 +26,19 @@ pub struct CopyTree {
 struct Gathering {
     /// Nodes that may still join.
     pending: usize,
-    has_source: bool,
     is_closed: bool,
     offers: Vec<Offer>,
 }
 
-/// A session that waits for its copy.
+/// A session that waits for its files.
 #[derive(Debug)]
 pub struct Offer {
+    /// The number of its node.
+    index: usize,
     /// `ADDRESS/SESSION/KEY`.
     pub target: String,
-    /// How the copy has ended; an explanation if it failed.
-    pub ended: oneshot::Sender<Result<(), String>>,
+    /// Where it has them from.
+    pub decided: oneshot::Sender<FilesFrom>,
 }
 
 /// The place of a node, which does not hold up the others once it is dropped.
@@ -68,6 +69,20 @@ impl CopyTree {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes no further sessions: the first node that has joined is the source for the others.
+    fn close(&self) {
+        let mut slots = self.lock();
+        slots.is_closed = true;
+        let mut offers = std::mem::take(&mut slots.offers);
+        drop(slots);
+        offers.sort_by_key(|it| it.index);
+        if !offers.is_empty() {
+            let source = offers.remove(0);
+            // With the source, the others are dropped, and are copied to from here.
+            let _awaited = source.decided.send(FilesFrom::HereFor(offers));
+        }
+    }
+
     /// Waits until all nodes have joined or left.
     async fn gathered(&self) {
         loop {
@@ -92,35 +107,28 @@ impl TreeSlot {
         self.0.as_deref()
     }
 
-    /// Joins with a session, and waits until it has its files, or is to get them from here.
-    pub async fn join(self, target: String) -> FilesFrom {
+    /// Joins with the session of a node, and waits until it has its files, or is to get them from
+    /// here.
+    pub async fn join(self, index: usize, target: String) -> FilesFrom {
         let Some(tree) = self.0.clone() else { return FilesFrom::Here(None) };
-        let (ended, copied) = oneshot::channel();
-        let is_source = {
+        let (decided, files_from) = oneshot::channel();
+        let is_first = {
             let mut slots = tree.lock();
             if slots.is_closed {
                 return FilesFrom::Here(None);
             }
-            let is_source = !std::mem::replace(&mut slots.has_source, true);
-            if !is_source {
-                slots.offers.push(Offer { target, ended });
-            }
-            is_source
+            slots.offers.push(Offer { index, target, decided });
+            slots.offers.len() == 1
         };
         // This one does not hold up the others any longer.
         drop(self);
-        if is_source {
+        if is_first {
             // Those that are late are copied to from here.
             let _in_time = timeout(JOIN_TIME, tree.gathered()).await;
-            let mut slots = tree.lock();
-            slots.is_closed = true;
-            return FilesFrom::HereFor(std::mem::take(&mut slots.offers));
+            tree.close();
         }
-        match copied.await {
-            Ok(Ok(())) => FilesFrom::Session,
-            Ok(Err(why)) => FilesFrom::Here(Some(why)),
-            Err(_) => FilesFrom::Here(Some("the session that copies has ended".to_owned())),
-        }
+        let ended = || FilesFrom::Here(Some("the session that copies has ended".to_owned()));
+        files_from.await.unwrap_or_else(|_| ended())
     }
 }
 
@@ -133,17 +141,17 @@ impl Drop for TreeSlot {
     }
 }
 
-/// How a copy has ended, by the lines of `err` of the source.
-pub fn outcome_of(target: &str, lines: &str) -> Result<(), String> {
+/// Where a target has its files from, by the lines of `err` of the source.
+pub fn files_from(target: &str, lines: &str) -> FilesFrom {
     let (session, _key) = target.rsplit_once('/').unwrap_or((target, ""));
     let of_target = |line: &str| {
         let rest = line.strip_prefix(session)?.strip_prefix(' ')?;
         Some(rest.to_owned())
     };
     match lines.lines().find_map(of_target) {
-        Some(rest) if rest == "copied" => Ok(()),
-        Some(rest) => Err(rest),
-        None => Err("its copy is not reported".to_owned()),
+        Some(rest) if rest == "copied" => FilesFrom::Session,
+        Some(rest) => FilesFrom::Here(Some(rest)),
+        None => FilesFrom::Here(Some("its copy is not reported".to_owned())),
     }
 }
 
@@ -157,10 +165,10 @@ mod tests {
         runtime.expect("a runtime").block_on(async {
             let mut slots = CopyTree::new(4, false, 4);
             let (first, second, third) = (slots.remove(0), slots.remove(0), slots.remove(0));
-            let source = tokio::spawn(first.join("a/1/k".to_owned()));
+            let failed = tokio::spawn(first.join(1, "a/1/k".to_owned()));
             tokio::task::yield_now().await;
-            let copied = tokio::spawn(second.join("b/2/k".to_owned()));
-            let failed = tokio::spawn(third.join("c/3/k".to_owned()));
+            let copied = tokio::spawn(second.join(2, "b/2/k".to_owned()));
+            let source = tokio::spawn(third.join(0, "c/3/k".to_owned()));
             tokio::task::yield_now().await;
             assert!(!source.is_finished());
             // The last node has no session.
@@ -171,15 +179,16 @@ mod tests {
                 panic!("it is the source")
             };
             let targets: Vec<_> = offers.iter().map(|it| it.target.clone()).collect();
-            assert_eq!(targets, ["b/2/k", "c/3/k"]);
+            assert_eq!(targets, ["a/1/k", "b/2/k"]);
             for offer in offers {
-                let _ = offer.ended.send(outcome_of(&offer.target, "b/2 copied\nc/3 failed: no\n"));
+                let from = files_from(&offer.target, "b/2 copied\na/1 failed: no\n");
+                let _awaited = offer.decided.send(from);
             }
             assert!(matches!(copied.await, Ok(FilesFrom::Session)));
             let here = failed.await.expect("no panic");
             assert!(matches!(here, FilesFrom::Here(Some(why)) if why == "failed: no"));
             tree.lock().pending += 1;
-            let after = TreeSlot(Some(tree)).join("d/4/k".to_owned()).await;
+            let after = TreeSlot(Some(tree)).join(4, "d/4/k".to_owned()).await;
             assert!(matches!(after, FilesFrom::Here(None)));
         });
     }
@@ -187,8 +196,12 @@ mod tests {
     #[test]
     fn an_outcome_is_that_of_the_session_alone() {
         let lines = "/a/1 copied\n/a/12 failed: no\n";
-        assert_eq!(outcome_of("/a/1/k", lines), Ok(()));
-        assert_eq!(outcome_of("/a/12/k", lines), Err("failed: no".to_owned()));
-        assert!(outcome_of("/a/2/k", lines).is_err());
+        let why = |target: &str| match files_from(target, lines) {
+            FilesFrom::Here(why) => why,
+            FilesFrom::Session | FilesFrom::HereFor(_) => None,
+        };
+        assert_eq!(why("/a/1/k"), None);
+        assert_eq!(why("/a/12/k").as_deref(), Some("failed: no"));
+        assert_eq!(why("/a/2/k").as_deref(), Some("its copy is not reported"));
     }
 }

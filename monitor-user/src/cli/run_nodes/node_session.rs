@@ -3,7 +3,7 @@
 //! In: the address of the node, what is executed, input and signals. Out: what the program writes,
 //! and how it ended. The session is `attached`: it ends with the connection, however this ends.
 
-use super::copy_tree::{FilesFrom, Offer, TreeSlot, outcome_of};
+use super::copy_tree::{FilesFrom, Offer, TreeSlot, files_from};
 use super::plan::RunPlan;
 use super::printer::{NodeStream, OutputClosed};
 use crate::cli::output::notice;
@@ -152,7 +152,7 @@ impl NodeSession {
         let read = within(self.deadline, self.remote.read(&at, TEXT_BYTES)).await;
         let mut env = self.explain(&at, read).await?;
         let width = slot.tree().map_or(0, |it| it.width);
-        match self.files_from(slot).await {
+        match self.files_from(slot, index).await {
             FilesFrom::Session => {}
             FilesFrom::HereFor(offers) => {
                 self.push_all(plan).await?;
@@ -174,7 +174,7 @@ impl NodeSession {
     }
 
     /// Where the session has the files of the program from.
-    async fn files_from(&self, slot: TreeSlot) -> FilesFrom {
+    async fn files_from(&self, slot: TreeSlot, index: usize) -> FilesFrom {
         let Some(tree) = slot.tree() else { return FilesFrom::Here(None) };
         let text = async |path: &str| {
             let read = within(self.deadline, self.remote.read(path, TEXT_BYTES)).await;
@@ -184,7 +184,9 @@ impl NodeSession {
         let address = address.filter(|it| tree.with_unix || it.starts_with("tls!"));
         let key = text(&format!("{}/key", self.path)).await;
         match (address, key) {
-            (Some(address), Some(key)) => slot.join(format!("{address}/{}/{key}", self.path)).await,
+            (Some(address), Some(key)) => {
+                slot.join(index, format!("{address}/{}/{key}", self.path)).await
+            }
             _ => FilesFrom::Here(None),
         }
     }
@@ -217,10 +219,10 @@ impl NodeSession {
                 Some(String::from_utf8_lossy(&read.unwrap_or_default()).into_owned())
             }
         };
-        for Offer { target, ended } in offers {
-            let outcome = lines.as_deref().map_or(Ok(()), |it| outcome_of(&target, it));
+        for Offer { target, decided, .. } in offers {
+            let from = lines.as_deref().map_or(FilesFrom::Session, |it| files_from(&target, it));
             // Its node may have gone.
-            let _awaited = ended.send(outcome);
+            let _awaited = decided.send(from);
         }
     }
 

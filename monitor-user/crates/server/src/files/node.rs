@@ -113,7 +113,7 @@ impl NodeFiles {
             kernel_log: KernelLog::default(),
             feeds: NodeFeeds::default(),
             monitor: MonSettings::new(&node_sample::FIELDS),
-            aggregator: Aggregator::new(facts.aggregator, &facts.node.1),
+            aggregator: Aggregator::new(facts.aggregator, &facts.node.1, facts.connector.clone()),
             name: facts.node.1,
             others: Arc::new(OtherNodes::new(facts.others, facts.connector.clone())),
             address: Mutex::default(),

@@ -13,7 +13,7 @@ use super::settings::{PassedLines, PushMode, ReadSettings};
 use super::stream::{LineSplitter, StreamLine};
 use super::table::{Aggregator, ReaderInterest};
 use bytes::Bytes;
-use monitor_remote::{Remote, RemoteError, RemoteFile, RemoteMode};
+use monitor_remote::{Connector, Remote, RemoteError, RemoteFile, RemoteMode};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -61,9 +61,14 @@ impl From<RemoteError> for ChildFailure {
 enum Never {}
 
 /// Follows a child until the task is ended.
-pub async fn follow(aggregator: Weak<Aggregator>, child: Arc<Child>, mut signals: Signals) {
+pub async fn follow(
+    aggregator: Weak<Aggregator>,
+    (child, connector): (Arc<Child>, Connector),
+    mut signals: Signals,
+) {
     loop {
-        let Err(failure) = Follower::serve(&aggregator, &child, signals.clone()).await;
+        let Err(failure) =
+            Follower::serve(&aggregator, (&child, &connector), signals.clone()).await;
         let reason = match failure {
             ChildFailure::Connect(why) => DownReason::of_connect(&why),
             ChildFailure::Read(why) => DownReason::of_read(&why),
@@ -100,10 +105,10 @@ struct Follower<'c> {
 impl<'c> Follower<'c> {
     async fn serve(
         aggregator: &'c Weak<Aggregator>,
-        child: &'c Child,
+        (child, connector): (&'c Child, &Connector),
         signals: Signals,
     ) -> Result<Never, ChildFailure> {
-        let connected = Remote::connect(&child.address.at.address, USER, ANSWER_TIME).await;
+        let connected = connector.connect(&child.address.at.address, USER, ANSWER_TIME).await;
         let remote = connected.map_err(ChildFailure::Connect)?;
         let kind = match child.address.kind {
             Some(kind) => kind,

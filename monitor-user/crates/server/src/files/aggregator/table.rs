@@ -13,6 +13,7 @@ use super::settings::{PassedLine, PassedLines, PushMode, ReadSettings};
 use crate::lock::lock;
 use bytes::Bytes;
 use monitor_control::session::SessionError;
+use monitor_remote::Connector;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, Weak};
@@ -53,6 +54,8 @@ pub struct Aggregator {
     /// Its name in records.
     pub name: String,
     configured: AggregatorConfig,
+    /// Connects to its children.
+    connector: Connector,
     children: Mutex<BTreeMap<Arc<str>, FollowedChild>>,
     settings: watch::Sender<ReadSettings>,
     passed: watch::Sender<PassedLines>,
@@ -95,7 +98,7 @@ impl Drop for EventReaderGuard {
 
 impl Aggregator {
     /// Follows the children of the configuration, on a node with this name.
-    pub fn new(configured: AggregatorConfig, node: &str) -> Arc<Self> {
+    pub fn new(configured: AggregatorConfig, node: &str, connector: Connector) -> Arc<Self> {
         let name = if configured.name.is_empty() { node } else { &configured.name };
         // A name of a host may have characters that no word of a record has.
         let plain = |it: char| {
@@ -105,6 +108,7 @@ impl Aggregator {
         let it = Arc::new(Self {
             name,
             configured,
+            connector,
             children: Mutex::default(),
             settings: watch::channel(ReadSettings::default()).0,
             passed: watch::channel(PassedLines::default()).0,
@@ -145,7 +149,11 @@ impl Aggregator {
             return Err(format!("add: there are {MAX_NODES} children, the limit"));
         }
         let child = Arc::new(Child::new(address));
-        let task = follower::follow(Arc::downgrade(self), Arc::clone(&child), self.signals());
+        let task = follower::follow(
+            Arc::downgrade(self),
+            (Arc::clone(&child), self.connector.clone()),
+            self.signals(),
+        );
         let task = tokio::spawn(task).abort_handle();
         children.insert(Arc::clone(&child.name), FollowedChild { child, task });
         drop(children);

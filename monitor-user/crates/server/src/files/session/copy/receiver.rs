@@ -48,8 +48,8 @@ enum Phase {
     Repeated(u64, Box<Incoming>),
     /// It is complete: what is reported.
     Reported { report: Arc<Report>, _relay: Option<RelayTask> },
-    /// It was refused.
-    Refused,
+    /// It was refused: why, also for the writes that follow, which are on their way.
+    Refused(SessionError),
 }
 
 /// A copy that is not complete; dropped, it is undone.
@@ -97,12 +97,14 @@ impl CopyReceiver {
     /// When the key does not permit it, a file is another one than its SHA-256 says, or a limit of
     /// the session is reached. The copy has failed then.
     pub fn write(&mut self, offset: u64, content: &[u8]) -> Result<(), SessionError> {
-        if offset != self.at {
-            self.phase = Phase::Refused;
-            return Err(invalid("a copy is written in one piece, from its beginning"));
-        }
-        self.at += u64::try_from(content.len()).unwrap_or(u64::MAX);
-        self.take(content).inspect_err(|_| self.phase = Phase::Refused)
+        let is_next = offset == self.at;
+        self.at = offset.saturating_add(u64::try_from(content.len()).unwrap_or(u64::MAX));
+        let taken = match &self.phase {
+            Phase::Refused(why) => Err(why.clone()),
+            _ if !is_next => Err(invalid("a copy is written in one piece, from its beginning")),
+            _ => self.take(content),
+        };
+        taken.inspect_err(|why| self.phase = Phase::Refused(why.clone()))
     }
 
     fn take(&mut self, written: &[u8]) -> Result<(), SessionError> {
@@ -136,13 +138,14 @@ impl CopyReceiver {
                 Ok(())
             }
             Phase::Reported { .. } => Err(too_much()),
-            Phase::Manifest(_) | Phase::Refused => Err(invalid("the copy was refused before")),
+            Phase::Refused(why) => Err(why.clone()),
+            Phase::Manifest(_) => Ok(()),
         }
     }
 
     /// All is there: the session is as the copy says, and is copied to others.
     fn complete(&mut self) {
-        let phase = std::mem::replace(&mut self.phase, Phase::Refused);
+        let phase = std::mem::replace(&mut self.phase, Phase::Manifest(Vec::new()));
         let (mut incoming, is_new) = match phase {
             Phase::Files(incoming) => (incoming, true),
             Phase::Repeated(_, incoming) => (incoming, false),
