@@ -1,11 +1,10 @@
 //! Copies of a session to others: over a tree, with keys, and what a failure leaves.
 
-use super::files::{Raw, attach, own, path, read};
+use super::files::{Raw, own, path, read};
 use super::files_session::{Files, refused, served, session, write};
 use crate::deadline::until;
 use crate::served::{Folder, Served};
 use monitor_ninep::Request;
-use monitor_ninep::client::ClientError;
 use std::os::unix::net::UnixListener;
 
 /// A session with a program, arguments, an environment and a file of several messages.
@@ -264,7 +263,9 @@ fn a_clone_that_is_abandoned_ends_and_holds_up_no_other() {
 #[cfg(feature = "tls")]
 #[test]
 fn a_node_copies_over_tls_with_its_certificate_and_the_key() {
+    use super::files::attach;
     use super::files_listen::certificate;
+    use monitor_ninep::client::ClientError;
     let uid = rustix::process::geteuid().as_raw();
     let config = |of: &str| {
         let tls = "tls = \"127.0.0.1:0\"\nlisten = \"127.0.0.1:0\"\n";

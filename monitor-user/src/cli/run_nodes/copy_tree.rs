@@ -1,7 +1,7 @@
 //! Which node gets the files of the program from which: one from here, which copies them to others.
 //!
-//! In: sessions as they are opened, each with its key. Out: the role of each. That of the first node
-//! is the source; the others wait for its `clone`. What is not copied so is copied from here.
+//! In: sessions as they are opened, each with its key. Out: the role of each. That of the first
+//! node is the source; the others wait for its `clone`. What is not copied so is copied from here.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -58,7 +58,7 @@ pub enum FilesFrom {
 
 impl CopyTree {
     /// A tree of this number of nodes, and the place of each.
-    pub fn new(width: usize, with_unix: bool, nodes: usize) -> Vec<TreeSlot> {
+    pub fn slots(width: usize, with_unix: bool, nodes: usize) -> Vec<TreeSlot> {
         let slots = Mutex::new(Gathering { pending: nodes, ..Gathering::default() });
         let tree = Arc::new(Self { width, with_unix, slots, changed: Notify::new() });
         (0..nodes).map(|_| TreeSlot(Some(Arc::clone(&tree)))).collect()
@@ -163,7 +163,7 @@ mod tests {
     fn the_first_session_copies_to_those_that_have_joined() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         runtime.expect("a runtime").block_on(async {
-            let mut slots = CopyTree::new(4, false, 4);
+            let mut slots = CopyTree::slots(4, false, 4);
             let (first, second, third) = (slots.remove(0), slots.remove(0), slots.remove(0));
             let failed = tokio::spawn(first.join(1, "a/1/k".to_owned()));
             tokio::task::yield_now().await;

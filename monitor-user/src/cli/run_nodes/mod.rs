@@ -105,7 +105,7 @@ fn slots(args: &RunArgs, plan: &RunPlan, nodes: usize) -> Vec<TreeSlot> {
     let named = args.on_nodes.tree;
     let is_used = !plan.program.files.is_empty() && (named.is_some() || nodes >= TREE_NODES);
     let width = named.unwrap_or(TREE_WIDTH);
-    if is_used && width > 0 { CopyTree::new(width, named.is_some(), nodes) } else { Vec::new() }
+    if is_used && width > 0 { CopyTree::slots(width, named.is_some(), nodes) } else { Vec::new() }
 }
 
 impl NodeRuns {
