@@ -116,8 +116,8 @@ fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), St
         _ => {
             let words = words.join(" ");
             Err(format!(
-                "there is no soak `{words}`; there are `requests`, `jobs`, `files`, `copies`, `gdb` \
-                 and `shared`"
+                "there is no soak `{words}`; there are `requests`, `jobs`, `files`, `copies`, \
+                 `gdb` and `shared`"
             ))
         }
     }

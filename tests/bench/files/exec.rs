@@ -1,7 +1,7 @@
 //! From writing `exec` to the first instructions of the program, beside fork and exec of the same
 //! program.
 
-use super::Service;
+use super::service::Service;
 use crate::measure::median;
 use crate::verdict::{Bar, line};
 use rustix::time::{ClockId, clock_gettime};

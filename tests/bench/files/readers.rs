@@ -1,8 +1,8 @@
 //! 512 readers that wait for one event: how soon all have it, beside 512 threads that read a pipe
 //! each, and what the service does while they wait.
 
-use super::Service;
 use super::connection::Connection;
+use super::service::Service;
 use crate::measure::median;
 use crate::verdict::{Bar, line};
 use monitor_ninep::Request;

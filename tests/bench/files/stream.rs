@@ -2,8 +2,8 @@
 //! between pipes, and beside a bare relay: a thread that does for one message what the service
 //! does, without 9P.
 
-use super::Service;
 use super::connection::Connection;
+use super::service::Service;
 use crate::verdict::{Bar, line};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;

@@ -3,6 +3,7 @@
 //! In: a connection. Out: values of the bus, or an error that says which question failed.
 
 use super::consumer::{Deliveries, consume};
+use super::failure::{Failed, failed};
 use super::streams::{LEASE_KEYS, MEMBER_KEYS, STREAM, Streams};
 use super::subject;
 use async_nats::header::NATS_MESSAGE_ID;

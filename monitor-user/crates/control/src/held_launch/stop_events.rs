@@ -1,7 +1,8 @@
-//! Waits for stops of traced threads, until a time, and while the process runs that wants the trace.
+//! Waits for stops of traced threads, until a time, and as long as the parent of the tracer runs.
 //!
-//! In: that process, if there is one, which is the parent of the tracer. Out: wait statuses. The kernel announces each by
-//! `SIGCHLD`, which is blocked and read from a descriptor, beside that of the parent.
+//! In: that process, if there is one, which is the parent of the tracer. Out: wait statuses. The
+//! kernel announces each by `SIGCHLD`, which is blocked and read from a descriptor, beside that of
+//! the parent.
 
 use monitor_model::Pid;
 use monitor_sys::{pidfd::PidFd, ptrace, spawn};

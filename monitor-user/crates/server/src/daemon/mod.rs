@@ -63,7 +63,7 @@ use timer::{Timer, sleep_until};
 use tokio::net::UnixStream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
-use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, channel, unbounded_channel};
 
 /// Lines that may wait for the loop; when the queue is full, connections are not read.
 const ARRIVALS: usize = 1024;
@@ -158,6 +158,25 @@ enum LoopEvent {
     Hangup,
 }
 
+/// What the files of the node say of this service.
+fn files_facts(
+    settings: &Settings,
+    backend: &'static str,
+    requests: Sender<http::DaemonRequest>,
+) -> DaemonFacts {
+    let config = &settings.loaded.config;
+    DaemonFacts {
+        backend,
+        requests,
+        node: (settings.node.number, settings.node.name.clone()),
+        execute: config.execute.clone(),
+        others: config.nodes.clone(),
+        observe_all: config.grants[Class::ObserveAll as usize].clone(),
+        aggregator: config.aggregator.clone(),
+        connector: Connector::default(),
+    }
+}
+
 impl DaemonLoop {
     /// Opens the listeners and starts the threads.
     async fn start(
@@ -169,21 +188,8 @@ impl DaemonLoop {
         let program = &settings.worker_program;
         let undo = || undo_folder.iter().try_for_each(|it| user_worker::undo_left(program, it));
         let mut http = HttpBridge::new();
-        let Config { execute, nodes: others, aggregator, grants, .. } =
-            settings.loaded.config.clone();
-        let observe_all = grants[Class::ObserveAll as usize].clone();
-        let (backend_name, requests) = (backend.kind().name(), http.requests());
-        let node = (settings.node.number, settings.node.name.clone());
-        let facts = DaemonFacts {
-            backend: backend_name,
-            requests,
-            node,
-            execute,
-            others,
-            observe_all,
-            aggregator,
-            connector: Connector::default(),
-        };
+        let backend_name = backend.kind().name();
+        let facts = files_facts(&settings, backend_name, http.requests());
         let (socket, files_bridge) = files_bridge::open_sockets(&settings, facts, undo).await?;
         let Config { limits, connections, grants, budget, .. } = settings.loaded.config.clone();
         let policy = Policy { hidden: settings.hidden, grants };

@@ -1,8 +1,8 @@
 //! The category `syslog` of `mon/`: records of the log of the kernel, as events.
 //!
 //! In: `/dev/kmsg`, a record for each read. Out: lines of an [`EventLog`], those that the kernel
-//! has kept first. It is read while a connection has opened one of the files. Records that the kernel
-//! has overwritten before they were read are counted.
+//! has kept first. It is read while a connection has opened one of the files. Records that the
+//! kernel has overwritten before they were read are counted.
 
 use super::event_feed::unix_ns;
 use super::event_log::EventLog;

@@ -1,6 +1,6 @@
 //! What all connections share: facts about the node, and the way to the daemon loop.
 
-use super::aggregator::{Aggregator, AggregatorConfig};
+use super::aggregator::{Aggregator, AggregatorConfig, follow_child};
 use super::cpu_counters::CpuCounters;
 use super::event_feed::NodeFeeds;
 use super::kernel_log::KernelLog;
@@ -113,7 +113,12 @@ impl NodeFiles {
             kernel_log: KernelLog::default(),
             feeds: NodeFeeds::default(),
             monitor: MonSettings::new(&node_sample::FIELDS),
-            aggregator: Aggregator::new(facts.aggregator, &facts.node.1, facts.connector.clone()),
+            aggregator: Aggregator::new(
+                facts.aggregator,
+                &facts.node.1,
+                facts.connector.clone(),
+                follow_child,
+            ),
             name: facts.node.1,
             others: Arc::new(OtherNodes::new(facts.others, facts.connector.clone())),
             address: Mutex::default(),

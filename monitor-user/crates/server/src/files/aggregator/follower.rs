@@ -9,14 +9,15 @@ use super::super::event_feed::unix_ns;
 use super::super::nodes::DownReason;
 use super::child::{Child, ChildKind, ChildRecord, Missing};
 use super::record::{MAX_RECORD, RecordFault, check, passed_on, path};
-use super::settings::{PassedLines, PushMode, ReadSettings};
+use super::settings::{PushMode, ReadSettings};
 use super::stream::{LineSplitter, StreamLine};
-use super::table::{Aggregator, ReaderInterest};
+use super::table::{Aggregator, ReaderInterest, Signals};
 use bytes::Bytes;
 use monitor_remote::{Connector, Remote, RemoteError, RemoteFile, RemoteMode};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 /// How long a child may take to answer.
@@ -29,19 +30,6 @@ const DESCRIPTION_TIME: Duration = Duration::from_secs(30);
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 /// The user that observes what any may.
 const USER: &str = "none";
-
-/// What wakes the task of a child.
-#[derive(Clone)]
-pub struct Signals {
-    /// How children are read.
-    pub settings: watch::Receiver<ReadSettings>,
-    /// The lines that pass down.
-    pub passed: watch::Receiver<PassedLines>,
-    /// What readers want.
-    pub interest: watch::Receiver<ReaderInterest>,
-    /// The number of the last round that was asked for.
-    pub rounds: watch::Receiver<u64>,
-}
 
 /// Why a connection cannot be used any longer.
 enum ChildFailure {
@@ -60,8 +48,15 @@ impl From<RemoteError> for ChildFailure {
 /// What never succeeds: it ends with its failure.
 enum Never {}
 
+/// Starts the task of a child.
+pub fn start(aggregator: &Arc<Aggregator>, child: &Arc<Child>) -> AbortHandle {
+    let to_child = (Arc::clone(child), aggregator.connector.clone());
+    let task = follow(Arc::downgrade(aggregator), to_child, aggregator.signals());
+    tokio::spawn(task).abort_handle()
+}
+
 /// Follows a child until the task is ended.
-pub async fn follow(
+async fn follow(
     aggregator: Weak<Aggregator>,
     (child, connector): (Arc<Child>, Connector),
     mut signals: Signals,
@@ -77,10 +72,10 @@ pub async fn follow(
         let Some(aggregator) = aggregator.upgrade() else { return };
         // A round that was asked for meanwhile has its answer: there is none.
         let round = *signals.rounds.borrow_and_update();
-        child.set(|it| {
-            it.record = Err(Missing::Down(reason));
-            it.round = round;
-            it.passed = "pending".to_owned();
+        child.set(|state| {
+            state.record = Err(Missing::Down(reason));
+            state.round = round;
+            state.passed = "pending".to_owned();
         });
         aggregator.answered();
         drop(aggregator);
@@ -191,10 +186,10 @@ impl<'c> Follower<'c> {
             self.pass_on(&aggregator, &record.text);
         }
         let lag_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.child.set(|it| {
-            it.record = record.map_err(Missing::Refused);
-            it.round = round;
-            it.lag_us = Some(lag_us);
+        self.child.set(|state| {
+            state.record = record.map_err(Missing::Refused);
+            state.round = round;
+            state.lag_us = Some(lag_us);
         });
         aggregator.answered();
         Ok(())

@@ -19,5 +19,6 @@ mod text;
 pub mod tree;
 
 pub use child::{ChildAddress, parse_children};
+pub use follower::start as follow_child;
 pub use table::{Aggregator, AggregatorConfig};
 pub use tree::{AggregatorFile, OpenAggregatorFile};

@@ -8,7 +8,6 @@ use super::super::event_log::EventLog;
 use super::super::nodes::MAX_NODES;
 use super::child::{Child, ChildAddress, RecordRoom};
 use super::fan_in::FanIn;
-use super::follower;
 use super::settings::{PassedLine, PassedLines, PushMode, ReadSettings};
 use crate::lock::lock;
 use bytes::Bytes;
@@ -55,7 +54,9 @@ pub struct Aggregator {
     pub name: String,
     configured: AggregatorConfig,
     /// Connects to its children.
-    connector: Connector,
+    pub connector: Connector,
+    /// Begins to follow one.
+    follow: Follow,
     children: Mutex<BTreeMap<Arc<str>, FollowedChild>>,
     settings: watch::Sender<ReadSettings>,
     passed: watch::Sender<PassedLines>,
@@ -86,6 +87,22 @@ impl Drop for FollowedChild {
     }
 }
 
+/// What wakes the task of a child.
+#[derive(Clone)]
+pub struct Signals {
+    /// How children are read.
+    pub settings: watch::Receiver<ReadSettings>,
+    /// The lines that pass down.
+    pub passed: watch::Receiver<PassedLines>,
+    /// What readers want.
+    pub interest: watch::Receiver<ReaderInterest>,
+    /// The number of the last round that was asked for.
+    pub rounds: watch::Receiver<u64>,
+}
+
+/// Starts the task of a child, which follows it.
+pub type Follow = fn(&Arc<Aggregator>, &Arc<Child>) -> AbortHandle;
+
 /// An open `event`.
 pub struct EventReaderGuard(Arc<Aggregator>);
 
@@ -98,7 +115,12 @@ impl Drop for EventReaderGuard {
 
 impl Aggregator {
     /// Follows the children of the configuration, on a node with this name.
-    pub fn new(configured: AggregatorConfig, node: &str, connector: Connector) -> Arc<Self> {
+    pub fn new(
+        configured: AggregatorConfig,
+        node: &str,
+        connector: Connector,
+        follow: Follow,
+    ) -> Arc<Self> {
         let name = if configured.name.is_empty() { node } else { &configured.name };
         // A name of a host may have characters that no word of a record has.
         let plain = |it: char| {
@@ -109,6 +131,7 @@ impl Aggregator {
             name,
             configured,
             connector,
+            follow,
             children: Mutex::default(),
             settings: watch::channel(ReadSettings::default()).0,
             passed: watch::channel(PassedLines::default()).0,
@@ -149,12 +172,7 @@ impl Aggregator {
             return Err(format!("add: there are {MAX_NODES} children, the limit"));
         }
         let child = Arc::new(Child::new(address));
-        let task = follower::follow(
-            Arc::downgrade(self),
-            (Arc::clone(&child), self.connector.clone()),
-            self.signals(),
-        );
-        let task = tokio::spawn(task).abort_handle();
+        let task = (self.follow)(self, &child);
         children.insert(Arc::clone(&child.name), FollowedChild { child, task });
         drop(children);
         self.answered();
@@ -178,8 +196,9 @@ impl Aggregator {
         lock(&self.children).values().map(|it| Arc::clone(&it.child)).collect()
     }
 
-    fn signals(&self) -> follower::Signals {
-        follower::Signals {
+    /// What wakes the task of a child.
+    pub fn signals(&self) -> Signals {
+        Signals {
             settings: self.settings.subscribe(),
             passed: self.passed.subscribe(),
             interest: self.interest.subscribe(),
