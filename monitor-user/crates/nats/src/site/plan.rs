@@ -169,7 +169,7 @@ impl Site {
         if distinct.len() != request.servers.len() {
             return refused("a server is named twice");
         }
-        if request.servers.len() % 2 == 0 {
+        if request.servers.len().is_multiple_of(2) {
             let why = "an odd number of servers is needed, such as one or three: more than half of \
                        them must run";
             return refused(why);

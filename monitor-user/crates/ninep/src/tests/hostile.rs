@@ -1,5 +1,7 @@
 //! Random messages and random cuts: no panic, bounded memory, and the tree stays whole.
 
+#![allow(clippy::print_stdout, reason = "figures of a soak are shown with --nocapture")]
+
 use super::world::{NAMES, TestClient, World};
 use crate::frame::FrameBuffer;
 use crate::limits::{Limits, OUTPUT_BYTES};
