@@ -2,6 +2,7 @@
 
 use crate::deadline::until;
 use crate::root::privilege::{able, skip};
+use crate::root::workload::is_forbidden;
 use crate::served::{Folder, Served, monitor, write};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
@@ -85,6 +86,10 @@ fn root_the_capabilities_of_the_unit_are_enough_for_ebpf() {
     for name in ["snapshot", "lifetimes", "tcp"] {
         let all = probes["capabilities"].as_array().unwrap();
         let it = all.iter().find(|it| it["name"] == name).unwrap();
+        if it["why"].as_str().is_some_and(is_forbidden) {
+            println!("not tested: {it}");
+            continue;
+        }
         assert!(["active", "exact"].contains(&it["state"].as_str().unwrap()), "{it}");
     }
     // Root's own process, whose I/O /proc would not show to this user.

@@ -1,7 +1,9 @@
 //! `monitor run` through a daemon: the usage of a command, counted for an unprivileged user.
 
 use super::privilege::granted;
+use super::workload::exact;
 use crate::served::Served;
+use monitor_model::read_spec::Capability;
 use serde_json::Value;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -35,7 +37,8 @@ fn root_a_run_by_the_daemon_counts_every_descendant_for_any_user() {
 
 #[test]
 fn root_tcp_of_an_unprivileged_command_is_exact() {
-    if !granted("root_tcp_of_an_unprivileged_command_is_exact") {
+    let test = "root_tcp_of_an_unprivileged_command_is_exact";
+    if !granted(test) || exact(test, &[Capability::Tcp]).is_none() {
         return;
     }
     let service = Served::start("ebpf");

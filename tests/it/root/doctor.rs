@@ -1,6 +1,7 @@
 //! What this kernel serves: every capability by some hook, or with a reason.
 
 use super::privilege::granted;
+use super::workload::is_forbidden;
 use monitor_backend::Backend as _;
 use monitor_loader::Ebpf;
 use monitor_model::probe::Health;
@@ -35,7 +36,9 @@ fn root_every_requested_capability_is_active_or_has_a_reason() {
         println!("{}: {:?}\n    {}", probe.capability.name(), probe.health, probe.hooks.join(" "));
         let served = matches!(probe.health, Health::Active | Health::Fallback { .. });
         assert_eq!(served, !probe.hooks.is_empty(), "{probe:?}");
-        if served_since(probe.capability).is_some_and(|since| release() >= since) {
+        let forbidden = matches!(&probe.health, Health::Fallback { why, .. } if is_forbidden(why));
+        let expected = served_since(probe.capability).is_some_and(|since| release() >= since);
+        if expected && !forbidden {
             assert!(served && !probe.degraded(), "{probe:?}");
         }
     }

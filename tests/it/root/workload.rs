@@ -48,6 +48,12 @@ pub fn exact(test: &str, capabilities: &[Capability]) -> Option<Ebpf> {
     opened(test, capabilities, lacks)
 }
 
+/// Whether a machine forbids a program that its kernel has a hook for: it is refused before the
+/// verifier has seen an instruction, and so without a reason.
+pub fn is_forbidden(why: &str) -> bool {
+    why.ends_with("the kernel refused it: no reason given; report it with the kernel's release")
+}
+
 #[track_caller]
 fn opened(test: &str, capabilities: &[Capability], lacks: fn(&Health) -> bool) -> Option<Ebpf> {
     let mut backend = Ebpf::open(capabilities, 0).unwrap();
