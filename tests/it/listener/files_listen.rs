@@ -130,6 +130,7 @@ fn a_node_with_a_certificate_is_followed_over_tls_and_no_other_gets_in() {
     let two = Served::with(&format!("[files]\n{names}{}", certificate("client")));
     let mut it = own(&two);
     until(|| (read(&mut it, "nodes/one/state") == "ready\n").then_some(()));
+    assert_eq!(read(&mut it, "nodes/one/mon/desc"), read(&mut own(&one), "mon/desc"));
     // The certificate is not for that host.
     let odd = "down(connect_failed)\n";
     until(|| (read(&mut it, "nodes/odd/state") == odd).then_some(()));

@@ -27,11 +27,16 @@ pub enum Access {
 }
 
 impl User {
+    /// Whether a group is its primary one, or one of the others.
+    pub fn in_group(&self, gid: u32) -> bool {
+        self.gid == gid || self.groups.contains(&gid)
+    }
+
     /// Whether the permission bits of a file allow this. Root may do everything.
     pub fn may(&self, access: Access, file: &Attributes) -> bool {
         let shift = if self.uid == file.uid {
             6
-        } else if self.gid == file.gid || self.groups.contains(&file.gid) {
+        } else if self.in_group(file.gid) {
             3
         } else {
             0

@@ -1,19 +1,16 @@
 //! The files of another service, as one user.
 
-use super::address::Address;
 use super::call::{agree_version, call_for_fid};
 use super::connection::Connection;
 use super::error::RemoteError;
 use super::fid::Fid;
 use super::file::RemoteFile;
 use super::node::{RemoteMode, RemoteNode};
-use super::stream;
 use monitor_ninep::limits::DIRECTORY_BYTES;
 use monitor_ninep::{NO_FID, Request, Stat};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::timeout;
 
 /// Most bytes of an explanation.
 const EXPLANATION_BYTES: usize = 64 << 10;
@@ -26,31 +23,12 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Connects without a certificate, and attaches as a user: a name, `#` and a uid, an empty text
-    /// for the user of this process, or `none`. `deadline` is that of connecting and of each call
-    /// but reads and writes.
+    /// Attaches over a stream that is there, as [`Connector::connect`](crate::Connector::connect)
+    /// does.
     ///
     /// # Errors
     ///
-    /// When no service answers in time, or it refuses the user.
-    pub async fn connect(
-        address: &Address,
-        user: &str,
-        deadline: Duration,
-    ) -> Result<Self, RemoteError> {
-        let late = |_| {
-            Err(RemoteError::TimedOut { what: format!("connecting to {address}"), after: deadline })
-        };
-        let connected = timeout(deadline, stream::connect(address, None)).await;
-        let stream = connected.unwrap_or_else(late)?;
-        Self::over(stream, user, deadline).await
-    }
-
-    /// The same over a stream that is there.
-    ///
-    /// # Errors
-    ///
-    /// As [`Remote::connect`].
+    /// When the service does not answer in time, or refuses the user.
     pub async fn over<S>(stream: S, user: &str, deadline: Duration) -> Result<Self, RemoteError>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,

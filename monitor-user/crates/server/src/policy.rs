@@ -33,6 +33,17 @@ pub enum Grantee {
     Group(u32),
 }
 
+impl Grantee {
+    /// Whether it is this user, or a group that the user is in.
+    pub fn includes(&self, uid: u32, is_in: impl Fn(u32) -> bool) -> bool {
+        match *self {
+            Self::AllUsers => true,
+            Self::User(user) => user == uid,
+            Self::Group(gid) => is_in(gid),
+        }
+    }
+}
+
 impl fmt::Display for Grantee {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -95,11 +106,7 @@ pub struct Policy {
 impl Policy {
     /// Whether the peer has this right. Root has every right.
     pub fn grants(&self, peer: &Peer, class: Class) -> bool {
-        let is_peer = |grantee: &Grantee| match *grantee {
-            Grantee::AllUsers => true,
-            Grantee::User(uid) => peer.uid == uid,
-            Grantee::Group(gid) => peer.in_group(gid),
-        };
+        let is_peer = |it: &Grantee| it.includes(peer.uid, |gid| peer.in_group(gid));
         peer.uid == 0 || self.grants[class as usize].iter().any(is_peer)
     }
 

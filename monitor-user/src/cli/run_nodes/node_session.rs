@@ -9,7 +9,7 @@ use super::printer::{NodeStream, OutputClosed};
 use crate::cli::output::notice;
 use bytes::Bytes;
 use monitor_control::session::quoted;
-use monitor_remote::{Address, Remote, RemoteError, RemoteFile, RemoteMode};
+use monitor_remote::{Address, Connector, Remote, RemoteError, RemoteFile, RemoteMode};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,7 +121,7 @@ pub async fn run(task: NodeTask) -> Result<NodeEnd, NodeError> {
 
 impl NodeSession {
     async fn begin(address: &Address, plan: &RunPlan) -> Result<Self, NodeError> {
-        let remote = Remote::connect(address, &plan.user, plan.deadline).await;
+        let remote = Connector::default().connect(address, &plan.user, plan.deadline).await;
         let remote = remote.map_err(|why| NodeError::NoAnswer(why.to_string()))?;
         let maker = match remote.open("clone", RemoteMode::Read).await {
             Ok(file) => file,

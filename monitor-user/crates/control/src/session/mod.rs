@@ -34,7 +34,7 @@ pub use message::{Ending, LaunchAnswer, LaunchCommand, LaunchedProgram};
 pub use record::{Phase, ProcessEnd, Remaining, SessionHold, SessionRecord, TextFile};
 pub use start::{Launcher, LauncherPipes, LauncherProcess, launcher_gone};
 pub use stored_files::{StoredAccess, StoredFiles, StoredStat};
-pub use words::{Assignment, assignments, quoted, words};
+pub use words::{Assignment, assignments, quoted, text_words, words};
 
 /// Most bytes of `argv`, and of `env`: each is an argument list of execve(2).
 pub const MAX_TEXT: usize = 128 << 10;

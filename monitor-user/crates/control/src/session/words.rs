@@ -8,6 +8,16 @@ use super::error::{Refusal, SessionError};
 /// A name and its value.
 pub type Assignment = (Vec<u8>, Vec<u8>);
 
+/// The words as text: what is none has replacement characters.
+///
+/// # Errors
+///
+/// As [`words`].
+pub fn text_words(text: &[u8]) -> Result<Vec<String>, SessionError> {
+    let all = words(text)?;
+    Ok(all.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect())
+}
+
 /// The words of a text.
 ///
 /// # Errors

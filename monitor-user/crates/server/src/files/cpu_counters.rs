@@ -6,6 +6,7 @@
 //! absent, and the description says why.
 
 use super::counter_fields::{COUNTERS, FIELDS};
+use super::event_feed::unix_ns;
 use super::node_sample;
 use super::sexpr::put_word;
 use crate::lock::lock;
@@ -14,7 +15,7 @@ use monitor_sys::perf_counter::{Counter, CounterEvent};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use std::{fs, io};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
@@ -51,9 +52,8 @@ impl CpuCounters {
         let counters = Arc::clone(self);
         let rows = spawn_blocking(move || counters.rows()).await;
         let rows = rows.map_err(|_| FileError::new(Errno::Io, "the daemon ends"))??;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let time = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-        let sample = json!({"node": node, "time_unix_ns": time, "node_stats": {COUNTERS: rows}});
+        let stats = json!({COUNTERS: rows});
+        let sample = json!({"node": node, "time_unix_ns": unix_ns(), "node_stats": stats});
         Ok(sample.to_string())
     }
 

@@ -72,12 +72,8 @@ impl KernelRights {
     }
 
     fn has_right(&self, user: &User) -> bool {
-        let is_user = |it: &Grantee| match *it {
-            Grantee::AllUsers => user.uid != NONE_UID,
-            Grantee::User(uid) => user.uid == uid,
-            Grantee::Group(gid) => user.gid == gid || user.groups.contains(&gid),
-        };
-        user.uid == 0 || self.0.iter().any(is_user)
+        let is_user = |it: &Grantee| it.includes(user.uid, |gid| user.in_group(gid));
+        user.uid == 0 || user.uid != NONE_UID && self.0.iter().any(is_user)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::sample_filter::{CategoryFields, Condition, DEFAULT_PERIOD, period};
 use crate::lock::lock;
-use monitor_control::session::{Refusal, SessionError, words};
+use monitor_control::session::{Refusal, SessionError, text_words};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -170,9 +170,8 @@ impl MonSettings {
 impl MonCommand {
     fn parse(line: &[u8], known: &[CategoryFields]) -> Result<Self, SessionError> {
         let invalid = |why: String| SessionError::new(Refusal::Invalid, why);
-        let words = words(line)?;
-        let words: Vec<_> = words.iter().map(|it| String::from_utf8_lossy(it)).collect();
-        let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+        let words = text_words(line)?;
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let named = |command: &str, category: &str| {
             let name = known.iter().find(|it| it.0 == category).map(|it| it.0);
             let absent = || format!("{command}: {category:?} is no category of mon/desc");

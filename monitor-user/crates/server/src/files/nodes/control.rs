@@ -6,7 +6,7 @@ use super::super::session::{ControlLines, file_error};
 use super::address::NodeAddress;
 use super::table::OtherNodes;
 use bytes::Bytes;
-use monitor_control::session::{Refusal, SessionError, words};
+use monitor_control::session::{Refusal, SessionError, text_words};
 use monitor_ninep::FileError;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -61,9 +61,8 @@ pub fn text(nodes: &OtherNodes) -> Bytes {
 /// Carries out a line; whether it was a command.
 fn execute(nodes: &OtherNodes, line: &[u8]) -> Result<bool, SessionError> {
     let invalid = |why: String| SessionError::new(Refusal::Invalid, why);
-    let words = words(line)?;
-    let words: Vec<_> = words.iter().map(|it| String::from_utf8_lossy(it)).collect();
-    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    let words = text_words(line)?;
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match *words.as_slice() {
         [] => return Ok(false),
         ["add", node] => {

@@ -6,6 +6,7 @@ use super::address::NodeAddress;
 use super::proxy::NodeProxy;
 use super::status::NodeStatus;
 use crate::lock::lock;
+use monitor_remote::Connector;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -32,8 +33,8 @@ pub struct NodeAnswer {
 
 impl OtherNode {
     /// A node that has not answered yet.
-    pub fn new(at: NodeAddress, changes: Arc<EventLog>) -> Self {
-        let proxy = NodeProxy::new(at.address.clone());
+    pub fn new(at: NodeAddress, connector: Connector, changes: Arc<EventLog>) -> Self {
+        let proxy = NodeProxy::new(at.address.clone(), connector);
         Self { at, proxy, status: Mutex::default(), changes }
     }
 

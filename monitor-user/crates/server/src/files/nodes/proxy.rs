@@ -8,7 +8,7 @@ use crate::lock::lock;
 use bytes::Bytes;
 use monitor_ninep::tree::{Later, ReadRange};
 use monitor_ninep::{Errno, FileError};
-use monitor_remote::{Address, Remote, RemoteError, RemoteFile, RemoteMode};
+use monitor_remote::{Address, Connector, Remote, RemoteError, RemoteFile, RemoteMode};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -52,6 +52,7 @@ impl ProxiedFile {
 /// The open files of a node.
 pub struct NodeProxy {
     address: Address,
+    connector: Connector,
     connection: tokio::sync::Mutex<Option<Arc<Remote>>>,
     open: Mutex<OpenFiles>,
 }
@@ -98,10 +99,11 @@ async fn disconnect(proxy: Arc<NodeProxy>, opened: u64) {
 }
 
 impl NodeProxy {
-    /// No open files of the node at this address.
-    pub fn new(address: Address) -> Arc<Self> {
+    /// No open files of the node at this address, which the connector connects to.
+    pub fn new(address: Address, connector: Connector) -> Arc<Self> {
         Arc::new(Self {
             address,
+            connector,
             connection: tokio::sync::Mutex::default(),
             open: Mutex::default(),
         })
@@ -143,7 +145,8 @@ impl NodeProxy {
         if let Some(remote) = connection.as_ref().filter(|it| it.closed().is_none()) {
             return Ok(Arc::clone(remote));
         }
-        let remote = Arc::new(Remote::connect(&self.address, USER, ANSWER_TIME).await?);
+        let remote = self.connector.connect(&self.address, USER, ANSWER_TIME).await;
+        let remote = Arc::new(remote?);
         Ok(Arc::clone(connection.insert(remote)))
     }
 }

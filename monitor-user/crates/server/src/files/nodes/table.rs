@@ -113,7 +113,7 @@ impl OtherNodes {
         if followed.len() >= MAX_NODES {
             return Err(format!("add: {MAX_NODES} nodes are followed, the limit"));
         }
-        let node = Arc::new(OtherNode::new(at, Arc::clone(&self.changes)));
+        let node = Arc::new(OtherNode::new(at, self.connector.clone(), Arc::clone(&self.changes)));
         node.report("-", &node.status().word);
         let task = follower::follow(
             (Arc::clone(&node), self.connector.clone()),

@@ -66,11 +66,7 @@ impl SessionPolicy {
 
     /// Whether a user may execute programs.
     pub fn allows(&self, user: &User) -> bool {
-        let is_user = |it: &Grantee| match *it {
-            Grantee::AllUsers => true,
-            Grantee::User(uid) => user.uid == uid,
-            Grantee::Group(gid) => user.gid == gid || user.groups.contains(&gid),
-        };
+        let is_user = |it: &Grantee| it.includes(user.uid, |gid| user.in_group(gid));
         let can_become = self.others == OtherUsers::All || self.own_uid == user.uid;
         user.uid != super::super::client::NONE_UID && can_become && self.execute.iter().any(is_user)
     }
