@@ -9,7 +9,7 @@ use crate::deadline;
 use crate::root::privilege::skip;
 use crate::served::{Folder, monitor};
 use monitor_model::id::Pid;
-use procfs::process::Process;
+use procfs::process::{FDTarget, Process};
 use serde_json::Value;
 use std::io::Read as _;
 use std::path::Path;
@@ -69,6 +69,13 @@ impl Launched {
         Pid(deadline::until(|| children().find(|it| *it != self.launcher.0)))
     }
 
+    /// How many processes the keeper holds by a pidfd: the launcher, and ranks that it has found.
+    fn watched(&self) -> usize {
+        let keeper = Process::new(self.keeper().0.cast_signed()).unwrap();
+        let is_pidfd = |of: &FDTarget| matches!(of, FDTarget::AnonInode(it) if it == "[pidfd]");
+        keeper.fd().unwrap().flatten().filter(|it| is_pidfd(&it.target)).count()
+    }
+
     /// The gate of a script is opened.
     fn open_gate(&self) {
         std::fs::write(self.folder.join("gate"), "").unwrap();
@@ -105,8 +112,9 @@ fn the_output_of_a_launcher_is_kept_with_its_status_and_those_of_its_ranks() {
     let job = deadline::until(|| listed(|job| job["launcher_pid"] == it.launcher.0));
     let job = job["id"].as_str().unwrap().to_owned();
     let names = it.folder.join(&format!("monitor-pmix.{}", it.id)).join("names");
-    // Ranks that were found are known at their end.
     deadline::until(|| std::fs::read_to_string(&names).ok().filter(|it| it.contains(&job)));
+    // The ends of ranks that the keeper has found are known: it may find one before the other.
+    deadline::until(|| (it.watched() == 3).then_some(()));
     let (out, ..) = deadline::until(|| {
         Some(it.got(&["output", &job, "--no-follow", "--tag"]))
             .filter(|it| it.0.lines().count() == 2)
