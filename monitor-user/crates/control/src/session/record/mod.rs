@@ -3,21 +3,27 @@
 //! In: texts, lines of `ctl`, answers of the launcher. Out: what to ask the launcher, and what the
 //! files of the session say. Blocks nothing: a task registers its waker.
 
+mod program;
+mod texts;
+
 use super::control_line::{ControlLine, Lifetime, Limit};
 use super::copy_target::CopyTarget;
 use super::environment::{SessionPlace, SessionTexts, launched_program};
 use super::error::{Refusal, SessionError};
 use super::message::{Ending, LaunchCommand};
-use super::{KEPT_OUTPUT, MAX_LABEL, MAX_OPEN, MAX_TEXT, Stream};
+use super::{KEPT_OUTPUT, MAX_LABEL, MAX_OPEN, Stream};
 use crate::output_log::{OutputLog, OutputSource, WhenFull};
 use crate::user_worker::User;
 use crate::waker_list::{WaitPlace, WakerList};
+use program::Program;
+pub use program::{Phase, ProcessEnd};
 use rustix::io::Errno;
-use std::fmt::Write as _;
 use std::future::poll_fn;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+pub use texts::TextFile;
+use texts::TextFiles;
 
 /// A session.
 #[derive(Debug)]
@@ -38,14 +44,10 @@ pub struct SessionRecord {
 
 #[derive(Debug, Default)]
 struct State {
-    argv: Text,
-    env: Text,
-    label: Text,
+    texts: TextFiles,
+    program: Program,
     id: (String, String),
     lifetime: Lifetime,
-    phase: Phase,
-    /// How the last `exec` failed.
-    failed: Option<i32>,
     redirects: [Option<Vec<u8>>; 3],
     /// The explanation of the last refusal.
     error: String,
@@ -61,57 +63,9 @@ struct State {
     is_gone: bool,
 }
 
-/// A text that clients write.
-#[derive(Clone, Debug, Default)]
-struct Text {
-    bytes: Vec<u8>,
-    version: u32,
-}
-
-impl Text {
-    fn replace(&mut self, bytes: Vec<u8>) {
-        self.bytes = bytes;
-        self.version = self.version.wrapping_add(1);
-    }
-}
-
 fn is_copied_to(command: &str) -> SessionError {
     let why = format!("{command}: a copy of another session comes in: wait for its end");
     SessionError::new(Refusal::Busy, why)
-}
-
-/// Which text of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TextFile {
-    /// The arguments.
-    Argv,
-    /// The environment.
-    Env,
-    /// A free text.
-    State,
-}
-
-/// How far the program is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Phase {
-    /// It was not executed.
-    #[default]
-    Ready,
-    /// It is being executed.
-    Starting,
-    /// It runs, as this process.
-    Running(u32),
-    /// It has ended.
-    Ended(ProcessEnd),
-}
-
-/// How a session came to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProcessEnd {
-    /// By itself, or by a signal.
-    Ended(Ending),
-    /// It was wiped; with the end of its program, if that ran.
-    Wiped(Option<Ending>),
 }
 
 /// What remains to be done for a line of `ctl`.
@@ -155,7 +109,7 @@ impl Drop for SessionHold {
 impl SessionRecord {
     /// A session of a user, with this environment.
     pub fn new(number: u32, user: User, (place, env): (SessionPlace, &[u8])) -> Arc<Self> {
-        let text = Text { bytes: env.to_vec(), version: 0 };
+        let texts = TextFiles::with_env(env);
         let [output, errors] = OutputLog::pair(KEPT_OUTPUT, WhenFull::Wait);
         Arc::new(Self {
             number,
@@ -163,7 +117,7 @@ impl SessionRecord {
             place,
             output,
             errors,
-            state: Mutex::new(State { env: text, ..State::default() }),
+            state: Mutex::new(State { texts, ..State::default() }),
             changed: WakerList::default(),
         })
     }
@@ -202,14 +156,13 @@ impl SessionRecord {
 
     /// A text.
     pub fn text(&self, file: TextFile) -> Vec<u8> {
-        self.lock().text(file).bytes.clone()
+        self.lock().texts.bytes(file).to_vec()
     }
 
     /// Length and version of a text.
     pub fn text_length(&self, file: TextFile) -> (usize, u32) {
-        let mut state = self.lock();
-        let text = state.text(file);
-        (text.bytes.len(), text.version)
+        let state = self.lock();
+        (state.texts.bytes(file).len(), state.texts.version(file))
     }
 
     /// Writes a part of a text; a gap before it has NULs, which `exec` refuses.
@@ -218,31 +171,17 @@ impl SessionRecord {
     ///
     /// When it would be longer than it may be.
     pub fn write_text(&self, file: TextFile, at: u64, part: &[u8]) -> Result<(), SessionError> {
-        let most = if file == TextFile::State { MAX_LABEL } else { MAX_TEXT };
-        let at = usize::try_from(at).unwrap_or(usize::MAX);
-        let Some(end) = at.checked_add(part.len()).filter(|it| *it <= most) else {
-            let why = format!("the text would have more than {most} bytes");
-            return Err(SessionError::new(Refusal::TooLarge, why));
-        };
-        let mut state = self.lock();
-        let text = state.text(file);
-        if text.bytes.len() < end {
-            text.bytes.resize(end, 0);
-        }
-        text.bytes[at..end].copy_from_slice(part);
-        text.version = text.version.wrapping_add(1);
-        Ok(())
+        self.lock().texts.write(file, at, part)
     }
 
     /// Empties a text.
     pub fn clear_text(&self, file: TextFile) {
-        let mut state = self.lock();
-        state.text(file).replace(Vec::new());
+        self.lock().texts.replace(file, Vec::new());
     }
 
     /// What reading `ctl` says: the process of the program, or -1.
     pub fn process_text(&self) -> String {
-        match self.lock().phase {
+        match self.lock().program.phase() {
             Phase::Running(pid) => pid.to_string(),
             Phase::Ready | Phase::Starting | Phase::Ended(_) => "-1".to_owned(),
         }
@@ -262,13 +201,12 @@ impl SessionRecord {
 
     /// How far the program is.
     pub fn phase(&self) -> Phase {
-        self.lock().phase
+        self.lock().program.phase()
     }
 
     /// The numbers of job and process.
     pub fn id(&self) -> String {
-        let state = self.lock();
-        format!("{}/{}", state.id.0, if state.id.1.is_empty() { "0" } else { &state.id.1 })
+        self.lock().id_text()
     }
 
     /// The explanation of the last refusal, and the lines of the last `clone`.
@@ -312,7 +250,7 @@ impl SessionRecord {
                 return self.exec(state, program.as_deref(), folder);
             }
             ControlLine::Signal(number) => {
-                return match state.phase {
+                return match state.program.phase() {
                     Phase::Running(_) => Ok(Remaining::Ask(LaunchCommand::Signal(number))),
                     _ => Err(SessionError::new(
                         Refusal::NoProcess,
@@ -328,7 +266,7 @@ impl SessionRecord {
             ControlLine::Type(lifetime) => state.lifetime = lifetime,
             ControlLine::Id(job, process) => state.set_id(&job, &process),
             ControlLine::Redirect(redirect) => {
-                if !matches!(state.phase, Phase::Ready) {
+                if !state.program.is_ready() {
                     let why = "redirect: the program was executed with its streams";
                     return Err(SessionError::new(Refusal::Busy, why));
                 }
@@ -354,25 +292,24 @@ impl SessionRecord {
         program: Option<&[u8]>,
         folder: Option<PathBuf>,
     ) -> Result<Remaining, SessionError> {
-        if state.phase != Phase::Ready {
+        if !state.program.is_ready() {
             let why = "exec: the program of the session was executed: open another session";
             return Err(SessionError::new(Refusal::Busy, why));
         }
         if state.is_copied_to {
             return Err(is_copied_to("exec"));
         }
-        let id =
-            format!("{}/{}", state.id.0, if state.id.1.is_empty() { "0" } else { &state.id.1 });
+        let id = state.id_text();
         let texts = SessionTexts {
             place: &self.place,
             number: self.number,
             id: &id,
-            argv: &state.argv.bytes,
-            env: &state.env.bytes,
+            argv: state.texts.bytes(TextFile::Argv),
+            env: state.texts.bytes(TextFile::Env),
         };
         let mut program = launched_program(texts, program, folder)?;
         program.redirects = state.redirects.clone();
-        state.phase = Phase::Starting;
+        state.program.starting();
         Ok(Remaining::Ask(LaunchCommand::Exec(program)))
     }
 
@@ -386,7 +323,7 @@ impl SessionRecord {
         if state.must_end {
             return Err(SessionError::new(Refusal::NoProcess, "the session is wiped"));
         }
-        if state.phase != Phase::Ready {
+        if !state.program.is_ready() {
             let why = "the program of the session was executed: open another session";
             return Err(SessionError::new(Refusal::Busy, why));
         }
@@ -399,65 +336,49 @@ impl SessionRecord {
         let mut state = self.lock();
         state.is_copied_to = false;
         if let Some((argv, env)) = texts {
-            state.argv.replace(argv);
-            state.env.replace(env);
+            state.texts.replace(TextFile::Argv, argv);
+            state.texts.replace(TextFile::Env, env);
         }
     }
 
     /// The launcher has executed the program.
     pub fn started(&self, pid: u32) {
-        let mut state = self.lock();
-        // Its end may have been reported before the answer to `exec`: never, but for a launcher
-        // that its user has changed.
-        if state.phase == Phase::Starting {
-            state.phase = Phase::Running(pid);
-            state.failed = None;
-        }
-        drop(state);
-        self.changed.wake();
+        self.change(|state| state.program.started(pid));
     }
 
     /// The launcher has not executed the program.
     pub fn not_started(&self, error: &SessionError) {
-        let mut state = self.lock();
-        if state.phase == Phase::Starting {
-            state.phase = Phase::Ready;
-            state.failed = Some(match error.refusal {
-                Refusal::Kernel(number) => number,
-                _ => Errno::INVAL.raw_os_error(),
-            });
-        }
-        drop(state);
-        self.changed.wake();
+        let number = match error.refusal {
+            Refusal::Kernel(number) => number,
+            _ => Errno::INVAL.raw_os_error(),
+        };
+        self.change(|state| state.program.not_started(number));
     }
 
     /// The program has ended.
     pub fn ended(&self, ending: Ending) {
-        let mut state = self.lock();
-        if !matches!(state.phase, Phase::Ended(_)) {
-            state.phase = Phase::Ended(ProcessEnd::Ended(ending));
-        }
-        drop(state);
-        self.changed.wake();
+        self.change(|state| state.program.ended(ProcessEnd::Ended(ending)));
     }
 
     /// The session shall end.
     pub fn end(&self) {
-        self.lock().must_end = true;
-        self.changed.wake();
+        self.change(|state| state.must_end = true);
     }
 
     /// The session has ended: all that wait get an answer.
     pub fn wiped(&self, last: Option<Ending>) {
-        let mut state = self.lock();
-        state.must_end = true;
-        state.is_gone = true;
-        if !matches!(state.phase, Phase::Ended(_)) {
-            state.phase = Phase::Ended(ProcessEnd::Wiped(last));
-        }
-        drop(state);
         self.output.close();
         self.errors.close();
+        self.change(|state| {
+            state.must_end = true;
+            state.is_gone = true;
+            state.program.ended(ProcessEnd::Wiped(last));
+        });
+    }
+
+    /// Changes the state, then wakes what waits for it.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.lock());
         self.changed.wake();
     }
 
@@ -470,15 +391,7 @@ impl SessionRecord {
     pub fn poll_wait(&self, place: &WaitPlace, context: &Context<'_>) -> Poll<String> {
         // Before the look: a change after it wakes.
         place.wait(context);
-        let state = self.lock();
-        match (state.phase, state.failed) {
-            (Phase::Ended(end), _) => Poll::Ready(wait_text(end)),
-            (Phase::Ready, Some(number)) => {
-                let code = if number == Errno::NOENT.raw_os_error() { 127 } else { 126 };
-                Poll::Ready(format!("{code} execfail {number} 0 0 0 0\n"))
-            }
-            _ => Poll::Pending,
-        }
+        self.lock().program.wait_text().map_or(Poll::Pending, Poll::Ready)
     }
 
     /// A place for a task that waits for what changes.
@@ -528,12 +441,8 @@ impl SessionRecord {
 }
 
 impl State {
-    const fn text(&mut self, file: TextFile) -> &mut Text {
-        match file {
-            TextFile::Argv => &mut self.argv,
-            TextFile::Env => &mut self.env,
-            TextFile::State => &mut self.label,
-        }
+    fn id_text(&self) -> String {
+        format!("{}/{}", self.id.0, if self.id.1.is_empty() { "0" } else { &self.id.1 })
     }
 
     fn set_id(&mut self, job: &[u8], process: &[u8]) {
@@ -546,181 +455,9 @@ impl State {
     }
 
     fn is_unused(&self) -> bool {
-        let runs = matches!(self.phase, Phase::Starting | Phase::Running(_));
-        self.holds == 0 && !runs && self.lifetime == Lifetime::Normal
+        self.holds == 0 && !self.program.runs() && self.lifetime == Lifetime::Normal
     }
-}
-
-/// `<code> <kind> <n> <utime_ms> <stime_ms> <real_ms> <maxrss_kb>`.
-fn wait_text(end: ProcessEnd) -> String {
-    let (it, kind) = match end {
-        ProcessEnd::Ended(it) if it.signal.is_some() => (it, "signal"),
-        ProcessEnd::Ended(it) => (it, "exit"),
-        ProcessEnd::Wiped(it) => (it.unwrap_or_default(), "wiped"),
-    };
-    let number = it.signal.or(it.code).unwrap_or(0);
-    let code = it.signal.map_or(it.code.unwrap_or(0), |signal| 128 + signal);
-    let mut out = format!("{code} {kind} {number}");
-    for value in [it.user_ms, it.system_ms, it.real_ms, it.max_rss_kib] {
-        let _ = write!(out, " {value}");
-    }
-    out.push('\n');
-    out
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::task::Waker;
-
-    fn record() -> Arc<SessionRecord> {
-        let user = User { uid: 7, gid: 7, groups: vec![7] };
-        let place = SessionPlace { folder: "/run/s".into(), job: None };
-        SessionRecord::new(3, user, (place, b"PATH=/bin\n"))
-    }
-
-    fn wait(record: &SessionRecord) -> Option<String> {
-        match record.poll_wait(&record.wait_place(), &Context::from_waker(Waker::noop())) {
-            Poll::Ready(text) => Some(text),
-            Poll::Pending => None,
-        }
-    }
-
-    fn exec(record: &SessionRecord, line: &str) -> Result<Remaining, Refusal> {
-        record.control(line.as_bytes()).map_err(|it| it.refusal)
-    }
-
-    #[test]
-    fn a_program_is_executed_once_and_waited_for() {
-        let it = record();
-        assert_eq!((wait(&it), it.process_text()), (None, "-1".to_owned()));
-        assert!(matches!(exec(&it, "exec /bin/a"), Ok(Remaining::Ask(LaunchCommand::Exec(_)))));
-        assert_eq!(exec(&it, "exec /bin/a"), Err(Refusal::Busy));
-        it.started(77);
-        assert_eq!((wait(&it), it.process_text()), (None, "77".to_owned()));
-        it.ended(Ending { code: Some(3), user_ms: 1, real_ms: 9, ..Ending::default() });
-        assert_eq!(wait(&it).as_deref(), Some("3 exit 3 1 0 9 0\n"));
-        assert_eq!(exec(&it, "exec /bin/a"), Err(Refusal::Busy));
-        assert_eq!(exec(&it, "signal 9"), Err(Refusal::NoProcess));
-        it.wiped(None);
-        assert_eq!(wait(&it).as_deref(), Some("3 exit 3 1 0 9 0\n"));
-    }
-
-    #[test]
-    fn a_failed_exec_is_reported_and_can_be_repeated() {
-        let it = record();
-        let _ask = exec(&it, "exec /absent").expect("a command");
-        it.not_started(&SessionError::new(Refusal::Kernel(2), "absent"));
-        assert_eq!(wait(&it).as_deref(), Some("127 execfail 2 0 0 0 0\n"));
-        let _ask = exec(&it, "exec /bin/a").expect("a command");
-        it.started(77);
-        assert_eq!(wait(&it), None);
-        it.ended(Ending { signal: Some(9), ..Ending::default() });
-        assert_eq!(wait(&it).as_deref(), Some("137 signal 9 0 0 0 0\n"));
-    }
-
-    #[test]
-    fn a_session_is_unused_without_files_and_program() {
-        let it = record();
-        let hold = it.hold().expect("room");
-        assert!(!it.is_unused());
-        drop(hold);
-        assert!(it.is_unused());
-        let _ask = exec(&it, "exec /bin/a").expect("a command");
-        assert!(!it.is_unused());
-        it.started(77);
-        it.ended(Ending::default());
-        assert!(it.is_unused());
-        assert_eq!(exec(&it, "type persistent"), Ok(Remaining::Nothing));
-        assert!(!it.is_unused());
-        assert_eq!(exec(&it, "type normal"), Ok(Remaining::Nothing));
-        assert!(it.is_unused());
-        it.wiped(None);
-        assert_eq!(exec(&it, "type normal"), Err(Refusal::NoProcess));
-    }
-
-    #[test]
-    fn an_attached_session_ends_with_the_file_that_has_made_it() {
-        let it = record();
-        let maker = it.hold_by_maker().expect("room");
-        let file = it.hold().expect("room");
-        assert_eq!(exec(&it, "type attached"), Ok(Remaining::Nothing));
-        drop(file);
-        assert!(!it.is_ending() && !it.is_unused());
-        drop(maker);
-        assert!(it.is_ending());
-        let other = record();
-        let maker = other.hold_by_maker().expect("room");
-        drop(maker);
-        assert_eq!(exec(&other, "type attached"), Err(Refusal::Closed));
-        assert!(!other.is_ending());
-    }
-
-    #[test]
-    fn a_text_is_written_in_parts_within_its_limit() {
-        let it = record();
-        it.write_text(TextFile::Argv, 0, b"abc").expect("room");
-        it.write_text(TextFile::Argv, 5, b"x").expect("room");
-        assert_eq!(it.text(TextFile::Argv), b"abc\0\0x");
-        assert_eq!(exec(&it, "exec /bin/a"), Err(Refusal::Invalid));
-        it.clear_text(TextFile::Argv);
-        assert_eq!(it.text_length(TextFile::Argv), (0, 3));
-        for at in [MAX_TEXT as u64, u64::MAX, u64::MAX - 1] {
-            let refused = it.write_text(TextFile::Argv, at, b"xy").map_err(|it| it.refusal);
-            assert_eq!(refused, Err(Refusal::TooLarge));
-        }
-    }
-
-    #[test]
-    fn a_session_that_was_wiped_has_an_answer_for_all_that_wait() {
-        let it = record();
-        assert_eq!(wait(&it), None);
-        it.wiped(None);
-        assert_eq!(wait(&it).as_deref(), Some("0 wiped 0 0 0 0 0\n"));
-    }
-
-    #[test]
-    fn no_program_is_executed_while_a_copy_comes_in() {
-        let it = record();
-        it.begin_copy().expect("no program was executed");
-        assert_eq!(exec(&it, "exec /bin/a"), Err(Refusal::Busy));
-        assert_eq!(exec(&it, "clone 2 a/1/k"), Err(Refusal::Busy));
-        it.end_copy(Some((b"a b".to_vec(), b"A=1".to_vec())));
-        assert_eq!(
-            (it.text(TextFile::Argv), it.text_length(TextFile::Env)),
-            (b"a b".to_vec(), (3, 1))
-        );
-        assert!(matches!(exec(&it, "clone 2 a/1/k"), Ok(Remaining::Copy(2, _))));
-        assert!(matches!(exec(&it, "exec /bin/a"), Ok(Remaining::Ask(_))));
-        assert_eq!(it.begin_copy().map_err(|it| it.refusal), Err(Refusal::Busy));
-    }
-
-    #[test]
-    fn the_outcomes_of_a_clone_stay_until_another_refusal() {
-        let it = record();
-        it.set_outcomes("a/1 copied\n".to_owned());
-        assert_eq!(it.error(), "a/1 copied\n");
-        it.refused(&SessionError::new(Refusal::Incomplete, "clone: 1 failed"));
-        assert_eq!(it.error(), "clone: 1 failed\na/1 copied\n");
-        it.refused(&SessionError::new(Refusal::Invalid, "odd"));
-        assert_eq!(it.error(), "odd\n");
-    }
-
-    #[test]
-    fn open_files_of_a_session_are_limited() {
-        let it = record();
-        let all: Vec<_> = std::iter::from_fn(|| it.hold().ok()).collect();
-        assert_eq!(all.len(), MAX_OPEN);
-        assert_eq!(it.hold().err().map(|it| it.refusal), Some(Refusal::TryAgain));
-        drop(all);
-        assert!(it.hold().is_ok());
-    }
-
-    #[test]
-    fn an_id_changes_by_its_parts() {
-        let it = record();
-        assert_eq!(it.id(), "/0");
-        let _done = (exec(&it, "id 7/"), exec(&it, "id /3"));
-        assert_eq!(it.id(), "7/3");
-    }
-}
+mod tests;
