@@ -6,6 +6,7 @@
 //! yet.
 
 use monitor_backend::rule::insn::{Compare, Insn, MAX_REGS, Operand, Operator, Reg, SkipIf, Width};
+use monitor_control::agent_expression::opcode::{Binary, Opcode};
 use monitor_control::agent_expression::register_word;
 use monitor_event::thread::AgentExpression;
 use std::collections::BTreeMap;
@@ -66,8 +67,8 @@ impl Compiler {
                 self.join(&label, is_reached)?;
                 is_reached = true;
             }
-            let op = *code.get(at)?;
-            let bytes = operand_bytes(op);
+            let op = Opcode::from_byte(*code.get(at)?)?;
+            let bytes = op.operand_bytes();
             let operand = code.get(at + 1..at + 1 + bytes)?;
             let operand = operand.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
             at += 1 + bytes;
@@ -75,11 +76,11 @@ impl Compiler {
                 continue;
             }
             match op {
-                END => break,
-                IF_GOTO | GOTO => {
+                Opcode::End => break,
+                Opcode::IfGoto | Opcode::Goto => {
                     let target = usize::try_from(operand).ok().filter(|it| *it >= at)?;
-                    self.jump(op == GOTO, target)?;
-                    is_reached = op != GOTO;
+                    self.jump(op == Opcode::Goto, target)?;
+                    is_reached = op != Opcode::Goto;
                 }
                 _ => self.step(op, operand)?,
             }
@@ -115,32 +116,33 @@ impl Compiler {
         Some(())
     }
 
-    fn step(&mut self, op: u8, operand: u64) -> Option<()> {
+    fn step(&mut self, op: Opcode, operand: u64) -> Option<()> {
         match op {
-            0x22..=0x25 => self.stack.push(Entry::Constant(operand)),
-            0x26 => {
+            Opcode::Const(_) => self.stack.push(Entry::Constant(operand)),
+            Opcode::Reg => {
                 let word = register_word(u16::try_from(operand).ok()?)?;
                 self.stack.push(Entry::Word(word, 0));
             }
-            0x17..=0x1a => self.read_memory(op)?,
-            0x16 | 0x2a => self.extend(op, operand)?,
-            0x0e => self.apply(Operator::Equal, 0)?,
-            0x12 => self.apply(Operator::Xor, u64::MAX)?,
-            0x28 => self.pick(0)?,
-            0x32 => self.pick(usize::try_from(operand).ok()?)?,
-            0x29 => drop(self.stack.pop()?),
-            0x2b => self.swap()?,
-            _ => self.binary(operator(op)?)?,
+            Opcode::Ref(bytes) => self.read_memory(bytes)?,
+            Opcode::Ext | Opcode::ZeroExt => self.extend(op == Opcode::Ext, operand)?,
+            Opcode::LogNot => self.apply(Operator::Equal, 0)?,
+            Opcode::BitNot => self.apply(Operator::Xor, u64::MAX)?,
+            Opcode::Dup => self.pick(0)?,
+            Opcode::Pick => self.pick(usize::try_from(operand).ok()?)?,
+            Opcode::Pop => drop(self.stack.pop()?),
+            Opcode::Swap => self.swap()?,
+            Opcode::Binary(operation) => self.binary(operator(operation))?,
+            Opcode::Rot | Opcode::IfGoto | Opcode::Goto | Opcode::End => return None,
         }
         (self.stack.len() <= MAX_REGS).then_some(())
     }
 
     /// Replaces the address on top by what is there.
-    fn read_memory(&mut self, op: u8) -> Option<()> {
-        let width = match op {
-            0x17 => Width::U8,
-            0x18 => Width::U16,
-            0x19 => Width::U32,
+    fn read_memory(&mut self, bytes: u8) -> Option<()> {
+        let width = match bytes {
+            1 => Width::U8,
+            2 => Width::U16,
+            4 => Width::U32,
             _ => Width::U64,
         };
         let depth = self.stack.len().checked_sub(1)?;
@@ -155,8 +157,8 @@ impl Compiler {
     }
 
     /// The low bits of the number on top.
-    fn extend(&mut self, op: u8, bits: u64) -> Option<()> {
-        let width = match (bits, op == 0x16) {
+    fn extend(&mut self, is_signed: bool, bits: u64) -> Option<()> {
+        let width = match (bits, is_signed) {
             (64, _) => return Some(()),
             (8, true) => Width::I8,
             (16, true) => Width::I16,
@@ -307,41 +309,25 @@ impl Compiler {
     }
 }
 
-const IF_GOTO: u8 = 0x20;
-const GOTO: u8 = 0x21;
-const END: u8 = 0x27;
-
-/// Bytes of the number behind an operation.
-const fn operand_bytes(op: u8) -> usize {
-    match op {
-        0x16 | 0x2a | 0x22 | 0x32 => 1,
-        0x20 | 0x21 | 0x23 | 0x26 => 2,
-        0x24 => 4,
-        0x25 => 8,
-        _ => 0,
+const fn operator(operation: Binary) -> Operator {
+    match operation {
+        Binary::Add => Operator::Add,
+        Binary::Sub => Operator::Subtract,
+        Binary::Mul => Operator::Multiply,
+        Binary::DivSigned => Operator::DivideSigned,
+        Binary::DivUnsigned => Operator::Divide,
+        Binary::RemSigned => Operator::RemainderSigned,
+        Binary::RemUnsigned => Operator::Remainder,
+        Binary::Lsh => Operator::ShiftLeft,
+        Binary::RshSigned => Operator::ShiftRightSigned,
+        Binary::RshUnsigned => Operator::ShiftRight,
+        Binary::BitAnd => Operator::And,
+        Binary::BitOr => Operator::Or,
+        Binary::BitXor => Operator::Xor,
+        Binary::Equal => Operator::Equal,
+        Binary::LessSigned => Operator::LessSigned,
+        Binary::LessUnsigned => Operator::Less,
     }
-}
-
-const fn operator(op: u8) -> Option<Operator> {
-    Some(match op {
-        0x02 => Operator::Add,
-        0x03 => Operator::Subtract,
-        0x04 => Operator::Multiply,
-        0x05 => Operator::DivideSigned,
-        0x06 => Operator::Divide,
-        0x07 => Operator::RemainderSigned,
-        0x08 => Operator::Remainder,
-        0x09 => Operator::ShiftLeft,
-        0x0a => Operator::ShiftRightSigned,
-        0x0b => Operator::ShiftRight,
-        0x0f => Operator::And,
-        0x10 => Operator::Or,
-        0x11 => Operator::Xor,
-        0x13 => Operator::Equal,
-        0x14 => Operator::LessSigned,
-        0x15 => Operator::Less,
-        _ => return None,
-    })
 }
 
 /// Whether the operator is the same in the kernel for this second number.
@@ -368,6 +354,8 @@ mod tests {
     use monitor_backend::rule::insn::MISSING;
     use monitor_control::agent_expression::{Inputs, holds};
     use proptest::prelude::*;
+
+    const END: u8 = 0x27;
 
     /// Registers that are their number times 16, and memory whose bytes are their addresses, except
     /// at 0.

@@ -3,7 +3,10 @@
 //! In: the bytecode, and what reads registers and memory of the stopped thread. Out: a number. The
 //! kernel has excluded most hits before, where it can.
 
+pub mod opcode;
+
 use monitor_event::thread::AgentExpression;
+use opcode::{Binary, Opcode};
 
 /// What a condition reads.
 pub trait Inputs {
@@ -49,70 +52,64 @@ struct Machine<'c> {
 impl Machine<'_> {
     /// Executes an instruction; whether it was the last.
     fn step(&mut self) -> Option<bool> {
-        let instruction = self.operand(1)?;
-        match instruction {
-            0x27 => return Some(true),
-            0x02..=0x0b | 0x0f..=0x11 | 0x13..=0x15 => {
+        let opcode = Opcode::from_byte(u8::try_from(self.number(1)?).ok()?)?;
+        let operand = self.number(opcode.operand_bytes())?;
+        match opcode {
+            Opcode::End => return Some(true),
+            Opcode::Binary(operation) => {
                 let (right, left) = (self.pop()?, self.pop()?);
-                self.push(binary(instruction, left, right)?)?;
+                self.push(binary(operation, left, right)?)?;
             }
-            0x0e => {
+            Opcode::LogNot => {
                 let value = self.pop()?;
                 self.push(u64::from(value == 0))?;
             }
-            0x12 => {
+            Opcode::BitNot => {
                 let value = self.pop()?;
                 self.push(!value)?;
             }
-            0x16 | 0x2a => {
-                let bits = self.operand(1)?;
+            Opcode::Ext | Opcode::ZeroExt => {
                 let value = self.pop()?;
-                self.push(extend(value, bits, instruction == 0x16)?)?;
+                self.push(extend(value, operand, opcode == Opcode::Ext)?)?;
             }
-            0x17..=0x1a => {
+            Opcode::Ref(bytes) => {
                 let address = self.pop()?;
-                let bytes = 1 << (instruction - 0x17);
                 let value = self.inputs.memory(address, bytes)?;
                 self.push(value)?;
             }
-            0x20 | 0x21 => {
-                let target = self.operand(2)?;
-                if instruction == 0x21 || self.pop()? != 0 {
-                    self.at = usize::try_from(target).ok()?;
+            Opcode::Goto => self.at = usize::try_from(operand).ok()?,
+            Opcode::IfGoto => {
+                if self.pop()? != 0 {
+                    self.at = usize::try_from(operand).ok()?;
                 }
             }
-            0x22..=0x25 => {
-                let value = self.operand(1 << (instruction - 0x22))?;
+            Opcode::Const(_) => self.push(operand)?,
+            Opcode::Reg => {
+                let value = self.inputs.register(u16::try_from(operand).ok()?)?;
                 self.push(value)?;
             }
-            0x26 => {
-                let number = u16::try_from(self.operand(2)?).ok()?;
-                let value = self.inputs.register(number)?;
-                self.push(value)?;
-            }
-            0x28 | 0x32 => {
-                let depth = if instruction == 0x32 { self.operand(1)? } else { 0 };
-                let index = self.stack.len().checked_sub(1 + usize::try_from(depth).ok()?)?;
+            Opcode::Dup | Opcode::Pick => {
+                // Without an operand, it is 0.
+                let below = usize::try_from(operand).ok()?;
+                let index = self.stack.len().checked_sub(1 + below)?;
                 self.push(self.stack[index])?;
             }
-            0x29 => drop(self.pop()?),
-            0x2b => {
+            Opcode::Pop => drop(self.pop()?),
+            Opcode::Swap => {
                 let (first, second) = (self.pop()?, self.pop()?);
                 self.push(first)?;
                 self.push(second)?;
             }
-            0x33 => {
+            Opcode::Rot => {
                 let (c, b, a) = (self.pop()?, self.pop()?, self.pop()?);
                 [c, a, b].into_iter().try_for_each(|it| self.push(it))?;
             }
-            // Floating point, trace variables and traces.
-            _ => return None,
         }
         Some(false)
     }
 
     /// The next bytes of the code, as a big-endian number.
-    fn operand(&mut self, bytes: usize) -> Option<u64> {
+    fn number(&mut self, bytes: usize) -> Option<u64> {
         let own = self.code.get(self.at..self.at + bytes)?;
         self.at += bytes;
         Some(own.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
@@ -128,27 +125,26 @@ impl Machine<'_> {
     }
 }
 
-fn binary(instruction: u64, left: u64, right: u64) -> Option<u64> {
+fn binary(operation: Binary, left: u64, right: u64) -> Option<u64> {
     let (signed_left, signed_right) = (left.cast_signed(), right.cast_signed());
     let shift = u32::try_from(right).unwrap_or(u32::MAX);
-    Some(match instruction {
-        0x02 => left.wrapping_add(right),
-        0x03 => left.wrapping_sub(right),
-        0x04 => left.wrapping_mul(right),
-        0x05 => signed_left.checked_div(signed_right)?.cast_unsigned(),
-        0x06 => left.checked_div(right)?,
-        0x07 => signed_left.checked_rem(signed_right)?.cast_unsigned(),
-        0x08 => left.checked_rem(right)?,
-        0x09 => left.checked_shl(shift).unwrap_or(0),
-        0x0a => (signed_left >> shift.min(63)).cast_unsigned(),
-        0x0b => left.checked_shr(shift).unwrap_or(0),
-        0x0f => left & right,
-        0x10 => left | right,
-        0x11 => left ^ right,
-        0x13 => u64::from(left == right),
-        0x14 => u64::from(signed_left < signed_right),
-        0x15 => u64::from(left < right),
-        _ => return None,
+    Some(match operation {
+        Binary::Add => left.wrapping_add(right),
+        Binary::Sub => left.wrapping_sub(right),
+        Binary::Mul => left.wrapping_mul(right),
+        Binary::DivSigned => signed_left.checked_div(signed_right)?.cast_unsigned(),
+        Binary::DivUnsigned => left.checked_div(right)?,
+        Binary::RemSigned => signed_left.checked_rem(signed_right)?.cast_unsigned(),
+        Binary::RemUnsigned => left.checked_rem(right)?,
+        Binary::Lsh => left.checked_shl(shift).unwrap_or(0),
+        Binary::RshSigned => (signed_left >> shift.min(63)).cast_unsigned(),
+        Binary::RshUnsigned => left.checked_shr(shift).unwrap_or(0),
+        Binary::BitAnd => left & right,
+        Binary::BitOr => left | right,
+        Binary::BitXor => left ^ right,
+        Binary::Equal => u64::from(left == right),
+        Binary::LessSigned => u64::from(signed_left < signed_right),
+        Binary::LessUnsigned => u64::from(left < right),
     })
 }
 
