@@ -1,4 +1,5 @@
 use super::*;
+use crate::session::MAX_TEXT;
 use std::task::Waker;
 
 fn record() -> Arc<SessionRecord> {
