@@ -39,13 +39,15 @@ impl Watched {
         Noticed::run(command.env("MONITOR_SOCKET", self.served.socket()))
     }
 
-    /// The next line of a job or launcher of these, without the time.
+    /// The next line of a job or launcher of these, without the time, that is not about a debugger:
+    /// the service may read while the launch still traces the ranks.
     #[track_caller]
     fn next(&mut self, of: &[&str]) -> String {
         loop {
             let line = self.printed.line();
             let (_, line) = line.trim_end().split_once(' ').expect("a transition");
-            if of.iter().any(|it| line.starts_with(&format!("{it} "))) {
+            let what = of.iter().find_map(|it| line.strip_prefix(it)?.strip_prefix(' '));
+            if what.is_some_and(|it| !it.starts_with("debugger-")) {
                 return line.to_owned();
             }
         }
