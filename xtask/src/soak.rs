@@ -3,6 +3,8 @@
 //! `cargo xtask soak jobs [--rounds N] [--seed N]`: commands on jobs, some killed.
 //! `cargo xtask soak files [--rounds N] [--seed N]`: flushes, limits and hostile bytes over 9P.
 //! `cargo xtask soak copies [--nodes N]`: a program copied to many nodes, over a tree or not.
+//! `cargo xtask soak cluster [--nodes N] [--rounds N] [--seed N]`: commands to many nodes, while
+//! servers, nodes and networks are lost.
 //! `cargo xtask soak gdb`: all sessions of gdb, compared with gdb's own server.
 //! `cargo xtask soak shared [--for TIME] [--seed N]`: programs of two debuggers, a rule and `top`.
 //!
@@ -34,6 +36,13 @@ const PROTOCOL_LENGTH: [(&str, &str); 2] =
     [("MONITOR_NINEP_MESSAGES", "10000000"), ("MONITOR_NINEP_CUTS", "10000")];
 /// Connections of `soak files`.
 const CONNECTIONS: &str = "1000";
+/// A test of the crate `nats`: on one server, and on three. Rounds are commands.
+const CLUSTER: &str = "soak::whatever_is_lost_of_many_nodes_and_their_server_outcomes_are_true";
+/// Number of commands, nodes, faults of each kind, and seconds without a server at the end.
+const CLUSTER_COMMANDS: u64 = 20_000;
+const CLUSTER_NODES: u64 = 100;
+const CLUSTER_LENGTH: [(&str, &str); 2] =
+    [("MONITOR_SOAK_FAULTS", "20"), ("MONITOR_SOAK_OUTAGE", "60")];
 const SHARED: &str = "gdb::shared::root_two_debuggers_and_a_rule_share_programs_on_a_screen";
 const COPIES: &str = "soak::files_tree::root_a_tree_of_four_takes_less_than_copies_from_the_source";
 const SESSIONS: &str = "gdb::sessions::root_all_sessions_are_those_of_gdbserver";
@@ -41,7 +50,7 @@ const SESSIONS: &str = "gdb::sessions::root_all_sessions_are_those_of_gdbserver"
 /// A kind; a time for the kills, rounds for the requests.
 pub const TAKES: Takes = Takes {
     options: &[("--for", "TIME"), ("--nodes", "N"), ("--rounds", "N"), ("--seed", "N")],
-    operands: "requests | jobs | files | copies | gdb | shared",
+    operands: "requests | jobs | files | copies | cluster | gdb | shared",
     ..Takes::NOTHING
 };
 
@@ -52,6 +61,12 @@ pub fn run(arguments: &Arguments) -> Outcome {
         None => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
     };
     let (test, variable, length) = length(arguments)?;
+    if test == CLUSTER {
+        let nodes = number(arguments, "--nodes")?.unwrap_or(CLUSTER_NODES);
+        let servers = ["1", "3"];
+        let mut commands = servers.map(|servers| cluster(servers, [length, nodes, seed]));
+        return commands.iter_mut().try_for_each(step::run);
+    }
     let mut command = step::cargo();
     command.args(["test", "--locked", "--all-features", "--package", PACKAGE, "--test=it"]);
     command.args(["--", "--exact"]).args(test.split(' ')).args(["--test-threads=1", "--nocapture"]);
@@ -63,6 +78,18 @@ pub fn run(arguments: &Arguments) -> Outcome {
         step::run(&mut protocol())?;
     }
     step::run(command.env("MONITOR_SOAK_SEED", seed.to_string()))
+}
+
+/// Commands, nodes and the seed, with this number of servers.
+fn cluster(servers: &str, [commands, nodes, seed]: [u64; 3]) -> Command {
+    let mut command = step::cargo();
+    command.args(["test", "--locked", "--package", "monitor-nats", "--lib", "--"]);
+    command.args(["--exact", CLUSTER, "--test-threads=1", "--nocapture"]);
+    command.envs(CLUSTER_LENGTH).env("MONITOR_SOAK_SERVERS", servers);
+    command.env("MONITOR_SOAK_COMMANDS", commands.to_string());
+    command.env("MONITOR_SOAK_NODES", nodes.to_string());
+    command.env("MONITOR_SOAK_SEED", seed.to_string());
+    command
 }
 
 /// Random messages and cuts, which need no service.
@@ -84,7 +111,16 @@ fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), St
         ["copies"] => {
             Ok((COPIES, "MONITOR_SOAK_NODES", number(arguments, "--nodes")?.unwrap_or(64)))
         }
-        _ if arguments.value("--nodes").is_some() => Err("--nodes is for `soak copies`".to_owned()),
+        ["cluster"] if arguments.value("--for").is_some() => {
+            Err("--for is not for this soak; use --rounds N".to_owned())
+        }
+        ["cluster"] => {
+            let commands = number(arguments, "--rounds")?.unwrap_or(CLUSTER_COMMANDS);
+            Ok((CLUSTER, "MONITOR_SOAK_COMMANDS", commands))
+        }
+        _ if arguments.value("--nodes").is_some() => {
+            Err("--nodes is for `soak copies` and `soak cluster`".to_owned())
+        }
         [] if arguments.value("--rounds").is_some() => {
             Err("--rounds is for `soak requests`, `jobs` and `files`; else use --for TIME"
                 .to_owned())
@@ -117,7 +153,7 @@ fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), St
             let words = words.join(" ");
             Err(format!(
                 "there is no soak `{words}`; there are `requests`, `jobs`, `files`, `copies`, \
-                 `gdb` and `shared`"
+                 `cluster`, `gdb` and `shared`"
             ))
         }
     }
@@ -169,9 +205,12 @@ mod tests {
         assert_eq!(of(&["shared"]), Ok((SHARED, "MONITOR_SOAK_SECONDS", 600)));
         assert_eq!(of(&["copies"]), Ok((COPIES, "MONITOR_SOAK_NODES", 64)));
         assert_eq!(of(&["copies", "--nodes=9"]), Ok((COPIES, "MONITOR_SOAK_NODES", 9)));
+        assert_eq!(of(&["cluster"]), Ok((CLUSTER, "MONITOR_SOAK_COMMANDS", 20_000)));
+        assert_eq!(of(&["cluster", "--rounds=9"]), Ok((CLUSTER, "MONITOR_SOAK_COMMANDS", 9)));
         for words in [
             &["--rounds", "7"][..],
             &["copies", "--rounds", "7"],
+            &["cluster", "--for", "1m"],
             &["jobs", "--nodes", "7"],
             &["requests", "--for", "1m"],
             &["gdb", "--rounds", "7"],

@@ -13,8 +13,9 @@ use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
 use async_nats::jetstream::stream::Stream;
 use std::time::Duration;
 
-/// Time between two signs of life of a consumer without messages.
-const HEARTBEAT: Duration = Duration::from_secs(5);
+/// Time between two signs of life of a consumer without messages: each wakes its node. Whether
+/// entries are missing is asked more often where that matters.
+const HEARTBEAT: Duration = Duration::from_secs(30);
 /// How long a consumer remains when its node is gone.
 const INACTIVE: Duration = Duration::from_secs(30);
 

@@ -4,9 +4,8 @@
 //! One server for all. A user that may do what is denied to the node shows that it is denied by the
 //! permissions, and not by a mistake in the attempt.
 
-use super::site_server::Site;
-use super::tests::has_server;
 use super::{NatsBus, subject};
+use crate::suite::{TestSite, has_server};
 use async_nats::jetstream;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, push};
 use futures_util::StreamExt as _;
@@ -28,12 +27,13 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const LAST: &str = "mon.last";
 
 /// Subjects on which the node n4 may not publish, by what that would be.
-const PUBLISH: [(&str, &[&str]); 6] = [
+const PUBLISH: [(&str, &[&str]); 7] = [
     (
         "as another node",
         &["mon.cmd.n2.0", "mon.cmd.n2.member", "mon.r.n2.n3", "mon.s.n2", "mon.ev.n2", "mon.hb.n2"],
     ),
     ("the removal of a member", &["mon.cmd.n2.removed"]),
+    ("the end of a connection", &["mon.sys.disconnect"]),
     ("keys of others and leases", &["$KV.mon_members.n2", "$KV.mon_lease.removals"]),
     (
         "changes of streams",
@@ -65,7 +65,7 @@ const PUBLISH: [(&str, &[&str]); 6] = [
 ];
 
 /// Subjects to which the node n4 may not subscribe.
-const SUBSCRIBE: [&str; 10] = [
+const SUBSCRIBE: [&str; 12] = [
     ">",
     "mon.>",
     "mon.cmd.>",
@@ -76,6 +76,8 @@ const SUBSCRIBE: [&str; 10] = [
     "_INBOX.>",
     "_INBOX.n2.>",
     "$SYS.>",
+    "$SYS.ACCOUNT.MONITOR.DISCONNECT",
+    "mon.sys.disconnect",
 ];
 
 #[test]
@@ -83,7 +85,7 @@ fn a_node_may_do_nothing_for_others() {
     if !has_server() {
         return;
     }
-    let mut site = Site::write();
+    let mut site = TestSite::small();
     site.start();
     let runtime = Runtime::new().unwrap();
     runtime.block_on(async {
@@ -97,7 +99,7 @@ fn a_node_may_do_nothing_for_others() {
     });
 }
 
-async fn subjects_of_others_are_denied(site: &Site) {
+async fn subjects_of_others_are_denied(site: &TestSite) {
     let publish = PUBLISH.iter().flat_map(|(_, subjects)| *subjects).copied();
     let denied = denials(site, "n4", publish.clone().collect(), SUBSCRIBE.to_vec()).await;
     for (what, subjects) in PUBLISH {
@@ -123,7 +125,7 @@ async fn subjects_of_others_are_denied(site: &Site) {
 
 /// What the server denies a user of that which it tries.
 async fn denials(
-    site: &Site,
+    site: &TestSite,
     user: &str,
     publish: Vec<&'static str>,
     subscribe: Vec<&'static str>,
@@ -151,7 +153,7 @@ fn is_denial(error: &str, act: &str, subject: &str) -> bool {
     error.contains(&format!("Permissions Violation for {act} to \"{subject}\""))
 }
 
-async fn users_that_are_not_known_are_refused(site: &Site) {
+async fn users_that_are_not_known_are_refused(site: &TestSite) {
     let unknown = nkeys::KeyPair::new_user().seed().unwrap();
     let password = crate::NatsUser::Password { name: "n1".into(), password: "n1".into() };
     for user in [None, Some(crate::NatsUser::Seed(unknown)), Some(password)] {
@@ -161,17 +163,17 @@ async fn users_that_are_not_known_are_refused(site: &Site) {
         assert!(why.contains("authorization violation"), "{why}");
     }
     // Nor is a server whose certificate another authority has signed.
-    let other = Site::write();
+    let other = TestSite::small();
     let connection =
         crate::NatsConnection { ca: Some(other.folder.join("ca/ca.crt")), ..site.connection("n4") };
     assert!(connection.connect(|_| {}).await.is_err());
     // Without TLS there is no connection, and so no seed is proved in the clear.
-    let servers = vec![format!("nats://{}", site.address)];
+    let servers = vec![format!("nats://{}", site.servers[0].address)];
     let plain = crate::NatsConnection { servers, ca: None, ..site.connection("n4") };
     assert!(plain.connect(|_| {}).await.is_err());
 }
 
-async fn one_server_that_runs_is_enough(site: &Site) {
+async fn one_server_that_runs_is_enough(site: &TestSite) {
     let mut connection = site.connection("n4");
     // Nothing listens on this address of loopback.
     connection.servers.insert(0, "tls://127.255.255.254:9".to_owned());
@@ -213,7 +215,7 @@ async fn next_command(bus: &mut NatsBus) -> (Seq, String, EntryId) {
 }
 
 /// The node n4 reads a command of n2 in the order, as it may, and sends it again.
-async fn a_recorded_command_is_not_executed_again(site: &Site, mut service: NatsBus) {
+async fn a_recorded_command_is_not_executed_again(site: &TestSite, mut service: NatsBus) {
     let give_up = Ns(clock::boot().0 + 30_000_000_000);
     let mut sender = site.bus("n2").await;
     sender.multicast(clock::boot(), command("n2", 1), give_up);
@@ -238,7 +240,7 @@ async fn a_recorded_command_is_not_executed_again(site: &Site, mut service: Nats
 
 /// A consumer names the subject to which the server delivers entries: n4 tries to let it send a
 /// reply and a sign of life of n2, and a question to JetStream.
-async fn deliveries_to_the_subjects_of_others_reach_none(site: &Site) {
+async fn deliveries_to_the_subjects_of_others_reach_none(site: &TestSite) {
     let (id, seq, status) = (EntryId::default(), Seq(1), ReplyStatus::Executed);
     let forged = CommandReply { id, seq, status, result: b"forged".to_vec() };
     let (client, _errors) = site.client("n4").await;

@@ -13,7 +13,10 @@ mod connection;
 mod consumer;
 mod credentials;
 #[cfg(test)]
+mod deaths;
+#[cfg(test)]
 mod denials;
+mod disconnects;
 pub mod doctor;
 mod failure;
 mod order;
@@ -22,11 +25,14 @@ mod permissions;
 mod publish;
 mod questions;
 mod server;
+mod signs_of_life;
 pub mod site;
 #[cfg(test)]
-mod site_server;
+mod soak;
 mod streams;
 mod subject;
+#[cfg(any(test, feature = "suite"))]
+pub mod suite;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +43,7 @@ pub use permissions::Role;
 pub use streams::Streams;
 
 use async_nats::Event;
+use disconnects::Connections;
 use failure::{TIMEOUT, failed};
 use futures_util::StreamExt;
 use monitor_cluster::bus::entry::{BusEntry, CommandReply, Seq};
@@ -60,6 +67,7 @@ const MAX_EVENTS: usize = 16_384;
 const MAX_CALLS: usize = 4_096;
 
 /// How to reach the servers, and what there is to find.
+#[derive(Clone)]
 pub struct NatsOptions {
     /// The servers, and the user of this node.
     pub connection: NatsConnection,
@@ -77,7 +85,9 @@ pub struct NatsBus {
     questions: mpsc::Sender<Question>,
     outlet: EventOutlet,
     events: mpsc::Receiver<BusEvent>,
-    subscriptions: BTreeMap<Topic, AbortHandle>,
+    /// The latest sign of life.
+    sign: watch::Sender<Vec<u8>>,
+    subscriptions: BTreeMap<Topic, Vec<AbortHandle>>,
     /// Ends with the bus.
     tasks: JoinSet<()>,
 }
@@ -89,9 +99,9 @@ impl NatsBus {
     /// # Errors
     /// The server cannot be reached, or has no JetStream.
     pub async fn connect(options: NatsOptions, from: Option<Seq>) -> Result<Self, Failed> {
-        let reconnected = Arc::new(Notify::new());
+        let [reconnected, alive] = [(); 2].map(|()| Arc::new(Notify::new()));
         let NatsOptions { connection, streams } = options;
-        let client = connection.connect(on_event(reconnected.clone())).await?;
+        let client = connection.connect(on_event([reconnected.clone(), alive.clone()])).await?;
         let context = async_nats::jetstream::ContextBuilder::new().timeout(TIMEOUT);
         let server = Server::open(context.build(client.clone()), &streams).await?;
         let node = connection.node;
@@ -120,6 +130,8 @@ impl NatsBus {
         tasks.spawn(publisher.publish_all(publication_queue));
         tasks.spawn(questions::answer_all(server, node.clone(), question_queue, outlet.clone()));
         tasks.spawn(forward(replies, outlet.clone(), reply_event));
+        let (sign, signs) = watch::channel(Vec::new());
+        tasks.spawn(signs_of_life::publish_all(client.clone(), node.clone(), signs, alive));
         Ok(Self {
             node,
             runtime: Handle::current(),
@@ -128,6 +140,7 @@ impl NatsBus {
             questions,
             outlet,
             events,
+            sign,
             subscriptions: BTreeMap::new(),
             tasks,
         })
@@ -155,9 +168,9 @@ impl NatsBus {
 }
 
 /// Notes that there is a connection again.
-fn on_event(reconnected: Arc<Notify>) -> impl Fn(Event) + Send + Sync + 'static {
+fn on_event(reconnected: [Arc<Notify>; 2]) -> impl Fn(Event) + Send + Sync + 'static {
     move |event| match event {
-        Event::Connected => reconnected.notify_one(),
+        Event::Connected => reconnected.iter().for_each(|it| it.notify_one()),
         other => tracing::info!("bus: {other}"),
     }
 }
@@ -166,20 +179,35 @@ fn on_event(reconnected: Arc<Notify>) -> impl Fn(Event) + Send + Sync + 'static 
 async fn forward(
     mut messages: async_nats::Subscriber,
     outlet: EventOutlet,
-    to_event: impl Fn(async_nats::Message) -> Option<BusEvent>,
+    to_events: impl Fn(async_nats::Message) -> Vec<BusEvent>,
 ) {
     while let Some(message) = messages.next().await {
-        if let Some(event) = to_event(message) {
-            outlet.put_or_lose(event);
-        }
+        to_events(message).into_iter().for_each(|event| outlet.put_or_lose(event));
     }
 }
 
-fn reply_event(message: async_nats::Message) -> Option<BusEvent> {
-    let from = subject::publisher(&message.subject)?;
-    let reply = CommandReply::from_bytes(&message.payload);
-    let reply = reply.inspect_err(|error| tracing::warn!("reply of {from}: {error}")).ok()?;
-    Some(BusEvent::Reply { from, reply })
+/// Subscribes, and forwards the messages.
+async fn follow(
+    client: async_nats::Client,
+    subject: String,
+    outlet: EventOutlet,
+    to_events: impl Fn(async_nats::Message) -> Vec<BusEvent>,
+) {
+    match client.subscribe(subject).await {
+        Ok(messages) => forward(messages, outlet, to_events).await,
+        Err(error) => tracing::warn!("subscription: {error}"),
+    }
+}
+
+fn reply_event(message: async_nats::Message) -> Vec<BusEvent> {
+    let Some(from) = subject::publisher(&message.subject) else { return Vec::new() };
+    match CommandReply::from_bytes(&message.payload) {
+        Ok(reply) => vec![BusEvent::Reply { from, reply }],
+        Err(error) => {
+            tracing::warn!("reply of {from}: {error}");
+            Vec::new()
+        }
+    }
 }
 
 impl Bus for NatsBus {
@@ -197,33 +225,41 @@ impl Bus for NatsBus {
     }
 
     fn publish(&mut self, topic: Topic, bytes: Vec<u8>) {
-        self.publish_beside(subject::topic(topic, &self.node), bytes);
+        match topic {
+            // This bus has the sender, and its task the receiver.
+            Topic::Heartbeat => drop(self.sign.send_replace(bytes)),
+            _ => self.publish_beside(subject::topic(topic, &self.node), bytes),
+        }
     }
 
     fn subscribe(&mut self, topic: Topic) {
-        let (client, outlet) = (self.client.clone(), self.outlet.clone());
-        let forwarding = async move {
-            match client.subscribe(subject::topic_of_all(topic)).await {
-                Ok(messages) => {
-                    let to_event = |message: async_nats::Message| {
-                        let from = subject::publisher(&message.subject)?;
-                        Some(BusEvent::Published { from, topic, bytes: message.payload.to_vec() })
-                    };
-                    forward(messages, outlet, to_event).await;
-                }
-                Err(error) => tracing::warn!("subscription: {error}"),
+        self.unsubscribe(topic);
+        let connections = Arc::new(Connections::default());
+        let signs = connections.clone();
+        let published = move |message: async_nats::Message| {
+            let Some(from) = subject::publisher(&message.subject) else { return Vec::new() };
+            if topic == Topic::Heartbeat {
+                signs.note(&from, &message);
             }
+            vec![BusEvent::Published { from, topic, bytes: message.payload.to_vec() }]
         };
-        let task = self.tasks.spawn_on(forwarding, &self.runtime);
-        if let Some(earlier) = self.subscriptions.insert(topic, task) {
-            earlier.abort();
+        let (client, outlet) = (self.client.clone(), self.outlet.clone());
+        let following = follow(client, subject::topic_of_all(topic), outlet, published);
+        let mut tasks = vec![self.tasks.spawn_on(following, &self.runtime)];
+        if topic == Topic::Heartbeat {
+            let ended = move |message: async_nats::Message| {
+                let nodes = connections.ended(&message).into_iter();
+                nodes.map(|node| BusEvent::Disconnected { node }).collect()
+            };
+            let (client, outlet) = (self.client.clone(), self.outlet.clone());
+            let following = follow(client, disconnects::REPORTS.to_owned(), outlet, ended);
+            tasks.push(self.tasks.spawn_on(following, &self.runtime));
         }
+        self.subscriptions.insert(topic, tasks);
     }
 
     fn unsubscribe(&mut self, topic: Topic) {
-        if let Some(task) = self.subscriptions.remove(&topic) {
-            task.abort();
-        }
+        self.subscriptions.remove(&topic).into_iter().flatten().for_each(|task| task.abort());
     }
 
     fn read_own_record(&mut self, now: Ns) {

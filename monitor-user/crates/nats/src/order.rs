@@ -6,7 +6,7 @@
 //! entry that came is compared with what the stream has at its position: a server that has lost
 //! entries may have others there.
 
-use super::failure::{Failed, failed};
+use super::failure::{Failed, TIMEOUT, failed};
 use super::outlet::EventOutlet;
 use super::server::{EntryMark, Server, stream_time};
 use super::subject;
@@ -141,6 +141,8 @@ impl OrderReader {
 
 /// Whether the stream has entries that did not come, or fewer than came.
 async fn is_behind(server: &Server, next: Seq) -> Result<bool, Failed> {
-    let (_, last) = server.range().await?;
+    // Without an answer the consumer may be lost with its server: soon it is made again.
+    let range = tokio::time::timeout(TIMEOUT / 2, server.range()).await;
+    let (_, last) = range.map_err(failed("state of the stream"))??;
     Ok(last.0 + 1 != next.0)
 }

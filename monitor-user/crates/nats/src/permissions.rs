@@ -4,6 +4,7 @@
 //! What is not listed is denied. Consumers have random names that only their owner knows: a node
 //! may make one on the order, and may not list, read, pull from or delete those of others.
 
+use super::disconnects::REPORTS;
 use super::streams::{LEASE_KEYS, MEMBER_KEYS, STREAM};
 use super::subject::token;
 use serde::{Deserialize, Serialize};
@@ -62,6 +63,7 @@ pub fn permissions(role: Role, name: &str) -> Permissions {
         subscribe.extend(["mon.s.*", "mon.ev.*", "mon.hb.*"].map(str::to_owned));
     }
     if role == Role::Service {
+        subscribe.push(REPORTS.to_owned());
         publish.extend(["mon.cmd.*.removed".to_owned(), format!("$KV.{LEASE_KEYS}.>")]);
         publish.extend(reads(&format!("KV_{LEASE_KEYS}")));
         let streams = [STREAM.to_owned(), format!("KV_{MEMBER_KEYS}"), format!("KV_{LEASE_KEYS}")];

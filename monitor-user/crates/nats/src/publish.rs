@@ -21,6 +21,9 @@ use tokio::sync::{mpsc, watch};
 
 /// Time between two attempts.
 const RETRY: Duration = Duration::from_millis(100);
+/// How long the acknowledgement of a command is awaited before it is sent again: while a stream
+/// has no leader, nothing is answered. An entry about a node is several questions.
+const COMMAND: Duration = Duration::from_millis(750);
 
 /// An entry, and until when it is sent again.
 pub struct Publication {
@@ -71,9 +74,13 @@ impl Publisher {
     /// Makes attempts until one is final; the result of the last one.
     async fn publish(&self, Publication { entry, give_up }: &Publication) -> Attempt {
         let mut is_unknown = false;
+        let patience = match entry.body {
+            EntryBody::Command(_) => COMMAND,
+            _ => 2 * TIMEOUT,
+        };
         loop {
             let attempt = attempt(&self.server, entry);
-            let attempt = match tokio::time::timeout(2 * TIMEOUT, attempt).await {
+            let attempt = match tokio::time::timeout(patience, attempt).await {
                 Ok(attempt) => attempt,
                 Err(_) => Attempt::Unknown("no answer".to_owned()),
             };

@@ -7,6 +7,7 @@
 //!  mon.r.NODE.CALLER     replies of the node                   the node
 //!  mon.s.NODE, mon.ev.NODE   readings, events of rules         the node
 //!  mon.hb.NODE           the node is alive                     the node
+//!  mon.sys.disconnect    a connection has ended                the servers
 //! ```
 //!
 //! The last column may publish. A reader takes the origin from the subject, never from the bytes.

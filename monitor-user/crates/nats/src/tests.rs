@@ -1,5 +1,6 @@
 //! The suite of buses on a real server, which each case starts for itself and kills in between.
 
+use super::suite::has_server;
 use super::{NatsBus, NatsConnection, NatsOptions, Streams};
 use monitor_cluster::bus::entry::{
     BusEntry, Command as BusCommand, EntryBody, EntryId, Seq, StreamTime, Targets,
@@ -95,21 +96,6 @@ impl Drop for NatsFixture {
         let _ = self.server.wait();
         let _ = std::fs::remove_dir_all(&self.store);
     }
-}
-
-/// Whether there is a server; required in CI.
-#[allow(clippy::print_stderr, reason = "a skipped test says why")]
-pub fn has_server() -> bool {
-    let mut command = Command::new("nats-server");
-    let is_there = command.arg("--version").stdout(Stdio::null()).status().is_ok();
-    if !is_there {
-        assert!(
-            std::env::var_os("MONITOR_REQUIRE_ROOT").is_none(),
-            "nats-server is missing: apt install nats-server"
-        );
-        eprintln!("SKIP tests of the bus over NATS: no nats-server");
-    }
-    is_there
 }
 
 #[allow(clippy::print_stderr, reason = "a failure is in the case after the last line")]

@@ -4,6 +4,9 @@
 //! to remove. Service nodes listen all the time, so that another one can go on at once where the
 //! holder of the lease is dead itself. Silence counts only while the own heartbeats come back: a
 //! node that receives nothing, not even from itself, removes none.
+//!
+//! A member whose connection was lost is dead unless it gives a sign of life over another one soon.
+//! For that the lease only says which node is first: a second removal changes nothing.
 
 use crate::bus::entry::{EntryBody, Incarnation};
 use crate::bus::membership::Membership;
@@ -12,7 +15,7 @@ use monitor_model::Ns;
 use std::collections::BTreeMap;
 
 /// Time between two heartbeats of a member.
-pub const HEARTBEAT: Ns = Ns(1_000_000_000);
+pub const HEARTBEAT: Ns = Ns(1_500_000_000);
 /// A member is dead if it gave no sign of life for this time.
 pub const SILENCE: Ns = Ns(4_500_000_000);
 /// The lease of the node that removes members.
@@ -20,7 +23,13 @@ const LEASE: &str = "removals";
 /// How long it lasts if it is not renewed.
 const LEASE_TIME: Ns = Ns(2_000_000_000);
 /// After this time without the own heartbeat, the silence of others does not count.
-const DEAF: Ns = Ns(2_500_000_000);
+const DEAF: Ns = Ns(3_000_000_000);
+/// How long a member that has lost its connection has for another one, if this node has the lease.
+const RECONNECTION: Ns = Ns(60_000_000);
+/// The same where another node has the lease, which may be the one that is dead.
+const RECONNECTION_OF_OTHERS: Ns = Ns(120_000_000);
+/// The lease is renewed when less of it is left than this.
+const RENEWAL: Ns = Ns(700_000_000);
 /// After this time without an answer, a lease or a removal is requested again.
 const REPEAT: Ns = Ns(5_000_000_000);
 
@@ -33,13 +42,15 @@ pub struct Liveness {
     /// When the own heartbeat came last, and since when it came without a break.
     listens: Option<(Ns, Ns)>,
     contacts: BTreeMap<String, Contact>,
+    /// When a member that has lost its connection is to be removed, if there is one.
+    next_removal: Option<Ns>,
 }
 
 struct Contact {
     incarnation: Incarnation,
     last: Ns,
-    /// The bus has lost its connection since then.
-    is_disconnected: bool,
+    /// When the bus lost its connection, if it gave no sign of life since.
+    disconnected: Option<Ns>,
     /// When its removal was sent.
     removed: Option<Ns>,
 }
@@ -59,7 +70,10 @@ impl Liveness {
             }
             BusEvent::Disconnected { node } => {
                 if let Some(contact) = self.contacts.get_mut(&node) {
-                    contact.is_disconnected = true;
+                    contact.disconnected = Some(now);
+                    let removal = Ns(now.0 + self.reconnection(now).0);
+                    self.next_removal =
+                        self.next_removal.map_or(Some(removal), |it| Some(it.min(removal)));
                 }
             }
             BusEvent::Lease { name, grant } if name == LEASE => {
@@ -70,8 +84,25 @@ impl Liveness {
         None
     }
 
+    /// When `removals` is due before the next tick, because a member has lost its connection.
+    pub const fn due(&self) -> Option<Ns> {
+        self.next_removal
+    }
+
+    fn has_lease(&self, now: Ns) -> bool {
+        self.grant.is_some_and(|grant| now < grant.until)
+    }
+
+    /// How long a member that has lost its connection has for another one.
+    fn reconnection(&self, now: Ns) -> Ns {
+        if self.has_lease(now) { RECONNECTION } else { RECONNECTION_OF_OTHERS }
+    }
+
     /// Requests the lease when it is due; due every `executor::TICK`.
     pub fn request_lease(&mut self, now: Ns, bus: &mut dyn Bus) {
+        if self.grant.is_some_and(|grant| grant.until.since(now) >= RENEWAL) {
+            return;
+        }
         if self.requested.is_none_or(|asked| now.since(asked) >= REPEAT) {
             self.requested = Some(now);
             bus.request_lease(now, LEASE, LEASE_TIME);
@@ -88,7 +119,7 @@ impl Liveness {
         if let (Some(contact), Ok(incarnation)) = (self.contacts.get_mut(from), incarnation)
             && contact.incarnation == incarnation
         {
-            (contact.last, contact.is_disconnected) = (now, false);
+            (contact.last, contact.disconnected) = (now, None);
         }
     }
 
@@ -99,7 +130,7 @@ impl Liveness {
             let new = || Contact {
                 incarnation: member.incarnation,
                 last: now,
-                is_disconnected: false,
+                disconnected: None,
                 removed: None,
             };
             let contact = self.contacts.entry(member.node.clone()).or_insert_with(new);
@@ -107,24 +138,33 @@ impl Liveness {
                 *contact = new();
             }
         }
-        let has_lease = self.grant.is_some_and(|grant| now < grant.until);
+        self.next_removal = None;
         let Some((_, since)) = self.listens.filter(|(last, _)| now.since(*last) <= DEAF) else {
             return Vec::new();
         };
-        if !has_lease {
-            return Vec::new();
-        }
+        let (has_lease, reconnection) = (self.has_lease(now), self.reconnection(now));
+        let mut next_removal = None;
         let dead = self.contacts.iter_mut().filter(|(node, contact)| {
-            let is_silent =
-                now.since(contact.last.max(since)) >= SILENCE || contact.is_disconnected;
             let is_sent = contact.removed.is_some_and(|sent| now.since(sent) < REPEAT);
-            node.as_str() != own && is_silent && !is_sent
+            if node.as_str() == own || is_sent {
+                return false;
+            }
+            let is_silent = has_lease && now.since(contact.last.max(since)) >= SILENCE;
+            let Some(lost) = contact.disconnected else { return is_silent };
+            if now.since(lost) >= reconnection {
+                return true;
+            }
+            let removal = Ns(lost.0 + reconnection.0);
+            next_removal = next_removal.map_or(Some(removal), |it: Ns| Some(it.min(removal)));
+            is_silent
         });
-        dead.map(|(node, contact)| {
+        let removals = dead.map(|(node, contact)| {
             contact.removed = Some(now);
             EntryBody::Removed { node: node.clone(), incarnation: contact.incarnation }
-        })
-        .collect()
+        });
+        let removals = removals.collect();
+        self.next_removal = next_removal;
+        removals
     }
 }
 
@@ -194,7 +234,29 @@ mod tests {
         let mut liveness = Liveness::default();
         let all = ["own", "a", "b"];
         pass(&mut liveness, (0, 2 * SECOND), &all, LEASED);
-        liveness.contacts.values_mut().for_each(|contact| contact.is_disconnected = true);
+        liveness.contacts.values_mut().for_each(|contact| contact.disconnected = Some(Ns(SECOND)));
         assert_eq!(pass(&mut liveness, (2 * SECOND, 3 * SECOND), &["own", "a"], LEASED), ["b"]);
+    }
+
+    #[test]
+    fn a_lost_connection_is_a_death_for_the_holder_first_and_then_for_the_others() {
+        for (lease, reconnection) in [(LEASED, RECONNECTION), (None, RECONNECTION_OF_OTHERS)] {
+            let mut liveness = Liveness::default();
+            pass(&mut liveness, (0, 2 * SECOND), &["own", "a", "b"], lease);
+            let lost = Ns(2 * SECOND);
+            for node in ["a", "b"] {
+                let event = BusEvent::Disconnected { node: node.into() };
+                assert_eq!(liveness.event(lost, "own", event), None);
+            }
+            // One of them is connected again.
+            liveness.heartbeat(Ns(lost.0 + 1), "own", ("a", &1_u64.to_le_bytes()));
+            assert_eq!(liveness.due(), Some(Ns(lost.0 + reconnection.0)));
+            let early = liveness.removals(Ns(lost.0 + reconnection.0 - 1), "own", &members(1));
+            assert_eq!((early, liveness.due()), (vec![], Some(Ns(lost.0 + reconnection.0))));
+            let (node, incarnation) = ("b".to_owned(), Incarnation(1));
+            let removals = liveness.removals(Ns(lost.0 + reconnection.0), "own", &members(1));
+            assert_eq!(removals, [EntryBody::Removed { node, incarnation }]);
+            assert_eq!(liveness.due(), None, "once");
+        }
     }
 }

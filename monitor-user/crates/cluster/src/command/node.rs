@@ -99,7 +99,8 @@ impl<L: Ledger> CommandNode<L> {
 
     /// When the next `step` is due, if the bus has no event before.
     pub fn due(&self) -> Ns {
-        self.caller.due().map_or(self.next_tick, |due| due.min(self.next_tick))
+        let removal = self.liveness.as_ref().and_then(Liveness::due);
+        self.caller.due().into_iter().chain(removal).fold(self.next_tick, Ns::min)
     }
 
     /// Handles what the bus has, and the passing of time; again at once while it returns outputs.
@@ -132,6 +133,8 @@ impl<L: Ledger> CommandNode<L> {
             let outputs = self.executor.tick(now);
             self.route(now, bus, (outputs, &mut out));
             self.tick_liveness(now, bus);
+        } else if self.liveness.as_ref().and_then(Liveness::due).is_some_and(|due| due <= now) {
+            self.remove_dead(now, bus);
         }
         let concluded = self.caller.tick(now, &self.members);
         out.extend(concluded.into_iter().map(NodeOutput::Concluded));
@@ -273,8 +276,14 @@ impl<L: Ledger> CommandNode<L> {
             self.last_heartbeat = now;
             bus.publish(Topic::Heartbeat, incarnation.0.to_le_bytes().to_vec());
         }
+        if let Some(liveness) = &mut self.liveness {
+            liveness.request_lease(now, bus);
+        }
+        self.remove_dead(now, bus);
+    }
+
+    fn remove_dead(&mut self, now: Ns, bus: &mut dyn Bus) {
         let Some(liveness) = &mut self.liveness else { return };
-        liveness.request_lease(now, bus);
         for removal in liveness.removals(now, &self.name, &self.members) {
             self.multicast(now, bus, removal);
         }

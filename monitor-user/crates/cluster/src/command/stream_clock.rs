@@ -48,6 +48,12 @@ impl StreamClock {
         Some(Ns(u64::try_from(deadline.max(0)).unwrap_or(u64::MAX)))
     }
 
+    /// By how much a deadline may be early; `None` before the first round trip.
+    pub fn uncertainty(&self, now: Ns) -> Option<Ns> {
+        let Bounds { least, most, .. } = self.bounds_at(now)?;
+        Some(Ns(u64::try_from(most - least).unwrap_or(u64::MAX)))
+    }
+
     /// A time that the stream's clock has not passed; `None` before the first round trip.
     pub fn latest_stream_time(&self, now: Ns) -> Option<StreamTime> {
         let time = i128::from(now.0) - self.bounds_at(now)?.least;
@@ -98,6 +104,7 @@ mod tests {
         assert_eq!(clock.deadline(StreamTime(0), Ns(1), Ns(0)), None);
         clock.add_round_trip(Ns(100), Ns(110), StreamTime(1_105));
         assert_eq!(clock.deadline(StreamTime(1_105), Ns(50), Ns(112)), Some(Ns(150)));
+        assert_eq!(clock.uncertainty(Ns(110)), Some(Ns(10)));
         // Set forward: not later than the arrival permits.
         assert_eq!(clock.deadline(StreamTime(9_115), Ns(50), Ns(116)), Some(Ns(166)));
         clock.add_round_trip(Ns(120), Ns(130), StreamTime(9_125));

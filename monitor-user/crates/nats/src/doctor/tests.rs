@@ -2,9 +2,8 @@
 
 use super::finding::{Finding, FindingState};
 use super::{examine, greeting};
-use crate::site_server::Site;
 use crate::streams::Streams;
-use crate::tests::has_server;
+use crate::suite::{TestSite, has_server};
 use crate::{NatsConnection, NatsOptions};
 use rcgen::{CertificateParams, Issuer, KeyPair};
 use std::io::Write as _;
@@ -35,7 +34,7 @@ fn a_whole_cluster_has_no_findings_and_another_one_on_its_server_has() {
     if !has_server() {
         return;
     }
-    let mut site = Site::write();
+    let mut site = TestSite::small();
     site.start();
     // No node has made the streams yet.
     fails(&found(&site.options("n4")), "stream", "no MONCMD");
@@ -68,7 +67,7 @@ fn a_server_without_jetstream_and_an_old_certificate_are_named() {
     if !has_server() {
         return;
     }
-    let mut site = Site::write();
+    let mut site = TestSite::small();
     let config = site.server_file("nats-server.conf");
     let text = std::fs::read_to_string(&config).unwrap();
     let (before, after) = text.split_once("jetstream {").unwrap();
@@ -87,17 +86,19 @@ fn a_server_without_jetstream_and_an_old_certificate_are_named() {
 }
 
 /// Replaces the certificate of the server by one that ended yesterday.
-fn expire(site: &Site) {
+fn expire(site: &TestSite) {
     let read = |name: &str| std::fs::read_to_string(site.folder.join(name)).unwrap();
     let key = KeyPair::from_pem(&read("ca/ca.key")).unwrap();
     let mut authority = CertificateParams::default();
     authority.distinguished_name = rcgen::DistinguishedName::new();
     let name = "cluster monitor authority";
     authority.distinguished_name.push(rcgen::DnType::CommonName, name);
-    let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let mut params =
+        CertificateParams::new(vec![site.servers[0].address.ip().to_string()]).unwrap();
     params.not_before = OffsetDateTime::now_utc() - Duration::days(9);
     params.not_after = OffsetDateTime::now_utc() - Duration::days(1);
-    let own = KeyPair::from_pem(&read("servers/127.0.0.1/server.key")).unwrap();
+    let own = std::fs::read_to_string(site.server_file("server.key")).unwrap();
+    let own = KeyPair::from_pem(&own).unwrap();
     let signed = params.signed_by(&own, &Issuer::new(authority, key)).unwrap();
     std::fs::write(site.server_file("server.crt"), signed.pem()).unwrap();
 }

@@ -8,6 +8,7 @@ use super::error::SiteError;
 use super::folder::{PUBLIC, SiteFolder};
 use super::plan::{ServerAddress, Site};
 use super::users::{SiteUser, SiteUsers};
+use crate::disconnects::REPORTS;
 use crate::permissions::{Permissions, permissions};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,6 +17,8 @@ use std::path::Path;
 const ETC: &str = "/etc/nats";
 /// Where its streams are.
 const STORE: &str = "/var/lib/nats";
+/// Where the servers report that a connection of the account of nodes has ended.
+const ENDED: &str = "$SYS.ACCOUNT.MONITOR.DISCONNECT";
 /// What makes the service of Debian read this configuration.
 const DROP_IN: &str = "\
 # /etc/systemd/system/nats-server.service.d/monitor.conf
@@ -124,7 +127,15 @@ fn accounts(users: &SiteUsers) -> String {
            SYS { users: [\n",
     );
     let _ = writeln!(out, "    {{ nkey: {} }}", users.system.key);
-    out += "  ] }\n  MONITOR {\n    \
+    let _ = write!(
+        out,
+        "  ]\n    \
+             # That a connection of the account of nodes has ended, and no other event.\n    \
+             exports: [ {{ stream: {ENDED:?}, accounts: [MONITOR] }} ]\n  \
+           }}\n  MONITOR {{\n    \
+             imports: [ {{ stream: {{ account: SYS, subject: {ENDED:?} }}, to: {REPORTS:?} }} ]\n"
+    );
+    out += "    \
             jetstream { max_mem: 64MB, max_file: 1GB, max_streams: 8, max_consumers: 50000 }\n    \
             users: [\n";
     for user in users.nodes.iter().chain([&users.admin]) {

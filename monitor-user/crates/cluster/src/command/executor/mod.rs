@@ -23,10 +23,15 @@ use std::io;
 
 /// The longest time without input that is not a pause.
 pub const PAUSE: Ns = Ns(1_000_000_000);
-/// Time between two ticks: less than `PAUSE`.
-pub const TICK: Ns = Ns(500_000_000);
+/// Time between two ticks: less than `PAUSE`. Each wakes an idle node.
+pub const TICK: Ns = Ns(750_000_000);
 /// Time between two round trips that keep the stream's clock known.
 const CLOCK_PERIOD: Ns = Ns(30_000_000_000);
+/// A clock that is less certain is asked for sooner: else commands with little time would be expired
+/// here, because the first round trip was slow.
+const UNCERTAIN: Ns = Ns(250_000_000);
+/// Time between two round trips of such a clock.
+const UNCERTAIN_PERIOD: Ns = Ns(2_000_000_000);
 /// After this time a question to the bus, or an entry about this node, is sent again.
 const REPEAT: Ns = Ns(5_000_000_000);
 /// Number of commands that are executed at a time.
@@ -321,6 +326,9 @@ impl<L: Ledger> CommandExecutor<L> {
         let period = match self.phase {
             _ if self.pause.is_some() => PAUSE,
             Phase::NameInUse => REPEAT,
+            Phase::Member { .. } if self.clock.uncertainty(now) > Some(UNCERTAIN) => {
+                UNCERTAIN_PERIOD
+            }
             _ => CLOCK_PERIOD,
         };
         if now.since(self.asked) >= period {
@@ -387,7 +395,7 @@ impl<L: Ledger> CommandExecutor<L> {
         out
     }
 
-    /// Notices a pause: no input for longer than two ticks.
+    /// Notices a pause: no input for longer than the time between two ticks.
     fn note_input(&mut self, now: Ns) -> Outputs {
         let mut out = Vec::new();
         let is_concerned = matches!(self.phase, Phase::Joining { .. } | Phase::Member { .. });

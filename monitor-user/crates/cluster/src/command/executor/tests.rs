@@ -65,7 +65,7 @@ impl Bench {
     /// Lets time pass without a pause.
     fn pass(&mut self, seconds: u64) -> Outputs {
         let mut out = Vec::new();
-        for _ in 0..2 * seconds {
+        for _ in 0..(seconds * SECOND).div_ceil(TICK.0) {
             self.now += TICK.0;
             out.extend(self.executor.tick(Ns(self.now)));
         }
@@ -288,4 +288,17 @@ fn a_node_that_drains_does_not_come_back_when_it_is_removed() {
     drop(bench.executor.drain(Ns(bench.now), Ns(2 * SECOND)));
     let out = bench.entry(11, "s", removed(1));
     assert!(!is_joining(&out, 2) && !bench.executor.is_member(), "{out:?}");
+}
+
+#[test]
+fn a_slow_round_trip_is_soon_followed_by_another_one() {
+    let is_asking = |out: &Outputs| out.contains(&ExecutorOutput::ReadOwnRecord);
+    let mut bench = Bench::new();
+    // The entry of the stay takes three seconds.
+    assert!(!is_asking(&bench.pass(3)));
+    drop(bench.entry(10, "n", joined(1)));
+    assert!(is_asking(&bench.pass(3)));
+    // A deadline was up to three seconds early until then.
+    drop(bench.own_record(Some(record(1, LEDGER, 10))));
+    assert!(!is_asking(&bench.pass(20)) && is_asking(&bench.pass(20)));
 }

@@ -1,0 +1,162 @@
+//! Which daemon is dead, by the end of its connection: the server reports it at once.
+//!
+//! ```text
+//!  sign of life of a node, with a header: server and number of its connection --> table
+//!  report of a server: this connection has ended, why --------> table --> nodes that have named it
+//! ```
+//!
+//! In: signs of life and reports. Out: nodes. What names a connection is what the node itself says,
+//! under a subject on which no other node may publish: a node that names the connection of another
+//! one is reported with it, and can only harm itself. A second connection with the same key, such
+//! as that of `cluster doctor`, is named by none, and its end reports none.
+
+use async_nats::{HeaderMap, Message, ServerInfo};
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// The header of a sign of life that names the connection.
+const HEADER: &str = "Monitor-Connection";
+/// Where the system account reports the end of connections of the account of nodes; it exports
+/// that, and the account imports it.
+pub const REPORTS: &str = "mon.sys.disconnect";
+/// Why a connection ends when its process does, as servers call it: the end of the stream, or a
+/// reset of it. After anything else the process may run.
+const DEATHS: [&str; 3] = ["Client Closed", "Read Error", "Write Error"];
+/// Number of nodes whose connection is known; each is a member that gives signs of life.
+const MAX_NODES: usize = 65_536;
+
+/// A connection, as its server names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionId {
+    server: String,
+    number: u64,
+}
+
+impl ConnectionId {
+    /// The connection of a client.
+    pub fn of_client(info: ServerInfo) -> Self {
+        Self { server: info.server_id, number: info.client_id }
+    }
+
+    /// The header that names it.
+    pub fn header(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(HEADER, format!("{} {}", self.server, self.number));
+        headers
+    }
+
+    fn of_message(message: &Message) -> Option<Self> {
+        let text = message.headers.as_ref()?.get(HEADER)?;
+        let (server, number) = text.as_str().split_once(' ')?;
+        Some(Self { server: server.to_owned(), number: number.parse().ok()? })
+    }
+}
+
+/// What a server says of the end of a connection; it says more.
+#[derive(Deserialize)]
+struct Report {
+    server: ReportedServer,
+    client: ReportedClient,
+    reason: String,
+}
+
+#[derive(Deserialize)]
+struct ReportedServer {
+    id: String,
+}
+
+#[derive(Deserialize)]
+struct ReportedClient {
+    id: u64,
+}
+
+/// The connections of the nodes that give signs of life.
+#[derive(Default)]
+pub struct Connections {
+    of_nodes: Mutex<HashMap<String, ConnectionId>>,
+}
+
+impl Connections {
+    /// Notes over which connection a sign of life of a node came.
+    pub fn note(&self, node: &str, message: &Message) {
+        let connection = ConnectionId::of_message(message);
+        let mut of_nodes = self.of_nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        match connection {
+            Some(connection) if of_nodes.get(node) == Some(&connection) => {}
+            Some(connection) if of_nodes.len() < MAX_NODES || of_nodes.contains_key(node) => {
+                of_nodes.insert(node.to_owned(), connection);
+            }
+            _ => {}
+        }
+    }
+
+    /// The nodes whose process has ended, by a report. What a consumer of another node delivers to
+    /// the subject of reports comes with the subject under which it was published.
+    pub fn ended(&self, report: &Message) -> Vec<String> {
+        if report.subject.as_str() != REPORTS {
+            tracing::warn!("report on {}: dropped", report.subject);
+            return Vec::new();
+        }
+        let report: Report = match serde_json::from_slice(&report.payload) {
+            Ok(report) => report,
+            Err(why) => {
+                tracing::warn!("report of a connection that has ended: {why}");
+                return Vec::new();
+            }
+        };
+        if !DEATHS.contains(&report.reason.as_str()) {
+            return Vec::new();
+        }
+        let ended = ConnectionId { server: report.server.id, number: report.client.id };
+        let mut of_nodes = self.of_nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        of_nodes.extract_if(|_, it| *it == ended).map(|(node, _)| node).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(subject: &'static str, payload: Vec<u8>, headers: Option<HeaderMap>) -> Message {
+        let (reply, status, description, length) = (None, None, None, payload.len());
+        let (subject, payload) = (subject.into(), payload.into());
+        Message { subject, reply, payload, headers, status, description, length }
+    }
+
+    fn sign(server: &str, number: u64) -> Message {
+        let headers = ConnectionId { server: server.to_owned(), number }.header();
+        message("mon.hb.n", Vec::new(), Some(headers))
+    }
+
+    fn report(server: &str, number: u64, reason: &str) -> Message {
+        let text = serde_json::json!({
+            "type": "io.nats.server.advisory.v1.client_disconnect",
+            "server": { "id": server, "name": "s1" },
+            "client": { "id": number, "name": "monitor n2" },
+            "reason": reason,
+        });
+        message(REPORTS, text.to_string().into_bytes(), None)
+    }
+
+    #[test]
+    fn only_the_node_that_named_the_connection_is_reported() {
+        let connections = Connections::default();
+        connections.note("n1", &sign("A", 7));
+        connections.note("n2", &sign("B", 7));
+        assert_eq!(connections.ended(&report("A", 8, "Client Closed")), [""; 0]);
+        assert_eq!(connections.ended(&report("A", 7, "Slow Consumer (Pending Bytes)")), [""; 0]);
+        assert_eq!(connections.ended(&report("A", 7, "Client Closed")), ["n1"]);
+        assert_eq!(connections.ended(&report("A", 7, "Client Closed")), [""; 0], "once");
+        // It is connected again, and the end of its earlier connection is reported late.
+        connections.note("n2", &sign("A", 9));
+        assert_eq!(connections.ended(&report("B", 7, "Read Error")), [""; 0]);
+        assert_eq!(connections.ended(&report("A", 9, "Read Error")), ["n2"]);
+        assert_eq!(connections.ended(&message(REPORTS, b"{}".to_vec(), None)), [""; 0]);
+        // An entry of another node, whose consumer delivers it here.
+        connections.note("n2", &sign("A", 9));
+        let forged = report("A", 9, "Client Closed");
+        let forged = Message { subject: "mon.cmd.n4.0".into(), ..forged };
+        assert_eq!(connections.ended(&forged), [""; 0]);
+    }
+}

@@ -1,0 +1,253 @@
+//! A light agent: the code of a node over NATS, without a daemon.
+//!
+//! In: how it connects, calls. Out: results of calls, and a log. A kill ends its task and closes
+//! its connection; its ledger remains, as the file of a daemon that was killed does.
+
+use super::recorded_bus::{AgentLog, RecordedBus, SharedLog, locked};
+use crate::{NatsBus, NatsOptions};
+use monitor_cluster::bus::entry::{EntryId, Seq};
+use monitor_cluster::bus::membership::MembershipChange;
+use monitor_cluster::command::ledger::{FileLedger, Ledger as _};
+use monitor_cluster::command::{CallOptions, CallResult, CommandNode, ExecutionResult, NodeOutput};
+use monitor_sys::{clock, random};
+use std::collections::HashMap;
+use std::future::{Future as _, poll_fn};
+use std::path::PathBuf;
+use std::sync::{Arc, MutexGuard};
+use std::task::Poll;
+use std::time::Duration;
+use tokio::pin;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+/// Time between two attempts to connect.
+const RETRY: Duration = Duration::from_millis(200);
+/// The boot of all ledgers: agents are killed, and their host is not.
+const BOOT: [u8; 16] = [7; 16];
+/// Calls that wait for an agent.
+const MAX_CALLS: usize = 4096;
+
+/// How an agent is started.
+pub struct AgentOptions {
+    /// What it connects with.
+    pub bus: NatsOptions,
+    /// The file of its ledger.
+    pub ledger: PathBuf,
+    /// Whether it removes dead members.
+    pub removes_dead: bool,
+    /// What it executes is replied with this, or with the payload.
+    pub reply: Option<Vec<u8>>,
+}
+
+/// A call, and where its result goes.
+pub struct AgentCall {
+    /// The call.
+    pub options: CallOptions,
+    /// The result; dropped if the agent is killed, or is no member.
+    pub result: oneshot::Sender<CallResult>,
+}
+
+/// What others see of an agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentView {
+    /// Whether it is a member.
+    pub is_member: bool,
+    /// Number of members that it sees.
+    pub n_members: usize,
+    /// The nodes whose removal it saw, as they came.
+    pub removed: Vec<String>,
+}
+
+/// An agent, which can be killed, paused and started again.
+pub struct Agent {
+    /// The name of the node.
+    pub name: String,
+    options: Arc<AgentOptions>,
+    log: SharedLog,
+    view: watch::Sender<AgentView>,
+    paused: watch::Sender<bool>,
+    life: Option<Life>,
+}
+
+struct Life {
+    task: JoinHandle<()>,
+    calls: mpsc::Sender<AgentCall>,
+}
+
+impl Agent {
+    /// Starts an agent.
+    pub fn start(name: &str, options: AgentOptions) -> Self {
+        let mut agent = Self {
+            name: name.to_owned(),
+            options: Arc::new(options),
+            log: SharedLog::default(),
+            view: watch::Sender::new(AgentView::default()),
+            paused: watch::Sender::new(false),
+            life: None,
+        };
+        agent.start_again();
+        agent
+    }
+
+    /// Starts it again after a kill.
+    pub fn start_again(&mut self) {
+        let (calls, queue) = mpsc::channel(MAX_CALLS);
+        let running = run(
+            (self.name.clone(), self.options.clone()),
+            (self.log.clone(), self.view.clone()),
+            (queue, self.paused.subscribe()),
+        );
+        self.life = Some(Life { task: tokio::spawn(running), calls });
+    }
+
+    /// Kills it: its connection ends, and what it was doing is not finished.
+    pub async fn kill(&mut self) {
+        let Some(Life { task, .. }) = self.life.take() else { return };
+        task.abort();
+        // It was aborted.
+        let _ = task.await;
+        self.view.send_replace(AgentView::default());
+    }
+
+    /// Lets it do nothing from now on, or go on; its connection remains.
+    pub fn pause(&self, is_paused: bool) {
+        self.paused.send_replace(is_paused);
+    }
+
+    /// Calls other agents; `None` if this one was killed or is no member.
+    pub async fn call(&self, options: CallOptions) -> Option<CallResult> {
+        let calls = self.life.as_ref()?.calls.clone();
+        let (result, received) = oneshot::channel();
+        calls.send(AgentCall { options, result }).await.ok()?;
+        received.await.ok()
+    }
+
+    /// Where calls are sent; `None` if it was killed.
+    pub fn calls(&self) -> Option<mpsc::Sender<AgentCall>> {
+        self.life.as_ref().map(|life| life.calls.clone())
+    }
+
+    /// Waits until what it sees is as wanted.
+    pub async fn until(&self, is_wanted: impl FnMut(&AgentView) -> bool) {
+        // The agent has a sender.
+        let _ = self.view.subscribe().wait_for(is_wanted).await;
+    }
+
+    /// What it saw and did.
+    pub fn log(&self) -> MutexGuard<'_, AgentLog> {
+        locked(&self.log)
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        if let Some(life) = &self.life {
+            life.task.abort();
+        }
+    }
+}
+
+/// One life of an agent.
+async fn run(
+    (name, options): (String, Arc<AgentOptions>),
+    (log, view): (SharedLog, watch::Sender<AgentView>),
+    (mut calls, mut paused): (mpsc::Receiver<AgentCall>, watch::Receiver<bool>),
+) {
+    let ledger = FileLedger::open(&options.ledger, BOOT).expect("the folder can be written");
+    let from = ledger.last().map(|last| Seq(last.0 + 1));
+    let bus = loop {
+        match NatsBus::connect(options.bus.clone(), from).await {
+            Ok(bus) => break Box::new(bus),
+            Err(why) => tracing::debug!("{name}: {why}"),
+        }
+        tokio::time::sleep(RETRY).await;
+    };
+    let mut bus = RecordedBus { bus, log: log.clone() };
+    let start = u64::from_le_bytes(random::bytes().expect("the kernel has random numbers"));
+    let node = CommandNode::join((&name, start), ledger, clock::boot(), &mut bus);
+    let mut node = node.expect("the ledger can be written");
+    if options.removes_dead {
+        node.watch_members(&mut bus);
+    }
+    let mut life = AgentLife { node, bus, log, view, options, pending: HashMap::new() };
+    loop {
+        // Fails only if the agent is gone, and then this task is.
+        let _ = paused.wait_for(|is_paused| !is_paused).await;
+        tokio::select! {
+            outputs = step(&mut life.node, &mut life.bus) => life.take(outputs),
+            Some(call) = calls.recv() => life.call(call),
+            _ = paused.changed() => {}
+        }
+    }
+}
+
+struct AgentLife {
+    node: CommandNode<FileLedger>,
+    bus: RecordedBus,
+    log: SharedLog,
+    view: watch::Sender<AgentView>,
+    options: Arc<AgentOptions>,
+    pending: HashMap<EntryId, oneshot::Sender<CallResult>>,
+}
+
+impl AgentLife {
+    fn call(&mut self, AgentCall { options, result }: AgentCall) {
+        // Without a member there is no call: the sender of the result is dropped.
+        if let Ok(id) = self.node.call(clock::boot(), &mut self.bus, options) {
+            self.pending.insert(id, result);
+        }
+    }
+
+    fn take(&mut self, outputs: Vec<NodeOutput>) {
+        let (mut removed, mut has_changed) = (Vec::new(), false);
+        for output in outputs {
+            has_changed |= matches!(output, NodeOutput::Members(_));
+            match output {
+                NodeOutput::Execute(execution) => {
+                    let reply = self.options.reply.clone();
+                    let result = reply.unwrap_or_else(|| execution.payload.clone());
+                    locked(&self.log).executed.push((execution.seq, execution.payload));
+                    let ended = (execution.seq, ExecutionResult::Executed(result));
+                    self.node.finish(clock::boot(), &mut self.bus, ended);
+                }
+                NodeOutput::Concluded(result) => {
+                    if let Some(sender) = self.pending.remove(&result.id) {
+                        // Fails only if the caller does not wait any longer.
+                        let _ = sender.send(result);
+                    }
+                }
+                NodeOutput::Members(MembershipChange::Removed(member)) => {
+                    removed.push(member.node);
+                }
+                NodeOutput::Failed(why) => locked(&self.log).failures.push(why),
+                NodeOutput::Members(_) | NodeOutput::NameInUse | NodeOutput::Bus(_) => {}
+            }
+        }
+        let is_member = self.node.is_member();
+        if has_changed || is_member != self.view.borrow().is_member {
+            self.view.send_modify(|view| {
+                let n_members = self.node.members().iter().count();
+                (view.is_member, view.n_members) = (is_member, n_members);
+                view.removed.extend(removed);
+            });
+        }
+    }
+}
+
+/// Waits until the node has outputs, or a step has passed.
+async fn step(node: &mut CommandNode<FileLedger>, bus: &mut RecordedBus) -> Vec<NodeOutput> {
+    let due = Duration::from_nanos(node.due().since(clock::boot()).0);
+    // A millisecond more: the timer may be early.
+    let wait = tokio::time::sleep(due + Duration::from_millis(1));
+    pin!(wait);
+    let is_member = node.is_member();
+    let outputs = poll_fn(|context| {
+        let outputs = node.step_and_wake(clock::boot(), bus, context);
+        let is_idle = outputs.is_empty() && node.is_member() == is_member;
+        match (is_idle, wait.as_mut().poll(context)) {
+            (true, Poll::Pending) => Poll::Pending,
+            _ => Poll::Ready(outputs),
+        }
+    });
+    outputs.await
+}

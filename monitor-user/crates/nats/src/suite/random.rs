@@ -1,0 +1,23 @@
+//! Random numbers of a seed: SplitMix64 (Steele, Lea and Flood, 2014).
+
+/// The state.
+pub struct Random(pub u64);
+
+impl Random {
+    const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `limit`.
+    pub const fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    /// True once in `n` times.
+    pub const fn once_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}

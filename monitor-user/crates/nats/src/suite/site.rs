@@ -1,0 +1,146 @@
+//! Real servers with the configuration of `cluster init`, on loopback.
+//!
+//! In: nodes, and how many servers. Out: servers that may be started, and how their users connect.
+
+use super::agent::{Agent, AgentOptions};
+use super::servers::{ServerProcess, own_address};
+use crate::connection::NatsConnection;
+use crate::credentials::NatsUser;
+use crate::site::{ServerAddress, SiteRequest, write_site};
+use crate::streams::Streams;
+use crate::{NatsBus, NatsOptions};
+use async_nats::{Client, Event};
+use monitor_cluster::node_set::expand;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// A site whose servers may be started; its folder is removed at the end.
+pub struct TestSite {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Its servers.
+    pub servers: Vec<ServerProcess>,
+    services: BTreeSet<String>,
+}
+
+impl TestSite {
+    /// Writes a site of the nodes n1 to n4, of which n1 serves the cluster, and the gateway web.
+    pub fn small() -> Self {
+        Self::write(1, "n[1-4]", "n1")
+    }
+
+    /// Writes a site of these nodes and services, with the gateway web.
+    ///
+    /// # Panics
+    /// The sets are none, or the folder for temporary files cannot be written.
+    pub fn write(n_servers: usize, nodes: &str, services: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("monitor-test-site-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let addresses: Vec<SocketAddr> = (0..n_servers).map(|_| own_address()).collect();
+        let set = |text: &str| expand(text, &BTreeSet::new()).expect("a set of nodes");
+        let server = |it: &SocketAddr| ServerAddress::parse(&it.to_string()).expect("an address");
+        let request = SiteRequest {
+            folder: folder.clone(),
+            nodes: set(nodes),
+            gateways: set("web"),
+            services: set(services),
+            servers: addresses.iter().map(server).collect(),
+            in_place: true,
+            ..SiteRequest::default()
+        };
+        write_site(&request).expect("the folder can be written");
+        let process = |address: &SocketAddr| {
+            let config = folder.join("servers").join(address.ip().to_string());
+            ServerProcess::new(*address, config.join("nats-server.conf"))
+        };
+        let servers = addresses.iter().map(process).collect();
+        Self { folder, servers, services: request.services }
+    }
+
+    /// A file of the first server.
+    pub fn server_file(&self, name: &str) -> PathBuf {
+        self.servers[0].config().with_file_name(name)
+    }
+
+    /// Starts all servers, and waits until they listen.
+    pub fn start(&mut self) {
+        self.servers.iter_mut().for_each(ServerProcess::begin);
+        self.servers.iter_mut().for_each(ServerProcess::wait);
+    }
+
+    /// How a user connects.
+    ///
+    /// # Panics
+    /// The site has no such user.
+    pub fn connection(&self, user: &str) -> NatsConnection {
+        let place = match user {
+            "admin" | "system" => self.folder.join(user),
+            node => self.folder.join("nodes").join(node),
+        };
+        let user_of = NatsUser::read(&place.join("cluster.seed"));
+        NatsConnection {
+            servers: self.servers.iter().map(|it| format!("tls://{}", it.address)).collect(),
+            user: Some(user_of.expect("a user of the site")),
+            ca: Some(self.folder.join("ca/ca.crt")),
+            node: user.to_owned(),
+        }
+    }
+
+    /// The options of a node of the cluster.
+    pub fn options(&self, node: &str) -> NatsOptions {
+        let n_replicas = if self.servers.len() < 3 { 1 } else { 3 };
+        let makes = self.services.contains(node);
+        let streams = Streams { n_replicas, makes, cluster: "monitor".to_owned() };
+        NatsOptions { connection: self.connection(node), streams }
+    }
+
+    /// Starts an agent.
+    pub fn agent(&self, node: &str) -> Agent {
+        Agent::start(
+            node,
+            AgentOptions {
+                bus: self.options(node),
+                ledger: self.folder.join("nodes").join(node).join("ledger"),
+                removes_dead: self.services.contains(node),
+                reply: None,
+            },
+        )
+    }
+
+    /// Connects a node to the bus.
+    ///
+    /// # Panics
+    /// It cannot be connected.
+    pub async fn bus(&self, node: &str) -> NatsBus {
+        NatsBus::connect(self.options(node), None).await.expect("the server runs")
+    }
+
+    /// Connects a user, and returns what the server denies it.
+    ///
+    /// # Panics
+    /// It cannot be connected.
+    pub async fn client(&self, user: &str) -> (Client, UnboundedReceiver<String>) {
+        let (sender, errors) = unbounded_channel();
+        let connection = self.connection(user);
+        let connected = connection.connect(move |event| {
+            if let Event::ServerError(error) = event {
+                // Fails when the test is over.
+                let _ = sender.send(error.to_string());
+            }
+        });
+        (connected.await.expect("the server runs"), errors)
+    }
+}
+
+impl Drop for TestSite {
+    fn drop(&mut self) {
+        self.servers.clear();
+        // It is of no use for another test.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
