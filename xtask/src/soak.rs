@@ -26,8 +26,9 @@ const REQUESTS: &str =
 /// Two tests.
 const JOBS: &str = "soak::jobs::root_whichever_command_is_killed_a_job_ends_with_its_own_status \
      soak::job_attached::root_a_job_that_is_attached_to_again_and_again_ends_with_its_own_status";
-/// Two tests.
+/// Three tests.
 const FILES: &str = "soak::files::no_flush_at_any_time_loses_or_repeats_a_byte \
+     soak::files_silent::clients_that_say_nothing_or_stall_in_a_handshake_are_closed \
      soak::files::root_more_connections_and_fids_than_there_may_be_are_refused_by_name";
 /// Tests of the protocol alone, with how much of it, as variables of their environment.
 const PROTOCOL: &str = "tests::hostile::random_messages_never_panic_and_memory_is_bounded \

@@ -3,22 +3,25 @@
 //! In: paths, and standard input. Out: names or contents. What the files say and do comes from the
 //! daemon; nothing is computed here.
 
-use super::args::files::{FilesArgs, FilesCommand, FilesSourceArgs};
+use super::args::files::{CertificateArgs, FilesArgs, FilesCommand, FilesSourceArgs};
+use super::config::print_errors;
 use super::exit::{Exit, Failure};
 use super::output::{Output, OutputState, print};
 use monitor_client::socket_path;
 use monitor_ninep::Stat;
 use monitor_ninep::client::{Client, ClientError};
-use monitor_remote::Address;
+use monitor_remote::{Address, BlockingStream, CertificateFiles};
+use monitor_server::daemon::config::LoadedConfig;
 use monitor_sys::fsuid;
 use std::fmt::Write as _;
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
+use std::io::Read as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Most bytes that are read of standard input at once.
 const WRITE_BYTES: usize = 32 << 10;
+/// How long connecting to another machine may take.
+const CONNECT_TIME: Duration = Duration::from_secs(10);
 
 /// Lists, reads or writes.
 pub fn files(args: &FilesArgs) -> Result<Exit, Failure> {
@@ -45,7 +48,7 @@ pub fn files(args: &FilesArgs) -> Result<Exit, Failure> {
 }
 
 /// Prints a file as its content arrives, until the reader of the output closes it.
-fn cat(client: &mut Client<FilesStream>, path: &str) -> Result<(), Failure> {
+fn cat(client: &mut Client<BlockingStream>, path: &str) -> Result<(), Failure> {
     let (mut output, mut failure) = (Output::Stream, None);
     let read = client.read_while(path, |content| match output.put(content) {
         Ok(state) => state == OutputState::Open,
@@ -60,7 +63,7 @@ fn cat(client: &mut Client<FilesStream>, path: &str) -> Result<(), Failure> {
 
 /// Writes standard input to a file as it arrives: what a file of a session takes at once is a line
 /// or more, never half of what one read has brought.
-fn write(client: &mut Client<FilesStream>, path: &str) -> Result<(), Failure> {
+fn write(client: &mut Client<BlockingStream>, path: &str) -> Result<(), Failure> {
     let mut input = std::io::stdin().lock();
     let opened = client.open_to_write(path);
     opened.map_err(|error| failed(path, error, client))?;
@@ -77,7 +80,7 @@ fn write(client: &mut Client<FilesStream>, path: &str) -> Result<(), Failure> {
 }
 
 /// The entries of a directory, or a file as its only entry.
-fn list(client: &mut Client<FilesStream>, path: &str) -> Result<Vec<Stat>, ClientError> {
+fn list(client: &mut Client<BlockingStream>, path: &str) -> Result<Vec<Stat>, ClientError> {
     let stat = client.stat(path)?;
     if stat.qid.is_directory() { client.list(path) } else { Ok(vec![stat]) }
 }
@@ -105,7 +108,7 @@ fn mode(stat: &Stat) -> String {
 }
 
 /// A client of the first socket that answers.
-fn connect(source: &FilesSourceArgs) -> Result<Client<FilesStream>, Failure> {
+fn connect(source: &FilesSourceArgs) -> Result<Client<BlockingStream>, Failure> {
     let beside = |mut it: PathBuf| {
         it.as_mut_os_string().push(".9p");
         Address::Unix(it)
@@ -115,93 +118,79 @@ fn connect(source: &FilesSourceArgs) -> Result<Client<FilesStream>, Failure> {
         Some(written) => vec![named_address(written)?],
         None => socket_path::candidates(named).into_iter().map(beside).collect(),
     };
+    let needs_tls = candidates.iter().any(|it| matches!(it, Address::Tls(_)));
+    let certificate = if needs_tls { Some(certificate_files(&source.certificate)?) } else { None };
     let mut last = None;
     for address in &candidates {
-        match FilesStream::connect(address) {
-            Ok(stream) => return attach(stream, source),
+        match BlockingStream::connect(address, certificate.as_ref(), CONNECT_TIME) {
+            Ok(stream) => return attach(stream, (address, source)),
             Err(error) => last = Some((address, error)),
         }
     }
     let why = last.map_or_else(String::new, |(address, why)| format!("{address}: {why}"));
-    let message = format!(
-        "no daemon serves files here ({why}): start `monitor serve`, or name its socket with --at"
-    );
+    let message = match &source.at {
+        Some(_) => format!("cannot connect to {why}"),
+        None => format!(
+            "no daemon serves files here ({why}): start `monitor serve`, or name its socket with \
+             --at"
+        ),
+    };
     Err(Failure { message, exit: Exit::NoDaemon })
 }
 
 /// The address of `--at`; a path may be relative.
 fn named_address(written: &str) -> Result<Address, Failure> {
     match written.parse() {
-        Ok(Address::Tls(_)) => {
-            let why = "--at: addresses with TLS are for services, as in files.nodes: use ssh -L \
-                       to the Unix socket";
-            Err(Failure::usage(why))
-        }
         Ok(address) => Ok(address),
         Err(_) if !written.contains('!') => Ok(Address::unix(written)),
         Err(why) => Err(Failure::usage(format!("--at: {why}"))),
     }
 }
 
+/// The certificate for TLS: that of the options, else that of the configuration.
+fn certificate_files(args: &CertificateArgs) -> Result<CertificateFiles, Failure> {
+    if let (Some(certificate), Some(key), Some(authority)) =
+        (&args.certificate, &args.key, &args.authority)
+    {
+        let [certificate, key, authority] = [certificate, key, authority].map(Clone::clone);
+        return Ok(CertificateFiles { certificate, key, authority });
+    }
+    let loaded = LoadedConfig::read(args.config.as_deref()).map_err(print_errors)?;
+    let named = loaded.config.files_listen.check().map_err(Failure::usage)?;
+    let absent = || {
+        Failure::usage(
+            "an address with TLS needs the certificate of a node: name --certificate, --key and \
+             --authority, or a configuration with files.certificate, files.key and \
+             files.authority",
+        )
+    };
+    named.ok_or_else(absent)
+}
+
 /// Attaches as the user that is named, else as the one of this process; over TCP as `none`.
-fn attach(stream: FilesStream, source: &FilesSourceArgs) -> Result<Client<FilesStream>, Failure> {
+fn attach(
+    stream: BlockingStream,
+    (address, source): (&Address, &FilesSourceArgs),
+) -> Result<Client<BlockingStream>, Failure> {
     let own = match stream {
-        FilesStream::Unix(_) => format!("#{}", fsuid::effective_uid()),
-        FilesStream::Tcp(_) => "none".to_owned(),
+        BlockingStream::Unix(_) => format!("#{}", fsuid::effective_uid()),
+        BlockingStream::Tcp(_) | BlockingStream::Tls(_) => "none".to_owned(),
     };
     let user = source.user.as_deref().unwrap_or(&own);
     Client::attach(stream, user).map_err(|error| {
-        let message = format!("cannot attach as {user}: {error}");
+        // With TLS 1.3, what the other end says of a certificate comes with the first reply.
+        let message = match (address, &error) {
+            (Address::Tls(_), ClientError::Stream(why)) => {
+                format!("{address} does not accept the certificate of this node: {why}")
+            }
+            _ => format!("cannot attach as {user}: {error}"),
+        };
         Failure { message, exit: exit(&error) }
     })
 }
 
-/// The stream to a service.
-enum FilesStream {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
-
-impl FilesStream {
-    fn connect(address: &Address) -> io::Result<Self> {
-        match address {
-            Address::Unix(path) => UnixStream::connect(path).map(Self::Unix),
-            Address::Tcp(at) | Address::Tls(at) => {
-                let stream = TcpStream::connect((at.host.as_str(), at.port))?;
-                stream.set_nodelay(true)?;
-                Ok(Self::Tcp(stream))
-            }
-        }
-    }
-}
-
-impl Read for FilesStream {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(it) => it.read(bytes),
-            Self::Tcp(it) => it.read(bytes),
-        }
-    }
-}
-
-impl Write for FilesStream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(it) => it.write(bytes),
-            Self::Tcp(it) => it.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Unix(it) => it.flush(),
-            Self::Tcp(it) => it.flush(),
-        }
-    }
-}
-
 /// A refusal with the explanation of the file `err`.
-fn failed(path: &str, error: ClientError, client: &mut Client<FilesStream>) -> Failure {
+fn failed(path: &str, error: ClientError, client: &mut Client<BlockingStream>) -> Failure {
     let explanation = match &error {
         ClientError::Refused(_) | ClientError::NotFound => client.explanation(),
         ClientError::Stream(_) | ClientError::Protocol(_) => String::new(),

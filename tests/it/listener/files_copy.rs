@@ -116,6 +116,48 @@ fn what_a_dead_target_would_copy_to_is_copied_from_its_parent() {
     assert_eq!(read(&mut it, &format!("{at}/err")).lines().count(), 1);
 }
 
+/// Bytes of a file that takes a while to copy.
+const SLOW: usize = 32 << 20;
+
+#[test]
+fn a_relay_that_is_killed_in_the_middle_of_a_copy_is_named_and_its_part_is_copied() {
+    let (one, mut relay, last) = (served(), served(), served());
+    let (mut it, mut of_relay, mut of_last) = (own(&one), own(&relay), own(&last));
+    let at = source(&mut it);
+    it.open_to_write(&format!("{at}/fs/slow")).unwrap();
+    for _ in 0..SLOW / 32_768 {
+        it.write_on(&[7; 32_768]).unwrap();
+    }
+    it.close().unwrap();
+    let (first, rest) = (targets(&relay, &mut of_relay, 1), targets(&last, &mut of_last, 2));
+    let list = [&first[0], &rest[0], &rest[1]].map(|it| it.1.as_str());
+    let (ctl, command) = (format!("{at}/ctl"), line(1, &list));
+    let mut control = own(&one);
+    let copies = std::thread::spawn(move || refused(&mut control, &ctl, &command));
+    // Part of it has arrived.
+    let slow = format!("{}/fs/slow", first[0].0);
+    until(|| of_relay.stat(&slow).ok().filter(|it| it.length > 0));
+    relay.kill();
+    assert_eq!(copies.join().unwrap(), "Input/output error");
+    let outcomes = read(&mut it, &format!("{at}/err"));
+    let lines: Vec<&str> = outcomes.lines().collect();
+    assert_eq!(lines.len(), 4, "{outcomes}");
+    assert!(lines[0].contains("clone: 1 of 3 copies failed"), "{outcomes}");
+    let named = |at: usize| lines[at + 1].split_once(' ').unwrap();
+    let place = |target: &str| target.rsplit_once('/').unwrap().0.to_owned();
+    for (at, target) in list.into_iter().enumerate() {
+        assert_eq!(named(at).0, place(target), "{outcomes}");
+    }
+    assert!(named(0).1.starts_with("failed: the connection is lost"), "{outcomes}");
+    assert_eq!([named(1).1, named(2).1], ["copied"; 2], "{outcomes}");
+    let of_source = result(&mut it, &at);
+    for (target, _) in &rest {
+        assert_eq!(result(&mut of_last, target), of_source);
+        let length = of_last.stat(&format!("{target}/fs/slow")).unwrap().length;
+        assert_eq!(length, SLOW as u64);
+    }
+}
+
 #[test]
 fn a_key_permits_one_copy_to_its_own_session() {
     let served = served();

@@ -7,7 +7,7 @@ use monitor_ninep::client::{Client, ClientError};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
@@ -15,11 +15,13 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, Stream
 
 /// The lines of a configuration for the certificate of a node.
 pub fn certificate(of: &str) -> String {
-    let file = |name: &str| {
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/fixture/tls").join(name)
-    };
-    let (pem, key) = (file(&format!("{of}.pem")), file(&format!("{of}.key")));
-    format!("certificate = {pem:?}\nkey = {key:?}\nauthority = {:?}\n", file("ca.pem"))
+    let (pem, key) = (fixture(&format!("{of}.pem")), fixture(&format!("{of}.key")));
+    format!("certificate = {pem:?}\nkey = {key:?}\nauthority = {:?}\n", fixture("ca.pem"))
+}
+
+/// A file of the certificates of tests.
+pub fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/fixture/tls").join(name)
 }
 
 /// What a service prints that refuses its configuration.
@@ -107,8 +109,7 @@ fn over_tcp_a_client_is_none_and_changes_nothing() {
 /// A connection with TLS 1.3 and no certificate of the client, which is refused.
 fn without_certificate(at: &str) {
     let mut roots = RootCertStore::empty();
-    let ca = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/fixture/tls/ca.pem");
-    roots.add(CertificateDer::from_pem_file(ca).unwrap()).unwrap();
+    roots.add(CertificateDer::from_pem_file(fixture("ca.pem")).unwrap()).unwrap();
     let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     let name = ServerName::try_from("localhost").unwrap();
     let connection = ClientConnection::new(Arc::new(config), name).unwrap();
@@ -146,6 +147,66 @@ fn a_node_with_a_certificate_is_followed_over_tls_and_no_other_gets_in() {
     });
     // Names of users mean nothing there, and sessions are not opened.
     assert!(path(&one).exists() && attach(&one, "none").stat("arch").is_ok());
+}
+
+/// Options of a command for the certificate of a node.
+fn options(of: &str) -> Vec<String> {
+    let file = |name: &str| fixture(name).display().to_string();
+    let pairs = [
+        ["--certificate".to_owned(), file(&format!("{of}.pem"))],
+        ["--key".to_owned(), file(&format!("{of}.key"))],
+        ["--authority".to_owned(), file("ca.pem")],
+    ];
+    pairs.concat()
+}
+
+#[test]
+fn commands_read_files_over_tls_with_a_certificate_of_a_node() {
+    let tls = "[files]\ntls = \"127.0.0.1:0\"\n";
+    let served = Served::with(&format!("{tls}{}", certificate("server")));
+    let at = read(&mut own(&served), "addr");
+    let at = at.trim();
+    let command = |words: &[&str], more: &[String]| {
+        let mut it = monitor();
+        it.arg("files").args(words).args(["--at", at]).args(more).stdin(Stdio::null());
+        it
+    };
+    let failed = |mut it: Command| {
+        let done = it.output().unwrap();
+        assert!(!done.status.success(), "{it:?}");
+        String::from_utf8(done.stderr).unwrap()
+    };
+    let client = options("client");
+    let whoami = output(command(&["cat", "whoami"], &client));
+    assert!(whoami.contains("(user none)") && whoami.contains("(auth tls)"), "{whoami}");
+    assert!(output(command(&["ls", "mon"], &client)).contains("pull\n"));
+    let why = failed(command(&["write", "state"], &client));
+    assert!(why.contains("state: Permission denied: user none may not write"), "{why}");
+    let why = failed(command(&["cat", "arch", "--user", "root"], &client));
+    assert!(why.contains("cannot attach as root: Permission denied"), "{why}");
+    // That of a configuration.
+    let folder = Folder::new();
+    let config = folder.join("monitor.toml");
+    write(&config, &format!("[files]\n{}", certificate("client")));
+    let named = ["--config".to_owned(), config.display().to_string()];
+    assert!(output(command(&["cat", "arch"], &named)).starts_with("/Linux/"));
+    // Without one, with one that is not of the authority, and with a file that is not there.
+    write(&config, "");
+    let why = failed(command(&["cat", "arch"], &named));
+    assert!(why.contains("name --certificate, --key and --authority, or a configuration"), "{why}");
+    let why = failed(command(&["cat", "arch"], &options("stranger")));
+    assert!(why.contains(&format!("{at} does not accept the certificate of this node")), "{why}");
+    let mut absent = client.clone();
+    absent[1] = "/none/n.pem".to_owned();
+    let why = failed(command(&["cat", "arch"], &absent));
+    assert!(why.contains(&format!("cannot connect to {at}: /none/n.pem: ")), "{why}");
+    // Its certificate is not that of another host.
+    let (_, port) = at.rsplit_once('!').unwrap();
+    let other = format!("tls!127.0.0.2!{port}");
+    let mut it = monitor();
+    it.args(["files", "cat", "arch", "--at", &other]).args(&client);
+    let why = failed(it);
+    assert!(why.contains(&format!("cannot connect to {other}: ")), "{why}");
 }
 
 fn write_state(served: &Served, state: &str) {

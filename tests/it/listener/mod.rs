@@ -9,7 +9,7 @@ mod files_copy;
 mod files_events;
 mod files_flush;
 #[cfg(feature = "tls")]
-mod files_listen;
+pub mod files_listen;
 mod files_mon;
 mod files_nodes;
 mod files_push;

@@ -6,6 +6,8 @@
 
 mod files;
 #[cfg(feature = "tls")]
+mod files_silent;
+#[cfg(feature = "tls")]
 mod files_tree;
 mod job_attached;
 mod job_service;

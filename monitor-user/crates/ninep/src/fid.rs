@@ -2,10 +2,12 @@
 
 use crate::directory::DirectoryCursor;
 use crate::error::{Errno, FileError};
+use crate::fid_quota::FidQuota;
 use crate::tree::{OpenMode, Tree};
 use crate::user::User;
 use crate::{NO_FID, pending::WakeQueue};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -21,16 +23,17 @@ pub struct Fid<T: Tree> {
     waker: Option<Waker>,
 }
 
-/// Whether a fid is open.
+/// Whether a fid is open. A connection may have many fids that are not, so what an open one has is
+/// beside the table.
 pub enum FidState<F> {
     /// It is not.
     Closed,
     /// Its open waits for the tree.
     Opening,
     /// It is an open directory.
-    Directory(DirectoryCursor),
+    Directory(Box<DirectoryCursor>),
     /// It is an open file.
-    File(F, OpenMode),
+    File(Box<F>, OpenMode),
 }
 
 impl<T: Tree> Fid<T> {
@@ -49,12 +52,20 @@ impl<T: Tree> Fid<T> {
 pub struct FidTable<T: Tree> {
     all: HashMap<u32, Fid<T>>,
     most: usize,
+    /// Those of other connections too; they count there until they are removed.
+    quota: Arc<FidQuota>,
+}
+
+impl<T: Tree> Drop for FidTable<T> {
+    fn drop(&mut self) {
+        self.clear();
+    }
 }
 
 impl<T: Tree> FidTable<T> {
-    /// No fids, of at most `most`.
-    pub fn new(most: usize) -> Self {
-        Self { all: HashMap::new(), most }
+    /// No fids, of at most `most`, and what the quota leaves.
+    pub fn new(most: usize, quota: Arc<FidQuota>) -> Self {
+        Self { all: HashMap::new(), most, quota }
     }
 
     /// The fid of this number.
@@ -85,19 +96,27 @@ impl<T: Tree> FidTable<T> {
         Ok(())
     }
 
-    /// Adds or replaces a fid.
-    pub fn insert(&mut self, number: u32, fid: Fid<T>) {
-        self.all.insert(number, fid);
+    /// Adds or replaces a fid; a further one needs room in the quota.
+    pub fn insert(&mut self, number: u32, fid: Fid<T>) -> Result<(), FileError> {
+        match self.all.entry(number) {
+            Entry::Occupied(mut there) => drop(there.insert(fid)),
+            Entry::Vacant(place) => {
+                self.quota.take()?;
+                place.insert(fid);
+            }
+        }
+        Ok(())
     }
 
     /// Removes a fid.
     pub fn remove(&mut self, number: u32) -> Option<Fid<T>> {
-        self.all.remove(&number)
+        self.all.remove(&number).inspect(|_| self.quota.give_back(1))
     }
 
     /// Removes all fids.
     pub fn clear(&mut self) {
-        self.all.clear();
+        self.quota.give_back(self.all.len());
+        self.all = HashMap::new();
     }
 
     /// Bytes of the entries of open directories.

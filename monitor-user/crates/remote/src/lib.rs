@@ -20,6 +20,7 @@
 
 // What a caller uses.
 mod address;
+mod blocking;
 mod certificate;
 mod connector;
 mod error;
@@ -41,6 +42,7 @@ mod tests;
 mod tls;
 
 pub use address::{Address, HostPort};
+pub use blocking::BlockingStream;
 pub use certificate::CertificateFiles;
 pub use connector::Connector;
 pub use error::RemoteError;

@@ -6,7 +6,7 @@
 use super::address::HostPort;
 use super::certificate::CertificateFiles;
 use super::pem;
-use std::io;
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -14,11 +14,14 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::version::TLS13;
-use tokio_rustls::rustls::{ClientConfig, ServerConfig};
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, ServerConfig, StreamOwned};
 
 /// What connects with the certificate of this node.
 #[derive(Clone)]
-pub struct ClientTls(TlsConnector);
+pub struct ClientTls(Arc<ClientConfig>);
+
+/// A stream to a node for a program without tokio.
+pub struct BlockingTlsStream(StreamOwned<ClientConnection, std::net::TcpStream>);
 
 impl ClientTls {
     /// With these files.
@@ -33,7 +36,7 @@ impl ClientTls {
         let builder = ClientConfig::builder_with_protocol_versions(&[&TLS13]);
         let config = builder.with_root_certificates(roots).with_client_auth_cert(chain, key);
         let config = config.map_err(|why| pem::wrong(&files.certificate, &why))?;
-        Ok(Self(TlsConnector::from(Arc::new(config))))
+        Ok(Self(Arc::new(config)))
     }
 
     /// The stream to a node, after the handshake.
@@ -47,9 +50,54 @@ impl ClientTls {
         stream: TcpStream,
         at: &HostPort,
     ) -> io::Result<TlsStream<TcpStream>> {
-        let name = ServerName::try_from(at.host.clone()).map_err(io::Error::other)?;
-        self.0.connect(name, stream).await
+        TlsConnector::from(Arc::clone(&self.0)).connect(server_name(at)?, stream).await
     }
+
+    /// The same for a program without tokio; the stream has its deadlines.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::handshake`].
+    pub fn handshake_blocking(
+        &self,
+        mut stream: std::net::TcpStream,
+        at: &HostPort,
+    ) -> io::Result<BlockingTlsStream> {
+        let connection = ClientConnection::new(Arc::clone(&self.0), server_name(at)?);
+        let mut connection = connection.map_err(io::Error::other)?;
+        while connection.is_handshaking() {
+            connection.complete_io(&mut stream)?;
+        }
+        Ok(BlockingTlsStream(StreamOwned::new(connection, stream)))
+    }
+}
+
+impl BlockingTlsStream {
+    /// What carries it.
+    pub const fn tcp(&self) -> &std::net::TcpStream {
+        &self.0.sock
+    }
+}
+
+impl Read for BlockingTlsStream {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.0.read(bytes)
+    }
+}
+
+impl Write for BlockingTlsStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// The name that the certificate of a node must have.
+fn server_name(at: &HostPort) -> io::Result<ServerName<'static>> {
+    ServerName::try_from(at.host.clone()).map_err(io::Error::other)
 }
 
 /// The configuration of a server for clients with a certificate of the authority, and no others.

@@ -117,6 +117,11 @@ impl UserShare {
         Self { uid, limits, bytes, credit, lines, room, freed, refused }
     }
 
+    /// The share of another machine, whose users are not known.
+    pub fn of_address(limits: ShareLimits) -> Self {
+        Self::new((u32::MAX, limits), Arc::default())
+    }
+
     /// A share of its own, for tests.
     #[cfg(test)]
     pub fn of_test(bytes: usize) -> Arc<Self> {
@@ -187,7 +192,7 @@ impl UserShare {
     }
 
     /// Whether the user may use all that can be saved up.
-    fn has_saved_all(&self, now: Ns) -> bool {
+    pub fn has_saved_all(&self, now: Ns) -> bool {
         self.credit(now).is_none_or(|left| left == signed(SAVED))
     }
 

@@ -25,10 +25,21 @@ pub fn addresses(options: &[String]) -> Result<Addresses, String> {
             return Err(format!("{option:?} has {names} names and {paths} paths"));
         }
         for (name, path) in names.into_iter().zip(paths) {
-            let _replaced = all.insert(name, path.parse()?);
+            let _replaced = all.insert(name, socket(&path)?);
         }
     }
     Ok(all)
+}
+
+/// The path of a socket: a session is of a user, whom no other address says.
+fn socket(written: &str) -> Result<Address, String> {
+    match written.parse()? {
+        Address::Tcp(_) | Address::Tls(_) => Err(format!(
+            "{written}: no user is known there, so that no program is executed: name the Unix \
+             socket of the node, which ssh -L forwards"
+        )),
+        path @ Address::Unix(_) => Ok(path),
+    }
 }
 
 #[cfg(test)]
@@ -49,6 +60,10 @@ mod tests {
         assert_eq!(got.as_deref(), Ok(&want[..]));
         for option in ["n1", "n1=", "=/a", "n1=a", "n[1-2]=/a", "n1=/a,/b"] {
             assert!(all(&[option]).is_err(), "{option}");
+        }
+        for address in ["tls!n1!5641", "tcp!127.0.0.1!5640"] {
+            let why = all(&[&format!("n1={address}")]).expect_err("no user is known there");
+            assert!(why.starts_with(&format!("{address}: no user is known there")), "{why}");
         }
     }
 }

@@ -41,7 +41,7 @@ impl<T: Tree> Connection<T> {
     pub(super) fn stat(&mut self, tag: u16, number: u32) -> Result<(), FileError> {
         let fid = self.fids.get(number)?;
         let file = match &fid.state {
-            FidState::File(file, _) => Some(file),
+            FidState::File(file, _) => Some(&**file),
             _ => None,
         };
         match self.tree.stat(&fid.user, &fid.node, file) {
@@ -172,12 +172,12 @@ impl<T: Tree> Connection<T> {
         let (node, file) = self.tree.create(&user, &node, (name, permissions, mode))?;
         let qid = self.tree.attributes(&user, &node).qid;
         let state = match file {
-            Some(file) => FidState::File(file, mode),
-            None => FidState::Directory(self.list(&user, &node)?),
+            Some(file) => FidState::File(Box::new(file), mode),
+            None => FidState::Directory(Box::new(self.list(&user, &node)?)),
         };
         let mut fid = Fid::closed(user, node);
         fid.state = state;
-        self.fids.insert(number, fid);
+        self.fids.insert(number, fid)?;
         self.reply(tag, &Reply::Create { qid, iounit: 0 });
         Ok(())
     }

@@ -12,6 +12,7 @@ mod walk;
 
 use crate::error::{Errno, FileError};
 use crate::fid::{Fid, FidTable};
+use crate::fid_quota::FidQuota;
 use crate::frame::Frame;
 use crate::limits::{Limits, OUTPUT_BYTES, SMALLEST_MESSAGE_BYTES};
 use crate::pending::{PendingTable, WakeQueue};
@@ -49,13 +50,19 @@ pub struct Connection<T: Tree> {
 }
 
 impl<T: Tree> Connection<T> {
-    /// A new connection to a tree.
+    /// A new connection to a tree, with limits of its own alone.
     pub fn new(tree: T, limits: Limits) -> Self {
+        let quota = Arc::new(FidQuota::new(limits.fids, "this client"));
+        Self::with_quota(tree, limits, quota)
+    }
+
+    /// A new connection to a tree, whose fids count in a quota of several.
+    pub fn with_quota(tree: T, limits: Limits, quota: Arc<FidQuota>) -> Self {
         Self {
             tree,
             limits,
             message_bytes: None,
-            fids: FidTable::new(limits.fids),
+            fids: FidTable::new(limits.fids, quota),
             pending: PendingTable::new(),
             woken: Arc::default(),
             output: Vec::new(),
@@ -217,7 +224,7 @@ impl<T: Tree> Connection<T> {
         self.fids.check_new(fid)?;
         let Attached { user, root } = self.tree.attach(user, tree)?;
         let qid = self.tree.attributes(&user, &root).qid;
-        self.fids.insert(fid, Fid::closed(user, root));
+        self.fids.insert(fid, Fid::closed(user, root))?;
         self.attached = true;
         self.reply(tag, &Reply::Attach { qid });
         Ok(())

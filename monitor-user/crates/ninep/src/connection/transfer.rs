@@ -63,7 +63,7 @@ impl<T: Tree> Connection<T> {
         check_mode(&user, &file, mode)?;
         if file.qid.is_directory() {
             let cursor = self.list(&user, &node)?;
-            self.fids.get(number)?.state = FidState::Directory(cursor);
+            self.fids.get(number)?.state = FidState::Directory(Box::new(cursor));
             self.reply(tag, &Reply::Open { qid: file.qid, iounit: 0 });
             return Ok(());
         }
@@ -86,7 +86,7 @@ impl<T: Tree> Connection<T> {
         let fid = self.fids.get(number)?;
         fid.state = FidState::Closed;
         let (file, mode) = opened?;
-        fid.state = FidState::File(file, mode);
+        fid.state = FidState::File(Box::new(file), mode);
         let qid = self.tree.attributes(&fid.user, &fid.node).qid;
         self.reply(tag, &Reply::Open { qid, iounit: 0 });
         Ok(())
@@ -131,9 +131,9 @@ impl<T: Tree> Connection<T> {
         if offset == 0 {
             let fid = self.fids.get(number)?;
             let (user, node) = (Arc::clone(&fid.user), fid.node.clone());
-            fid.state = FidState::Directory(DirectoryCursor::default());
+            fid.state = FidState::Directory(Box::default());
             let cursor = self.list(&user, &node)?;
-            self.fids.get(number)?.state = FidState::Directory(cursor);
+            self.fids.get(number)?.state = FidState::Directory(Box::new(cursor));
         }
         if let FidState::Directory(cursor) = &mut self.fids.get(number)?.state {
             let content = cursor.read(offset, count)?;

@@ -40,7 +40,7 @@ impl<T: Tree> Connection<T> {
             qids.push(self.tree.attributes(&user, &node).qid);
         }
         if qids.len() == names.len() {
-            self.fids.insert(new, Fid::closed(user, node));
+            self.fids.insert(new, Fid::closed(user, node))?;
         }
         self.reply(tag, &Reply::Walk { qids });
         Ok(())

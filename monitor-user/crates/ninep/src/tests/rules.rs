@@ -1,10 +1,10 @@
 //! The rules of a connection, one test each.
 
-use super::world::TestClient;
+use super::world::{TestClient, TestTree};
 use crate::error::Errno;
 use crate::limits::Limits;
 use crate::stat::Stat;
-use crate::{NO_FID, NO_TAG, Request};
+use crate::{Connection, FidQuota, NO_FID, NO_TAG, Request};
 use std::sync::Arc;
 
 const READ: u8 = 0;
@@ -306,6 +306,37 @@ fn more_fids_than_the_limit_are_refused_and_counted() {
     assert_eq!(it.ask(1, &walk(1, 1, &["text"])), "1 walk 1");
     assert_eq!(it.connection.take_refused()[Errno::TooManyFids.text()], 2);
     assert!(it.world.lock().unwrap().errors[0].explanation.contains("3 fids, the limit"));
+}
+
+#[test]
+fn fids_of_several_connections_have_a_limit_and_are_given_back() {
+    let quota = Arc::new(FidQuota::new(5, "user 7"));
+    let connected = || {
+        let tree = TestTree(Arc::default());
+        let connection = Connection::with_quota(tree, Limits::default(), Arc::clone(&quota));
+        TestClient::of(connection, &Arc::default())
+    };
+    let (mut one, mut other) = (connected(), connected());
+    for it in [&mut one, &mut other] {
+        it.ask(NO_TAG, &Request::Version { msize: 8192, version: "9P2000" });
+        assert_eq!(it.ask(1, &attach(0, "alice")), "1 attach");
+        assert_eq!(it.ask(1, &walk(0, 1, &[])), "1 walk 0");
+    }
+    assert_eq!(one.ask(1, &walk(0, 2, &["text"])), "1 walk 1");
+    for name in [&[][..], &["text"]] {
+        assert_eq!(other.ask(1, &walk(0, 2, name)), "1 error Too many open files");
+    }
+    // It was not made, and what is there is used on.
+    assert_eq!(other.ask(1, &Request::Clunk { fid: 2 }), "1 error fid unknown or out of range");
+    assert_eq!(other.ask(1, &walk(1, 1, &["text"])), "1 walk 1");
+    assert_eq!(quota.used(), 5);
+    assert_eq!(one.ask(1, &Request::Clunk { fid: 2 }), "1 clunk");
+    assert_eq!(other.ask(1, &walk(0, 2, &[])), "1 walk 0");
+    // Tversion and the end of a connection give back all.
+    one.ask(NO_TAG, &Request::Version { msize: 8192, version: "9P2000" });
+    assert_eq!(quota.used(), 3);
+    drop(other);
+    assert_eq!(quota.used(), 0);
 }
 
 #[test]

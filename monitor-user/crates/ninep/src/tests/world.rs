@@ -199,7 +199,10 @@ impl TestClient {
     }
 
     pub fn bare(limits: Limits, world: &Arc<Mutex<World>>) -> Self {
-        let connection = Connection::new(TestTree(Arc::clone(world)), limits);
+        Self::of(Connection::new(TestTree(Arc::clone(world)), limits), world)
+    }
+
+    pub fn of(connection: Connection<TestTree>, world: &Arc<Mutex<World>>) -> Self {
         Self { connection, world: Arc::clone(world), replies: FrameBuffer::default() }
     }
 

@@ -5,6 +5,7 @@
 //! rights of the process that made it, over TCP those of no user. The protocol itself is the crate
 //! `ninep`; what outlives a connection is a session, until nothing keeps it.
 
+mod address_shares;
 mod aggregator;
 mod client;
 mod connection;

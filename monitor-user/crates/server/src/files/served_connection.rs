@@ -19,7 +19,7 @@ pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
 ) {
     let (uid, pid) = (client.peer.uid, client.peer.pid);
     let tree = NodeTree::new(&node, client, Arc::clone(&share));
-    let mut connection = Connection::new(tree, Limits::default());
+    let mut connection = Connection::with_quota(tree, Limits::default(), Arc::clone(slot.fids()));
     let served = connection::serve(stream, &mut connection, &share).await;
     for (kind, n) in connection.take_refused() {
         node.count_refused(&format!("9P {kind}"), n);
@@ -28,6 +28,8 @@ pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         node.count_refused("9P connection closed", 1);
         tracing::info!(uid, pid, "a connection to the files is closed: {why}");
     }
+    // Its fids are given back first.
+    drop(connection);
     drop(slot);
 }
 

@@ -4,6 +4,7 @@
 //! sessions that it has a key of. A connection has a slot before its handshake, and the handshake a
 //! deadline.
 
+use super::address_shares::{AddressShares, charged};
 use super::client::NONE_UID;
 use super::client::{ClientOrigin, FilesClient};
 use super::connection_slots::{ConnectionSlots, SlotOwner};
@@ -38,6 +39,8 @@ pub struct TcpFilesListener {
     node: Arc<NodeFiles>,
     slots: ConnectionSlots,
     shares: UserShares,
+    /// For the handshakes of other machines.
+    address_shares: AddressShares,
 }
 
 impl TcpFilesListener {
@@ -61,6 +64,7 @@ impl TcpFilesListener {
             node,
             slots: ConnectionSlots::new(CONNECTIONS_OF_ONE, CONNECTIONS),
             shares: UserShares::new(limits.of_user()),
+            address_shares: AddressShares::new(limits.of_user()),
         })
     }
 
@@ -117,18 +121,31 @@ impl TcpFilesListener {
             }
             Some(tls) => {
                 let client = FilesClient::without_user(ClientOrigin::Node);
+                let payer = match owner {
+                    SlotOwner::User(_) => Arc::clone(&share),
+                    SlotOwner::Address(_) => self.address_shares.share(owner),
+                };
                 tasks.spawn(async move {
-                    // It ends for a client without the certificate of a node.
-                    if let Ok(Ok(stream)) = timeout(HANDSHAKE_TIME, tls.accept(stream)).await {
-                        serve(stream, (client, slot), (node, share)).await;
-                    } else {
-                        tracing::info!("a TLS handshake with {from} for the files failed");
-                        node.count_refused("9P TLS handshake failed", 1);
+                    let handshake = charged(&payer, tls.accept(stream));
+                    match timeout(HANDSHAKE_TIME, handshake).await {
+                        Ok(Ok(stream)) => serve(stream, (client, slot), (node, share)).await,
+                        // It ends for a client without the certificate of a node.
+                        Ok(Err(why)) => refused_handshake(&node, from, &why.to_string()),
+                        Err(_) => {
+                            let why = format!("it took longer than {HANDSHAKE_TIME:?}");
+                            refused_handshake(&node, from, &why);
+                        }
                     }
                 });
             }
         }
     }
+}
+
+/// Logs and counts a handshake that has failed.
+fn refused_handshake(node: &NodeFiles, from: SocketAddr, why: &str) {
+    tracing::info!("a TLS handshake with {from} for the files failed: {why}");
+    node.count_refused("9P TLS handshake failed", 1);
 }
 
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
