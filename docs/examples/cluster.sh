@@ -43,9 +43,10 @@ init() {
     "$MONITOR" cluster init --out "$FOLDER" --nodes 'n[1-3]' --servers "$HOST:$PORT" \
         --service 'n[1-2]' --control-from n1 --in-place
     for node in $NODES; do
-        # The address of the 9P files is that of one service of a host.
-        grep -q files "$FOLDER/nodes/$node/monitor.toml" ||
-            printf '[files]\nsocket = "off"\n' >> "$FOLDER/nodes/$node/monitor.toml"
+        # No 9P files, unless FILES_n1 and so on have the keys of the section.
+        local files=FILES_$node
+        grep -q '\[files\]' "$FOLDER/nodes/$node/monitor.toml" ||
+            printf '[files]\n%s\n' "${!files:-socket = \"off\"}" >> "$FOLDER/nodes/$node/monitor.toml"
     done
 }
 

@@ -6,9 +6,15 @@
 
 use crate::client::tool::examples;
 use crate::deadline::{deadline, until};
+#[cfg(feature = "tls")]
+use crate::listener::{files::read, files_listen, files_session::Files};
 use crate::root::privilege::skip;
 use crate::served::{Folder, monitor};
+#[cfg(feature = "tls")]
+use monitor_ninep::client::{Client, ClientError};
 use serde_json::Value;
+#[cfg(feature = "tls")]
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -43,6 +49,8 @@ impl ExampleCluster {
         let mut script = Command::new(examples().join("cluster.sh"));
         script.arg(words[0]).arg(self.folder.path()).args(&words[1..]);
         script.env("MONITOR", env!("CARGO_BIN_EXE_monitor")).env("BACKEND", "test");
+        #[cfg(feature = "tls")]
+        script.env("FILES_n1", files_config("server")).env("FILES_n2", files_config("client"));
         script.env("HOST", &self.host).env("DEADLINE", deadline().as_secs().to_string());
         for variable in ["MONITOR_BACKEND", "MONITOR_SOCKET", "MONITOR_LOG", "NOTIFY_SOCKET"] {
             script.env_remove(variable);
@@ -142,6 +150,8 @@ fn three_nodes_survive_a_killed_node_and_a_server_that_comes_back() {
     many_nodes_reply_as_one(&cluster);
     rows_have_the_name_of_their_node(&cluster);
     users_of_other_nodes_only_observe(&cluster);
+    #[cfg(feature = "tls")]
+    let mut files = members_are_nodes_of_the_files(&cluster);
     doctor_finds_nothing(&cluster);
 
     cluster.kill("nodes/n3/pid");
@@ -149,6 +159,8 @@ fn three_nodes_survive_a_killed_node_and_a_server_that_comes_back() {
     let within = ["ask", "--nodes", "n[1-3]", "--within", "2s", REQUEST];
     cluster.prints(("n1", &within), 4, "monitor: n3: ");
     cluster.sees("n1", ["up", "up", "dead"]);
+    #[cfg(feature = "tls")]
+    has_state(&mut files, "n3", "down(dead)");
 
     cluster.kill("server.pid");
     let doctor = cluster.doctor("n1");
@@ -162,8 +174,63 @@ fn three_nodes_survive_a_killed_node_and_a_server_that_comes_back() {
     cluster.script(&["server"]);
     NODES.iter().for_each(|node| cluster.sees(node, ["up", "up", "up"]));
 
+    #[cfg(feature = "tls")]
+    has_state(&mut files, "n3", "up");
+
     // In order, a node is not dead but has left.
     cluster.script(&["stop"]);
+}
+
+/// The keys of `files` of a node that serves its files with TLS.
+#[cfg(feature = "tls")]
+fn files_config(certificate: &str) -> String {
+    format!("tls = \"127.0.0.1:0\"\n{}", files_listen::certificate(certificate))
+}
+
+#[cfg(feature = "tls")]
+fn has_state(files: &mut Files, node: &str, state: &str) {
+    let path = format!("nodes/{node}/state");
+    until(|| (read(files, &path).trim() == state).then_some(()));
+}
+
+/// `nodes/` of n1: n2 is asked over TLS, n3 serves no files.
+#[cfg(feature = "tls")]
+fn members_are_nodes_of_the_files(cluster: &ExampleCluster) -> Files {
+    let attach = |node: &str| {
+        let mut path = cluster.socket(node).into_os_string();
+        path.push(".9p");
+        let user = format!("#{}", rustix::process::geteuid().as_raw());
+        Client::attach(UnixStream::connect(path).unwrap(), &user).unwrap()
+    };
+    let (mut it, mut other) = (attach("n1"), attach("n2"));
+    let address = read(&mut other, "addr");
+    let columns = |it: &mut Files, name: &str| {
+        let state = read(it, "nodes/state");
+        let line = state.lines().find(|it| it.split('\t').next() == Some(name))?;
+        Some(line.split('\t').map(str::to_owned).collect::<Vec<_>>())
+    };
+    // It has answered: its sessions are known.
+    let n2 = until(|| columns(&mut it, "n2").filter(|it| it[3] == "up" && it[4] != "-"));
+    assert_eq!(n2[1..3], [read(&mut it, "arch").trim(), address.trim()]);
+    let own = until(|| columns(&mut it, "n1").filter(|it| it[3] == "up" && it[4] != "-"));
+    assert_eq!(own[2], read(&mut it, "addr").trim());
+    assert_eq!(columns(&mut it, "n3").unwrap()[1..], ["-", "-", "up", "-", "-"]);
+    other.write("state", b"in repair\n").unwrap();
+    has_state(&mut it, "n2", "in_repair");
+    other.open_to_write("state").unwrap();
+    other.close().unwrap();
+    assert_eq!(read(&mut it, "nodes/n2/mon/desc"), read(&mut other, "mon/desc"));
+    let refused = |it: &mut Files, path: &str| match it.read_while(path, |_| true) {
+        Err(ClientError::Refused(text)) => (text, read(it, "err")),
+        odd => panic!("{odd:?}"),
+    };
+    let (text, why) = refused(&mut it, "nodes/n3/mon/desc");
+    assert_eq!(text, "No such device or address");
+    assert!(why.contains("no address of the files of n3 is known"), "{why}");
+    let deleted = it.write("nodes/ctl", b"del n2\n");
+    assert!(matches!(deleted, Err(ClientError::Refused(_))), "{deleted:?}");
+    assert!(read(&mut it, "err").contains("n2 is a member of the cluster"));
+    it
 }
 
 fn many_nodes_reply_as_one(cluster: &ExampleCluster) {

@@ -24,6 +24,9 @@ pub struct NodeStatus {
     /// Since when the node is a member of its cluster; absent if it is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member_since_unix_ns: Option<u64>,
+    /// Where other nodes find its 9P files, as `tls!HOST!PORT`; absent if it serves none to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<String>,
     /// Load average of one minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load1: Option<f64>,

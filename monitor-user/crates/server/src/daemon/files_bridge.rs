@@ -3,6 +3,7 @@
 use super::settings::Settings;
 use crate::files::{
     DaemonFacts, FilesListener, NodeFiles, TcpFilesListener, TlsAcceptor, address_for_nodes,
+    follow_members,
 };
 use crate::lock::lock;
 use crate::socket::SocketListener;
@@ -56,7 +57,18 @@ impl FilesBridge {
             node.set_address(address_for_nodes(&settings.node.name, bound));
             self.tasks.spawn(it.run());
         }
+        if node.others.are_members() {
+            let (others, requests) = (Arc::clone(&node.others), node.requests.clone());
+            self.tasks.spawn(follow_members(others, requests, move || node.address()));
+        }
         Ok(())
+    }
+
+    /// Where other nodes find the files of this one, as it is written; `None` if they are served on
+    /// this machine alone.
+    pub fn address_for_nodes(&self) -> Option<String> {
+        let address = self.node.as_ref()?.address()?;
+        matches!(address, Address::Tls(_)).then(|| address.to_string())
     }
 
     /// What was refused since the start, by kind.

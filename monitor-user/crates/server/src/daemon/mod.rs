@@ -31,7 +31,7 @@ mod timer;
 
 pub use settings::{Endpoint, Settings};
 
-use super::files::DaemonFacts;
+use super::files::{DaemonFacts, NodesSource};
 use super::policy::{Class, Policy};
 use super::{http, line::Arrival, socket::SocketListener};
 use clients::{ClientInput, Clients};
@@ -165,12 +165,17 @@ fn files_facts(
     requests: Sender<http::DaemonRequest>,
 ) -> DaemonFacts {
     let config = &settings.loaded.config;
+    let is_in_cluster = !config.cluster.servers.is_empty();
+    let others = match &config.nodes {
+        none if none.is_empty() && is_in_cluster => NodesSource::Members,
+        nodes => NodesSource::Listed(nodes.clone()),
+    };
     DaemonFacts {
         backend,
         requests,
         node: (settings.node.number, settings.node.name.clone()),
         execute: config.execute.clone(),
-        others: config.nodes.clone(),
+        others,
         observe_all: config.grants[Class::ObserveAll as usize].clone(),
         aggregator: config.aggregator.clone(),
         connector: Connector::default(),

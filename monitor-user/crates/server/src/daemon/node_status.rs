@@ -42,6 +42,7 @@ impl DaemonLoop {
             backend: self.backend_name.to_owned(),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             uptime_ns: usage.uptime_ns,
+            files: self.files_bridge.address_for_nodes(),
             ..NodeStatus::default()
         };
         let requests = self.http.requests();

@@ -53,7 +53,7 @@ mod tree;
 pub use aggregator::{AggregatorConfig, ChildAddress, parse_children};
 pub use listen::{FilesListen, address_for_nodes};
 pub use node::{DaemonFacts, NodeFiles};
-pub use nodes::{NodeAddress, check_name, parse_nodes};
+pub use nodes::{NodeAddress, NodesSource, check_name, follow_members, parse_nodes};
 pub use tcp_listener::TcpFilesListener;
 pub use tls_acceptor::TlsAcceptor;
 

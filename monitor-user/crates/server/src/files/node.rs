@@ -8,7 +8,7 @@ use super::kernel_rights::KernelRights;
 use super::mon_settings::MonSettings;
 use super::node_sample;
 use super::node_texts::{NodeText, NodeTexts};
-use super::nodes::{NodeAddress, OtherNodes};
+use super::nodes::{NodesSource, OtherNodes};
 use super::session::{SessionPolicy, SessionTable};
 use super::sexpr::put_pair;
 use crate::http::DaemonRequest;
@@ -76,7 +76,7 @@ pub struct DaemonFacts {
     /// Users and groups that may open sessions.
     pub execute: Vec<Grantee>,
     /// Other nodes whose state is followed.
-    pub others: Vec<NodeAddress>,
+    pub others: NodesSource,
     /// Users and groups that may observe all.
     pub observe_all: Vec<Grantee>,
     /// The children of its aggregator.

@@ -33,10 +33,7 @@ impl NodeAddress {
             .split_once('=')
             .ok_or_else(|| format!("{written:?}: expected NAME=ADDRESS, such as n1=/run/n1.9p"))?;
         let (name, address) = (name.trim(), address.trim().parse()?);
-        check_name(name)?;
-        if TAKEN.contains(&name) {
-            return Err(format!("{name:?} is the name of a file in nodes/"));
-        }
+        check_node_name(name)?;
         Ok(Self { name: name.to_owned(), address })
     }
 
@@ -65,6 +62,19 @@ pub fn check_name(name: &str) -> Result<(), String> {
             "{name:?} is no name of a node: expected letters, digits, '.', '-' and '_', at most \
              {MAX_NAME}, a letter or digit first"
         ));
+    }
+    Ok(())
+}
+
+/// Checks a name for a directory in `nodes/`.
+///
+/// # Errors
+///
+/// Says what was expected.
+pub fn check_node_name(name: &str) -> Result<(), String> {
+    check_name(name)?;
+    if TAKEN.contains(&name) {
+        return Err(format!("{name:?} is the name of a file in nodes/"));
     }
     Ok(())
 }

@@ -5,7 +5,7 @@
 
 use super::other_node::{NodeAnswer, OtherNode};
 use super::status::{DownReason, one_word, sessions, state_word};
-use monitor_remote::{Connector, RemoteError, RemoteFile, RemoteMode};
+use monitor_remote::{Address, Connector, RemoteError, RemoteFile, RemoteMode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -18,20 +18,20 @@ const MOST: u32 = 8 << 10;
 /// The user that observes what any may.
 const USER: &str = "none";
 
-/// Follows a node until the task is ended.
+/// Follows a node at its address until the task is ended.
 pub async fn follow(
-    (node, connector): (Arc<OtherNode>, Connector),
+    (node, address, connector): (Arc<OtherNode>, Address, Connector),
     mut interval: watch::Receiver<Duration>,
 ) {
     loop {
         let mut has_answered = false;
-        let failed = serve((&node, &connector), &mut interval, &mut has_answered).await;
+        let failed = serve((&node, &address, &connector), &mut interval, &mut has_answered).await;
         if has_answered && matches!(failed, Err(Failure::Read(RemoteError::Lost { .. }))) {
             // It may have been started again.
             continue;
         }
         if let Err(why) = failed {
-            node.set_down(why.reason().word());
+            node.set_word(why.reason().word());
         }
         wait(&mut interval).await;
     }
@@ -54,11 +54,11 @@ impl Failure {
 
 /// Reads again and again over one connection.
 async fn serve(
-    (node, connector): (&OtherNode, &Connector),
+    (node, address, connector): (&OtherNode, &Address, &Connector),
     interval: &mut watch::Receiver<Duration>,
     has_answered: &mut bool,
 ) -> Result<(), Failure> {
-    let remote = connector.connect(&node.at.address, USER, ANSWER_TIME).await;
+    let remote = connector.connect(address, USER, ANSWER_TIME).await;
     let remote = remote.map_err(Failure::Connect)?;
     let open = async |path| remote.open(path, RemoteMode::Read).await.map_err(Failure::Read);
     let arch = read(&open("arch").await?).await?;

@@ -2,18 +2,19 @@
 
 use super::super::event_feed::unix_ns;
 use super::super::event_log::EventLog;
-use super::address::NodeAddress;
 use super::proxy::NodeProxy;
 use super::status::NodeStatus;
 use crate::lock::lock;
-use monitor_remote::Connector;
+use monitor_remote::{Address, Connector};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// A node.
 pub struct OtherNode {
-    /// Its name and address.
-    pub at: NodeAddress,
+    /// Its name.
+    pub name: String,
+    /// Where it serves its files; a member of the cluster may have said none.
+    pub address: Option<Address>,
     /// Its files that are read here.
     pub proxy: Arc<NodeProxy>,
     status: Mutex<NodeStatus>,
@@ -33,9 +34,29 @@ pub struct NodeAnswer {
 
 impl OtherNode {
     /// A node that has not answered yet.
-    pub fn new(at: NodeAddress, connector: Connector, changes: Arc<EventLog>) -> Self {
-        let proxy = NodeProxy::new(at.address.clone(), connector);
-        Self { at, proxy, status: Mutex::default(), changes }
+    pub fn new(
+        (name, address): (String, Option<Address>),
+        connector: Connector,
+        changes: Arc<EventLog>,
+    ) -> Self {
+        let proxy = NodeProxy::new((name.clone(), address.clone()), connector);
+        Self { name, address, proxy, status: Mutex::default(), changes }
+    }
+
+    /// It is followed from now on, with this status.
+    pub fn set_first_word(&self, word: &str) {
+        word.clone_into(&mut lock(&self.status).word);
+        self.report("-", word);
+    }
+
+    /// The same node as another one, whose address has changed: what is known of it stays.
+    pub fn set_known(&self, of: &Self) {
+        *lock(&self.status) = of.status();
+    }
+
+    /// The address, as it is written; empty if none is known.
+    pub fn written_address(&self) -> String {
+        self.address.as_ref().map(ToString::to_string).unwrap_or_default()
     }
 
     /// What is known of it.
@@ -59,8 +80,8 @@ impl OtherNode {
         self.report(&before, &answer.word);
     }
 
-    /// It does not answer.
-    pub fn set_down(&self, word: String) {
+    /// Sets its status, such as that of a node that does not answer.
+    pub fn set_word(&self, word: String) {
         let before = std::mem::replace(&mut lock(&self.status).word, word.clone());
         self.report(&before, &word);
     }
@@ -68,7 +89,7 @@ impl OtherNode {
     /// Adds the change of its status, if it is one; `-` is that of a node that is not there.
     pub fn report(&self, before: &str, now: &str) {
         if before != now {
-            let (name, unix_ms) = (&self.at.name, unix_ns() / 1_000_000);
+            let (name, unix_ms) = (&self.name, unix_ns() / 1_000_000);
             self.changes.add_line(|_| format!("{name} {before} {now} {unix_ms}\n"));
         }
     }

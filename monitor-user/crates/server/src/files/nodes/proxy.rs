@@ -51,7 +51,8 @@ impl ProxiedFile {
 
 /// The open files of a node.
 pub struct NodeProxy {
-    address: Address,
+    name: String,
+    address: Option<Address>,
     connector: Connector,
     connection: tokio::sync::Mutex<Option<Arc<Remote>>>,
     open: Mutex<OpenFiles>,
@@ -99,9 +100,10 @@ async fn disconnect(proxy: Arc<NodeProxy>, opened: u64) {
 }
 
 impl NodeProxy {
-    /// No open files of the node at this address, which the connector connects to.
-    pub fn new(address: Address, connector: Connector) -> Arc<Self> {
+    /// No open files of the node of this name and address, which the connector connects to.
+    pub fn new((name, address): (String, Option<Address>), connector: Connector) -> Arc<Self> {
         Arc::new(Self {
+            name,
             address,
             connector,
             connection: tokio::sync::Mutex::default(),
@@ -119,8 +121,9 @@ impl NodeProxy {
         uid: u32,
         file: ProxiedFile,
     ) -> Result<ProxyFile, FileError> {
+        let address = self.address.as_ref().ok_or_else(|| self.no_address())?;
         let slot = self.slot(uid)?;
-        let remote = self.remote().await.map_err(file_error)?;
+        let remote = self.remote(address).await.map_err(file_error)?;
         let path = format!("mon/{}", file.name());
         let file = remote.open(&path, RemoteMode::Read).await.map_err(file_error)?;
         Ok(ProxyFile { file: Arc::new(file), reads: BTreeMap::new(), _slot: slot })
@@ -139,13 +142,19 @@ impl NodeProxy {
         Ok(OpenSlot { proxy: Arc::clone(self), uid })
     }
 
+    fn no_address(&self) -> FileError {
+        let name = &self.name;
+        let why = format!("no address of the files of {name} is known: does it have files.tls?");
+        FileError::new(Errno::NoProcess, why)
+    }
+
     /// The connection that all files share.
-    async fn remote(&self) -> Result<Arc<Remote>, RemoteError> {
+    async fn remote(&self, address: &Address) -> Result<Arc<Remote>, RemoteError> {
         let mut connection = self.connection.lock().await;
         if let Some(remote) = connection.as_ref().filter(|it| it.closed().is_none()) {
             return Ok(Arc::clone(remote));
         }
-        let remote = self.connector.connect(&self.address, USER, ANSWER_TIME).await;
+        let remote = self.connector.connect(address, USER, ANSWER_TIME).await;
         let remote = Arc::new(remote?);
         Ok(Arc::clone(connection.insert(remote)))
     }

@@ -5,6 +5,7 @@ use super::control::{self, NodesControlFile};
 use super::other_node::OtherNode;
 use super::proxy::{PROXIED, ProxiedFile, ProxyFile};
 use super::table::OtherNodes;
+use super::usage::NodesUse;
 use bytes::Bytes;
 use monitor_ninep::stat::{Attributes, Qid};
 use monitor_ninep::tree::{Deferred, OpenMode, ReadRange};
@@ -94,7 +95,14 @@ const MONITOR: &str = "mon";
 const MONITOR_AT: u64 = 8;
 
 /// An open file.
-pub enum OpenNodesFile {
+pub struct OpenNodesFile {
+    kind: OpenKind,
+    /// While it is open, members of the cluster are asked.
+    _use: NodesUse,
+}
+
+/// What an open file has.
+enum OpenKind {
     /// A text, taken again by a read from 0.
     Text(Arc<OtherNodes>, NodesFile, Bytes),
     /// Commands, and what is set.
@@ -146,7 +154,7 @@ pub fn walk(
 pub fn attributes(nodes: &OtherNodes, file: &NodesFile, base: &Attributes) -> Attributes {
     let of_name = |node: &OtherNode, at: u64| {
         let mut hasher = DefaultHasher::new();
-        node.at.name.hash(&mut hasher);
+        node.name.hash(&mut hasher);
         let name = hasher.finish() & ((1 << NAME_BITS) - 1);
         Qid::file(NODE_BIT | name << DETAIL_BITS | at)
     };
@@ -160,7 +168,7 @@ pub fn attributes(nodes: &OtherNodes, file: &NodesFile, base: &Attributes) -> At
         }
         NodesFile::Node(node) => {
             let Qid { path, .. } = of_name(node, 0);
-            (node.at.name.as_str(), Qid::directory(path), 0o555)
+            (node.name.as_str(), Qid::directory(path), 0o555)
         }
         NodesFile::Monitor(node) => {
             let Qid { path, .. } = of_name(node, MONITOR_AT);
@@ -184,6 +192,7 @@ pub fn attributes(nodes: &OtherNodes, file: &NodesFile, base: &Attributes) -> At
 /// The attributes of the files of a directory.
 pub fn entries(nodes: &OtherNodes, of: &NodesFile, base: &Attributes) -> Vec<Attributes> {
     let attributes = |it| attributes(nodes, &it, base);
+    drop(nodes.usage.begin());
     match of {
         NodesFile::Directory => {
             let summaries = SUMMARIES.map(|it| NodesFile::Summary(it.0)).into_iter();
@@ -212,15 +221,20 @@ pub fn open(
     (user, file): (&User, &NodesFile),
     mode: OpenMode,
 ) -> Deferred<OpenNodesFile> {
+    let held = nodes.usage.begin();
     let NodesFile::Proxied(node, file) = file else {
-        return Deferred::Now(open_own(nodes, (user, file), mode));
+        let opened = open_own(nodes, (user, file), mode);
+        return Deferred::Now(opened.map(|kind| OpenNodesFile { kind, _use: held }));
     };
     if mode.write || mode.truncate {
         let why = "files of other nodes are only read";
         return Deferred::Now(Err(FileError::new(Errno::NotPermitted, why)));
     }
     let opened = Arc::clone(&node.proxy).open(user.uid, *file);
-    Deferred::Later(Box::pin(async move { opened.await.map(OpenNodesFile::Proxied) }))
+    Deferred::Later(Box::pin(async move {
+        let kind = OpenKind::Proxied(opened.await?);
+        Ok(OpenNodesFile { kind, _use: held })
+    }))
 }
 
 /// Opens a file that is about nodes.
@@ -228,23 +242,23 @@ fn open_own(
     nodes: &Arc<OtherNodes>,
     (user, file): (&User, &NodesFile),
     mode: OpenMode,
-) -> Result<OpenNodesFile, FileError> {
+) -> Result<OpenKind, FileError> {
     if (mode.write || mode.truncate) && !is_control(file) {
         // Root passes the permission bits.
         return Err(FileError::new(Errno::NotPermitted, "this file is only read"));
     }
     Ok(match file {
         NodesFile::Summary(NodesSummary::Control) => {
-            OpenNodesFile::Control(NodesControlFile::new(nodes, user.uid), Bytes::new())
+            OpenKind::Control(NodesControlFile::new(nodes, user.uid), Bytes::new())
         }
         NodesFile::Summary(NodesSummary::Notify) => {
             let places = nodes.places.user_places(user.uid);
-            OpenNodesFile::Notify(EventFile::new(&nodes.changes, (places, None), None))
+            OpenKind::Notify(EventFile::new(&nodes.changes, (places, None), None))
         }
         NodesFile::Summary(NodesSummary::Changes) => {
-            OpenNodesFile::Changes(StreamFile::new(&nodes.changes))
+            OpenKind::Changes(StreamFile::new(&nodes.changes))
         }
-        file => OpenNodesFile::Text(Arc::clone(nodes), file.clone(), Bytes::new()),
+        file => OpenKind::Text(Arc::clone(nodes), file.clone(), Bytes::new()),
     })
 }
 
@@ -263,7 +277,8 @@ fn text(nodes: &OtherNodes, file: &NodesFile) -> Bytes {
         NodesFile::Detail(node, detail) => {
             let status = node.status();
             match detail {
-                Detail::Address => format!("{}\n", node.at.written_address()).into(),
+                Detail::Address if node.address.is_none() => Bytes::new(),
+                Detail::Address => format!("{}\n", node.written_address()).into(),
                 Detail::Arch if status.arch.is_empty() => Bytes::new(),
                 Detail::Arch => format!("{}\n", status.arch).into(),
                 Detail::Jobs => number(status.jobs).into(),
@@ -287,28 +302,28 @@ impl OpenNodesFile {
         range: ReadRange,
         context: &mut Context<'_>,
     ) -> Poll<Result<Bytes, FileError>> {
-        match self {
-            Self::Text(nodes, file, kept) => {
+        match &mut self.kind {
+            OpenKind::Text(nodes, file, kept) => {
                 if range.offset == 0 {
                     *kept = text(nodes, file);
                 }
                 Poll::Ready(Ok(range.part(kept)))
             }
-            Self::Control(control, kept) => {
+            OpenKind::Control(control, kept) => {
                 if range.offset == 0 {
                     *kept = control.text();
                 }
                 Poll::Ready(Ok(range.part(kept)))
             }
-            Self::Notify(file) => file.poll_read(range, context).map(Ok),
-            Self::Changes(file) => file.poll_read(range.count, context).map(Ok),
-            Self::Proxied(file) => file.poll_read(range, context),
+            OpenKind::Notify(file) => file.poll_read(range, context).map(Ok),
+            OpenKind::Changes(file) => file.poll_read(range.count, context).map(Ok),
+            OpenKind::Proxied(file) => file.poll_read(range, context),
         }
     }
 
     /// A read is not waited for any longer.
     pub fn abandon(&mut self) {
-        if let Self::Proxied(file) = self {
+        if let OpenKind::Proxied(file) = &mut self.kind {
             file.abandon();
         }
     }
@@ -319,8 +334,8 @@ impl OpenNodesFile {
     ///
     /// As the first that fails; when the file has none.
     pub fn write(&mut self, content: &[u8]) -> Result<usize, FileError> {
-        match self {
-            Self::Control(control, _) => control.write(content),
+        match &mut self.kind {
+            OpenKind::Control(control, _) => control.write(content),
             _ => Err(FileError::new(Errno::NotPermitted, "this file is only read")),
         }
     }
