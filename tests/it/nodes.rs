@@ -16,7 +16,7 @@ use serde_json::Value;
 #[cfg(feature = "tls")]
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
@@ -149,10 +149,14 @@ fn three_nodes_survive_a_killed_node_and_a_server_that_comes_back() {
     NODES.iter().for_each(|node| cluster.sees(node, ["up", "up", "up"]));
     many_nodes_reply_as_one(&cluster);
     rows_have_the_name_of_their_node(&cluster);
+    samples_of_many_nodes_follow_each_other(&cluster);
+    what_a_node_executes_ends_with_the_tool(&cluster);
     users_of_other_nodes_only_observe(&cluster);
     #[cfg(feature = "tls")]
     let mut files = members_are_nodes_of_the_files(&cluster);
     doctor_finds_nothing(&cluster);
+    let mut watch = Followed::start(&cluster, "n1", &watch("n[1-3]", "json"));
+    watch.prints_until("rows", |watch| NODES.iter().all(|node| watch.has_row_of(node)));
 
     cluster.kill("nodes/n3/pid");
     // A node of which it is not known yet that it is dead, or that is no member any more.
@@ -173,6 +177,16 @@ fn three_nodes_survive_a_killed_node_and_a_server_that_comes_back() {
     cluster.prints(("n3", &["nodes"]), 0, "connecting");
     cluster.script(&["server"]);
     NODES.iter().for_each(|node| cluster.sees(node, ["up", "up", "up"]));
+    // The command goes on all the time.
+    watch.prints_until("n3 again", |watch| {
+        let text = watch.errors();
+        text.contains("n3: is dead: removed from the cluster\n")
+            && text.lines().any(|line| line.ends_with("n3: is followed again"))
+    });
+    watch.forget_rows();
+    watch.prints_until("rows again", |watch| NODES.iter().all(|node| watch.has_row_of(node)));
+    let errors = watch.interrupt();
+    assert!(errors.contains("monitor: 3 nodes: "), "{errors}");
 
     #[cfg(feature = "tls")]
     has_state(&mut files, "n3", "up");
@@ -231,6 +245,114 @@ fn members_are_nodes_of_the_files(cluster: &ExampleCluster) -> Files {
     assert!(matches!(deleted, Err(ClientError::Refused(_))), "{deleted:?}");
     assert!(read(&mut it, "err").contains("n2 is a member of the cluster"));
     it
+}
+
+/// A command that goes on, with what it prints in files.
+struct Followed {
+    child: Child,
+    output: PathBuf,
+    errors: PathBuf,
+    /// Bytes of the output that do not count any longer.
+    seen: usize,
+}
+
+impl Followed {
+    fn start(cluster: &ExampleCluster, node: &str, words: &[&str]) -> Self {
+        let [output, errors] = ["watch.out", "watch.err"].map(|name| cluster.folder.join(name));
+        let [to, errors_to] = [&output, &errors].map(|path| std::fs::File::create(path).unwrap());
+        let mut command = monitor();
+        command.args(words).env("MONITOR_SOCKET", cluster.socket(node));
+        let child = command.stdin(Stdio::null()).stdout(to).stderr(errors_to).spawn().unwrap();
+        Self { child, output, errors, seen: 0 }
+    }
+
+    fn rows(&self) -> String {
+        std::fs::read_to_string(&self.output).unwrap()
+    }
+
+    fn errors(&self) -> String {
+        std::fs::read_to_string(&self.errors).unwrap()
+    }
+
+    fn has_row_of(&self, node: &str) -> bool {
+        self.rows()[self.seen..].contains(&format!(r#""node":"{node}""#))
+    }
+
+    fn forget_rows(&mut self) {
+        self.seen = self.rows().len();
+    }
+
+    #[track_caller]
+    fn prints_until(&self, what: &str, is_true: impl Fn(&Self) -> bool) {
+        let seen = || is_true(self).then_some(());
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| until(seen)));
+        assert!(found.is_ok(), "no {what}: {}{}", self.rows(), self.errors());
+    }
+
+    /// Interrupts it, and returns what it has printed on standard error.
+    fn interrupt(&mut self) -> String {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        let status = self.child.wait().unwrap();
+        assert_eq!(status.code(), Some(130), "{}", self.errors());
+        self.errors()
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A watch of a set in a format.
+const fn watch(nodes: &'static str, form: &'static str) -> [&'static str; 11] {
+    let every = "50ms";
+    let (top, fields) = ("1", "pid,rss_bytes");
+    [
+        "watch", "--nodes", nodes, "--every", every, "--format", form, "--top", top, "--fields",
+        fields,
+    ]
+}
+
+fn samples_of_many_nodes_follow_each_other(cluster: &ExampleCluster) {
+    let twice = |nodes, form| [&watch(nodes, form)[..], &["--count", "2"]].concat();
+    cluster.prints(("n2", &twice("n[1-3]", "csv")), 0, "monitor: n[1-3]: 2 samples\n");
+    cluster.prints(("n2", &twice("@*", "csv")), 0, "monitor: 3 nodes: 6 samples\n");
+    cluster.prints(("n2", &twice("n[1-3]", "table")), 0, "3 nodes  ");
+    let output = cluster.command("n2", &twice("n[1-3]", "csv"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for node in NODES {
+        let n_rows = text.lines().filter(|line| line.split(',').nth(1) == Some(node)).count();
+        assert_eq!(n_rows, 2, "{node}: {output:?}");
+    }
+    let refused = "monitor: n4: refused: the node is not a member of the cluster";
+    cluster.prints(("n1", &twice("n[1-4]", "csv")), 4, refused);
+    cluster.prints(("n1", &twice("n4", "csv")), 1, refused);
+    cluster.prints(("n1", &twice("n[1-", "csv")), 2, "a bracket is not closed");
+    let lease = r#"{"id":1,"method":"monitor","params":{"every_ns":1000000,"lease_ns":1}}"#;
+    let forged = format!(r#"{{"id":1,"method":"follow","params":{{"lines":[{lease:?}]}}}}"#);
+    cluster.prints(
+        ("n1", &["ask", "--nodes", "n2", &forged]),
+        1,
+        "a command sends no further ones",
+    );
+}
+
+fn what_a_node_executes_ends_with_the_tool(cluster: &ExampleCluster) {
+    let list = |text: &str| cluster.prints(("n2", &["list", "--format", "json"]), 0, text);
+    let series = r#""period_ns":50000000"#;
+    let mut watch = Followed::start(cluster, "n1", &watch("n2", "json"));
+    list(series);
+    let pid = rustix::process::Pid::from_child(&watch.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    watch.child.wait().unwrap();
+    until(|| {
+        let listed = cluster.command("n2", &["list", "--format", "json"]);
+        let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+        (listed.status.success() && !text.contains(series)).then_some(())
+    });
 }
 
 fn many_nodes_reply_as_one(cluster: &ExampleCluster) {

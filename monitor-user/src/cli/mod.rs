@@ -18,6 +18,7 @@ mod event_writer;
 pub mod exit;
 mod fields;
 mod files;
+mod followed_nodes;
 mod forwarded_signals;
 mod gdb;
 mod job;
@@ -46,6 +47,7 @@ mod top;
 mod usage_error;
 mod usage_source;
 mod watch;
+mod watch_nodes;
 mod when;
 
 use args::{Cli, Command};

@@ -126,7 +126,10 @@ pub async fn gather_call(
 }
 
 /// The result in the reply to a call.
-fn call_result(reply: &str) -> Result<Box<RawValue>, String> {
+///
+/// # Errors
+/// It is an error, or no reply to a call.
+pub fn call_result(reply: &str) -> Result<Box<RawValue>, String> {
     #[derive(Deserialize)]
     struct CallReply {
         result: Option<Box<RawValue>>,

@@ -11,7 +11,7 @@ use super::node_blocks::blocks;
 use super::node_replies::{NodeReplies, gather_call};
 use super::output::{self, Output, notice};
 use super::plan::Plan;
-use monitor_client::{Client, MonitorRequest, SampleReply};
+use monitor_client::{Client, Event, MonitorRequest, SampleReply};
 use monitor_format::{Frame, OutputFormat, Viewport, loss_text};
 use monitor_model::rates::Rates;
 use monitor_protocol::call::Call;
@@ -27,12 +27,16 @@ pub fn sample_nodes(args: &SampleArgs, on: (&str, Duration)) -> Result<Exit, Fai
     with_daemon(args.reader.socket.as_deref(), async |client| print(args, plan, on, &client).await)
 }
 
-fn check(args: &SampleArgs) -> Result<(), Failure> {
+/// Refuses options that other nodes do not have.
+///
+/// # Errors
+/// There is one.
+pub fn check(args: &SampleArgs) -> Result<(), Failure> {
     if args.log.level() > 0 {
         return Err(Failure::usage("--nodes: the log of BPF programs is that of this node alone"));
     }
     if args.reading.signals {
-        return Err(Failure::usage("--nodes: one sample of other nodes has no --signals"));
+        return Err(Failure::usage("--nodes: samples of other nodes have no --signals"));
     }
     Ok(())
 }
@@ -64,7 +68,7 @@ async fn print(
     writer.finish(&mut bytes);
     output.put(&bytes)?;
     if plan.form != OutputFormat::Json {
-        print_notes(&samples);
+        new_notes(&samples, |_, _| true).iter().for_each(|note| notice(note));
     }
     let is_partial = samples.iter().any(|it| it.is_partial);
     let exit = if is_partial { Exit::Partial } else { Exit::Ok };
@@ -84,41 +88,56 @@ fn selected(args: &SampleArgs, samples: &[NodeSample], exit: Exit) -> Exit {
 }
 
 /// The sample of a node.
-struct NodeSample {
+pub struct NodeSample {
     rates: Rates,
     matched: usize,
-    is_partial: bool,
+    /// Whether requested data is missing.
+    pub is_partial: bool,
 }
 
 impl NodeSample {
     /// Reads the result of `monitor`; `None` if it has no sample.
-    fn read(node: &str, result: &str) -> Result<Option<Self>, Failure> {
+    ///
+    /// # Errors
+    /// It is no such result.
+    pub fn read(node: &str, result: &str) -> Result<Option<Self>, Failure> {
         let SampleReply { event, partial } = SampleReply::from_result(result)?;
-        let Some(mut rates) = client::rates(&event)? else { return Ok(None) };
+        Self::of_event(node, &event, partial)
+    }
+
+    /// Reads an event; `None` if it has no sample.
+    ///
+    /// # Errors
+    /// Its sample is malformed.
+    pub fn of_event(node: &str, event: &Event, is_partial: bool) -> Result<Option<Self>, Failure> {
+        let Some(mut rates) = client::rates(event)? else { return Ok(None) };
         // Nodes are named as the cluster names them; several may be on one host.
         rates.sample.node = node.into();
         rates.sample.relayed = true;
         let matched = event.matched.and_then(|it| usize::try_from(it).ok());
         let matched = matched.unwrap_or(rates.sample.processes.len());
-        Ok(Some(Self { rates, matched, is_partial: partial }))
+        Ok(Some(Self { rates, matched, is_partial }))
     }
 
-    fn frame(&self, viewport: Viewport) -> Frame<'_> {
+    /// Its frame.
+    pub fn frame(&self, viewport: Viewport) -> Frame<'_> {
         let Self { rates, matched, .. } = self;
         let (processes, events) = (&rates.sample.processes, &rates.sample.events);
         Frame { rates, processes, matched: *matched, events, viewport }
     }
 }
 
-/// Prints the notes of all nodes, equal ones once.
-fn print_notes(samples: &[NodeSample]) {
-    let all = samples.iter().flat_map(|own| {
+/// A line for each note of the nodes, equal ones once; of those that are to be printed.
+pub fn new_notes<'a>(
+    samples: impl IntoIterator<Item = &'a NodeSample>,
+    mut is_new: impl FnMut(&str, &str) -> bool,
+) -> Vec<String> {
+    let all = samples.into_iter().flat_map(|own| {
         let sample = &own.rates.sample;
         let lost = sample.lost.iter().filter(|it| !it.is_none()).map(loss_text);
         let notes = sample.notes.iter().map(|note| note.text.clone()).chain(lost);
         notes.map(|text| (&*sample.node, text))
     });
-    for block in blocks(all) {
-        notice(&format!("{}: {}", block.set(), block.text));
-    }
+    let new = all.filter(|(node, text)| is_new(node, text));
+    blocks(new).iter().map(|block| format!("{}: {}", block.set(), block.text)).collect()
 }

@@ -4,10 +4,12 @@
 //! and routes replies and events. They end when the connection is dropped or closed: then
 //! every pending call and every series gets an error.
 
+use super::following::{Following, NoticeQueue};
 use super::{Error, lock::lock, queue::EventQueue};
 use bytes::{Bytes, BytesMut};
 use monitor_model::{Refusal, Status};
 use monitor_protocol::call::{Call, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Tag};
+use monitor_protocol::cluster::{FollowNotice, Followed};
 use monitor_protocol::{event::Event, params::Cancel};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -42,12 +44,15 @@ struct CallTable {
     tag: i64,
     pending: HashMap<i64, PendingCall>,
     routes: HashMap<String, Arc<EventQueue>>,
+    /// What is followed, by its number.
+    follows: HashMap<u64, Arc<NoticeQueue>>,
 }
 
 /// The receiver of a pending reply.
 enum PendingCall {
     Result(oneshot::Sender<Result<String, Error>>),
     Series(oneshot::Sender<Result<(String, Subscription), Error>>, Connection, OnDrop),
+    Follow(oneshot::Sender<Result<Following, Error>>, Connection),
 }
 
 /// What happens to a monitor when its series is dropped.
@@ -110,6 +115,17 @@ impl Connection {
     ) -> Result<(String, Subscription), Error> {
         let (sender, result) = oneshot::channel();
         self.send(call, PendingCall::Series(sender, self.clone(), on_drop)).await?;
+        result.await.unwrap_or(Err(Error::Lost))
+    }
+
+    /// Makes a call that follows nodes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon refuses the call or closes the connection.
+    pub async fn follow(&self, call: &Call) -> Result<Following, Error> {
+        let (sender, result) = oneshot::channel();
+        self.send(call, PendingCall::Follow(sender, self.clone())).await?;
         result.await.unwrap_or(Err(Error::Lost))
     }
 
@@ -196,6 +212,8 @@ async fn read(mut reader: OwnedReadHalf, shared: Arc<Shared>) {
 struct IncomingLine<'a> {
     #[serde(default)]
     id: Option<Tag>,
+    #[serde(default)]
+    method: Option<String>,
     #[serde(borrow, default)]
     result: Option<&'a RawValue>,
     #[serde(default)]
@@ -224,6 +242,14 @@ impl Shared {
         let line: IncomingLine<'_> =
             serde_json::from_slice(line).map_err(|error| error.to_string())?;
         if let Some(params) = line.params {
+            if line.method.as_deref() == Some("follow") {
+                let notice: FollowNotice =
+                    serde_json::from_str(params.get()).map_err(|error| error.to_string())?;
+                if let Some(queue) = lock(&self.state).follows.get(&notice.follow) {
+                    queue.push(notice);
+                }
+                return Ok(());
+            }
             let event: Event =
                 serde_json::from_str(params.get()).map_err(|error| error.to_string())?;
             if let Some(queue) = lock(&self.state).routes.get(&event.id) {
@@ -256,8 +282,20 @@ impl Shared {
                 });
                 drop(sender.send(started));
             }
+            Some(PendingCall::Follow(sender, connection)) => {
+                let started = result.and_then(|text| self.follow(&text, connection));
+                drop(sender.send(started));
+            }
             None => {}
         }
+    }
+
+    /// Follows before the next line is read, which may be a notice.
+    fn follow(&self, text: &str, connection: Connection) -> Result<Following, Error> {
+        let followed: Followed = serde_json::from_str(text).map_err(Error::protocol)?;
+        let queue = Arc::new(NoticeQueue::default());
+        lock(&self.state).follows.insert(followed.follow, Arc::clone(&queue));
+        Ok(Following::new(connection, followed, queue))
     }
 
     /// Subscribes before the next line is read, which may be an event of this monitor.
@@ -274,19 +312,23 @@ impl Shared {
     }
 
     fn close(&self, why: Option<&str>) {
-        let (calls, routes) = {
+        let (calls, routes, follows) = {
             let mut state = lock(&self.state);
             state.closed = true;
-            (std::mem::take(&mut state.pending), std::mem::take(&mut state.routes))
+            let calls = std::mem::take(&mut state.pending);
+            let routes = std::mem::take(&mut state.routes);
+            (calls, routes, std::mem::take(&mut state.follows))
         };
         let error = || why.map_or(Error::Lost, Error::protocol);
         for (_, call) in calls {
             match call {
                 PendingCall::Result(sender) => drop(sender.send(Err(error()))),
                 PendingCall::Series(sender, ..) => drop(sender.send(Err(error()))),
+                PendingCall::Follow(sender, ..) => drop(sender.send(Err(error()))),
             }
         }
         routes.values().for_each(|queue| queue.close());
+        follows.values().for_each(|queue| queue.close());
     }
 }
 

@@ -14,6 +14,7 @@ pub mod blocking;
 mod connection;
 mod daemon;
 mod error;
+mod following;
 mod lock;
 mod queue;
 mod reply_router;
@@ -23,13 +24,16 @@ pub mod tool;
 
 pub use daemon::SampleReply;
 pub use error::Error;
+pub use following::Following;
 pub use monitor_model::request::{MonitorRequest, NodeName, RankTarget, Target};
 pub use monitor_model::status::{Refusal, Status};
 pub use monitor_protocol::answer::{
     Accounting, CommandTotals, FlightPart, Hello, Lease, MonitorSummary, RunningProcess,
     UsageTotals,
 };
-pub use monitor_protocol::cluster::{Gather, Gathered, Members, NodeStatus};
+pub use monitor_protocol::cluster::{
+    Follow, FollowNotice, Followed, FollowedState, Gather, Gathered, Members, NodeStatus,
+};
 pub use monitor_protocol::doctor::DoctorReport;
 pub use monitor_protocol::event::{Alert, EndReason, Event};
 pub use monitor_protocol::params::{Cancel, FileWatch, Flight, Heartbeat};
@@ -253,6 +257,16 @@ impl Client {
     /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
     pub async fn gather(&self, params: &Gather) -> Result<Gathered, Error> {
         self.get(&Call::Gather(params.clone())).await
+    }
+
+    /// Lets nodes execute lines, and follows what they go on to send. Dropping the last copy of the
+    /// client ends it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
+    pub async fn follow(&self, params: &Follow) -> Result<Following, Error> {
+        self.daemon.connection().await?.follow(&Call::Follow(params.clone())).await
     }
 
     async fn series(&self, call: Call) -> Result<Series, Error> {

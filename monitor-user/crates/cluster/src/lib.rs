@@ -5,6 +5,7 @@
 // Commands in one order.
 pub mod bus;
 pub mod command;
+pub mod follow;
 pub mod node_set;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;

@@ -247,6 +247,7 @@ impl MonitorEngine {
             Call::NodeStatus => query((from, &tag), ServiceQuery::NodeStatus, out),
             Call::Members => query((from, &tag), ServiceQuery::Members, out),
             Call::Gather(params) => query((from, &tag), ServiceQuery::Gather(params), out),
+            Call::Follow(params) => query((from, &tag), ServiceQuery::Follow(params), out),
             Call::Register(params) => self.register(&caller, tag.clone(), params, now),
         };
         if let Err(refusal) = &answer {

@@ -3,7 +3,12 @@
 use super::{Answer, Caller};
 use monitor_model::{Ns, Refusal};
 use monitor_protocol::call::{Call, Tag};
-use monitor_protocol::{Conn, cluster::Gather, event::Event, params::Flight};
+use monitor_protocol::{
+    Conn,
+    cluster::{Follow, Gather},
+    event::Event,
+    params::Flight,
+};
 use monitor_sampling::file_watch::{FileStat, StatFailure};
 use monitor_sampling::shared_read::{ReadJob, SharedReader};
 use monitor_sampling::{consumer::Consumer, job_index::RankClaim, view::Output};
@@ -89,6 +94,8 @@ pub enum ServiceQuery {
     Members,
     /// A line for many nodes.
     Gather(Gather),
+    /// Lines for many nodes, which go on to send.
+    Follow(Follow),
 }
 
 /// A request to read the metadata of a file, as this user.

@@ -129,7 +129,7 @@ impl NatsBus {
         let publisher = Publisher { server: server.clone(), outlet: outlet.clone(), in_order };
         tasks.spawn(publisher.publish_all(publication_queue));
         tasks.spawn(questions::answer_all(server, node.clone(), question_queue, outlet.clone()));
-        tasks.spawn(forward(replies, outlet.clone(), reply_event));
+        tasks.spawn(forward(replies, outlet.clone(), reply_events));
         let (sign, signs) = watch::channel(Vec::new());
         tasks.spawn(signs_of_life::publish_all(client.clone(), node.clone(), signs, alive));
         Ok(Self {
@@ -199,8 +199,12 @@ async fn follow(
     }
 }
 
-fn reply_event(message: async_nats::Message) -> Vec<BusEvent> {
+/// A reply to this node, or a part of what it follows.
+fn reply_events(message: async_nats::Message) -> Vec<BusEvent> {
     let Some(from) = subject::publisher(&message.subject) else { return Vec::new() };
+    if let Some(bytes) = message.payload.strip_prefix(&[subject::MESSAGE_MARK]) {
+        return vec![BusEvent::Message { from, bytes: bytes.to_vec() }];
+    }
     match CommandReply::from_bytes(&message.payload) {
         Ok(reply) => vec![BusEvent::Reply { from, reply }],
         Err(error) => {
@@ -222,6 +226,12 @@ impl Bus for NatsBus {
 
     fn reply(&mut self, to: &str, reply: CommandReply) {
         self.publish_beside(subject::reply(&self.node, to), reply.to_bytes());
+    }
+
+    fn send(&mut self, to: &str, bytes: Vec<u8>) {
+        // Not larger than a message of the server may be: the caller cuts it.
+        let marked = [&[subject::MESSAGE_MARK], bytes.as_slice()].concat();
+        self.publish_beside(subject::reply(&self.node, to), marked);
     }
 
     fn publish(&mut self, topic: Topic, bytes: Vec<u8>) {

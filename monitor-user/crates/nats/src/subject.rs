@@ -4,7 +4,7 @@
 //!  mon.cmd.NODE.UID      commands of a user of the node        the node
 //!  mon.cmd.NODE.member   the node comes, remains or goes       the node
 //!  mon.cmd.NODE.removed  the node is removed                   service nodes
-//!  mon.r.NODE.CALLER     replies of the node                   the node
+//!  mon.r.NODE.CALLER     replies and messages of the node      the node
 //!  mon.s.NODE, mon.ev.NODE   readings, events of rules         the node
 //!  mon.hb.NODE           the node is alive                     the node
 //!  mon.sys.disconnect    a connection has ended                the servers
@@ -14,6 +14,9 @@
 
 use monitor_cluster::bus::Topic;
 use monitor_cluster::bus::entry::{BusEntry, EntryBody};
+
+/// The first byte of a message to a node. A reply, which has the same subject, begins with `{`.
+pub const MESSAGE_MARK: u8 = b'+';
 
 /// All entries of the order.
 pub const ORDER: &str = "mon.cmd.>";

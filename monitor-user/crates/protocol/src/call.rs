@@ -3,7 +3,7 @@
 //! In: one line. Out: a call and its tag, or a fault with its JSON-RPC 2.0 error code. The listener
 //! limits the length of a line, the JSON parser its nesting.
 
-use super::cluster::Gather;
+use super::cluster::{Follow, Gather};
 use super::line::to_line;
 use super::params::{Cancel, FileWatch, Flight, Heartbeat, MonitorName, Register, Sum};
 use monitor_model::{MonitorRequest, Refusal, Status};
@@ -73,6 +73,8 @@ pub enum Call {
     Members,
     /// Lets many nodes execute a line, and returns their replies.
     Gather(Gather),
+    /// Lets many nodes execute lines, and sends what they go on to send.
+    Follow(Follow),
 }
 
 /// Why a line is not a valid call.
@@ -106,7 +108,7 @@ struct Envelope<'a> {
 }
 
 /// Names of the methods, in the order of the manual.
-pub const METHODS: [&str; 19] = [
+pub const METHODS: [&str; 20] = [
     "hello",
     "monitor",
     "cancel",
@@ -126,6 +128,7 @@ pub const METHODS: [&str; 19] = [
     "node_status",
     "members",
     "gather",
+    "follow",
 ];
 
 impl Call {
@@ -179,7 +182,8 @@ impl Call {
             "flight" => Self::Flight(read(params)?),
             "node_status" => Self::NodeStatus,
             "members" => Self::Members,
-            _ => Self::Gather(read(params)?),
+            "gather" => Self::Gather(read(params)?),
+            _ => Self::Follow(read(params)?),
         })
     }
 
@@ -205,6 +209,7 @@ impl Call {
             Self::NodeStatus => "node_status",
             Self::Members => "members",
             Self::Gather(_) => "gather",
+            Self::Follow(_) => "follow",
         }
     }
 
@@ -254,6 +259,7 @@ mod tests {
                 "register" => r#"{"namespace":"job","rank":0}"#,
                 "sum" => r#"{"pid":3}"#,
                 "gather" => r#"{"line":"1 [] a()"}"#,
+                "follow" => r#"{"lines":["1 [] a()"]}"#,
                 _ => "{}",
             };
             let line =

@@ -1,9 +1,10 @@
-//! The calls about many nodes: what a node says of itself, which nodes there are, and a line that
-//! many of them execute.
+//! The calls about many nodes: what a node says of itself, which nodes there are, a line that many
+//! of them execute, and lines that they go on to send.
 //!
 //! In: JSON of calls and results. Out: the same as data. Which nodes a set has, and what carries a
 //! line to them, is not known here.
 
+use super::line::to_line;
 use serde::{Deserialize, Serialize};
 
 /// The result of the call `node_status`: a node as it sees itself.
@@ -170,6 +171,111 @@ impl NodeOutcome {
             Self::Expired => "expired",
             Self::Refused => "refused",
             Self::Missing => "missing",
+        }
+    }
+}
+
+/// Parameters of `follow`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Follow {
+    /// The nodes, as `n[1-3],m7`; all members if absent, and those that join later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<String>,
+    /// Requests of the request language, and calls, which each node executes one after the other.
+    pub lines: Vec<String>,
+    /// How long nodes that do not begin are awaited; 5 s if absent, at most 60 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within_ns: Option<u64>,
+}
+
+/// The result of `follow`: notices of the nodes come after it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Followed {
+    /// The number in its notices.
+    pub follow: u64,
+    /// When the lines were sent, on the realtime clock of the answering node.
+    pub sent_unix_ns: u64,
+    /// The nodes that the set has now, by name.
+    pub nodes: Vec<String>,
+}
+
+/// What a node that is followed has sent, or what became of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FollowNotice {
+    /// The number of the result.
+    pub follow: u64,
+    /// The node.
+    pub node: String,
+    /// Its state, if that has changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<FollowedState>,
+    /// A line that it has sent, as a client there would get it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<String>,
+    /// The number of the line, from 0, since the node was last `open`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+    /// Lines of the node that were lost since the notice before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u64,
+    /// Why lines were lost, or the state is this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl FollowNotice {
+    /// The notice as a line of the socket, with its end.
+    pub fn to_line(&self) -> Vec<u8> {
+        #[derive(Serialize)]
+        struct Notification<'a> {
+            jsonrpc: &'static str,
+            method: &'static str,
+            params: &'a FollowNotice,
+        }
+        to_line(&Notification { jsonrpc: "2.0", method: "follow", params: self })
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// What became of a node that is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FollowedState {
+    /// It executes the lines.
+    Open,
+    /// It does not: it refuses them, or is no member. It is tried again when it joins.
+    Refused,
+    /// It does not: it did not begin in time.
+    Expired,
+    /// It is not known whether it does.
+    Missing,
+    /// It has not given a sign of life for 6 s.
+    Silent,
+    /// What it executed has ended there; it begins again.
+    Interrupted,
+    /// It has left the cluster.
+    Left,
+    /// It was removed from the cluster, because it gave no sign of life.
+    Dead,
+}
+
+impl FollowedState {
+    /// Its name, as in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Refused => "refused",
+            Self::Expired => "expired",
+            Self::Missing => "missing",
+            Self::Silent => "silent",
+            Self::Interrupted => "interrupted",
+            Self::Left => "left",
+            Self::Dead => "dead",
         }
     }
 }

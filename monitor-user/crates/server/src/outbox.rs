@@ -195,6 +195,11 @@ impl Outbox {
         has_room
     }
 
+    /// Queues a line that is not a reply, and that must arrive: their number is limited.
+    pub fn notify(&self, line: Vec<u8>) {
+        self.put(&mut lock(&self.queue), line.into());
+    }
+
     /// Waits for lines, and returns as many as are written at once; `None` when the queue is
     /// closed and empty.
     pub async fn next(&self) -> Option<Bytes> {

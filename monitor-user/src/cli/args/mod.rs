@@ -161,6 +161,9 @@ pub struct WatchArgs {
     /// When it stops.
     #[command(flatten)]
     pub limit: LimitArgs,
+    /// Where it is read instead of here.
+    #[command(flatten)]
+    pub on_nodes: NodeSetArgs,
 }
 
 /// Arguments of `run`.

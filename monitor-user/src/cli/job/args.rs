@@ -106,11 +106,18 @@ pub struct JobEventsArgs {
     #[arg(long, value_parser = formats(&["job", "environment"]))]
     pub class: Option<String>,
     /// Print first those of this last time, which the service of the node has kept
-    #[arg(long, value_name = "TIME", value_parser = interval)]
+    #[arg(long, value_name = "TIME", value_parser = interval, conflicts_with = "nodes")]
     pub replay: Option<Duration>,
     /// Output format; json: one object per line
     #[arg(long, default_value = "text", value_parser = formats(&["text", "json"]))]
     pub format: String,
+    /// Wait for events of these nodes of the cluster, such as n[1-3],m7 or @*, instead of here
+    #[arg(long, value_name = "SET", help_heading = "Many nodes")]
+    pub nodes: Option<String>,
+    /// With --nodes: wait this long for nodes that do not begin
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = interval,
+        requires = "nodes", help_heading = "Many nodes")]
+    pub within: Duration,
     /// The service.
     #[command(flatten)]
     pub daemon: DaemonArgs,

@@ -6,6 +6,7 @@
 
 use super::args::JobEventsArgs;
 use super::environment_event::{self, EnvironmentEvent};
+use super::events_nodes::events_nodes;
 use super::history::{self, JobHistory, parsed, status_text, transition, transition_json};
 use super::reader::user;
 use crate::cli::client::runtime;
@@ -23,7 +24,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// A class of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum EventClass {
+pub enum EventClass {
     /// Transitions of jobs.
     Job,
     /// Faults and limits of the node.
@@ -33,8 +34,14 @@ enum EventClass {
 monitor_model::names! { EventClass { Job "job", Environment "environment" } }
 
 impl EventClass {
+    /// The class of this name; all of them without one.
+    pub fn named(name: Option<&str>) -> Vec<Self> {
+        let named = name.and_then(Self::from_name);
+        named.map_or(Self::ALL.to_vec(), |it| vec![it])
+    }
+
     /// The request that waits for its events, and sends the class and their values.
-    const fn wait(self) -> &'static str {
+    pub const fn wait(self) -> &'static str {
         match self {
             Self::Job => {
                 "1 [0] job_changed([]): \
@@ -48,7 +55,7 @@ impl EventClass {
     }
 
     /// The call that begins to wait.
-    const fn begin(self) -> &'static str {
+    pub const fn begin(self) -> &'static str {
         match self {
             Self::Job => "3 [0] enable(1)",
             Self::Environment => "7 [0] enable(5)",
@@ -65,7 +72,7 @@ impl EventClass {
 }
 
 /// An event of a class.
-enum PrintedEvent {
+pub enum PrintedEvent {
     Job(JobTransition),
     Environment(EnvironmentEvent),
 }
@@ -75,12 +82,14 @@ enum PrintedEvent {
 /// # Errors
 /// If no service answers, or it refuses the call.
 pub fn events(args: &JobEventsArgs) -> Result<Exit, Failure> {
+    if let Some(nodes) = &args.nodes {
+        return events_nodes(args, (nodes, args.within));
+    }
     runtime()?.block_on(async {
         let signals = EndSignals::install()?;
         let tool = history::connect(args.daemon.socket.as_deref())?;
-        let mut printer =
-            Printer { job: args.job.clone().unwrap_or_default(), is_json: args.format == "json" };
-        let lines = begin(args, &tool, &mut printer)?;
+        let printer = Printer::new(args);
+        let lines = begin(args, &tool, &printer)?;
         printer.follow(lines, signals).await
     })
 }
@@ -90,10 +99,9 @@ pub fn events(args: &JobEventsArgs) -> Result<Exit, Failure> {
 fn begin(
     args: &JobEventsArgs,
     tool: &Tool,
-    printer: &mut Printer,
+    printer: &Printer,
 ) -> Result<UnboundedReceiver<Reply>, Failure> {
-    let named = args.class.as_deref().and_then(EventClass::from_name);
-    let classes: Vec<EventClass> = named.map_or(EventClass::ALL.to_vec(), |it| vec![it]);
+    let classes = EventClass::named(args.class.as_deref());
     let (sender, lines) = unbounded_channel();
     for class in &classes {
         let (refused, refusal) = std::sync::mpsc::channel();
@@ -162,7 +170,7 @@ fn kept_events(
 
 impl PrintedEvent {
     /// From the name of its class and its values.
-    fn from_values(values: &[Value]) -> Option<Self> {
+    pub fn from_values(values: &[Value]) -> Option<Self> {
         let (class, values) = values.split_first()?;
         match EventClass::from_name(&class.text()?.to_str_lossy())? {
             EventClass::Job => transition(values).map(Self::Job),
@@ -186,12 +194,22 @@ impl PrintedEvent {
 }
 
 /// Prints the events of a job, or all.
-struct Printer {
+pub struct Printer {
     job: String,
     is_json: bool,
 }
 
 impl Printer {
+    /// What the arguments select, in their format.
+    pub fn new(args: &JobEventsArgs) -> Self {
+        Self { job: args.job.clone().unwrap_or_default(), is_json: args.format == "json" }
+    }
+
+    /// Whether an event is of the job.
+    pub fn selects(&self, it: &PrintedEvent) -> bool {
+        it.is_of(&self.job)
+    }
+
     async fn follow(
         &self,
         mut lines: UnboundedReceiver<Reply>,
@@ -216,22 +234,34 @@ impl Printer {
     }
 
     fn print(&self, it: &PrintedEvent) -> Result<OutputState, Failure> {
-        if !it.is_of(&self.job) {
-            return Ok(OutputState::Open);
-        }
+        if self.selects(it) { self.print_of(None, it) } else { Ok(OutputState::Open) }
+    }
+
+    /// Prints an event, with the name of its node if it is one of many.
+    ///
+    /// # Errors
+    /// The output fails.
+    pub fn print_of(&self, node: Option<&str>, it: &PrintedEvent) -> Result<OutputState, Failure> {
         let line = match it {
-            PrintedEvent::Job(it) if self.is_json => json_line(transition_json(it))?,
-            PrintedEvent::Environment(it) if self.is_json => json_line(it.json())?,
+            PrintedEvent::Job(it) if self.is_json => json_line(transition_json(it), node)?,
+            PrintedEvent::Environment(it) if self.is_json => json_line(it.json(), node)?,
             PrintedEvent::Job(it) => text_line(it),
             PrintedEvent::Environment(it) => it.text_line(),
+        };
+        let line = match node {
+            Some(node) if !self.is_json => format!("{}: {line}", human::escaped_text(node)),
+            _ => line,
         };
         Output::Stream.put(line.as_bytes())
     }
 }
 
-fn json_line(mut object: Json) -> Result<String, Failure> {
+fn json_line(mut object: Json, node: Option<&str>) -> Result<String, Failure> {
     if let Json::Object(members) = &mut object {
         let _none = members.insert("schema_version".to_owned(), json!(1));
+        if let Some(node) = node {
+            let _none = members.insert("node".to_owned(), json!(node));
+        }
     }
     output::json(&object)
 }
@@ -324,9 +354,10 @@ mod tests {
 
     #[test]
     fn a_line_of_json_has_null_for_what_is_unknown() {
-        let line = json_line(transition_json(&it("stopped", -1, -1))).expect("an object");
+        let it = transition_json(&it("stopped", -1, -1));
+        let line = json_line(it, Some("n1")).expect("an object");
         let object: Json = serde_json::from_str(&line).expect("JSON");
         assert_eq!((&object["state"], &object["code"]), (&json!("stopped"), &Json::Null));
-        assert_eq!(object["schema_version"], 1);
+        assert_eq!((&object["schema_version"], &object["node"]), (&json!(1), &json!("n1")));
     }
 }

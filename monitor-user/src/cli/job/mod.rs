@@ -18,6 +18,7 @@ mod env;
 mod environment_event;
 mod event_code;
 mod events;
+mod events_nodes;
 mod held_background;
 mod history;
 mod hold;

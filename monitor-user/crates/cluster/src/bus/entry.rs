@@ -220,14 +220,19 @@ impl CommandReply {
     }
 }
 
-fn join(header: &impl Serialize, payload: &[u8]) -> Vec<u8> {
+/// Bytes of a header and what follows it.
+pub fn join(header: &impl Serialize, payload: &[u8]) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(header).expect("plain data has a form in JSON");
     bytes.push(b'\n');
     bytes.extend(payload);
     bytes
 }
 
-fn split<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, Vec<u8>), MalformedMessage> {
+/// The header of bytes, and what follows it.
+///
+/// # Errors
+/// There is no header of this kind.
+pub fn split<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, Vec<u8>), MalformedMessage> {
     let end = bytes.iter().position(|byte| *byte == b'\n').ok_or(MalformedMessage::NoHeader)?;
     Ok((serde_json::from_slice(&bytes[..end])?, bytes[end + 1..].to_vec()))
 }

@@ -210,6 +210,14 @@ impl Bus for LocalPort {
         });
     }
 
+    fn send(&mut self, to: &str, bytes: Vec<u8>) {
+        self.bus.with(|shared| {
+            for port in shared.ports.values_mut().filter(|port| port.name == to) {
+                port.push(BusEvent::Message { from: self.name.clone(), bytes: bytes.clone() });
+            }
+        });
+    }
+
     fn publish(&mut self, topic: Topic, bytes: Vec<u8>) {
         self.bus.with(|shared| {
             for port in shared.ports.values_mut().filter(|port| port.topics.contains(&topic)) {

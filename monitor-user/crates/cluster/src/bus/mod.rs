@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  multicast --> position in the order --> every port, in order --> execution where it is meant
-//!  reply, publish ------------------------> the ports concerned, at most once, in no order
+//!  reply, send, publish ------------------> the ports concerned, at most once, in no order
 //! ```
 //!
 //! In: calls that never wait. Out: events, of `poll_event`. `local` joins ports of one process;
@@ -38,6 +38,9 @@ pub trait Bus: Send {
 
     /// Sends a reply to a node.
     fn reply(&mut self, to: &str, reply: CommandReply);
+
+    /// Sends bytes to a node, and to no other.
+    fn send(&mut self, to: &str, bytes: Vec<u8>);
 
     /// Publishes bytes to the ports that have subscribed.
     fn publish(&mut self, topic: Topic, bytes: Vec<u8>);
@@ -125,6 +128,13 @@ pub enum BusEvent {
         from: String,
         /// The reply.
         reply: CommandReply,
+    },
+    /// What a node has sent to this one.
+    Message {
+        /// The node, as the bus vouches for it.
+        from: String,
+        /// The bytes.
+        bytes: Vec<u8>,
     },
     /// What a node has published.
     Published {

@@ -34,7 +34,7 @@ pub enum NodeOutput {
     NameInUse,
     /// Something failed that an administrator should know.
     Failed(String),
-    /// An event that is not about commands: what others publish, a lease.
+    /// An event that is not about commands: what others send and publish, a lease.
     Bus(BusEvent),
 }
 
@@ -237,6 +237,7 @@ impl<L: Ledger> CommandNode<L> {
                 let outputs = self.executor.own_record(now, &record);
                 self.route(now, bus, (outputs, out));
             }
+            event @ BusEvent::Message { .. } => out.push(NodeOutput::Bus(event)),
             event @ (BusEvent::Published { .. }
             | BusEvent::Lease { .. }
             | BusEvent::Disconnected { .. }) => {

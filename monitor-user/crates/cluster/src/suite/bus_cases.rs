@@ -173,6 +173,20 @@ pub fn messages_go_beside_the_order(fixture: &mut dyn BusFixture) {
     assert_eq!(received, ("a".into(), reply));
 }
 
+pub fn a_message_reaches_one_node_alone(fixture: &mut dyn BusFixture) {
+    let [mut a, mut b, mut c] = ["a", "b.c", "c"].map(|name| fixture.connect(name, None));
+    let message = |event| match event {
+        BusEvent::Message { from, bytes } => Some((from, bytes)),
+        _ => None,
+    };
+    a.send("b.c", b"+\0\n{".to_vec());
+    let received = expect(b.as_mut(), "message", message);
+    assert_eq!(received, ("a".into(), b"+\0\n{".to_vec()));
+    // What was sent to it later is the first that it gets.
+    a.send("c", b"own".to_vec());
+    assert_eq!(expect(c.as_mut(), "message", message), ("a".into(), b"own".to_vec()));
+}
+
 fn lease(port: &mut dyn Bus, now: Ns, duration: Ns) -> Option<LeaseGrant> {
     port.request_lease(now, "members", duration);
     expect(port, "answer for the lease", |event| match event {

@@ -6,6 +6,7 @@
 mod bus_cases;
 mod command_cases;
 mod fixture;
+mod follow_cases;
 mod nodes;
 mod wait;
 
@@ -13,6 +14,7 @@ pub use fixture::BusFixture;
 
 use bus_cases as bus;
 use command_cases as command;
+use follow_cases as follow;
 
 /// A case of the suite.
 pub type SuiteCase = fn(&mut dyn BusFixture);
@@ -24,6 +26,7 @@ pub const CASES: &[(&str, SuiteCase)] = &[
     ("a_late_port_has_the_members_and_what_it_asks_for", bus::a_late_port),
     ("a_stay_that_was_removed_is_over_for_all_ports", bus::a_removed_stay),
     ("messages_go_beside_the_order", bus::messages_go_beside_the_order),
+    ("a_message_reaches_one_node_alone", bus::a_message_reaches_one_node_alone),
     ("a_lease_has_one_holder", bus::a_lease_has_one_holder),
     ("members_execute_commands_once", command::members_execute_commands_once),
     ("a_node_executes_nothing_from_before_it_joined", command::a_late_joiner),
@@ -34,6 +37,7 @@ pub const CASES: &[(&str, SuiteCase)] = &[
     ("a_node_that_drains_executes_until_it_leaves", command::a_draining_node),
     ("a_name_is_used_by_one_node", command::a_name_is_used_by_one_node),
     ("a_restart_of_the_server_loses_no_command", command::a_restart_of_the_server),
+    ("lines_of_a_session_come_once_or_are_counted", follow::lines_of_a_session),
 ];
 
 #[cfg(test)]

@@ -3,15 +3,20 @@
 //! In: a command of the bus. Out: its reply, or why it was not executed. The connection inside the
 //! daemon is that of any client of this user, except that users of other nodes only observe, unless
 //! the configuration names their node. A request and a call end with their reply: what they would
-//! store ends with the connection.
+//! store ends with the connection. A command that is followed opens a session instead, which ends
+//! when it is not followed any longer.
 
 use super::gathering::{ExecutionReply, MAX_RESULT};
+use super::source_sessions::OpenedSession;
 use crate::http::message::lines;
 use crate::http::{DaemonRequest, LoopbackClient, LoopbackRights};
 use crate::line::is_request;
 use crate::policy::Peer;
 use monitor_cluster::command::{Execution, ExecutionResult, MAX_WITHIN};
+use monitor_cluster::follow::message::FollowRequest;
+use monitor_cluster::follow::source::SourceKey;
 use monitor_cluster::node_set::expand;
+use monitor_model::Ns;
 use monitor_protocol::call::{Call, Tag};
 use monitor_sys::{clock, users};
 use serde::Deserialize;
@@ -22,6 +27,20 @@ use tokio::time::timeout;
 
 /// The group of a user that this host does not know: one that no process has (setresgid(2)).
 const NO_GROUP: u32 = u32::MAX;
+
+/// What has become of a command.
+pub enum ExecutedCommand {
+    /// It has ended.
+    Ended(ExecutionResult),
+    /// It has opened a session; the result, if that can begin.
+    Opened(OpenedSession, ExecutionResult),
+}
+
+impl From<ExecutionResult> for ExecutedCommand {
+    fn from(result: ExecutionResult) -> Self {
+        Self::Ended(result)
+    }
+}
 
 /// What executes commands.
 #[derive(Clone)]
@@ -34,29 +53,69 @@ pub struct CommandRunner {
 
 impl CommandRunner {
     /// Executes a command, unless its time is over.
-    pub async fn execute(self, command: Execution) -> ExecutionResult {
-        let Execution { origin, uid, payload, until, .. } = command;
-        let rights = match self.may_control(&origin) {
+    pub async fn execute(self, command: Execution) -> ExecutedCommand {
+        let rights = match self.may_control(&command.origin) {
             true => LoopbackRights::Control,
             false => LoopbackRights::Observe,
         };
-        let line = match check_line(&payload, rights) {
-            Ok(line) => line,
-            Err(why) => return ExecutionResult::Refused(why),
-        };
+        match FollowRequest::from_payload(&command.payload) {
+            None => self.reply(command, rights).await.into(),
+            Some(Ok(request)) => self.open(command, request, rights).await,
+            Some(Err(why)) => ExecutionResult::Refused(why).into(),
+        }
+    }
+
+    /// Connects as the user of a command.
+    async fn connect(
+        &self,
+        (uid, until): (u32, Ns),
+        rights: LoopbackRights,
+    ) -> Result<LoopbackClient, ExecutionResult> {
         // The lookup of a user may wait for a name service.
         let peer = tokio::task::spawn_blocking(move || peer_of(uid)).await;
         let Ok(peer) = peer else {
-            return ExecutionResult::Refused("the user cannot be looked up".to_owned());
+            return Err(ExecutionResult::Refused("the user cannot be looked up".to_owned()));
         };
         let client = LoopbackClient::connect_with_rights(&self.requests, peer, rights).await;
-        let client = match client {
-            Ok(client) => client,
+        let client = client.map_err(ExecutionResult::Refused)?;
+        if clock::boot() >= until { Err(ExecutionResult::Expired) } else { Ok(client) }
+    }
+
+    /// Opens a session for lines that are followed.
+    async fn open(
+        &self,
+        command: Execution,
+        request: FollowRequest,
+        rights: LoopbackRights,
+    ) -> ExecutedCommand {
+        let Execution { origin, uid, until, .. } = command;
+        let FollowRequest { id, lines } = request;
+        for line in &lines {
+            if let Err(why) = check_line(line.as_bytes(), (rights, LineUse::Session)) {
+                return ExecutionResult::Refused(why).into();
+            }
+        }
+        match self.connect((uid, until), rights).await {
+            Ok(client) => {
+                let key = SourceKey { origin, id };
+                let result = ExecutionResult::Executed(reply_bytes(Ok(String::new())));
+                ExecutedCommand::Opened(OpenedSession { key, client, lines }, result)
+            }
+            Err(result) => result.into(),
+        }
+    }
+
+    /// Executes a line, and returns its reply.
+    async fn reply(&self, command: Execution, rights: LoopbackRights) -> ExecutionResult {
+        let Execution { uid, payload, until, .. } = command;
+        let line = match check_line(&payload, (rights, LineUse::Reply)) {
+            Ok(line) => line,
             Err(why) => return ExecutionResult::Refused(why),
         };
-        if clock::boot() >= until {
-            return ExecutionResult::Expired;
-        }
+        let client = match self.connect((uid, until), rights).await {
+            Ok(client) => client,
+            Err(result) => return result,
+        };
         let limit = Duration::from_nanos(MAX_WITHIN.0);
         let reply = timeout(limit, reply_of(&client, line)).await;
         // The caller does not wait for longer.
@@ -78,7 +137,19 @@ struct CheckedLine {
     tag: Option<Tag>,
 }
 
-fn check_line(payload: &[u8], rights: LoopbackRights) -> Result<CheckedLine, String> {
+/// What a line is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LineUse {
+    /// Its reply.
+    Reply,
+    /// A session, whose lines are followed.
+    Session,
+}
+
+fn check_line(
+    payload: &[u8],
+    (rights, line_use): (LoopbackRights, LineUse),
+) -> Result<CheckedLine, String> {
     let text = std::str::from_utf8(payload).map_err(|_| "the line is no text".to_owned())?;
     if text.contains('\n') {
         return Err("a command is one line".to_owned());
@@ -89,9 +160,15 @@ fn check_line(payload: &[u8], rights: LoopbackRights) -> Result<CheckedLine, Str
     let (tag, call) = Call::from_line(payload).map_err(|fault| fault.message)?;
     let method = call.method();
     match call {
-        Call::Gather(_) => return Err("a command sends no further ones".to_owned()),
-        Call::Monitor(request) if request.every_ns.is_some() => {
+        Call::Gather(_) | Call::Follow(_) => {
+            return Err("a command sends no further ones".to_owned());
+        }
+        Call::Monitor(request) if line_use == LineUse::Reply && request.every_ns.is_some() => {
             return Err("monitor: a series of samples is no reply: omit every_ns".to_owned());
+        }
+        // It would go on when it is not followed any longer.
+        Call::Monitor(request) if request.lease_ns.is_some() => {
+            return Err("monitor: a series on another node has no lease: omit lease_ns".to_owned());
         }
         call if rights == LoopbackRights::Observe && !only_observes(&call) => {
             let why = "users of other nodes may only observe: see cluster.control_from";
@@ -168,7 +245,7 @@ mod tests {
 
     #[track_caller]
     fn check(line: &str, rights: LoopbackRights, want: Result<(), &str>) {
-        let got = check_line(line.as_bytes(), rights).map(drop);
+        let got = check_line(line.as_bytes(), (rights, LineUse::Reply)).map(drop);
         assert_eq!(got, want.map_err(str::to_owned), "{line}");
     }
 
@@ -185,6 +262,12 @@ mod tests {
         let series = r#"{"id":1,"method":"monitor","params":{"every_ns":1}}"#;
         let why = "monitor: a series of samples is no reply: omit every_ns";
         check(series, Control, Err(why));
+        let session = (Observe, LineUse::Session);
+        assert!(check_line(series.as_bytes(), session).is_ok());
+        let leased = r#"{"id":1,"method":"monitor","params":{"every_ns":1,"lease_ns":1}}"#;
+        assert!(check_line(leased.as_bytes(), session).is_err());
+        assert!(check_line(nested.as_bytes(), session).is_err());
+        assert!(check_line(br#"{"id":1,"method":"cancel"}"#, session).is_err());
         check(r#"{"method":"hello"}"#, Observe, Err("hello: without an id there is no reply"));
         check("1 [] a()\n2 [] b()", Control, Err("a command is one line"));
     }

@@ -4,18 +4,23 @@
 //! A server that is away changes nothing for the users of this node: the loop tries it again, and
 //! refuses what needs it. Once connected, the bus itself connects again.
 
-use super::command_execution::CommandRunner;
+use super::command_execution::{CommandRunner, ExecutedCommand};
 use super::connector::BusAddress;
+use super::following::{BusNode, Following};
 use super::gathering::{Gathering, command, gathered};
 use super::job::{ClusterJob, ClusterSettings, GatherCall};
 use super::member_table::MemberTable;
-use monitor_cluster::bus::Bus;
+use super::source_sessions::{SessionLines, SourceSessions};
 use monitor_cluster::bus::entry::{EntryId, Seq};
 use monitor_cluster::bus::membership::MembershipChange;
+use monitor_cluster::bus::{Bus, BusEvent};
 use monitor_cluster::command::ledger::{FileLedger, Ledger as _};
 use monitor_cluster::command::{CallResult, CommandNode, Execution, ExecutionResult, NodeOutput};
-use monitor_model::{Refusal, Status};
+use monitor_cluster::follow::KEEP;
+use monitor_cluster::follow::message::FollowMessage;
+use monitor_model::{Ns, Refusal, Status};
 use monitor_protocol::cluster::{ClusterState, Gathered, Members};
+use monitor_protocol::reply;
 use monitor_sys::{clock, random};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -66,6 +71,9 @@ pub async fn run(
         members: MemberTable::default(),
         is_name_used: false,
         gatherings: HashMap::new(),
+        following: Following::new(start),
+        sessions: SourceSessions::new(),
+        sessions_due: Ns(0),
     };
     cluster.run(&mut jobs).await;
     cluster.leave().await;
@@ -110,12 +118,19 @@ async fn connect(
                 let why = format!("this node has no connection to the bus: {}", why.borrow());
                 let _ = answer.send(Err(Refusal::new(Status::Unreach, why)));
             }
+            Some(ClusterJob::Follow(call)) => {
+                let why = format!("this node has no connection to the bus: {}", why.borrow());
+                let refusal = Refusal::new(Status::Unreach, why);
+                call.outbox.reply(reply::refusal_line(&call.tag, &refusal));
+            }
+            // Nothing is followed yet.
+            Some(ClusterJob::Unfollow(_)) => {}
         }
     }
 }
 
 /// A command that has ended.
-type Ended = (Seq, ExecutionResult);
+type Ended = (Seq, ExecutedCommand);
 
 /// The node on its bus.
 struct ClusterLoop {
@@ -130,6 +145,12 @@ struct ClusterLoop {
     is_name_used: bool,
     /// Commands of this node that wait for their result.
     gatherings: HashMap<EntryId, Gathering>,
+    /// What tools of this node follow.
+    following: Following,
+    /// What runs here for tools of other nodes.
+    sessions: SourceSessions,
+    /// When it is next checked that their nodes are there.
+    sessions_due: Ns,
 }
 
 /// What wakes the loop.
@@ -137,6 +158,8 @@ enum ClusterEvent {
     Outputs(Vec<NodeOutput>),
     Job(Option<ClusterJob>),
     Ended(Ended),
+    Lines(SessionLines),
+    Tick,
 }
 
 impl ClusterLoop {
@@ -146,8 +169,22 @@ impl ClusterLoop {
                 ClusterEvent::Outputs(outputs) => {
                     outputs.into_iter().for_each(|output| self.output(output));
                 }
-                ClusterEvent::Ended(ended) => {
-                    self.node.finish(clock::boot(), self.bus.as_mut(), ended);
+                ClusterEvent::Ended((seq, executed)) => {
+                    let result = self.executed(executed);
+                    self.node.finish(clock::boot(), self.bus.as_mut(), (seq, result));
+                }
+                ClusterEvent::Lines(lines) => {
+                    let (_, sessions, on) = self.parts();
+                    sessions.send(lines, on);
+                }
+                ClusterEvent::Tick => self.tick(),
+                ClusterEvent::Job(Some(ClusterJob::Follow(call))) => {
+                    let (following, _, on) = self.parts();
+                    following.start(call, on);
+                }
+                ClusterEvent::Job(Some(ClusterJob::Unfollow(conn))) => {
+                    let (following, _, on) = self.parts();
+                    following.close(conn, on);
                 }
                 ClusterEvent::Job(Some(ClusterJob::Gather(call, answer))) => {
                     self.gather(call, answer);
@@ -162,12 +199,68 @@ impl ClusterLoop {
     }
 
     async fn next_event(&mut self, jobs: &mut UnboundedReceiver<ClusterJob>) -> ClusterEvent {
-        let Self { node, bus, ends, .. } = self;
+        let due = self.tick_due();
+        let Self { node, bus, ends, sessions, .. } = self;
         tokio::select! {
             outputs = step(node, bus.as_mut()) => ClusterEvent::Outputs(outputs),
             job = jobs.recv() => ClusterEvent::Job(job),
             // The loop has a sender.
             Some(ended) = ends.recv() => ClusterEvent::Ended(ended),
+            lines = sessions.next_lines() => ClusterEvent::Lines(lines),
+            () = until(due) => ClusterEvent::Tick,
+        }
+    }
+
+    /// When what is followed is next checked; `None` if nothing is.
+    fn tick_due(&self) -> Option<Ns> {
+        let sessions_due = (!self.sessions.is_empty()).then_some(self.sessions_due);
+        self.following.due().into_iter().chain(sessions_due).min()
+    }
+
+    fn tick(&mut self) {
+        let (following, _, on) = self.parts();
+        let outputs = following.tick(on.node.members());
+        following.carry_out(outputs, on);
+        let now = clock::boot();
+        if self.sessions_due <= now {
+            self.sessions_due = Ns(now.0 + KEEP.0);
+            let (_, sessions, on) = self.parts();
+            let outputs = sessions.tick(on.node.members());
+            sessions.carry_out(outputs, on);
+        }
+    }
+
+    /// Those that follow, those that are followed, and what both need.
+    fn parts(&mut self) -> (&mut Following, &mut SourceSessions, BusNode<'_>) {
+        let Self { node, bus, following, sessions, .. } = self;
+        (following, sessions, BusNode { node, bus: bus.as_mut() })
+    }
+
+    /// The result of a command; a session that it has opened begins.
+    fn executed(&mut self, executed: ExecutedCommand) -> ExecutionResult {
+        match executed {
+            ExecutedCommand::Ended(result) => result,
+            ExecutedCommand::Opened(session, result) => match self.sessions.open(session) {
+                Ok(()) => result,
+                Err(why) => ExecutionResult::Refused(why),
+            },
+        }
+    }
+
+    fn message(&mut self, from: &str, bytes: &[u8]) {
+        let message = match FollowMessage::from_bytes(bytes) {
+            Ok(message) => message,
+            Err(error) => return tracing::warn!("message of {from}: {error}"),
+        };
+        let (following, sessions, on) = self.parts();
+        match &message {
+            FollowMessage::Keep { .. }
+            | FollowMessage::Handled { .. }
+            | FollowMessage::Cancel { .. } => sessions.message(from, message, on),
+            FollowMessage::Lines { .. }
+            | FollowMessage::TooLong { .. }
+            | FollowMessage::Alive { .. }
+            | FollowMessage::Ended { .. } => following.message(from, message, on),
         }
     }
 
@@ -178,6 +271,10 @@ impl ClusterLoop {
             NodeOutput::Members(change) => {
                 log_change(&change);
                 self.members.change(&change, clock::now().unix.0);
+                let (following, _, on) = self.parts();
+                following.members(&change, on);
+                let (_, sessions, on) = self.parts();
+                sessions.members(&change, on);
             }
             NodeOutput::NameInUse => {
                 let name = &self.own;
@@ -185,6 +282,7 @@ impl ClusterLoop {
                 self.is_name_used = true;
             }
             NodeOutput::Failed(why) => tracing::error!("cluster: {why}"),
+            NodeOutput::Bus(BusEvent::Message { from, bytes }) => self.message(&from, &bytes),
             // Nothing of that was subscribed.
             NodeOutput::Bus(_) => {}
         }
@@ -217,6 +315,8 @@ impl ClusterLoop {
     }
 
     fn conclude(&mut self, result: CallResult) {
+        let (following, _, on) = self.parts();
+        let Some(result) = following.concluded(result, on) else { return };
         let Some(Gathering { sent, answer }) = self.gatherings.remove(&result.id) else { return };
         let _ = answer.send(Ok(gathered(result, sent, self.node.members())));
     }
@@ -258,6 +358,18 @@ fn log_change(change: &MembershipChange) {
         MembershipChange::Removed(member) => (member, "gives no sign of life: removed"),
     };
     tracing::info!(node = member.node, at = member.since.0, "{what}");
+}
+
+/// Waits until a time of the boot clock; forever without one.
+async fn until(due: Option<Ns>) {
+    match due {
+        // A millisecond more: the timer may be early.
+        Some(due) => {
+            let wait = Duration::from_nanos(due.since(clock::boot()).0);
+            sleep(wait + Duration::from_millis(1)).await;
+        }
+        None => std::future::pending().await,
+    }
 }
 
 /// Waits until the node has outputs.

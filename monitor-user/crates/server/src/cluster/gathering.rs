@@ -17,8 +17,8 @@ use tokio::sync::oneshot;
 
 /// How long replies are awaited if the caller does not say.
 const WITHIN: Ns = Ns(5_000_000_000);
-/// The longest line of a command: with its envelope it fits in a message of the bus.
-const MAX_LINE: usize = 512 << 10;
+/// The longest text of a command: with its envelope it fits in a message of the bus.
+pub const MAX_LINE: usize = 512 << 10;
 /// The largest result of a command, for the same reason.
 pub const MAX_RESULT: usize = 768 << 10;
 
@@ -69,29 +69,48 @@ pub struct Gathering {
 /// The set of nodes, the line or the time is none.
 pub fn command(call: GatherCall, members: &Membership) -> Result<CallOptions, Refusal> {
     let GatherCall { uid, params } = call;
-    let within = params.within_ns.map_or(WITHIN, Ns);
-    if within == Ns(0) || within > MAX_WITHIN {
-        let most = MAX_WITHIN.seconds();
-        return Err(Refusal::bad(format!("within_ns: expected up to {most} s, and not 0")));
-    }
+    let within = within(params.within_ns)?;
     if params.line.len() > MAX_LINE {
         let bytes = params.line.len();
         return Err(Refusal::bad(format!("line: it has {bytes} bytes; at most {MAX_LINE}")));
     }
+    // The payload of other commands has one: no user writes those.
+    if params.line.contains('\n') {
+        return Err(Refusal::bad("line: a command is one line"));
+    }
     let targets = match &params.nodes {
         None => Targets::All,
-        Some(text) => {
-            let all = members.iter().map(|member| member.node.clone()).collect();
-            let names = expand(text, &all).map_err(|why| Refusal::bad(format!("nodes: {why}")))?;
-            if names.is_empty() {
-                return Err(Refusal::bad(format!("nodes: {text:?} has no node")));
-            }
-            Targets::Names(names)
-        }
+        Some(text) => Targets::Names(names(text, members)?),
     };
     let (begin_within, reply_within) = (within, within);
     let payload = params.line.into_bytes();
     Ok(CallOptions { targets, uid, begin_within, reply_within, payload })
+}
+
+/// The time for replies.
+///
+/// # Errors
+/// It is 0, or too long.
+pub fn within(within_ns: Option<u64>) -> Result<Ns, Refusal> {
+    let within = within_ns.map_or(WITHIN, Ns);
+    if within == Ns(0) || within > MAX_WITHIN {
+        let most = MAX_WITHIN.seconds();
+        return Err(Refusal::bad(format!("within_ns: expected up to {most} s, and not 0")));
+    }
+    Ok(within)
+}
+
+/// The nodes of a set.
+///
+/// # Errors
+/// It is none, or is empty.
+pub fn names(text: &str, members: &Membership) -> Result<BTreeSet<String>, Refusal> {
+    let all = members.iter().map(|member| member.node.clone()).collect();
+    let names = expand(text, &all).map_err(|why| Refusal::bad(format!("nodes: {why}")))?;
+    if names.is_empty() {
+        return Err(Refusal::bad(format!("nodes: {text:?} has no node")));
+    }
+    Ok(names)
 }
 
 /// The answer of a call whose command was sent at this time.
@@ -118,7 +137,7 @@ pub fn gathered(result: CallResult, sent: (Ns, u64), members: &Membership) -> Ga
 }
 
 /// The reason with the member that was probably meant, if the node is none.
-fn with_hint(why: String, node: &str, names: &BTreeSet<&str>) -> String {
+pub fn with_hint(why: String, node: &str, names: &BTreeSet<&str>) -> String {
     let likely = || name::likely(names.iter().copied(), node);
     match (names.contains(node), why.contains("not a member")) {
         (false, true) => match likely() {
@@ -164,6 +183,12 @@ mod tests {
         let refused = |nodes| targets(nodes).expect_err("a refusal").message;
         assert_eq!(refused(Some("n2!n2")), "nodes: \"n2!n2\" has no node");
         assert!(refused(Some("n[")).starts_with("nodes: "));
+        let forged = GatherCall {
+            uid: 7,
+            params: Gather { nodes: None, line: "\n{}".to_owned(), within_ns: None },
+        };
+        let refused = command(forged, &members()).expect_err("a refusal").message;
+        assert_eq!(refused, "line: a command is one line");
         assert!(command(call(None, Some(0)), &members()).is_err());
         assert!(command(call(None, Some(60_000_000_001)), &members()).is_err());
     }

@@ -3,8 +3,12 @@
 use super::connector::BusConnector;
 use crate::daemon::config::ClusterConfig;
 use crate::http::DaemonRequest;
+use crate::outbox::Outbox;
 use monitor_model::{Refusal, Status};
-use monitor_protocol::cluster::{Gather, Gathered, Members};
+use monitor_protocol::Conn;
+use monitor_protocol::call::Tag;
+use monitor_protocol::cluster::{Follow, Gather, Gathered, Members};
+use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 
@@ -29,10 +33,28 @@ pub struct GatherCall {
     pub params: Gather,
 }
 
+/// A tool of this node that follows what nodes send.
+pub struct FollowCall {
+    /// Its connection.
+    pub conn: Conn,
+    /// Where the reply and the notices go.
+    pub outbox: Arc<Outbox>,
+    /// The tag of the call.
+    pub tag: Tag,
+    /// The user.
+    pub uid: u32,
+    /// The nodes, the lines and the time.
+    pub params: Follow,
+}
+
 /// A job of the thread.
 pub enum ClusterJob {
     /// Let nodes execute a line.
     Gather(GatherCall, oneshot::Sender<Result<Gathered, Refusal>>),
+    /// Let nodes execute lines, and send what they go on to send to the tool.
+    Follow(FollowCall),
+    /// A connection that followed nodes is closed.
+    Unfollow(Conn),
     /// List the members.
     Members(oneshot::Sender<Members>),
     /// Leave the cluster, and end.

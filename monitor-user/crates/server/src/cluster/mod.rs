@@ -6,17 +6,19 @@
 //! ```
 //!
 //! In: lines for sets of nodes, of users here; commands, of users of other nodes. Out: the replies
-//! of all nodes; for a command, a connection inside the daemon with the rights of its user. What
-//! carries the bus is not known here: `BusConnector` connects it.
+//! of all nodes, and what they go on to send; for a command, a connection inside the daemon with
+//! the rights of its user. What carries the bus is not known here: `BusConnector` connects it.
 
 mod command_execution;
 mod connector;
 mod event_loop;
+mod following;
 mod gathering;
 mod job;
 mod member_table;
+mod source_sessions;
 mod thread;
 
 pub use connector::{BusAddress, BusConnection, BusConnector};
-pub use job::{ClusterJob, ClusterSettings, GatherCall, answered};
+pub use job::{ClusterJob, ClusterSettings, FollowCall, GatherCall, answered};
 pub use thread::ClusterThread;

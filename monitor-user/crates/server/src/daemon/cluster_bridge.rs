@@ -4,12 +4,13 @@
 
 use super::request_thread::Viewer;
 use super::settings::Settings;
-use crate::cluster::{ClusterJob, ClusterSettings, ClusterThread, GatherCall};
+use crate::cluster::{ClusterJob, ClusterSettings, ClusterThread, FollowCall, GatherCall};
 use crate::http::DaemonRequest;
 use monitor_model::Refusal;
 use monitor_protocol::cluster::{Gathered, Members};
-use monitor_protocol::{call::Tag, reply};
+use monitor_protocol::{Conn, call::Tag, reply};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::io;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
@@ -19,6 +20,8 @@ pub struct ClusterBridge {
     /// The name of this node.
     node: String,
     thread: Option<ClusterThread>,
+    /// Connections that follow nodes.
+    following: BTreeSet<Conn>,
 }
 
 impl ClusterBridge {
@@ -30,14 +33,15 @@ impl ClusterBridge {
             name => name.to_owned(),
         };
         if config.servers.is_empty() {
-            return Ok(Self { node, thread: None });
+            return Ok(Self { node, thread: None, following: BTreeSet::new() });
         }
         let connector = settings.connector.take().ok_or_else(|| {
             let why = "cluster.servers: this program is built without the feature nats";
             io::Error::new(io::ErrorKind::Unsupported, why)
         })?;
         let settings = ClusterSettings { config, node: node.clone(), connector, requests };
-        Ok(Self { node, thread: Some(ClusterThread::start(settings)?) })
+        let thread = Some(ClusterThread::start(settings)?);
+        Ok(Self { node, thread, following: BTreeSet::new() })
     }
 
     /// The members as the thread knows them; `None` for a node alone.
@@ -54,6 +58,26 @@ impl ClusterBridge {
         let (answer, gathered) = oneshot::channel();
         thread.send(ClusterJob::Gather(call, answer));
         Some(gathered)
+    }
+
+    /// Follows nodes for a tool.
+    ///
+    /// # Errors
+    /// This node is alone; returns the call.
+    pub fn follow(&mut self, call: FollowCall) -> Result<(), FollowCall> {
+        let Some(thread) = &self.thread else { return Err(call) };
+        self.following.insert(call.conn);
+        thread.send(ClusterJob::Follow(call));
+        Ok(())
+    }
+
+    /// Ends what a connection follows, because it is closed.
+    pub fn closed(&mut self, conn: Conn) {
+        if self.following.remove(&conn)
+            && let Some(thread) = &self.thread
+        {
+            thread.send(ClusterJob::Unfollow(conn));
+        }
     }
 
     /// The name of this node.

@@ -1,10 +1,10 @@
-//! The calls `members` and `gather`: a node alone has no members, and refuses to gather.
+//! The calls `members`, `gather` and `follow`: a node alone has no members, and refuses the others.
 
 use super::DaemonLoop;
 use super::cluster_bridge::reply_later;
-use crate::cluster::{GatherCall, answered};
+use crate::cluster::{FollowCall, GatherCall, answered};
 use monitor_model::{Refusal, Status};
-use monitor_protocol::cluster::{Gather, Members};
+use monitor_protocol::cluster::{Follow, Gather, Members};
 use monitor_protocol::{Conn, call::Tag, reply};
 
 impl DaemonLoop {
@@ -26,11 +26,23 @@ impl DaemonLoop {
         let Some(viewer) = self.clients.viewer(to) else { return };
         match self.cluster_bridge.gather(GatherCall { uid: viewer.uid, params }) {
             Some(gathered) => reply_later(viewer, tag, async { answered(gathered).await? }),
-            None => {
-                let why = "this node is in no cluster: see cluster.servers in the configuration";
-                let refusal = Refusal::new(Status::NotSupported, why);
-                viewer.outbox.reply(reply::refusal_line(&tag, &refusal));
-            }
+            None => viewer.outbox.reply(reply::refusal_line(&tag, &alone())),
         }
     }
+
+    /// Answers `follow` at once; notices of the nodes come after the answer.
+    pub(super) fn follow(&mut self, to: Conn, tag: Tag, params: Follow) {
+        let Some(viewer) = self.clients.viewer(to) else { return };
+        let (conn, outbox, uid) = (to, viewer.outbox, viewer.uid);
+        let call = FollowCall { conn, outbox, tag, uid, params };
+        if let Err(call) = self.cluster_bridge.follow(call) {
+            call.outbox.reply(reply::refusal_line(&call.tag, &alone()));
+        }
+    }
+}
+
+/// The refusal of a node alone.
+fn alone() -> Refusal {
+    let why = "this node is in no cluster: see cluster.servers in the configuration";
+    Refusal::new(Status::NotSupported, why)
 }

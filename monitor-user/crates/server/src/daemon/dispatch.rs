@@ -147,6 +147,9 @@ impl DaemonLoop {
             MonitorOutput::Query { to, tag, query: ServiceQuery::Gather(params) } => {
                 self.gather(to, tag, params);
             }
+            MonitorOutput::Query { to, tag, query: ServiceQuery::Follow(params) } => {
+                self.follow(to, tag, params);
+            }
             MonitorOutput::Query { to, tag, query: ServiceQuery::Flight(part) } => {
                 self.send_job(SamplerJob::ExportFlight { to, tag, part });
             }

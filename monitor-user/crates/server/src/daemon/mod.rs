@@ -328,7 +328,8 @@ impl DaemonLoop {
 impl DaemonLoop {
     /// Passes a call to the monitor engine and a request to the request thread.
     fn client_arrival(&mut self, arrival: Arrival) -> Option<MonitorInput> {
-        if matches!(arrival, Arrival::Closed(_)) {
+        if let Arrival::Closed(conn) = &arrival {
+            self.cluster_bridge.closed(*conn);
             self.heap.schedule();
         }
         let (mut input, mut conn) = (None, None);

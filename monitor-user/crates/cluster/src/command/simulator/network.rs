@@ -465,6 +465,15 @@ impl Bus for SimPort {
         event.map_or(Poll::Pending, Poll::Ready)
     }
 
+    fn send(&mut self, to: &str, bytes: Vec<u8>) {
+        let mut shared = self.shared();
+        let Some(own) = shared.ports.get(&self.number).filter(|it| it.is_connected) else { return };
+        let event = BusEvent::Message { from: own.name.clone(), bytes };
+        let ports = shared.ports.iter().filter(|(_, port)| port.name == to);
+        let ports: Vec<u64> = ports.map(|(number, _)| *number).collect();
+        ports.into_iter().for_each(|port| shared.send_event(port, event.clone()));
+    }
+
     // Commands need none of these.
     fn publish(&mut self, _topic: Topic, _bytes: Vec<u8>) {}
     fn subscribe(&mut self, _topic: Topic) {}

@@ -1,0 +1,284 @@
+//! Nodes that execute lines and go on to send: what a command prints of their state.
+//!
+//! In: a set of nodes, lines, the notices of the service. Out: the lines of each node, and on
+//! standard error the nodes that do not begin, that come later or go, and at the end what each has
+//! sent and what was lost. Nodes with the same news are one line.
+
+use super::exit::{Exit, Failure};
+use super::node_blocks::blocks;
+use super::output::notice;
+use monitor_client::{Client, Follow, FollowNotice, FollowedState, Following};
+use monitor_model::id::Ns;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// How long news of nodes wait for those of others: they are printed together.
+const NEWS_WAIT: Duration = Duration::from_millis(100);
+
+/// What is counted of each node.
+#[derive(Clone, Copy, Debug)]
+pub struct CountedName {
+    /// One of them.
+    pub one: &'static str,
+    /// Several.
+    pub many: &'static str,
+}
+
+impl CountedName {
+    fn count(self, n: u64) -> String {
+        format!("{n} {}", if n == 1 { self.one } else { self.many })
+    }
+}
+
+/// The nodes that are followed.
+pub struct FollowedNodes {
+    following: Following,
+    counted: CountedName,
+    nodes: BTreeMap<String, FollowedNode>,
+    /// News that are not printed yet, by node.
+    news: Vec<(String, String)>,
+    news_due: Option<Instant>,
+}
+
+/// A node.
+#[derive(Debug, Default)]
+struct FollowedNode {
+    /// `None` while it is not known whether it begins.
+    state: Option<FollowedState>,
+    /// It has sent what was asked for.
+    is_done: bool,
+    /// Whether it has executed the lines at any time.
+    has_begun: bool,
+    n: u64,
+    lost: u64,
+    /// What was lost and is not among the news yet.
+    lost_news: u64,
+}
+
+impl FollowedNode {
+    /// Whether further lines may come.
+    fn may_send(&self) -> bool {
+        use FollowedState::{Dead, Expired, Left, Refused};
+        !self.is_done && !matches!(self.state, Some(Refused | Expired | Left | Dead))
+    }
+}
+
+/// What has come.
+#[derive(Debug, PartialEq, Eq)]
+pub enum FollowedItem {
+    /// A line of a node, with its number since the node began.
+    Line(String, u64, String),
+    /// The state of a node has changed, so that it may have nothing to send any longer.
+    Changed,
+}
+
+impl FollowedNodes {
+    /// Lets the nodes of a set execute lines, and follows them.
+    ///
+    /// # Errors
+    /// The service refuses it: the set is none, or this node is in no cluster.
+    pub async fn start(
+        client: &Client,
+        (nodes, within): (&str, Duration),
+        lines: Vec<String>,
+        counted: CountedName,
+    ) -> Result<Self, Failure> {
+        let (nodes, within_ns) = (Some(nodes.to_owned()), Some(Ns::from(within).0));
+        let following = client.follow(&Follow { nodes, lines, within_ns }).await?;
+        let names = following.followed().nodes.iter();
+        let nodes = names.map(|name| (name.clone(), FollowedNode::default())).collect();
+        Ok(Self { following, counted, nodes, news: Vec::new(), news_due: None })
+    }
+
+    /// Waits for the next item, and prints news of nodes meanwhile. Cancel safe.
+    ///
+    /// # Errors
+    /// The connection to the service is lost.
+    pub async fn next(&mut self) -> Result<FollowedItem, Failure> {
+        loop {
+            let due = self.news_due;
+            tokio::select! {
+                biased;
+                () = until(due) => self.print_news(),
+                notice = self.following.next() => {
+                    let lost = || Failure {
+                        message: "the service has closed the connection".to_owned(),
+                        exit: Exit::NoDaemon,
+                    };
+                    return Ok(self.note(notice.ok_or_else(lost)?));
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, notice: FollowNotice) -> FollowedItem {
+        let FollowNotice { node: name, state, line, seq, lost, why, .. } = notice;
+        let is_new = !self.nodes.contains_key(&name);
+        let node = self.nodes.entry(name.clone()).or_default();
+        if node.is_done {
+            return FollowedItem::Changed;
+        }
+        node.lost += lost;
+        node.lost_news += lost;
+        if let Some(state) = state {
+            let before = node.state.replace(state);
+            node.has_begun |= state == FollowedState::Open;
+            if let Some(text) = news((before, is_new), state, why.as_deref()) {
+                self.add_news(name.clone(), text);
+            }
+        } else if let Some(why) = why {
+            self.add_news(name.clone(), why);
+        }
+        if lost > 0 {
+            self.news_due.get_or_insert_with(|| Instant::now() + NEWS_WAIT);
+        }
+        match line {
+            Some(line) => FollowedItem::Line(name, seq.unwrap_or_default(), line),
+            None => FollowedItem::Changed,
+        }
+    }
+
+    /// Counts what a node has sent.
+    pub fn count(&mut self, name: &str, n: u64) {
+        if let Some(node) = self.nodes.get_mut(name) {
+            node.n += n;
+        }
+    }
+
+    /// Counts what a node has lost before it was sent.
+    pub fn count_lost(&mut self, name: &str, n: u64) {
+        if n > 0
+            && let Some(node) = self.nodes.get_mut(name)
+        {
+            node.lost += n;
+            node.lost_news += n;
+            self.news_due.get_or_insert_with(|| Instant::now() + NEWS_WAIT);
+        }
+    }
+
+    /// Notes that a node has sent what was asked for.
+    pub fn done(&mut self, name: &str) {
+        if let Some(node) = self.nodes.get_mut(name) {
+            node.is_done = true;
+        }
+    }
+
+    /// Notes that a node does not do what was asked for; why.
+    pub fn refused(&mut self, name: &str, why: &str) {
+        if let Some(node) = self.nodes.get_mut(name) {
+            (node.state, node.has_begun) = (Some(FollowedState::Refused), false);
+            self.add_news(name.to_owned(), format!("refused: {why}"));
+        }
+    }
+
+    /// Number of nodes that send now.
+    pub fn n_sending(&self) -> usize {
+        let is_open = |it: &&FollowedNode| it.may_send() && it.state == Some(FollowedState::Open);
+        self.nodes.values().filter(is_open).count()
+    }
+
+    /// Whether no line can come any longer, unless a node joins.
+    pub fn is_over(&self) -> bool {
+        !self.nodes.values().any(FollowedNode::may_send)
+    }
+
+    /// Prints what each node has sent, and returns the exit code: that of what was printed, unless
+    /// nodes were missing.
+    pub fn end(mut self, exit: Exit) -> Exit {
+        self.print_news();
+        let begun = || self.nodes.iter().filter(|(_, node)| node.has_begun);
+        let text = |node: &FollowedNode| match node.lost {
+            0 => self.counted.count(node.n),
+            lost => format!("{}, {lost} lost", self.counted.count(node.n)),
+        };
+        for block in blocks(begun().map(|(name, node)| (name.as_str(), text(node)))) {
+            notice(&format!("{}: {}", block.set(), block.text));
+        }
+        let sum = |part: fn(&FollowedNode) -> u64| begun().map(|(_, node)| part(node)).sum::<u64>();
+        let n_begun = begun().count();
+        if n_begun > 1 {
+            let all = FollowedNode {
+                n: sum(|node| node.n),
+                lost: sum(|node| node.lost),
+                ..FollowedNode::default()
+            };
+            notice(&format!("{n_begun} nodes: {}", text(&all)));
+        }
+        let is_whole = |node: &FollowedNode| {
+            node.is_done || node.has_begun && node.state == Some(FollowedState::Open)
+        };
+        let are_whole = self.nodes.values().all(is_whole);
+        match (exit, n_begun, are_whole) {
+            (Exit::Ok, 0, _) => Exit::Failed,
+            (Exit::Ok, _, false) => Exit::Partial,
+            (exit, ..) => exit,
+        }
+    }
+
+    fn add_news(&mut self, name: String, text: String) {
+        self.news.push((name, text));
+        self.news_due.get_or_insert_with(|| Instant::now() + NEWS_WAIT);
+    }
+
+    /// Prints the news of all nodes, equal ones once.
+    pub fn print_news(&mut self) {
+        self.news_due = None;
+        for (name, node) in &mut self.nodes {
+            if node.lost_news > 0 {
+                let lost = std::mem::take(&mut node.lost_news);
+                self.news.push((name.clone(), format!("{lost} lost")));
+            }
+        }
+        let news = std::mem::take(&mut self.news);
+        for block in blocks(news.iter().map(|(name, text)| (name.as_str(), text.as_str()))) {
+            notice(&format!("{}: {}", block.set(), block.text));
+        }
+    }
+}
+
+/// What is printed of a state; nothing of a node that begins as expected.
+fn news(
+    (before, is_new): (Option<FollowedState>, bool),
+    state: FollowedState,
+    why: Option<&str>,
+) -> Option<String> {
+    let text = match (before, state) {
+        (None, FollowedState::Open) if is_new => "has joined".to_owned(),
+        (None, FollowedState::Open) => return None,
+        (Some(_), FollowedState::Open) => "is followed again".to_owned(),
+        (_, FollowedState::Expired) => "expired: not executed in time".to_owned(),
+        (_, FollowedState::Missing) => "missing: no reply: it may have begun".to_owned(),
+        (_, FollowedState::Silent) => "gives no sign of life".to_owned(),
+        (_, FollowedState::Left) => "has left the cluster".to_owned(),
+        (_, FollowedState::Dead) => "is dead: removed from the cluster".to_owned(),
+        (_, FollowedState::Refused | FollowedState::Interrupted) => state.name().to_owned(),
+    };
+    Some(why.map_or(text.clone(), |why| format!("{text}: {why}")))
+}
+
+/// Waits until a time; forever without one.
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use FollowedState::{Dead, Expired, Open, Refused};
+
+    #[test]
+    fn a_node_that_comes_later_or_goes_is_named() {
+        let text = |before, state, why| news(before, state, why);
+        assert_eq!(text((None, false), Open, None), None);
+        assert_eq!(text((None, true), Open, None).as_deref(), Some("has joined"));
+        assert_eq!(text((Some(Dead), false), Open, None).as_deref(), Some("is followed again"));
+        let refused = text((None, false), Refused, Some("no such member"));
+        assert_eq!(refused.as_deref(), Some("refused: no such member"));
+        let expired = text((None, false), Expired, None);
+        assert_eq!(expired.as_deref(), Some("expired: not executed in time"));
+    }
+}
