@@ -15,6 +15,8 @@ const READERS: usize = 512;
 /// Connections that have them.
 const CONNECTIONS: usize = 8;
 const ROUNDS: usize = 9;
+/// Tags of reads that wait follow it; `Connection::ask` has one below.
+const FIRST_TAG: u16 = 100;
 /// How long nothing happens.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -46,7 +48,7 @@ fn wait_all(service: &Service) -> Vec<Connection> {
     for it in &mut connections {
         for fid in 1..=(READERS / CONNECTIONS) as u32 {
             it.open(fid, "nodes/changes", 0);
-            it.send(fid as u16, &Request::Read { fid, offset: 0, count: 8000 });
+            it.send(FIRST_TAG + fid as u16, &Request::Read { fid, offset: 0, count: 8000 });
         }
     }
     connections

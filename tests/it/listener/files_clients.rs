@@ -1,27 +1,24 @@
-//! One scenario over 9P with clients of others: `py9p` and `pyroute2` in Python, the crate `ninep`,
-//! and the kernel's, where it has one. Each gets the same bytes.
+//! One scenario over 9P with clients of others: `py9p` and `pyroute2` in Python, and the crate
+//! `ninep`. Each gets the same bytes, and so does the kernel's (`files_mount.rs`).
 //!
 //! In: a client that opens, reads, writes and creates files. Out: what it has read, line by line.
 
 use super::files::{output, path};
 use super::files_session_monitor::served;
 use crate::deadline::until;
-use crate::guardian::OWN_MACHINE;
-use crate::root::privilege::{able, skip};
-use crate::served::{Folder, Served};
+use crate::root::privilege::skip;
+use crate::served::Served;
 use ninep::fs::{Mode, Perm};
 use ninep::sync::client::Client as NinepClient;
 use serde_json::{Value, json};
-use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
 
 /// What a client does, with whole files. An error is what it makes of a refusal.
-trait TreeClient: Send {
+pub trait TreeClient: Send {
     /// Opens a file to read, and keeps it open; its first bytes, up to this number.
     fn keep(&mut self, path: &str, bytes: u32) -> Result<Vec<u8>, String>;
     fn read(&mut self, path: &str) -> Result<Vec<u8>, String>;
@@ -41,7 +38,7 @@ while :; do sleep 0.05; done
 ";
 
 /// What each client has read at the end.
-const WANT: &str = "\
+pub const WANT: &str = "\
 event: (event (seq N) (time N) (start (pid N)))
 first reader: hello, one and the second\\ngot a line\\nends\\n
 second reader: hello, one and the second\\ngot a line\\nends\\n
@@ -69,7 +66,7 @@ fn joined(reader: JoinHandle<String>) -> String {
 
 /// Runs the scenario; `connect` makes clients of one kind.
 #[track_caller]
-fn play(connect: &dyn Fn() -> Box<dyn TreeClient>) -> String {
+pub fn play(connect: &dyn Fn() -> Box<dyn TreeClient>) -> String {
     let mut it = connect();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     let number = text(it.keep("clone", 64).unwrap());
@@ -242,68 +239,6 @@ fn has_python(test: &str) -> bool {
     there
 }
 
-/// A mount by the kernel's client.
-struct Mount(Folder);
-
-impl Mount {
-    fn new(served: &Served) -> Self {
-        let it = Self(Folder::new());
-        let options = "trans=unix,version=9p2000,access=any,cache=none,uname=root";
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "9p", "-o", options]).arg(path(served)).arg(it.0.path());
-        let _text = output(mount);
-        it
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ended = Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
-}
-
-/// Files below a mount.
-struct Mounted {
-    root: PathBuf,
-    kept: Vec<File>,
-}
-
-impl TreeClient for Mounted {
-    fn keep(&mut self, path: &str, bytes: u32) -> Result<Vec<u8>, String> {
-        let mut file = File::open(self.root.join(path)).map_err(|error| error.to_string())?;
-        let mut first = Vec::new();
-        let _bytes = (&mut file)
-            .take(bytes.into())
-            .read_to_end(&mut first)
-            .map_err(|error| error.to_string())?;
-        self.kept.push(file);
-        Ok(first)
-    }
-
-    fn read(&mut self, path: &str) -> Result<Vec<u8>, String> {
-        fs::read(self.root.join(path)).map_err(|error| error.to_string())
-    }
-
-    fn write(&mut self, path: &str, data: &[u8]) -> Result<(), String> {
-        let write = || {
-            let mut file = File::options().write(true).open(self.root.join(path))?;
-            file.write_all(data)
-        };
-        write().map_err(|error: io::Error| error.to_string())
-    }
-
-    fn push(&mut self, path: &str, data: &[u8]) -> Result<(), String> {
-        // As cp(1) does; the mode of a file that is there cannot be changed.
-        let create = || {
-            let mut options = File::options();
-            let mut file =
-                options.write(true).create_new(true).mode(0o755).open(self.root.join(path))?;
-            file.write_all(data)
-        };
-        create().map_err(|error: io::Error| error.to_string())
-    }
-}
-
 #[test]
 fn the_client_of_another_crate_runs_a_session() {
     let served = served();
@@ -341,26 +276,4 @@ fn py9p_lists_and_reads_the_files() {
     // The same by the file system that p9fs makes of it.
     assert_eq!(found["listed"], found["names"], "{found}");
     assert_eq!(found["fetched"], arch);
-}
-
-/// The kernel's client, in a machine of the test, because a mount can hang.
-#[test]
-fn root_a_mount_of_the_kernel_runs_a_session() {
-    const TEST: &str = "root_a_mount_of_the_kernel_runs_a_session";
-    let filesystems = fs::read_to_string("/proc/filesystems").unwrap();
-    if std::env::var_os(OWN_MACHINE).is_none() || !filesystems.contains("\t9p\n") {
-        println!("only where this machine is the tests' own ({OWN_MACHINE}) and has 9p");
-        return;
-    }
-    if !able(TEST) {
-        return;
-    }
-    let served = served();
-    let mount = Mount::new(&served);
-    let root = mount.0.path().to_path_buf();
-    let connect = || Box::new(Mounted { root: root.clone(), kept: Vec::new() }) as Box<_>;
-    assert_eq!(play(&connect), WANT);
-    let left =
-        fs::read_dir(&root).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
-    assert_eq!(left.filter(|it| it.parse::<u32>().is_ok()).count(), 0, "sessions are left");
 }

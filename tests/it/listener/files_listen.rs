@@ -194,7 +194,7 @@ fn commands_read_files_over_tls_with_a_certificate_of_a_node() {
     write(&config, "");
     let why = failed(command(&["cat", "arch"], &named));
     assert!(why.contains("name --certificate, --key and --authority, or a configuration"), "{why}");
-    let why = failed(command(&["cat", "arch"], &options("stranger")));
+    let why = failed(command(&["cat", "arch"], &options("self_signed")));
     assert!(why.contains(&format!("{at} does not accept the certificate of this node")), "{why}");
     let mut absent = client.clone();
     absent[1] = "/none/n.pem".to_owned();

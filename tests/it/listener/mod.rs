@@ -11,6 +11,7 @@ mod files_flush;
 #[cfg(feature = "tls")]
 pub mod files_listen;
 mod files_mon;
+mod files_mount;
 mod files_nodes;
 mod files_push;
 mod files_run_nodes;

@@ -12,14 +12,14 @@ use crate::served::Served;
 use std::io::{Read, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::thread::{JoinHandle, sleep, spawn};
+use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// The beginning of a record with a ClientHello of 255 bytes.
-const HELLO: [u8; 9] = [0x16, 3, 1, 0, 0xff, 1, 0, 0, 0xfb];
+/// The beginning of a record of the largest size, with a ClientHello that fills it.
+const HELLO: [u8; 9] = [0x16, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xfc];
 
 /// Waits for the end of a stream; returns how long that took.
 fn end_of(mut stream: impl Read) -> Duration {
@@ -60,12 +60,10 @@ fn node(at: &str) -> StreamOwned<ClientConnection, TcpStream> {
     StreamOwned::new(connection, stream)
 }
 
-/// Sends a byte at a time, so that the stream is never silent.
+/// Sends a byte at a time, so that the stream is never silent, until it is closed.
 fn trickle(mut stream: TcpStream) -> JoinHandle<()> {
     spawn(move || {
-        while stream.write_all(&[0]).is_ok() {
-            sleep(Duration::from_millis(100));
-        }
+        until(|| stream.write_all(&[0]).is_err().then_some(()));
     })
 }
 

@@ -3,6 +3,7 @@
 use crate::directory::DirectoryCursor;
 use crate::error::{Errno, FileError};
 use crate::fid_quota::FidQuota;
+use crate::limits::Limits;
 use crate::tree::{OpenMode, Tree};
 use crate::user::User;
 use crate::{NO_FID, pending::WakeQueue};
@@ -51,9 +52,11 @@ impl<T: Tree> Fid<T> {
 /// All fids of a connection.
 pub struct FidTable<T: Tree> {
     all: HashMap<u32, Fid<T>>,
-    most: usize,
-    /// Those of other connections too; they count there until they are removed.
+    limits: Limits,
+    /// Those of other connections too; what the limits leave to count does so until it is removed.
     quota: Arc<FidQuota>,
+    /// How many count there.
+    counted: usize,
 }
 
 impl<T: Tree> Drop for FidTable<T> {
@@ -63,9 +66,9 @@ impl<T: Tree> Drop for FidTable<T> {
 }
 
 impl<T: Tree> FidTable<T> {
-    /// No fids, of at most `most`, and what the quota leaves.
-    pub fn new(most: usize, quota: Arc<FidQuota>) -> Self {
-        Self { all: HashMap::new(), most, quota }
+    /// No fids, of at most what the limits and the quota leave.
+    pub fn new(limits: Limits, quota: Arc<FidQuota>) -> Self {
+        Self { all: HashMap::new(), limits, quota, counted: 0 }
     }
 
     /// The fid of this number.
@@ -89,8 +92,8 @@ impl<T: Tree> FidTable<T> {
             let why = format!("fid {number} names a file: clunk it first");
             return Err(FileError::new(Errno::FidInUse, why));
         }
-        if self.all.len() >= self.most {
-            let why = format!("{} fids, the limit of a connection: clunk some", self.most);
+        if self.all.len() >= self.limits.fids {
+            let why = format!("{} fids, the limit of a connection: clunk some", self.limits.fids);
             return Err(FileError::new(Errno::TooManyFids, why));
         }
         Ok(())
@@ -98,10 +101,14 @@ impl<T: Tree> FidTable<T> {
 
     /// Adds or replaces a fid; a further one needs room in the quota.
     pub fn insert(&mut self, number: u32, fid: Fid<T>) -> Result<(), FileError> {
+        let is_counted = self.all.len() >= self.limits.uncounted_fids;
         match self.all.entry(number) {
             Entry::Occupied(mut there) => drop(there.insert(fid)),
             Entry::Vacant(place) => {
-                self.quota.take()?;
+                if is_counted {
+                    self.quota.take()?;
+                    self.counted += 1;
+                }
                 place.insert(fid);
             }
         }
@@ -110,12 +117,17 @@ impl<T: Tree> FidTable<T> {
 
     /// Removes a fid.
     pub fn remove(&mut self, number: u32) -> Option<Fid<T>> {
-        self.all.remove(&number).inspect(|_| self.quota.give_back(1))
+        let removed = self.all.remove(&number)?;
+        if self.counted > 0 {
+            self.counted -= 1;
+            self.quota.give_back(1);
+        }
+        Some(removed)
     }
 
     /// Removes all fids.
     pub fn clear(&mut self) {
-        self.quota.give_back(self.all.len());
+        self.quota.give_back(std::mem::take(&mut self.counted));
         self.all = HashMap::new();
     }
 

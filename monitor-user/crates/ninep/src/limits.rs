@@ -6,6 +6,9 @@ pub const MESSAGE_BYTES: u32 = 64 << 10;
 pub const SMALLEST_MESSAGE_BYTES: u32 = 4 << 10;
 /// Fids of a connection.
 pub const FIDS: usize = 4096;
+/// Fids of a connection that count in no quota of several: where others have used that up, a client
+/// can still attach and read files.
+pub const UNCOUNTED_FIDS: usize = 64;
 /// Requests of a connection that wait for their reply.
 pub const TAGS: usize = 256;
 /// Bytes of the writes of a connection that wait.
@@ -24,12 +27,19 @@ pub struct Limits {
     pub message_bytes: u32,
     /// Fids.
     pub fids: usize,
+    /// Those of them that count in no quota of several connections.
+    pub uncounted_fids: usize,
     /// Requests that wait for their reply.
     pub tags: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { message_bytes: MESSAGE_BYTES, fids: FIDS, tags: TAGS }
+        Self {
+            message_bytes: MESSAGE_BYTES,
+            fids: FIDS,
+            uncounted_fids: UNCOUNTED_FIDS,
+            tags: TAGS,
+        }
     }
 }

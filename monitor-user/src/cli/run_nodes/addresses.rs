@@ -31,7 +31,7 @@ pub fn addresses(options: &[String]) -> Result<Addresses, String> {
     Ok(all)
 }
 
-/// The path of a socket: a session is of a user, whom no other address says.
+/// The path of a socket: a session has a user, which no other address says.
 fn socket(written: &str) -> Result<Address, String> {
     match written.parse()? {
         Address::Tcp(_) | Address::Tls(_) => Err(format!(

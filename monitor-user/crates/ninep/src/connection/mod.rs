@@ -21,6 +21,7 @@ use crate::request::{FLUSH, Request};
 use crate::stat::{Attributes, Stat};
 use crate::tree::{Attached, Tree};
 use crate::{Malformed, NO_FID, VERSION};
+use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -62,7 +63,7 @@ impl<T: Tree> Connection<T> {
             tree,
             limits,
             message_bytes: None,
-            fids: FidTable::new(limits.fids, quota),
+            fids: FidTable::new(limits, quota),
             pending: PendingTable::new(),
             woken: Arc::default(),
             output: Vec::new(),
@@ -128,7 +129,8 @@ impl<T: Tree> Connection<T> {
             // Its own tag is never refused: the client must learn that the other is free.
             Ok(Request::Flush { old }) => self.flush(tag, old),
             Ok(request) => {
-                let result = self.check(tag).and_then(|()| self.request(tag, request));
+                let body = &frame.body;
+                let result = self.check(tag).and_then(|()| self.request(tag, request, body));
                 if let Err(error) = result {
                     self.error(tag, &error);
                 }
@@ -160,7 +162,13 @@ impl<T: Tree> Connection<T> {
         Ok(())
     }
 
-    fn request(&mut self, tag: u16, request: Request<'_>) -> Result<(), FileError> {
+    /// Executes a request; `message` has its bytes.
+    fn request(
+        &mut self,
+        tag: u16,
+        request: Request<'_>,
+        message: &Bytes,
+    ) -> Result<(), FileError> {
         match request {
             // Both are handled before the tag is checked.
             Request::Version { .. } | Request::Flush { .. } => Ok(()),
@@ -177,7 +185,9 @@ impl<T: Tree> Connection<T> {
                 self.create(tag, fid, (name, permissions, mode))
             }
             Request::Read { fid, offset, count } => self.read(tag, fid, (offset, count)),
-            Request::Write { fid, offset, content } => self.write(tag, fid, (offset, content)),
+            Request::Write { fid, offset, content } => {
+                self.write(tag, fid, (offset, content), message)
+            }
             Request::Clunk { fid } => self.clunk(tag, fid),
             Request::Remove { fid } => self.remove(tag, fid),
             Request::Stat { fid } => self.stat(tag, fid),

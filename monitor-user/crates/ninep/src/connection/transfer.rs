@@ -16,6 +16,8 @@ use std::task::{Context, Poll};
 
 /// The low bits of a mode: read, write, both, execute.
 const ACCESS_BITS: u8 = 3;
+/// Bytes of a write from which on they are not copied.
+const SHARED_BYTES: usize = 16 << 10;
 /// Remove the content first.
 const TRUNCATE: u8 = 0x10;
 
@@ -147,12 +149,17 @@ impl<T: Tree> Connection<T> {
         tag: u16,
         number: u32,
         (offset, content): (u64, &[u8]),
+        message: &Bytes,
     ) -> Result<(), FileError> {
         let fid = self.fids.get(number)?;
         let FidState::File(_, OpenMode { write: true, .. }) = &fid.state else {
             return Err(not_open(number, "writing"));
         };
-        let content = Bytes::copy_from_slice(content);
+        // A part of the message keeps all that arrived with it, which is too much for a few bytes.
+        let content = match content.len() {
+            SHARED_BYTES.. => message.slice_ref(content),
+            _ => Bytes::copy_from_slice(content),
+        };
         self.transfer(Pending::new(tag, number, Operation::Write { offset, content }))
     }
 

@@ -310,11 +310,12 @@ fn more_fids_than_the_limit_are_refused_and_counted() {
 
 #[test]
 fn fids_of_several_connections_have_a_limit_and_are_given_back() {
-    let quota = Arc::new(FidQuota::new(5, "user 7"));
+    let quota = Arc::new(FidQuota::new(3, "user 7"));
     let connected = || {
         let tree = TestTree(Arc::default());
-        let connection = Connection::with_quota(tree, Limits::default(), Arc::clone(&quota));
-        TestClient::of(connection, &Arc::default())
+        let limits = Limits { uncounted_fids: 1, ..Limits::default() };
+        let connection = Connection::with_quota(tree, limits, Arc::clone(&quota));
+        TestClient::from_connection(connection, &Arc::default())
     };
     let (mut one, mut other) = (connected(), connected());
     for it in [&mut one, &mut other] {
@@ -329,13 +330,17 @@ fn fids_of_several_connections_have_a_limit_and_are_given_back() {
     // It was not made, and what is there is used on.
     assert_eq!(other.ask(1, &Request::Clunk { fid: 2 }), "1 error fid unknown or out of range");
     assert_eq!(other.ask(1, &walk(1, 1, &["text"])), "1 walk 1");
-    assert_eq!(quota.used(), 5);
+    assert_eq!(quota.used(), 3);
     assert_eq!(one.ask(1, &Request::Clunk { fid: 2 }), "1 clunk");
     assert_eq!(other.ask(1, &walk(0, 2, &[])), "1 walk 0");
     // Tversion and the end of a connection give back all.
     one.ask(NO_TAG, &Request::Version { msize: 8192, version: "9P2000" });
-    assert_eq!(quota.used(), 3);
-    drop(other);
+    assert_eq!(quota.used(), 2);
+    // A client can attach where others have used it up.
+    one.ask(1, &attach(0, "alice"));
+    assert_eq!(one.ask(1, &walk(0, 1, &[])), "1 walk 0");
+    assert_eq!(one.ask(1, &walk(0, 2, &[])), "1 error Too many open files");
+    drop((one, other));
     assert_eq!(quota.used(), 0);
 }
 

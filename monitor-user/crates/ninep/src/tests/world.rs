@@ -199,10 +199,10 @@ impl TestClient {
     }
 
     pub fn bare(limits: Limits, world: &Arc<Mutex<World>>) -> Self {
-        Self::of(Connection::new(TestTree(Arc::clone(world)), limits), world)
+        Self::from_connection(Connection::new(TestTree(Arc::clone(world)), limits), world)
     }
 
-    pub fn of(connection: Connection<TestTree>, world: &Arc<Mutex<World>>) -> Self {
+    pub fn from_connection(connection: Connection<TestTree>, world: &Arc<Mutex<World>>) -> Self {
         Self { connection, world: Arc::clone(world), replies: FrameBuffer::default() }
     }
 

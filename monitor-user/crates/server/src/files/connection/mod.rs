@@ -22,8 +22,8 @@ use tokio::time::sleep;
 pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Messages that are handled at once; other connections are served between.
 const BATCH: usize = 64;
-/// Bytes that are read from the socket at once.
-const CHUNK: usize = 16 << 10;
+/// Bytes that are read from the socket at once: those of the largest message.
+const CHUNK: usize = 64 << 10;
 
 /// Serves a client until it closes the connection, or breaks the protocol, which is the error.
 pub async fn serve<T: Tree, S: AsyncRead + AsyncWrite + Unpin>(

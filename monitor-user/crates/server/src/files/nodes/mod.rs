@@ -1,8 +1,8 @@
 //! Other nodes as files, after statfs: `nodes/`, with the state of each and what has changed.
 //!
-//! In: names and addresses, of the configuration, of the cluster and of an administrator. Out: texts, and a line
-//! for each change. Each node is followed by a task with one connection, as the user `none`;
-//! nothing is measured here, and what another node says is text from outside.
+//! In: names and addresses, of the configuration, of the cluster and of an administrator. Out:
+//! texts, and a line for each change. Each node is followed by a task with one connection, as the
+//! user `none`; nothing is measured here, and what another node says is text from outside.
 
 mod address;
 mod control;
