@@ -2,9 +2,7 @@
 //! with the configuration of `cluster init`.
 
 use super::suite::{Agent, TestSite, has_server};
-use futures_util::StreamExt as _;
 use monitor_cluster::command::SILENCE;
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
@@ -25,17 +23,6 @@ async fn see_all(agents: &[Agent]) {
     }
 }
 
-/// Waits until each node has named its connection in a sign of life.
-async fn signs_of_life(site: &TestSite, n_nodes: usize) {
-    let (client, _errors) = site.client("web").await;
-    let mut signs = client.subscribe("mon.hb.*").await.unwrap();
-    let mut nodes = BTreeSet::new();
-    while nodes.len() < n_nodes {
-        let sign = timeout(DEADLINE, signs.next()).await.expect("a sign of life").unwrap();
-        nodes.insert(sign.subject.to_string());
-    }
-}
-
 #[test]
 fn a_daemon_that_is_killed_is_removed_long_before_its_silence_is_noticed() {
     if !has_server() {
@@ -46,7 +33,7 @@ fn a_daemon_that_is_killed_is_removed_long_before_its_silence_is_noticed() {
     Runtime::new().unwrap().block_on(async {
         let mut agents = ["n1", "n2", "n3", "n4"].map(|node| site.agent(node));
         see_all(&agents).await;
-        signs_of_life(&site, agents.len()).await;
+        site.signs_of_life(agents.len()).await;
         // A program that connects with the key of n4 is not its daemon.
         drop(site.client("n4").await);
         let silence = Duration::from_nanos(SILENCE.0 / 2);

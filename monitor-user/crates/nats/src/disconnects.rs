@@ -10,6 +10,7 @@
 //! one is reported with it, and can only harm itself. A second connection with the same key, such
 //! as that of `cluster doctor`, is named by none, and its end reports none.
 
+use super::subject::token;
 use async_nats::{HeaderMap, Message, ServerInfo};
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -20,42 +21,81 @@ const HEADER: &str = "Monitor-Connection";
 /// Where the system account reports the end of connections of the account of nodes; it exports
 /// that, and the account imports it.
 pub const REPORTS: &str = "mon.sys.disconnect";
+/// Where the servers of racks report that of their own. A report is passed on to other servers only
+/// under the subject that it has in the system account: so each rack has an account of its own.
+pub const REPORTS_OF_RACKS: &str = "$SYS.ACCOUNT.*.DISCONNECT";
+/// How the account of a rack begins.
+const RACK: &str = "RACK-";
 /// Why a connection ends when its process does, as servers call it: the end of the stream, or a
 /// reset of it. After anything else the process may run.
 const DEATHS: [&str; 3] = ["Client Closed", "Read Error", "Write Error"];
 /// Number of nodes whose connection is known; each is a member that gives signs of life.
 const MAX_NODES: usize = 65_536;
 
+/// The account of the nodes of a rack, on its server.
+pub fn account_of_rack(host: &str) -> String {
+    format!("{RACK}{}", token(host))
+}
+
+/// Where the server of a rack reports.
+pub fn reports_of_rack(host: &str) -> String {
+    reports_of_account(&account_of_rack(host))
+}
+
+/// Where a server reports that a connection of an account has ended, in its system account.
+pub fn reports_of_account(account: &str) -> String {
+    format!("$SYS.ACCOUNT.{account}.DISCONNECT")
+}
+
+/// The server that has published on a subject of reports, as a token; `None` for those of the
+/// cluster.
+fn reporter(subject: &str) -> Result<Option<&str>, ()> {
+    if subject == REPORTS {
+        return Ok(None);
+    }
+    let account = subject.strip_prefix("$SYS.ACCOUNT.").ok_or(())?;
+    let account = account.strip_suffix(".DISCONNECT").ok_or(())?;
+    account.strip_prefix(RACK).map(Some).ok_or(())
+}
+
 /// A connection, as its server names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionId {
     server: String,
     number: u64,
+    /// The name of the server, as one token.
+    server_name: String,
 }
 
 impl ConnectionId {
     /// The connection of a client.
     pub fn of_client(info: ServerInfo) -> Self {
-        Self { server: info.server_id, number: info.client_id }
+        let server_name = token(&info.server_name);
+        Self { server: info.server_id, number: info.client_id, server_name }
     }
 
     /// The header that names it.
     pub fn header(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        headers.insert(HEADER, format!("{} {}", self.server, self.number));
+        headers.insert(HEADER, self.to_text());
         headers
     }
 
+    fn to_text(&self) -> String {
+        format!("{} {} {}", self.server, self.number, self.server_name)
+    }
+
     fn of_message(message: &Message) -> Option<Self> {
-        let text = message.headers.as_ref()?.get(HEADER)?;
-        let (server, number) = text.as_str().split_once(' ')?;
-        Some(Self { server: server.to_owned(), number: number.parse().ok()? })
+        let text = message.headers.as_ref()?.get(HEADER)?.as_str();
+        let mut words = text.split(' ').map(str::to_owned);
+        let (server, number) = (words.next()?, words.next()?.parse().ok()?);
+        Some(Self { server, number, server_name: words.next()? })
     }
 }
 
 /// What a server says of the end of a connection; it says more.
 #[derive(Deserialize)]
-struct Report {
+struct DisconnectReport {
     server: ReportedServer,
     client: ReportedClient,
     reason: String,
@@ -91,14 +131,15 @@ impl Connections {
         }
     }
 
-    /// The nodes whose process has ended, by a report. What a consumer of another node delivers to
-    /// the subject of reports comes with the subject under which it was published.
+    /// The nodes whose process has ended, by a report. The server of a rack reports its own
+    /// connections only. What a consumer of another node delivers to the subject of reports comes
+    /// with the subject under which it was published.
     pub fn ended(&self, report: &Message) -> Vec<String> {
-        if report.subject.as_str() != REPORTS {
+        let Ok(rack) = reporter(&report.subject) else {
             tracing::warn!("report on {}: dropped", report.subject);
             return Vec::new();
-        }
-        let report: Report = match serde_json::from_slice(&report.payload) {
+        };
+        let report: DisconnectReport = match serde_json::from_slice(&report.payload) {
             Ok(report) => report,
             Err(why) => {
                 tracing::warn!("report of a connection that has ended: {why}");
@@ -108,9 +149,12 @@ impl Connections {
         if !DEATHS.contains(&report.reason.as_str()) {
             return Vec::new();
         }
-        let ended = ConnectionId { server: report.server.id, number: report.client.id };
+        let is_ended = |it: &ConnectionId| {
+            (&it.server, it.number) == (&report.server.id, report.client.id)
+                && rack.is_none_or(|rack| it.server_name == rack)
+        };
         let mut of_nodes = self.of_nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        of_nodes.extract_if(|_, it| *it == ended).map(|(node, _)| node).collect()
+        of_nodes.extract_if(|_, it| is_ended(it)).map(|(node, _)| node).collect()
     }
 }
 
@@ -125,7 +169,8 @@ mod tests {
     }
 
     fn sign(server: &str, number: u64) -> Message {
-        let headers = ConnectionId { server: server.to_owned(), number }.header();
+        let server_name = format!("host{server}");
+        let headers = ConnectionId { server: server.to_owned(), number, server_name }.header();
         message("mon.hb.n", Vec::new(), Some(headers))
     }
 
@@ -158,5 +203,11 @@ mod tests {
         let forged = report("A", 9, "Client Closed");
         let forged = Message { subject: "mon.cmd.n4.0".into(), ..forged };
         assert_eq!(connections.ended(&forged), [""; 0]);
+        // The server of another rack, and that of its own.
+        for (rack, want) in [("hostB", &[][..]), ("hostA", &["n2".to_owned()])] {
+            let subject = reports_of_rack(rack).into();
+            let of_rack = Message { subject, ..report("A", 9, "Client Closed") };
+            assert_eq!(connections.ended(&of_rack), want, "{rack}");
+        }
     }
 }

@@ -24,6 +24,8 @@ mod outlet;
 mod permissions;
 mod publish;
 mod questions;
+#[cfg(test)]
+mod racks;
 mod server;
 mod signs_of_life;
 pub mod site;
@@ -257,13 +259,16 @@ impl Bus for NatsBus {
         let following = follow(client, subject::topic_of_all(topic), outlet, published);
         let mut tasks = vec![self.tasks.spawn_on(following, &self.runtime)];
         if topic == Topic::Heartbeat {
-            let ended = move |message: async_nats::Message| {
-                let nodes = connections.ended(&message).into_iter();
-                nodes.map(|node| BusEvent::Disconnected { node }).collect()
-            };
-            let (client, outlet) = (self.client.clone(), self.outlet.clone());
-            let following = follow(client, disconnects::REPORTS.to_owned(), outlet, ended);
-            tasks.push(self.tasks.spawn_on(following, &self.runtime));
+            for reports in [disconnects::REPORTS, disconnects::REPORTS_OF_RACKS] {
+                let connections = connections.clone();
+                let ended = move |message: async_nats::Message| {
+                    let nodes = connections.ended(&message).into_iter();
+                    nodes.map(|node| BusEvent::Disconnected { node }).collect()
+                };
+                let (client, outlet) = (self.client.clone(), self.outlet.clone());
+                let following = follow(client, reports.to_owned(), outlet, ended);
+                tasks.push(self.tasks.spawn_on(following, &self.runtime));
+            }
         }
         self.subscriptions.insert(topic, tasks);
     }

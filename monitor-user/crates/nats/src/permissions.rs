@@ -4,10 +4,11 @@
 //! What is not listed is denied. Consumers have random names that only their owner knows: a node
 //! may make one on the order, and may not list, read, pull from or delete those of others.
 
-use super::disconnects::REPORTS;
+use super::disconnects::{REPORTS, REPORTS_OF_RACKS, reports_of_rack};
 use super::streams::{LEASE_KEYS, MEMBER_KEYS, STREAM};
 use super::subject::token;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// What a user of the servers is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,13 +64,38 @@ pub fn permissions(role: Role, name: &str) -> Permissions {
         subscribe.extend(["mon.s.*", "mon.ev.*", "mon.hb.*"].map(str::to_owned));
     }
     if role == Role::Service {
-        subscribe.push(REPORTS.to_owned());
+        subscribe.extend([REPORTS, REPORTS_OF_RACKS].map(str::to_owned));
         publish.extend(["mon.cmd.*.removed".to_owned(), format!("$KV.{LEASE_KEYS}.>")]);
         publish.extend(reads(&format!("KV_{LEASE_KEYS}")));
         let streams = [STREAM.to_owned(), format!("KV_{MEMBER_KEYS}"), format!("KV_{LEASE_KEYS}")];
         publish.extend(streams.map(|stream| format!("$JS.API.STREAM.CREATE.{stream}")));
     }
     Permissions { publish, subscribe }
+}
+
+/// The permissions of the server of a rack: what its nodes may, reports about their connections,
+/// and one reply to each of the other nodes. A server passes the subscription of a node to replies
+/// of all, `mon.r.*.NODE`, only to racks that may publish on one subject of it; it still drops
+/// those that a rack may not publish.
+pub fn rack_permissions<'a>(
+    host: &str,
+    nodes: impl Iterator<Item = (Role, &'a str)>,
+    others: impl Iterator<Item = &'a str>,
+) -> Permissions {
+    let (mut publish, mut subscribe) = (BTreeSet::new(), BTreeSet::new());
+    let mut first = None;
+    for (role, node) in nodes {
+        first.get_or_insert_with(|| token(node));
+        let its = permissions(role, node);
+        publish.extend(its.publish);
+        subscribe.extend(its.subscribe);
+    }
+    publish.insert(reports_of_rack(host));
+    for other in others {
+        publish.extend(first.iter().map(|first| format!("mon.r.{first}.{}", token(other))));
+    }
+    let list = |subjects: BTreeSet<String>| subjects.into_iter().collect();
+    Permissions { publish: list(publish), subscribe: list(subscribe) }
 }
 
 /// The questions that only read a stream.

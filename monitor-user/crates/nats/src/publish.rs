@@ -74,13 +74,13 @@ impl Publisher {
     /// Makes attempts until one is final; the result of the last one.
     async fn publish(&self, Publication { entry, give_up }: &Publication) -> Attempt {
         let mut is_unknown = false;
-        let patience = match entry.body {
+        let time_limit = match entry.body {
             EntryBody::Command(_) => COMMAND,
             _ => 2 * TIMEOUT,
         };
         loop {
             let attempt = attempt(&self.server, entry);
-            let attempt = match tokio::time::timeout(patience, attempt).await {
+            let attempt = match tokio::time::timeout(time_limit, attempt).await {
                 Ok(attempt) => attempt,
                 Err(_) => Attempt::Unknown("no answer".to_owned()),
             };

@@ -29,14 +29,18 @@ pub enum ClusterCommand {
 #[command(after_help = INIT_HELP)]
 pub struct ClusterInitArgs {
     /// Nodes, such as 'n[001-128]'; in a folder with a cluster, they are added to it
-    #[arg(long, value_name = "SET")]
-    pub nodes: String,
+    #[arg(long, value_name = "SET", required_unless_present = "racks")]
+    pub nodes: Option<String>,
     /// Hosts of servers, such as a,b:4222,c: one or three; required for a new cluster
     #[arg(long, value_name = "HOST,…", value_delimiter = ',')]
     pub servers: Vec<String>,
     /// Folder to write to; what exists there is kept
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
+    /// Hosts of servers in front of racks, and nodes that are divided among them, such as
+    /// 'r[1-8]=m[001-512]'; repeatable
+    #[arg(long = "rack", value_name = "SET=SET")]
+    pub racks: Vec<String>,
     /// Nodes that make the streams and remove dead members; default: the first three
     #[arg(long, value_name = "SET")]
     pub service: Option<String>,
@@ -60,6 +64,7 @@ pub struct ClusterInitArgs {
 const INIT_HELP: &str = "\
 Example:
   monitor cluster init --nodes 'n[001-128]' --servers a,b,c --out site
+  monitor cluster init --nodes 'n[1-3]' --servers a --rack 'r1=m[001-064]' --out site
 
 servers/HOST is copied to /etc/nats of each server, nodes/NAME to /etc/monitor
 of each node. See docs/CLUSTER.md.";

@@ -6,7 +6,7 @@ use super::args::ClusterInitArgs;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{self, notice};
 use monitor_cluster::node_set::{expand, fold};
-use monitor_nats::site::{ServerAddress, SiteError, SiteReport, SiteRequest, write_site};
+use monitor_nats::site::{Rack, ServerAddress, SiteError, SiteReport, SiteRequest, write_site};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -20,8 +20,8 @@ pub fn init(args: &ClusterInitArgs) -> Result<Exit, Failure> {
     if report.is_large {
         let n_nodes = report.n_nodes;
         notice(&format!(
-            "{n_nodes} nodes on the same servers: above 512, servers of racks in front of them \
-             (leaf nodes of NATS) are advisable, and are not written here"
+            "more than 512 of {n_nodes} nodes are clients of the same servers: servers of racks in \
+             front of them are advisable (--rack)"
         ));
     }
     let deployment = if args.in_place { Deployment::InPlace } else { Deployment::OtherHosts };
@@ -48,10 +48,14 @@ fn request(args: &ClusterInitArgs) -> Result<SiteRequest, Failure> {
         // It is a set for the nodes, of which more may come.
         let _names = nodes("--control-from", from)?;
     }
+    let parse =
+        |text: &String| Rack::parse(text).map_err(|why| Failure::usage(format!("--rack: {why}")));
+    let racks: Vec<Vec<Rack>> = args.racks.iter().map(parse).collect::<Result<_, _>>()?;
     Ok(SiteRequest {
         folder: args.out.clone(),
         name: args.name.clone(),
-        nodes: nodes("--nodes", &args.nodes)?,
+        nodes: set("--nodes", &args.nodes)?,
+        racks: racks.concat(),
         gateways: set("--gateways", &args.gateways)?,
         services: set("--service", &args.service)?,
         servers,

@@ -4,9 +4,10 @@
 //! certificate for its host; or, if the authority is another one, a request that it has to sign.
 //! A certificate that is removed is made again, for the key that is there.
 
+use super::address::ServerAddress;
 use super::error::SiteError;
 use super::folder::{PUBLIC, SECRET, SiteFolder};
-use super::plan::{ServerAddress, Site};
+use super::plan::Site;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose,
@@ -40,7 +41,7 @@ pub fn write_all(
         write_own_ca(ca, folder)?;
     }
     let mut to_sign = Vec::new();
-    for (server, name) in site.servers.iter().zip(site.server_folders()) {
+    for (server, name) in site.all_servers() {
         let place = Path::new("servers").join(name);
         let key = key_pair(folder, &place.join("server.key"))?;
         let mut params = server_params(site, server)?;
@@ -109,10 +110,15 @@ impl Authority {
     }
 }
 
+/// The common name of the certificate of a server, by which that of a rack is known.
+pub fn common_name(site: &Site, server: &ServerAddress) -> String {
+    format!("{} of cluster {}", server.host, site.name)
+}
+
 fn server_params(site: &Site, server: &ServerAddress) -> Result<CertificateParams, SiteError> {
     let params = CertificateParams::new(vec![server.host.clone()]);
     let mut params = params.map_err(failed("certificate of a server"))?;
-    params.distinguished_name = named(&format!("{} of cluster {}", server.host, site.name));
+    params.distinguished_name = named(&common_name(site, server));
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     // A server is a client of the others.
     params.extended_key_usages =

@@ -1,7 +1,7 @@
 //! The files that a site needs for a cluster: servers, users, nodes.
 //!
 //! ```text
-//!  SiteRequest --> Site (cluster.toml) --> certificates --> servers/HOST/…
+//!  SiteRequest --> Site (cluster.toml) --> certificates --> servers/HOST/…, also those of racks
 //!                                      --> users        --> nodes/NAME/…, admin, system
 //!                                                       --> accounts.conf of each server
 //! ```
@@ -10,16 +10,21 @@
 //! is kept: keys, certificates and configurations are written once. Only `accounts.conf` is made
 //! again, from the users in the folder, so that nodes can be added.
 
+mod accounts;
+mod address;
 mod certificates;
 mod error;
 mod folder;
 mod node_files;
 mod plan;
+mod racks;
 mod server_files;
 mod users;
 
+pub use address::ServerAddress;
 pub use error::SiteError;
-pub use plan::{ServerAddress, SiteRequest};
+pub use plan::SiteRequest;
+pub use racks::Rack;
 
 use folder::SiteFolder;
 use plan::Site;
@@ -45,7 +50,7 @@ pub struct SiteReport {
     pub written: Vec<PathBuf>,
     /// Requests for certificates that are to be signed, relative to the folder.
     pub to_sign: Vec<PathBuf>,
-    /// Whether the folder has more nodes than one server should have.
+    /// Whether a server has more nodes than it should have.
     pub is_large: bool,
 }
 
@@ -65,10 +70,10 @@ pub fn write_site(request: &SiteRequest) -> Result<SiteReport, SiteError> {
         name: site.name.clone(),
         new_nodes: users.new_nodes,
         n_nodes,
-        servers: site.server_folders(),
+        servers: site.all_servers().into_iter().map(|(_, name)| name).collect(),
         written: folder.into_written(),
         to_sign,
-        is_large: n_nodes > MANY_NODES,
+        is_large: site.n_clients(n_nodes) > MANY_NODES,
     })
 }
 

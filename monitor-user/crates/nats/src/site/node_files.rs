@@ -54,7 +54,11 @@ pub fn write_all(site: &Site, users: &SiteUsers, folder: &mut SiteFolder) -> Res
 
 /// The section of the configuration.
 fn section(site: &Site, user: &SiteUser, (etc, ledger): (&str, &str)) -> String {
-    let servers: Vec<String> = site.servers.iter().map(|it| format!("{:?}", it.url())).collect();
+    let servers = match site.rack_of(&user.name) {
+        Some(rack) => std::slice::from_ref(&rack.server),
+        None => &site.servers,
+    };
+    let servers: Vec<String> = servers.iter().map(|it| format!("{:?}", it.url())).collect();
     format!(
         "# The node {name} of the cluster {cluster:?}, by `monitor cluster init`.\n\
          [cluster]\n\

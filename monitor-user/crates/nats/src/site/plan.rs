@@ -3,19 +3,16 @@
 //! In: a request, and the file `cluster.toml` of the folder. Out: the site. The first request makes
 //! it; later ones may add nodes, and are refused if they contradict it.
 
+use super::address::ServerAddress;
 use super::error::SiteError;
 use super::folder::{PUBLIC, SiteFolder};
+use super::racks::Rack;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// The file with the site.
 const FILE: &str = "cluster.toml";
-/// The port of a server, if none is given.
-const PORT: u16 = 4222;
-/// By how much the port between servers is above that for nodes.
-const ROUTE_PORT: u16 = 2000;
 /// The longest name of a cluster.
 const NAME_BYTES: usize = 32;
 /// Above the text of the site.
@@ -38,84 +35,14 @@ pub struct SiteRequest {
     pub services: BTreeSet<String>,
     /// The servers; none: those of the folder.
     pub servers: Vec<ServerAddress>,
+    /// Servers of racks, each with its nodes.
+    pub racks: Vec<Rack>,
     /// The nodes whose users may control processes on all nodes, as a node set.
     pub control_from: String,
     /// The certificate of an authority that signs those of the servers; none: one is made.
     pub ca: Option<PathBuf>,
     /// Whether configurations name files in the folder, for a cluster on this host.
     pub in_place: bool,
-}
-
-/// The address of a server.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct ServerAddress {
-    /// A name or an address.
-    pub host: String,
-    /// The port for nodes.
-    pub port: u16,
-}
-
-impl ServerAddress {
-    /// Parses `HOST` or `HOST:PORT`; an IPv6 address is in brackets.
-    ///
-    /// # Errors
-    /// What was expected.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?}: expected a server such as n1, n1:4222 or [::1]:4222");
-        let (host, port) = match text.rsplit_once(':') {
-            Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
-                (host, port.parse().map_err(|_| wrong())?)
-            }
-            _ => (text, PORT),
-        };
-        let host = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host);
-        let is_name = |host: &str| {
-            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
-            host.bytes().all(is_plain) && !host.starts_with(['-', '.'])
-        };
-        let is_host = !host.is_empty() && (host.parse::<IpAddr>().is_ok() || is_name(host));
-        let is_port = port > 0 && port <= u16::MAX - ROUTE_PORT;
-        (is_host && is_port).then(|| Self { host: host.to_owned(), port }).ok_or_else(wrong)
-    }
-
-    /// The address, if it is one and no name.
-    pub fn ip(&self) -> Option<IpAddr> {
-        self.host.parse().ok()
-    }
-
-    /// The address for nodes.
-    pub fn url(&self) -> String {
-        format!("tls://{self}")
-    }
-
-    /// The same host, at the port between servers.
-    pub fn route(&self) -> Self {
-        Self { host: self.host.clone(), port: self.port + ROUTE_PORT }
-    }
-}
-
-impl std::fmt::Display for ServerAddress {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.ip() {
-            Some(IpAddr::V6(host)) => write!(out, "[{host}]:{}", self.port),
-            _ => write!(out, "{}:{}", self.host, self.port),
-        }
-    }
-}
-
-impl TryFrom<String> for ServerAddress {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        Self::parse(&text)
-    }
-}
-
-impl From<ServerAddress> for String {
-    fn from(address: ServerAddress) -> Self {
-        address.to_string()
-    }
 }
 
 /// The site of a folder.
@@ -134,6 +61,9 @@ pub struct Site {
     pub has_own_ca: bool,
     /// Whether configurations name files in the folder.
     pub in_place: bool,
+    /// Servers of racks, each with its nodes.
+    #[serde(default)]
+    pub racks: Vec<Rack>,
 }
 
 impl Site {
@@ -142,20 +72,91 @@ impl Site {
         let file = Path::new(FILE);
         let Some(text) = folder.read(file)? else {
             let site = Self::of_request(request)?;
-            let text = toml::to_string(&site).map_err(|why| SiteError::Content {
-                path: folder.path(file),
-                why: why.to_string(),
-            })?;
-            folder.write_new(file, PUBLIC, &format!("{NOTICE}{text}"))?;
+            let text = site.to_text(&folder.path(file))?;
+            folder.write_new(file, PUBLIC, &text)?;
             return Ok(site);
         };
         let malformed = |why: toml::de::Error| SiteError::Content {
             path: folder.path(file),
             why: why.message().to_owned(),
         };
-        let site: Self = toml::from_str(&text).map_err(malformed)?;
+        let mut site: Self = toml::from_str(&text).map_err(malformed)?;
         site.check_same(request)?;
+        site.add_racks(request, folder)?;
         Ok(site)
+    }
+
+    /// Adds racks, and nodes to racks, to the site of a folder.
+    fn add_racks(
+        &mut self,
+        request: &SiteRequest,
+        folder: &mut SiteFolder,
+    ) -> Result<(), SiteError> {
+        let refused = |why: String| Err(SiteError::Request(why));
+        if request.racks.is_empty() {
+            return Ok(());
+        }
+        if self.racks.is_empty() {
+            return refused(
+                "--rack: the servers of this folder were made without racks; choose another folder"
+                    .to_owned(),
+            );
+        }
+        for node in request.racks.iter().flat_map(|rack| &rack.nodes) {
+            let is_known = folder.has(&Path::new("nodes").join(node));
+            if is_known && self.rack_of(node).is_none() {
+                return refused(format!("--rack: {node} is a node of the servers already"));
+            }
+        }
+        self.merge_racks(&request.racks)?;
+        let text = self.to_text(&folder.path(Path::new(FILE)))?;
+        folder.replace(Path::new(FILE), &text)
+    }
+
+    /// Adds racks; a rack that exists gets more nodes.
+    fn merge_racks(&mut self, racks: &[Rack]) -> Result<(), SiteError> {
+        let refused = |why: String| Err(SiteError::Request(format!("--rack: {why}")));
+        for rack in racks {
+            let (host, server) = (&rack.server.host, &rack.server);
+            if self.servers.iter().any(|it| it.host == *host) {
+                return refused(format!("{host} has a server of the cluster already"));
+            }
+            if let Some(node) = rack.nodes.intersection(&self.services).next() {
+                return refused(format!("{node} serves the cluster, and can be in no rack"));
+            }
+            let others = self.racks.iter().filter(|it| it.server != *server);
+            if others.clone().any(|it| it.server.host == *host) {
+                return refused(format!("{host} has a rack at another port"));
+            }
+            if let Some(node) = others.flat_map(|it| it.nodes.intersection(&rack.nodes)).next() {
+                return refused(format!("{node} is in two racks"));
+            }
+            match self.racks.iter_mut().find(|it| it.server == *server) {
+                Some(known) => known.nodes.extend(rack.nodes.iter().cloned()),
+                None => self.racks.push(rack.clone()),
+            }
+        }
+        Ok(())
+    }
+
+    fn to_text(&self, path: &Path) -> Result<String, SiteError> {
+        let content = |why: toml::ser::Error| SiteError::Content {
+            path: path.to_owned(),
+            why: why.to_string(),
+        };
+        Ok(format!("{NOTICE}{}", toml::to_string(self).map_err(content)?))
+    }
+
+    /// The rack of a node.
+    pub fn rack_of(&self, node: &str) -> Option<&Rack> {
+        self.racks.iter().find(|rack| rack.nodes.contains(node))
+    }
+
+    /// The largest number of nodes that are clients of one server, or of those of the cluster.
+    pub fn n_clients(&self, n_nodes: usize) -> usize {
+        let n_racked: usize = self.racks.iter().map(|rack| rack.nodes.len()).sum();
+        let largest = self.racks.iter().map(|rack| rack.nodes.len()).max().unwrap_or(0);
+        largest.max(n_nodes.saturating_sub(n_racked))
     }
 
     fn of_request(request: &SiteRequest) -> Result<Self, SiteError> {
@@ -178,17 +179,27 @@ impl Site {
             return refused("no node: name them with --nodes");
         }
         let services = match request.services.is_empty() {
-            true => request.nodes.iter().take(3).cloned().collect(),
+            true => {
+                let in_rack =
+                    |node: &&String| request.racks.iter().any(|it| it.nodes.contains(*node));
+                request.nodes.iter().filter(|node| !in_rack(node)).take(3).cloned().collect()
+            }
             false => request.services.clone(),
         };
-        Ok(Self {
+        if services.is_empty() {
+            return refused("no node outside of racks that could serve the cluster: see --service");
+        }
+        let mut site = Self {
             name,
             servers: request.servers.clone(),
             services,
             control_from: request.control_from.clone(),
             has_own_ca: request.ca.is_some(),
             in_place: request.in_place,
-        })
+            racks: Vec::new(),
+        };
+        site.merge_racks(&request.racks)?;
+        Ok(site)
     }
 
     /// Refuses what differs from the folder: its files say otherwise already.
@@ -213,15 +224,17 @@ impl Site {
         }
     }
 
-    /// The names of the folders of servers: the host, with the port if there are several on it.
-    pub fn server_folders(&self) -> Vec<String> {
+    /// The servers of the cluster, and after them those of racks, with the names of their folders:
+    /// the host, with the port if there are several on it.
+    pub fn all_servers(&self) -> Vec<(&ServerAddress, String)> {
+        let all = || self.servers.iter().chain(self.racks.iter().map(|rack| &rack.server));
         let name = |server: &ServerAddress| {
-            let n_there = self.servers.iter().filter(|it| it.host == server.host).count();
+            let n_there = all().filter(|it| it.host == server.host).count();
             match n_there {
                 1 => server.host.clone(),
                 _ => format!("{}-{}", server.host, server.port),
             }
         };
-        self.servers.iter().map(name).collect()
+        all().map(|server| (server, name(server))).collect()
     }
 }

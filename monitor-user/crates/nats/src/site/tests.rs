@@ -1,7 +1,6 @@
 //! What is written, kept and refused.
 
-use super::plan::ServerAddress;
-use super::{SiteReport, SiteRequest, write_site};
+use super::{Rack, ServerAddress, SiteReport, SiteRequest, write_site};
 use crate::credentials::NatsUser;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
@@ -160,4 +159,51 @@ fn an_address_is_a_host_with_a_port() {
     for wrong in ["", ":1", "a:", "a:0", "a:65000", "a b", "nats://a", "-a", "a/b"] {
         assert!(text(wrong).is_err(), "{wrong}");
     }
+}
+
+fn racks(text: &str) -> Vec<Rack> {
+    Rack::parse(text).unwrap()
+}
+
+#[test]
+fn nodes_of_a_rack_connect_to_its_server_which_may_do_what_they_may() {
+    let folder = Folder::new();
+    let asked = || SiteRequest { racks: racks("r1=m[1-2]"), ..request(&["n1", "n2"]) };
+    let report = folder.write(asked()).unwrap();
+    assert_eq!((report.n_nodes, report.servers), (4, vec!["s1".into(), "r1".into()]));
+    let config = folder.text("nodes/m1/monitor.toml");
+    assert!(config.contains("servers = [\"tls://r1:4222\"]\n"), "{config}");
+    assert!(config.contains("removes_dead = false\n"), "{config}");
+    let hub = folder.text("servers/s1/nats-server.conf");
+    assert!(hub.contains("listen: \"0.0.0.0:7422\"") && hub.contains("jetstream {"), "{hub}");
+    let leaf = folder.text("servers/r1/nats-server.conf");
+    assert!(leaf.contains("\"tls://s1:7422\"") && !leaf.contains("jetstream {"), "{leaf}");
+    let accounts = folder.text("servers/s1/accounts.conf");
+    let user = "user: \"CN=r1 of cluster monitor\", allowed_connection_types: [\"LEAFNODE\"]";
+    assert!(accounts.contains(user), "{accounts}");
+    for (node, is_at_rack) in [("n1", false), ("m1", true)] {
+        let own = format!("# {node}\n");
+        assert_eq!(accounts.contains(&own), !is_at_rack, "{accounts}");
+        assert_eq!(folder.text("servers/r1/accounts.conf").contains(&own), is_at_rack);
+    }
+    // More nodes, and another rack.
+    let more = SiteRequest { racks: racks("r[1-2]=m[3-4]"), ..SiteRequest::default() };
+    assert_eq!(folder.write(more).unwrap().new_nodes, names(&["m3", "m4"]));
+    assert!(folder.text("servers/r1/accounts.conf").contains("\"mon.hb.m3\""));
+    assert!(
+        folder.text("servers/s1/accounts.conf").contains("\"$SYS.ACCOUNT.RACK-r2.DISCONNECT\"")
+    );
+    let refused = |text: &str| {
+        let more = SiteRequest { racks: racks(text), ..SiteRequest::default() };
+        folder.write(more).expect_err("it contradicts the folder")
+    };
+    assert_eq!(refused("r1=n2"), "--rack: n2 is a node of the servers already");
+    assert_eq!(refused("r2=m1"), "--rack: m1 is in two racks");
+    assert_eq!(refused("s1=m9"), "--rack: s1 has a server of the cluster already");
+    assert_eq!(refused("r1:42=m9"), "--rack: r1 has a rack at another port");
+    let without = Folder::new();
+    without.write(request(&["n1"])).unwrap();
+    let more = SiteRequest { racks: racks("r1=m1"), ..SiteRequest::default() };
+    let why = without.write(more).expect_err("no port for racks");
+    assert!(why.contains("were made without racks"), "{why}");
 }

@@ -54,8 +54,9 @@ impl SiteUsers {
             |name: &String| [USER, SEED].iter().any(|it| folder.has(&node_folder(name).join(it)));
         let known = folder.names(Path::new(NODES))?;
         let known: BTreeSet<String> = known.into_iter().filter(is_user).collect();
-        let asked = [&request.nodes, &request.gateways, &request.services];
-        let asked: BTreeSet<String> = asked.into_iter().flatten().cloned().collect();
+        let asked = [&request.nodes, &request.gateways, &request.services].into_iter().flatten();
+        let of_racks = request.racks.iter().flat_map(|rack| &rack.nodes);
+        let asked: BTreeSet<String> = asked.chain(of_racks).cloned().collect();
         if let Some(name) = asked.iter().find(|name| name.starts_with('.')) {
             return Err(SiteError::Request(format!("{name:?} is no name of a node")));
         }

@@ -1,6 +1,6 @@
 //! What is lost during a soak: servers, agents and networks, in two lanes beside each other.
 
-use super::world::World;
+use super::soak_cluster::SoakCluster;
 use crate::suite::{Agent, Partition, Random, ServerProcess, TestSite};
 use std::fmt;
 use std::time::Duration;
@@ -72,8 +72,8 @@ impl FaultPlan {
     }
 
     /// Lets all of them happen; at the end all that was lost is back.
-    pub async fn run(mut self, world: &mut World) -> FaultCounts {
-        let World { agents, networks, site, .. } = world;
+    pub async fn run(mut self, cluster: &mut SoakCluster) -> FaultCounts {
+        let SoakCluster { agents, networks, site, .. } = cluster;
         let others = Self { random: Random(!self.random.0), ..self };
         let (mut of_servers, mut of_nodes) = (FaultCounts::default(), FaultCounts::default());
         let lane = others.lose_nodes((agents, networks), &mut of_nodes);

@@ -12,16 +12,16 @@
 
 mod faults;
 mod recovery;
+mod soak_cluster;
 mod tools;
 mod verdict;
-mod world;
 
 use super::suite::has_server;
 use faults::FaultPlan;
+use soak_cluster::{SoakCluster, SoakSize};
 use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 use tools::Tools;
-use world::{World, WorldSize};
 
 /// The seed, and the sizes of the small soak.
 const SEED: u64 = 17;
@@ -36,7 +36,7 @@ fn given(name: &str) -> Option<u64> {
 /// A soak, as the environment asks for it.
 struct Soak {
     seed: u64,
-    size: WorldSize,
+    size: SoakSize,
     n_commands: u64,
     /// How often each kind of fault happens.
     n_faults: u64,
@@ -50,7 +50,7 @@ impl Soak {
         let n_nodes = usize::try_from(given("MONITOR_SOAK_NODES").unwrap_or(NODES)).unwrap();
         Self {
             seed: given("MONITOR_SOAK_SEED").unwrap_or(SEED),
-            size: WorldSize { n_servers, n_nodes },
+            size: SoakSize { n_servers, n_nodes },
             n_commands: given("MONITOR_SOAK_COMMANDS").unwrap_or(COMMANDS),
             n_faults: given("MONITOR_SOAK_FAULTS").unwrap_or(1),
             outage: Duration::from_secs(given("MONITOR_SOAK_OUTAGE").unwrap_or(0)),
@@ -68,21 +68,21 @@ impl Soak {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
             let start = Instant::now();
-            let mut world = World::start(&size).await;
+            let mut cluster = SoakCluster::start(&size).await;
             eprintln!("all members after {:.1} s", start.elapsed().as_secs_f64());
-            let tools = Tools::start(&world, seed, n_commands);
+            let tools = Tools::start(&cluster, seed, n_commands);
             let plan = FaultPlan::new(seed, n_faults);
-            let n_done = plan.run(&mut world).await;
+            let n_done = plan.run(&mut cluster).await;
             eprintln!("faults: {n_done}");
             let calls = tools.finish().await;
-            recovery::all_execute(&world, "after the faults").await;
+            recovery::all_execute(&cluster, "after the faults").await;
             if size.n_servers > 1 {
-                recovery::leader_is_lost(&mut world).await;
+                recovery::leader_is_lost(&mut cluster).await;
             }
             if !outage.is_zero() {
-                recovery::servers_are_away(&mut world, outage).await;
+                recovery::servers_are_away(&mut cluster, outage).await;
             }
-            let verdict = verdict::of(&world, &calls);
+            let verdict = verdict::compare_all(&cluster, &calls);
             eprintln!("{verdict}");
             assert!(verdict.is_good(), "seed {seed}: {verdict}");
         });
@@ -103,11 +103,11 @@ fn three_servers_lose_their_leader_and_all_members_come_back() {
     }
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let mut world = World::start(&WorldSize { n_servers: 3, n_nodes: 3 }).await;
-        let tools = Tools::start(&world, SEED, 100);
-        recovery::leader_is_lost(&mut world).await;
+        let mut cluster = SoakCluster::start(&SoakSize { n_servers: 3, n_nodes: 3 }).await;
+        let tools = Tools::start(&cluster, SEED, 100);
+        recovery::leader_is_lost(&mut cluster).await;
         let calls = tools.finish().await;
-        let verdict = verdict::of(&world, &calls);
+        let verdict = verdict::compare_all(&cluster, &calls);
         assert!(verdict.is_good(), "{verdict}");
     });
 }

@@ -1,7 +1,7 @@
 //! How long it takes until all members execute commands again.
 
 use super::faults::leader;
-use super::world::{DEADLINE, World};
+use super::soak_cluster::{DEADLINE, SoakCluster};
 use crate::suite::ServerProcess;
 use monitor_cluster::bus::entry::Targets;
 use monitor_cluster::command::{CallOptions, CommandOutcome};
@@ -17,10 +17,10 @@ const BAR: f64 = 10.0;
 
 /// Waits until a command to all members is executed by all of them.
 #[allow(clippy::print_stderr, reason = "figures are to be read")]
-pub async fn all_execute(world: &World, what: &str) {
+pub async fn all_execute(cluster: &SoakCluster, what: &str) {
     let start = Instant::now();
     let mut last = String::new();
-    while !is_executed_by_all(world, &mut last).await {
+    while !is_executed_by_all(cluster, &mut last).await {
         assert!(start.elapsed() < DEADLINE, "{what}: not all members are back: {last}");
         tokio::time::sleep(RETRY).await;
     }
@@ -29,7 +29,7 @@ pub async fn all_execute(world: &World, what: &str) {
     eprintln!("all members back {what}: {took:.1} s  <= {BAR}  {verdict}");
 }
 
-async fn is_executed_by_all(world: &World, last: &mut String) -> bool {
+async fn is_executed_by_all(cluster: &SoakCluster, last: &mut String) -> bool {
     let options = CallOptions {
         targets: Targets::All,
         uid: 0,
@@ -37,25 +37,25 @@ async fn is_executed_by_all(world: &World, last: &mut String) -> bool {
         reply_within: WITHIN,
         payload: b"recovery".to_vec(),
     };
-    let Some(result) = world.tools[0].call(options).await else { return false };
+    let Some(result) = cluster.tools[0].call(options).await else { return false };
     let is_executed = |it: &&CommandOutcome| matches!(it, CommandOutcome::Executed(_));
     let n_executed = result.outcomes.values().filter(is_executed).count();
-    *last = format!("{n_executed} of {}", world.n_members());
-    n_executed == world.n_members()
+    *last = format!("{n_executed} of {}", cluster.n_members());
+    n_executed == cluster.n_members()
 }
 
 /// Kills the server that leads the order; the others go on.
-pub async fn leader_is_lost(world: &mut World) {
-    let leader = leader(&world.site).await;
-    world.site.servers[leader].kill();
-    all_execute(world, "after the loss of the leader").await;
-    world.site.servers[leader].start();
+pub async fn leader_is_lost(cluster: &mut SoakCluster) {
+    let leader = leader(&cluster.site).await;
+    cluster.site.servers[leader].kill();
+    all_execute(cluster, "after the loss of the leader").await;
+    cluster.site.servers[leader].start();
 }
 
 /// Kills all servers, and starts them after a time.
-pub async fn servers_are_away(world: &mut World, outage: Duration) {
-    world.site.servers.iter_mut().for_each(ServerProcess::kill);
+pub async fn servers_are_away(cluster: &mut SoakCluster, outage: Duration) {
+    cluster.site.servers.iter_mut().for_each(ServerProcess::kill);
     tokio::time::sleep(outage).await;
-    world.site.start();
-    all_execute(world, &format!("after {} s without a server", outage.as_secs())).await;
+    cluster.site.start();
+    all_execute(cluster, &format!("after {} s without a server", outage.as_secs())).await;
 }

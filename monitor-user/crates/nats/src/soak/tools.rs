@@ -1,7 +1,7 @@
 //! The tools: random commands to random nodes, many at a time, until enough were sent and the
 //! faults are over.
 
-use super::world::World;
+use super::soak_cluster::SoakCluster;
 use crate::suite::{AgentCall, Random};
 use monitor_cluster::bus::entry::Targets;
 use monitor_cluster::command::{CallOptions, CallResult};
@@ -35,12 +35,12 @@ pub struct Tools {
 
 impl Tools {
     /// Lets all tools begin.
-    pub fn start(world: &World, seed: u64, n_commands: u64) -> Self {
+    pub fn start(cluster: &SoakCluster, seed: u64, n_commands: u64) -> Self {
         let mut tasks = JoinSet::new();
         let faults_are_over = Arc::new(AtomicBool::new(false));
         let next = Arc::new(AtomicU64::new(0));
-        let names: Arc<Vec<String>> = Arc::new(world.all().map(|it| it.name.clone()).collect());
-        for (tool, number) in world.tools.iter().zip(1..) {
+        let names: Arc<Vec<String>> = Arc::new(cluster.all().map(|it| it.name.clone()).collect());
+        for (tool, number) in cluster.tools.iter().zip(1..) {
             for lane in 0..AT_A_TIME {
                 let random = Random(seed ^ (number * AT_A_TIME + lane));
                 let calls = tool.calls().expect("tools are not killed");

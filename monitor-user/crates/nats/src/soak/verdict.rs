@@ -1,7 +1,7 @@
 //! Compares what agents saw and did with what tools were answered.
 
+use super::soak_cluster::SoakCluster;
 use super::tools::Issued;
-use super::world::World;
 use monitor_cluster::bus::entry::{Seq, Targets};
 use monitor_cluster::command::CommandOutcome;
 use std::collections::{BTreeMap, HashMap};
@@ -50,9 +50,9 @@ impl fmt::Display for Verdict {
 type Executions<'a> = HashMap<(&'a str, &'a [u8]), u32>;
 
 /// Compares all logs with all results.
-pub fn of(world: &World, issued: &[Issued]) -> Verdict {
+pub fn compare_all(cluster: &SoakCluster, issued: &[Issued]) -> Verdict {
     let mut verdict = Verdict { n_commands: issued.len() as u64, ..Verdict::default() };
-    let logs: Vec<_> = world.all().map(|agent| (agent.name.as_str(), agent.log())).collect();
+    let logs: Vec<_> = cluster.all().map(|agent| (agent.name.as_str(), agent.log())).collect();
     let mut order: BTreeMap<Seq, u64> = BTreeMap::new();
     let mut executions = Executions::new();
     for (name, log) in &logs {

@@ -236,14 +236,15 @@ impl AgentLife {
 
 /// Waits until the node has outputs, or a step has passed.
 async fn step(node: &mut CommandNode<FileLedger>, bus: &mut RecordedBus) -> Vec<NodeOutput> {
-    let due = Duration::from_nanos(node.due().since(clock::boot()).0);
+    let (due, is_member) = (node.due(), node.is_member());
     // A millisecond more: the timer may be early.
-    let wait = tokio::time::sleep(due + Duration::from_millis(1));
+    let wait = Duration::from_nanos(due.since(clock::boot()).0) + Duration::from_millis(1);
+    let wait = tokio::time::sleep(wait);
     pin!(wait);
-    let is_member = node.is_member();
     let outputs = poll_fn(|context| {
         let outputs = node.step_and_wake(clock::boot(), bus, context);
-        let is_idle = outputs.is_empty() && node.is_member() == is_member;
+        // An event may have set an earlier time.
+        let is_idle = outputs.is_empty() && node.is_member() == is_member && node.due() >= due;
         match (is_idle, wait.as_mut().poll(context)) {
             (true, Poll::Pending) => Poll::Pending,
             _ => Poll::Ready(outputs),

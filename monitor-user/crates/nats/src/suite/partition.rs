@@ -44,7 +44,7 @@ impl Partition {
         Ok(address)
     }
 
-    /// Cuts the network, or mends it.
+    /// Cuts the network, or restores it.
     pub fn cut(&self, is_cut: bool) {
         self.is_cut.send_replace(is_cut);
     }

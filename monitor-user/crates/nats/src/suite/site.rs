@@ -6,16 +6,21 @@ use super::agent::{Agent, AgentOptions};
 use super::servers::{ServerProcess, own_address};
 use crate::connection::NatsConnection;
 use crate::credentials::NatsUser;
-use crate::site::{ServerAddress, SiteRequest, write_site};
+use crate::site::{Rack, ServerAddress, SiteRequest, write_site};
 use crate::streams::Streams;
 use crate::{NatsBus, NatsOptions};
 use async_nats::{Client, Event};
+use futures_util::StreamExt as _;
 use monitor_cluster::node_set::expand;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// How long signs of life are awaited.
+const SIGNS: Duration = Duration::from_secs(60);
 
 /// A site whose servers may be started; its folder is removed at the end.
 pub struct TestSite {
@@ -24,6 +29,8 @@ pub struct TestSite {
     /// Its servers.
     pub servers: Vec<ServerProcess>,
     services: BTreeSet<String>,
+    /// The nodes of a rack, whose server is the last one.
+    rack: BTreeSet<String>,
 }
 
 impl TestSite {
@@ -37,6 +44,14 @@ impl TestSite {
     /// # Panics
     /// The sets are none, or the folder for temporary files cannot be written.
     pub fn write(n_servers: usize, nodes: &str, services: &str) -> Self {
+        Self::write_with_rack(n_servers, nodes, services, "")
+    }
+
+    /// The same, with a rack of these nodes.
+    ///
+    /// # Panics
+    /// The sets are none, or the folder for temporary files cannot be written.
+    pub fn write_with_rack(n_servers: usize, nodes: &str, services: &str, rack: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("monitor-test-site-{}-{number}", std::process::id());
@@ -44,12 +59,16 @@ impl TestSite {
         let addresses: Vec<SocketAddr> = (0..n_servers).map(|_| own_address()).collect();
         let set = |text: &str| expand(text, &BTreeSet::new()).expect("a set of nodes");
         let server = |it: &SocketAddr| ServerAddress::parse(&it.to_string()).expect("an address");
+        let leaf = (!rack.is_empty()).then(own_address);
+        let rack = if rack.is_empty() { BTreeSet::new() } else { set(rack) };
+        let racks = leaf.iter().map(|it| Rack { server: server(it), nodes: rack.clone() });
         let request = SiteRequest {
             folder: folder.clone(),
             nodes: set(nodes),
             gateways: set("web"),
             services: set(services),
             servers: addresses.iter().map(server).collect(),
+            racks: racks.collect(),
             in_place: true,
             ..SiteRequest::default()
         };
@@ -58,8 +77,8 @@ impl TestSite {
             let config = folder.join("servers").join(address.ip().to_string());
             ServerProcess::new(*address, config.join("nats-server.conf"))
         };
-        let servers = addresses.iter().map(process).collect();
-        Self { folder, servers, services: request.services }
+        let servers = addresses.iter().chain(&leaf).map(process).collect();
+        Self { folder, servers, services: request.services, rack }
     }
 
     /// A file of the first server.
@@ -83,17 +102,24 @@ impl TestSite {
             node => self.folder.join("nodes").join(node),
         };
         let user_of = NatsUser::read(&place.join("cluster.seed"));
+        let (cluster, leaf) = self.servers.split_at(self.n_of_cluster());
+        let servers = if self.rack.contains(user) { leaf } else { cluster };
         NatsConnection {
-            servers: self.servers.iter().map(|it| format!("tls://{}", it.address)).collect(),
+            servers: servers.iter().map(|it| format!("tls://{}", it.address)).collect(),
             user: Some(user_of.expect("a user of the site")),
             ca: Some(self.folder.join("ca/ca.crt")),
             node: user.to_owned(),
         }
     }
 
+    /// Number of servers that are not of a rack.
+    fn n_of_cluster(&self) -> usize {
+        self.servers.len() - usize::from(!self.rack.is_empty())
+    }
+
     /// The options of a node of the cluster.
     pub fn options(&self, node: &str) -> NatsOptions {
-        let n_replicas = if self.servers.len() < 3 { 1 } else { 3 };
+        let n_replicas = if self.n_of_cluster() < 3 { 1 } else { 3 };
         let makes = self.services.contains(node);
         let streams = Streams { n_replicas, makes, cluster: "monitor".to_owned() };
         NatsOptions { connection: self.connection(node), streams }
@@ -118,6 +144,20 @@ impl TestSite {
     /// It cannot be connected.
     pub async fn bus(&self, node: &str) -> NatsBus {
         NatsBus::connect(self.options(node), None).await.expect("the server runs")
+    }
+
+    /// Waits until this number of nodes has named their connections in signs of life.
+    ///
+    /// # Panics
+    /// They give none.
+    pub async fn signs_of_life(&self, n_nodes: usize) {
+        let (client, _errors) = self.client("web").await;
+        let mut signs = client.subscribe("mon.hb.*").await.expect("a gateway may");
+        let mut nodes = BTreeSet::new();
+        while nodes.len() < n_nodes {
+            let sign = tokio::time::timeout(SIGNS, signs.next()).await;
+            nodes.insert(sign.expect("a sign of life").expect("a connection").subject.to_string());
+        }
     }
 
     /// Connects a user, and returns what the server denies it.

@@ -375,13 +375,16 @@ async fn until(due: Option<Ns>) {
 /// Waits until the node has outputs.
 async fn step(node: &mut CommandNode<FileLedger>, bus: &mut dyn Bus) -> Vec<NodeOutput> {
     loop {
-        let due = Duration::from_nanos(node.due().since(clock::boot()).0);
+        let due = node.due();
         // A millisecond more: the timer may be early.
-        let wait = sleep(due + Duration::from_millis(1));
+        let wait = Duration::from_nanos(due.since(clock::boot()).0) + Duration::from_millis(1);
+        let wait = sleep(wait);
         pin!(wait);
         let outputs = poll_fn(|context| {
             let outputs = node.step_and_wake(clock::boot(), bus, context);
-            match (outputs.is_empty(), wait.as_mut().poll(context)) {
+            // An event may have set an earlier time.
+            let is_idle = outputs.is_empty() && node.due() >= due;
+            match (is_idle, wait.as_mut().poll(context)) {
                 (true, Poll::Pending) => Poll::Pending,
                 _ => Poll::Ready(outputs),
             }

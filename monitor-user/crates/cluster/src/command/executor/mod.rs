@@ -27,8 +27,8 @@ pub const PAUSE: Ns = Ns(1_000_000_000);
 pub const TICK: Ns = Ns(750_000_000);
 /// Time between two round trips that keep the stream's clock known.
 const CLOCK_PERIOD: Ns = Ns(30_000_000_000);
-/// A clock that is less certain is asked for sooner: else commands with little time would be expired
-/// here, because the first round trip was slow.
+/// A clock that is less certain is asked for sooner: else commands with little time would be
+/// expired here, because the first round trip was slow.
 const UNCERTAIN: Ns = Ns(250_000_000);
 /// Time between two round trips of such a clock.
 const UNCERTAIN_PERIOD: Ns = Ns(2_000_000_000);

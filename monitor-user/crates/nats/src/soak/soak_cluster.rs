@@ -15,19 +15,19 @@ pub const N_TOOLS: usize = 4;
 
 /// How large it is.
 #[derive(Clone, Copy)]
-pub struct WorldSize {
+pub struct SoakSize {
     pub n_servers: usize,
     pub n_nodes: usize,
 }
 
-impl fmt::Display for WorldSize {
+impl fmt::Display for SoakSize {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{} servers, {} nodes, {N_TOOLS} tools", self.n_servers, self.n_nodes)
     }
 }
 
 /// What can be lost.
-pub struct World {
+pub struct SoakCluster {
     // Dropped first: agents end before their servers.
     pub agents: Vec<Agent>,
     /// They call, and are not lost themselves, so that each call has a result.
@@ -36,9 +36,9 @@ pub struct World {
     pub site: TestSite,
 }
 
-impl World {
+impl SoakCluster {
     /// Starts all of it, and waits until all are members.
-    pub async fn start(size: &WorldSize) -> Self {
+    pub async fn start(size: &SoakSize) -> Self {
         let nodes = format!("n[1-{}],t[1-{N_TOOLS}]", size.n_nodes);
         let mut site = TestSite::write(size.n_servers, &nodes, "n[1-3]");
         site.start();
@@ -65,9 +65,9 @@ impl World {
         };
         let agents: Vec<Agent> = (1..=size.n_nodes).map(agent).collect();
         let tools: Vec<Agent> = (1..=N_TOOLS).map(|it| site.agent(&format!("t{it}"))).collect();
-        let world = Self { agents, tools, networks, site };
-        world.are_members().await;
-        world
+        let cluster = Self { agents, tools, networks, site };
+        cluster.are_members().await;
+        cluster
     }
 
     /// Number of members.
