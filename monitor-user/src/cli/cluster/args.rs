@@ -64,7 +64,7 @@ pub struct ClusterInitArgs {
 const INIT_HELP: &str = "\
 Example:
   monitor cluster init --nodes 'n[001-128]' --servers a,b,c --out site
-  monitor cluster init --nodes 'n[1-3]' --servers a --rack 'r1=m[001-064]' --out site
+  monitor cluster init --nodes n1 --servers a --rack 'r1=m[1-64]' --out site
 
 servers/HOST is copied to /etc/nats of each server, nodes/NAME to /etc/monitor
 of each node. See docs/CLUSTER.md.";

@@ -35,6 +35,14 @@ async fn examine_one(url: &str, options: &NatsOptions) -> Vec<Finding> {
         let connection = NatsConnection { servers, ..options.connection.clone() };
         findings.extend(session::examine(url, connection, &options.streams).await);
     }
+    let has_stream = |it: &Finding| it.check == "stream" && it.state != FindingState::Failed;
+    if findings.iter().any(has_stream) {
+        let is_off =
+            |it: &&mut Finding| it.check == "jetstream" && it.state == FindingState::Failed;
+        let found = "off here; the server passes questions to those of the cluster";
+        let off = findings.iter_mut().find(is_off);
+        off.into_iter().for_each(|it| *it = Finding::ok(url, "jetstream", found));
+    }
     findings
 }
 
