@@ -7,9 +7,9 @@
 #   cluster.sh stop FOLDER         ends what runs
 #
 # Needs nats-server (apt install nats-server) and monitor with the feature nats. MONITOR names the
-# program, BACKEND what reads processes, HOST and PORT the loopback address. `monitor cluster init`
-# writes configurations, certificates and keys to FOLDER, where logs and process ids are too. On a
-# site each node is a host: docs/CLUSTER.md.
+# program, BACKEND what reads processes, HOST and PORT the loopback address, HTTP_PORT the port of
+# the page of n1, which is a gateway. `monitor cluster init` writes configurations, certificates and
+# keys to FOLDER, where logs and process ids are too. On a site each node is a host: docs/CLUSTER.md.
 set -euo pipefail
 umask 077
 
@@ -18,6 +18,7 @@ BACKEND=${BACKEND:-auto}
 HOST=${HOST:-127.0.0.1}
 # Not 4222, which a server of the machine may have.
 PORT=${PORT:-14222}
+HTTP_PORT=${HTTP_PORT:-19464}
 NODES="n1 n2 n3"
 # Seconds that anything may take to start.
 DEADLINE=${DEADLINE:-60}
@@ -41,13 +42,15 @@ wait_for() {
 # users of n1 may control processes on all nodes, while those of others only observe.
 init() {
     "$MONITOR" cluster init --out "$FOLDER" --nodes 'n[1-3]' --servers "$HOST:$PORT" \
-        --service 'n[1-2]' --control-from n1 --in-place
+        --service 'n[1-2]' --gateways n1 --control-from n1 --in-place
     for node in $NODES; do
         # No 9P files, unless FILES_n1 and so on have the keys of the section.
         local files=FILES_$node
         grep -q '\[files\]' "$FOLDER/nodes/$node/monitor.toml" ||
             printf '[files]\n%s\n' "${!files:-socket = \"off\"}" >> "$FOLDER/nodes/$node/monitor.toml"
     done
+    grep -q http "$FOLDER/nodes/n1/monitor.toml" ||
+        printf '[http]\nlisten = "%s:%s"\n' "$HOST" "$HTTP_PORT" >> "$FOLDER/nodes/n1/monitor.toml"
 }
 
 start_server() {
@@ -110,6 +113,7 @@ start() {
     echo "  $MONITOR nodes"
     echo "  $MONITOR ask --nodes n[1-3] '1 [0] job_list()'"
     echo "  $MONITOR cluster doctor --config $FOLDER/nodes/n1/monitor.toml"
+    echo "  curl http://$HOST:$HTTP_PORT/metrics"
     echo "  $0 stop $FOLDER"
 }
 

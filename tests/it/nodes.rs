@@ -10,9 +10,15 @@ use crate::deadline::{deadline, until};
 use crate::listener::{files::read, files_listen, files_session::Files};
 use crate::root::privilege::skip;
 use crate::served::{Folder, monitor};
+use crate::socket_session::SocketSession;
+use crate::web::browser::Browser;
+use crate::web::get::Answer;
+use crate::web::metrics::promtool;
 #[cfg(feature = "tls")]
 use monitor_ninep::client::{Client, ClientError};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 #[cfg(feature = "tls")]
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -22,6 +28,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 /// A request whose reply is the same on all nodes.
 const REQUEST: &str = "1 [0] number_of_nodes()";
+
+/// The port of the gateway.
+const HTTP_PORT: u16 = 19464;
 
 /// A cluster that ends with the test.
 struct ExampleCluster {
@@ -117,6 +126,19 @@ impl ExampleCluster {
         assert!(found.is_ok(), "{node} does not see {states:?}: {last}\n{}", self.logs());
     }
 
+    /// The roll-up of the gateway that fulfils a condition.
+    #[track_caller]
+    fn rolled_up(&self, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut client = SocketSession::connect(&self.socket("n1"));
+        let mut last = Value::Null;
+        let is_seen = || {
+            last = client.call("rollup", &json!({}));
+            is_wanted(&last["result"]).then(|| last["result"].clone())
+        };
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| until(is_seen)));
+        found.unwrap_or_else(|_| panic!("{last}\n{}", self.logs()))
+    }
+
     /// Kills the process whose id is in this file.
     fn kill(&self, file: &str) {
         let pid = std::fs::read_to_string(self.folder.join(file)).unwrap();
@@ -155,6 +177,8 @@ fn three_nodes_survive_a_killed_node_and_a_server_that_comes_back() {
     #[cfg(feature = "tls")]
     let mut files = members_are_nodes_of_the_files(&cluster);
     doctor_finds_nothing(&cluster);
+    a_gateway_has_a_record_of_each_node(&cluster);
+    its_page_has_a_map_of_all_nodes(&cluster);
     let mut watch = Followed::start(&cluster, "n1", &watch("n[1-3]", "json"));
     watch.prints_until("rows", |watch| NODES.iter().all(|node| watch.has_row_of(node)));
 
@@ -165,6 +189,12 @@ fn three_nodes_survive_a_killed_node_and_a_server_that_comes_back() {
     cluster.sees("n1", ["up", "up", "dead"]);
     #[cfg(feature = "tls")]
     has_state(&mut files, "n3", "down(dead)");
+    // Its last record remains, with its age, and is in no sum.
+    let late = cluster.rolled_up(|rollup| {
+        let node = &rollup["nodes"][2];
+        node["record"] == "late" && node["state"] == "dead"
+    });
+    assert_eq!(late["users"][0]["n_nodes"], 2, "{late}");
 
     cluster.kill("server.pid");
     let doctor = cluster.doctor("n1");
@@ -410,6 +440,74 @@ fn users_of_other_nodes_only_observe(cluster: &ExampleCluster) {
     cluster.prints(("n1", &cancel("n2")), 0, r#""result""#);
     let refused = "n1: refused: cancel: users of other nodes may only observe";
     cluster.prints(("n2", &cancel("n1")), 1, refused);
+}
+
+fn a_gateway_has_a_record_of_each_node(cluster: &ExampleCluster) {
+    let all = cluster.rolled_up(|rollup| {
+        let nodes = rollup["nodes"].as_array().map_or(&[][..], Vec::as_slice);
+        let n_current = nodes.iter().filter(|node| node["record"] == "current").count();
+        let user = &rollup["users"][0];
+        // The first record of a node has no rates.
+        n_current == 3 && user["n_nodes"] == 3 && user["cpu_percent"].is_number()
+    });
+    let names: Vec<_> = all["nodes"].as_array().unwrap().iter().map(|it| &it["node"]).collect();
+    assert_eq!(names, NODES);
+    // The three read the same values: a sum has three times what one has.
+    let user = &all["users"][0];
+    let processes = all["nodes"][0]["totals"]["processes"].as_u64().unwrap();
+    assert_eq!((&user["n_nodes"], &user["processes"]), (&json!(3), &json!(3 * processes)), "{all}");
+
+    let refused = SocketSession::connect(&cluster.socket("n2")).call("rollup", &json!({}));
+    let why = refused["error"]["message"].as_str().unwrap();
+    assert!(why.contains("no gateway: set cluster.gateway"), "{refused}");
+
+    let address = SocketAddr::new(cluster.host.parse().unwrap(), HTTP_PORT);
+    let line = "\nmonitor_cluster_node_up{node=\"n3\"} 1\n";
+    let metrics = until(|| {
+        let text = String::from_utf8(metrics(address)).unwrap();
+        text.contains(line).then_some(text)
+    });
+    assert!(metrics.contains("\nmonitor_cluster_nodes{state=\"up\"} 3\n"), "{metrics}");
+    // Without the token, names of users are not exposed.
+    assert!(!metrics.contains("monitor_cluster_user_processes"), "{metrics}");
+    let printed = promtool("promtool", &["check", "metrics"], metrics.as_bytes());
+    assert_eq!(printed.unwrap_or_default(), "", "{metrics}");
+}
+
+fn its_page_has_a_map_of_all_nodes(cluster: &ExampleCluster) {
+    let status = SocketSession::connect(&cluster.socket("n1")).call("status", &json!({}));
+    let http = &status["result"]["http"];
+    let token = std::fs::read_to_string(http["token"].as_str().unwrap()).unwrap();
+    let address = http["address"].as_str().unwrap();
+    let address = format!("{address}/#token={}", token.trim());
+    let Some(mut browser) = Browser::open("its_page_has_a_map_of_all_nodes", &address) else {
+        return;
+    };
+    browser.until("document.getElementById('tab-cluster')?.hidden === false");
+    let _ = browser.value("document.getElementById('tab-cluster').click()");
+    let cells = "[...document.querySelectorAll('.nodemap [role=option]')]";
+    browser.until(&format!("{cells}.filter((it) => it.dataset.state === 'up').length === 3"));
+    let names = browser.value(&format!("{cells}.map((it) => it.dataset.node).join()"));
+    assert_eq!(names, NODES.join(","));
+    // Keys select the next node, and what is selected is described.
+    let _ = browser.value(&format!("{cells}[0].focus()"));
+    browser.key("ArrowRight");
+    let caption = "document.querySelector('.nodes figcaption').textContent.startsWith('n2: up')";
+    browser.until(caption);
+    browser.picture("cluster-light");
+    let _ = browser.value("document.getElementById('tab-processes').click()");
+    assert_eq!(browser.errors, Vec::<String>::new());
+}
+
+/// The metrics of a gateway, without the token.
+fn metrics(address: SocketAddr) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(deadline())).unwrap();
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    Answer::parse(&all).body
 }
 
 fn doctor_finds_nothing(cluster: &ExampleCluster) {

@@ -1,10 +1,10 @@
 //! The HTTP listener as its clients use it: metrics, the page and refusals.
 
-mod browser;
+pub mod browser;
 mod collector;
 pub mod get;
 mod history;
-mod metrics;
+pub mod metrics;
 mod page;
 pub mod pushed;
 mod refused;

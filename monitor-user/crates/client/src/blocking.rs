@@ -4,9 +4,9 @@
 //! those that do not fit.
 
 use super::{
-    Accounting, Cancel, DaemonStatus, DoctorReport, Error, FileWatch, Flight, FlightPart, Gather,
-    Gathered, Heartbeat, Hello, Lease, Members, MonitorRequest, MonitorSummary, NodeStatus,
-    SampleReply, SeriesItem, UsageTotals,
+    Accounting, Cancel, ClusterRollup, DaemonStatus, DoctorReport, Error, FileWatch, Flight,
+    FlightPart, Gather, Gathered, Heartbeat, Hello, Lease, Members, MonitorRequest, MonitorSummary,
+    NodeStatus, RollupQuery, SampleReply, SeriesItem, UsageTotals,
 };
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::runtime::{Builder, Runtime};
@@ -199,6 +199,15 @@ impl Client {
     /// As [`super::Client::members`].
     pub fn members(&self) -> Result<Members, Error> {
         self.runtime.block_on(self.client.members())
+    }
+
+    /// The roll-ups of all nodes; see [`super::Client::rollup`].
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::rollup`].
+    pub fn rollup(&self, query: &RollupQuery) -> Result<ClusterRollup, Error> {
+        self.runtime.block_on(self.client.rollup(query))
     }
 
     /// Lets nodes execute a line; see [`super::Client::gather`].

@@ -37,6 +37,7 @@ pub use monitor_protocol::cluster::{
 pub use monitor_protocol::doctor::DoctorReport;
 pub use monitor_protocol::event::{Alert, EndReason, Event};
 pub use monitor_protocol::params::{Cancel, FileWatch, Flight, Heartbeat};
+pub use monitor_protocol::rollup::{ClusterRollup, RollupQuery};
 pub use monitor_protocol::status::DaemonStatus;
 pub use series::{Series, SeriesItem};
 
@@ -248,6 +249,15 @@ impl Client {
     /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
     pub async fn members(&self) -> Result<Members, Error> {
         self.get(&Call::Members).await
+    }
+
+    /// The roll-ups of all nodes; with a job, its usage on each of them.
+    ///
+    /// # Errors
+    ///
+    /// The node is no gateway; or as [`Client::members`].
+    pub async fn rollup(&self, query: &RollupQuery) -> Result<ClusterRollup, Error> {
+        self.get(&Call::Rollup(query.clone())).await
     }
 
     /// Lets nodes execute a line, and returns what became of it on each.

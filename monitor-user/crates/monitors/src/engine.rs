@@ -248,6 +248,7 @@ impl MonitorEngine {
             Call::Members => query((from, &tag), ServiceQuery::Members, out),
             Call::Gather(params) => query((from, &tag), ServiceQuery::Gather(params), out),
             Call::Follow(params) => query((from, &tag), ServiceQuery::Follow(params), out),
+            Call::Rollup(params) => query((from, &tag), ServiceQuery::Rollup(params), out),
             Call::Register(params) => self.register(&caller, tag.clone(), params, now),
         };
         if let Err(refusal) = &answer {

@@ -3,6 +3,7 @@
 use super::{Answer, Caller};
 use monitor_model::{Ns, Refusal};
 use monitor_protocol::call::{Call, Tag};
+use monitor_protocol::rollup::RollupQuery;
 use monitor_protocol::{
     Conn,
     cluster::{Follow, Gather},
@@ -96,6 +97,8 @@ pub enum ServiceQuery {
     Gather(Gather),
     /// Lines for many nodes, which go on to send.
     Follow(Follow),
+    /// The roll-ups of all nodes.
+    Rollup(RollupQuery),
 }
 
 /// A request to read the metadata of a file, as this user.

@@ -61,6 +61,7 @@ const PUBLISH: [(&str, &[&str]); 7] = [
             "$JS.ACK.MONCMD.other.1.1.1.1.0",
         ],
     ),
+    ("requests for roll-ups", &["mon.want.n4", "mon.want.web"]),
     ("questions to the system", &["$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.PING.CONNZ"]),
 ];
 
@@ -113,11 +114,12 @@ async fn subjects_of_others_are_denied(site: &TestSite) {
     }
     // The same is permitted where it belongs.
     let own = vec!["mon.cmd.n4.member", "mon.r.n4.n1", "mon.hb.n4", "mon.ev.n4", "mon.s.n4"];
-    let denied = denials(site, "n4", own, vec!["_INBOX.n4.>", "mon.r.*.n4"]).await;
+    let denied = denials(site, "n4", own, vec!["_INBOX.n4.>", "mon.r.*.n4", "mon.want.*"]).await;
     assert_eq!(denied, Vec::<String>::new());
     let admin = vec!["$JS.API.CONSUMER.NAMES.MONCMD", "$JS.API.CONSUMER.INFO.MONCMD.other"];
     assert_eq!(denials(site, "admin", admin, vec![]).await, Vec::<String>::new());
-    let denied = denials(site, "web", vec!["mon.hb.n2"], vec!["mon.s.*", "mon.ev.*"]).await;
+    let publish = vec!["mon.hb.n2", "mon.want.web"];
+    let denied = denials(site, "web", publish, vec!["mon.s.*", "mon.ev.*"]).await;
     assert!(denied.len() == 1 && is_denial(&denied[0], "Publish", "mon.hb.n2"), "{denied:?}");
     let denied = denials(site, "admin", vec!["mon.cmd.n2.0"], vec!["mon.>"]).await;
     assert_eq!(denied.len(), 2, "{denied:?}");

@@ -59,8 +59,9 @@ pub fn permissions(role: Role, name: &str) -> Permissions {
     ];
     publish.extend(reads(STREAM));
     publish.extend(reads(&format!("KV_{MEMBER_KEYS}")));
-    let mut subscribe = vec![inbox, format!("mon.r.*.{token}")];
+    let mut subscribe = vec![inbox, format!("mon.r.*.{token}"), "mon.want.*".to_owned()];
     if role == Role::Gateway || role == Role::Service {
+        publish.push(format!("mon.want.{token}"));
         subscribe.extend(["mon.s.*", "mon.ev.*", "mon.hb.*"].map(str::to_owned));
     }
     if role == Role::Service {
@@ -138,7 +139,10 @@ mod tests {
         check(Role::Service, "mon.cmd.n2.removed", true);
         check(Role::Service, "mon.cmd.n2.1000", false);
         let own = permissions(Role::Node, "n1.site").subscribe;
-        assert_eq!(own, ["_INBOX.n1=2Esite.>", "mon.r.*.n1=2Esite"]);
+        assert_eq!(own, ["_INBOX.n1=2Esite.>", "mon.r.*.n1=2Esite", "mon.want.*"]);
+        check(Role::Node, "mon.want.n1=2Esite", false);
+        check(Role::Gateway, "mon.want.n1=2Esite", true);
+        check(Role::Gateway, "mon.want.n2", false);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //!  mon.s.NODE, mon.ev.NODE   readings, events of rules         the node
 //!  mon.hb.NODE           the node is alive                     the node
 //!  mon.sys.disconnect    a connection has ended                the servers
+//!  mon.want.NODE         the node wants roll-ups of all        gateways, service nodes
 //! ```
 //!
 //! The last column may publish. A reader takes the origin from the subject, never from the bytes.
@@ -110,6 +111,7 @@ pub fn topic_of_all(topic: Topic) -> String {
 const fn topic_prefix(topic: Topic) -> &'static str {
     match topic {
         Topic::Sample => "mon.s",
+        Topic::RollupRequest => "mon.want",
         Topic::Event => "mon.ev",
         Topic::Heartbeat => "mon.hb",
     }

@@ -6,6 +6,7 @@
 use super::cluster::{Follow, Gather};
 use super::line::to_line;
 use super::params::{Cancel, FileWatch, Flight, Heartbeat, MonitorName, Register, Sum};
+use super::rollup::RollupQuery;
 use monitor_model::{MonitorRequest, Refusal, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -75,6 +76,8 @@ pub enum Call {
     Gather(Gather),
     /// Lets many nodes execute lines, and sends what they go on to send.
     Follow(Follow),
+    /// Returns the roll-ups of all nodes, on a gateway.
+    Rollup(RollupQuery),
 }
 
 /// Why a line is not a valid call.
@@ -108,7 +111,7 @@ struct Envelope<'a> {
 }
 
 /// Names of the methods, in the order of the manual.
-pub const METHODS: [&str; 20] = [
+pub const METHODS: [&str; 21] = [
     "hello",
     "monitor",
     "cancel",
@@ -129,6 +132,7 @@ pub const METHODS: [&str; 20] = [
     "members",
     "gather",
     "follow",
+    "rollup",
 ];
 
 impl Call {
@@ -183,7 +187,8 @@ impl Call {
             "node_status" => Self::NodeStatus,
             "members" => Self::Members,
             "gather" => Self::Gather(read(params)?),
-            _ => Self::Follow(read(params)?),
+            "follow" => Self::Follow(read(params)?),
+            _ => Self::Rollup(read(params)?),
         })
     }
 
@@ -210,6 +215,7 @@ impl Call {
             Self::Members => "members",
             Self::Gather(_) => "gather",
             Self::Follow(_) => "follow",
+            Self::Rollup(_) => "rollup",
         }
     }
 

@@ -14,6 +14,7 @@ pub mod event;
 mod line;
 pub mod params;
 pub mod reply;
+pub mod rollup;
 pub mod signal;
 pub mod status;
 pub mod terminal;

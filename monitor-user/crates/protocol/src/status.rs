@@ -61,6 +61,9 @@ pub struct DaemonStatus {
     /// The collector that metrics are pushed to; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub otlp: Option<OtlpStatus>,
+    /// Whether it shows a whole cluster; absent if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gateway: bool,
 }
 
 /// The collector that metrics are pushed to.

@@ -70,8 +70,10 @@ pub trait Bus: Send {
 /// What nodes publish beside the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Topic {
-    /// Periodic readings.
+    /// Roll-ups: a reading of each node, once a second.
     Sample,
+    /// Requests of gateways for roll-ups.
+    RollupRequest,
     /// Events of rules.
     Event,
     /// Heartbeats of members.

@@ -64,7 +64,7 @@ pub fn write_site(request: &SiteRequest) -> Result<SiteReport, SiteError> {
     let to_sign = certificates::write_all(&site, request.ca.as_deref(), &mut folder)?;
     let users = SiteUsers::write_all(&site, request, &mut folder)?;
     server_files::write_all(&site, &users, &mut folder)?;
-    node_files::write_all(&site, &users, &mut folder)?;
+    node_files::write_all((&site, request), &users, &mut folder)?;
     let n_nodes = users.n_nodes();
     Ok(SiteReport {
         name: site.name.clone(),

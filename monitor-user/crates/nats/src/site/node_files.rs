@@ -6,7 +6,7 @@
 use super::certificates::CA;
 use super::error::SiteError;
 use super::folder::{PUBLIC, SiteFolder};
-use super::plan::Site;
+use super::plan::{Site, SiteRequest};
 use super::users::{SEED, SiteUser, SiteUsers, node_folder};
 use crate::permissions::Role;
 use std::path::Path;
@@ -30,7 +30,11 @@ StateDirectory=monitor
 ";
 
 /// Writes the files of all nodes.
-pub fn write_all(site: &Site, users: &SiteUsers, folder: &mut SiteFolder) -> Result<(), SiteError> {
+pub fn write_all(
+    (site, request): (&Site, &SiteRequest),
+    users: &SiteUsers,
+    folder: &mut SiteFolder,
+) -> Result<(), SiteError> {
     let ca = folder.read(Path::new(CA))?.unwrap_or_default();
     for user in &users.nodes {
         let place = node_folder(&user.name);
@@ -41,7 +45,8 @@ pub fn write_all(site: &Site, users: &SiteUsers, folder: &mut SiteFolder) -> Res
             }
             false => (ETC.to_owned(), LEDGER.to_owned()),
         };
-        let text = section(site, user, (&etc, &ledger));
+        let is_gateway = request.gateways.contains(&user.name);
+        let text = section(site, (user, is_gateway), (&etc, &ledger));
         folder.write_new(&place.join("monitor.toml"), PUBLIC, &text)?;
         folder.write_new(&place.join(CA_FILE), PUBLIC, &ca)?;
         if !site.in_place {
@@ -53,7 +58,11 @@ pub fn write_all(site: &Site, users: &SiteUsers, folder: &mut SiteFolder) -> Res
 }
 
 /// The section of the configuration.
-fn section(site: &Site, user: &SiteUser, (etc, ledger): (&str, &str)) -> String {
+fn section(
+    site: &Site,
+    (user, is_gateway): (&SiteUser, bool),
+    (etc, ledger): (&str, &str),
+) -> String {
     let servers = match site.rack_of(&user.name) {
         Some(rack) => std::slice::from_ref(&rack.server),
         None => &site.servers,
@@ -69,6 +78,7 @@ fn section(site: &Site, user: &SiteUser, (etc, ledger): (&str, &str)) -> String 
          node = {name:?}\n\
          ledger = {ledger:?}\n\
          removes_dead = {removes_dead}\n\
+         gateway = {is_gateway}\n\
          control_from = {control_from:?}\n",
         name = user.name,
         cluster = site.name,

@@ -10,10 +10,11 @@ use super::following::{BusNode, Following};
 use super::gathering::{Gathering, command, gathered};
 use super::job::{ClusterJob, ClusterSettings, GatherCall};
 use super::member_table::MemberTable;
+use super::rollup::{RollupEvent, RollupExchange};
 use super::source_sessions::{SessionLines, SourceSessions};
 use monitor_cluster::bus::entry::{EntryId, Seq};
 use monitor_cluster::bus::membership::MembershipChange;
-use monitor_cluster::bus::{Bus, BusEvent};
+use monitor_cluster::bus::{Bus, BusEvent, Topic};
 use monitor_cluster::command::ledger::{FileLedger, Ledger as _};
 use monitor_cluster::command::{CallResult, CommandNode, Execution, ExecutionResult, NodeOutput};
 use monitor_cluster::follow::KEEP;
@@ -59,7 +60,9 @@ pub async fn run(
         node.watch_members(bus.as_mut());
     }
     let (ended, ends) = unbounded_channel();
-    let ClusterSettings { config, node: own, requests, .. } = settings;
+    let ClusterSettings { config, node: own, requests, rollup, .. } = settings;
+    bus.subscribe(Topic::RollupRequest);
+    let rollups = RollupExchange::new(&own, requests.clone(), rollup);
     let runner = CommandRunner { requests, control_from: config.control_from };
     let mut cluster = ClusterLoop {
         own,
@@ -74,6 +77,7 @@ pub async fn run(
         following: Following::new(start),
         sessions: SourceSessions::new(),
         sessions_due: Ns(0),
+        rollups,
     };
     cluster.run(&mut jobs).await;
     cluster.leave().await;
@@ -125,6 +129,8 @@ async fn connect(
             }
             // Nothing is followed yet.
             Some(ClusterJob::Unfollow(_)) => {}
+            // A viewer that still wants them asks again.
+            Some(ClusterJob::WantRollups(_)) => {}
         }
     }
 }
@@ -151,6 +157,8 @@ struct ClusterLoop {
     sessions: SourceSessions,
     /// When it is next checked that their nodes are there.
     sessions_due: Ns,
+    /// Records of this node, and on a gateway those of all.
+    rollups: RollupExchange,
 }
 
 /// What wakes the loop.
@@ -160,6 +168,7 @@ enum ClusterEvent {
     Ended(Ended),
     Lines(SessionLines),
     Tick,
+    Rollup(RollupEvent),
 }
 
 impl ClusterLoop {
@@ -193,6 +202,13 @@ impl ClusterLoop {
                     // Fails only if the client has left.
                     let _ = answer.send(self.list_members());
                 }
+                ClusterEvent::Job(Some(ClusterJob::WantRollups(lasts))) => {
+                    self.rollups.want(clock::boot(), lasts, self.bus.as_mut());
+                }
+                ClusterEvent::Rollup(RollupEvent::Record(bytes)) => {
+                    self.bus.publish(Topic::Sample, bytes);
+                }
+                ClusterEvent::Rollup(RollupEvent::Due) => self.roll_up(),
                 ClusterEvent::Job(None | Some(ClusterJob::Stop)) => return,
             }
         }
@@ -200,12 +216,13 @@ impl ClusterLoop {
 
     async fn next_event(&mut self, jobs: &mut UnboundedReceiver<ClusterJob>) -> ClusterEvent {
         let due = self.tick_due();
-        let Self { node, bus, ends, sessions, .. } = self;
+        let Self { node, bus, ends, sessions, rollups, .. } = self;
         tokio::select! {
             outputs = step(node, bus.as_mut()) => ClusterEvent::Outputs(outputs),
             job = jobs.recv() => ClusterEvent::Job(job),
             // The loop has a sender.
             Some(ended) = ends.recv() => ClusterEvent::Ended(ended),
+            event = rollups.next_event() => ClusterEvent::Rollup(event),
             lines = sessions.next_lines() => ClusterEvent::Lines(lines),
             () = until(due) => ClusterEvent::Tick,
         }
@@ -283,9 +300,21 @@ impl ClusterLoop {
             }
             NodeOutput::Failed(why) => tracing::error!("cluster: {why}"),
             NodeOutput::Bus(BusEvent::Message { from, bytes }) => self.message(&from, &bytes),
+            NodeOutput::Bus(BusEvent::Published { from, topic, bytes }) => {
+                self.rollups.published(clock::boot(), topic, (&from, &bytes));
+            }
             // Nothing of that was subscribed.
             NodeOutput::Bus(_) => {}
         }
+    }
+
+    /// Does what is due of roll-ups.
+    fn roll_up(&mut self) {
+        let members = match self.rollups.is_gateway() {
+            true => self.list_members().members,
+            false => Vec::new(),
+        };
+        self.rollups.act(clock::boot(), &members, self.bus.as_mut());
     }
 
     /// Begins a command; the loop goes on meanwhile.

@@ -4,13 +4,14 @@ use super::connector::BusConnector;
 use crate::daemon::config::ClusterConfig;
 use crate::http::DaemonRequest;
 use crate::outbox::Outbox;
-use monitor_model::{Refusal, Status};
+use monitor_model::{Ns, Refusal, Status};
 use monitor_protocol::Conn;
 use monitor_protocol::call::Tag;
 use monitor_protocol::cluster::{Follow, Gather, Gathered, Members};
+use monitor_protocol::rollup::ClusterRollup;
 use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 /// What the thread is started with.
 pub struct ClusterSettings {
@@ -22,6 +23,8 @@ pub struct ClusterSettings {
     pub connector: Box<dyn BusConnector>,
     /// Where connections inside the daemon are opened.
     pub requests: Sender<DaemonRequest>,
+    /// Where the roll-up of the cluster goes, on a gateway.
+    pub rollup: Option<watch::Sender<Option<Arc<ClusterRollup>>>>,
 }
 
 /// A user of this node that lets nodes execute a line.
@@ -57,6 +60,8 @@ pub enum ClusterJob {
     Unfollow(Conn),
     /// List the members.
     Members(oneshot::Sender<Members>),
+    /// A viewer wants roll-ups for this long.
+    WantRollups(Ns),
     /// Leave the cluster, and end.
     Stop,
 }

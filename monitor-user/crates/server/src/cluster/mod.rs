@@ -16,9 +16,11 @@ mod following;
 mod gathering;
 mod job;
 mod member_table;
+mod rollup;
 mod source_sessions;
 mod thread;
 
 pub use connector::{BusAddress, BusConnection, BusConnector};
 pub use job::{ClusterJob, ClusterSettings, FollowCall, GatherCall, answered};
+pub use rollup::{LastRollup, RollupViewer, cluster_metrics, rollup_for};
 pub use thread::ClusterThread;

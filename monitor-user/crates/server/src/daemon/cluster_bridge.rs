@@ -4,16 +4,18 @@
 
 use super::request_thread::Viewer;
 use super::settings::Settings;
-use crate::cluster::{ClusterJob, ClusterSettings, ClusterThread, FollowCall, GatherCall};
+use crate::cluster::{
+    ClusterJob, ClusterSettings, ClusterThread, FollowCall, GatherCall, LastRollup,
+};
 use crate::http::DaemonRequest;
-use monitor_model::Refusal;
+use monitor_model::{Ns, Refusal};
 use monitor_protocol::cluster::{Gathered, Members};
 use monitor_protocol::{Conn, call::Tag, reply};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::io;
 use tokio::sync::mpsc::Sender;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 /// The loop's end of the thread.
 pub struct ClusterBridge {
@@ -22,6 +24,8 @@ pub struct ClusterBridge {
     thread: Option<ClusterThread>,
     /// Connections that follow nodes.
     following: BTreeSet<Conn>,
+    /// The roll-up of the cluster, on a gateway.
+    rollup: Option<LastRollup>,
 }
 
 impl ClusterBridge {
@@ -33,15 +37,23 @@ impl ClusterBridge {
             name => name.to_owned(),
         };
         if config.servers.is_empty() {
-            return Ok(Self { node, thread: None, following: BTreeSet::new() });
+            return Ok(Self { node, thread: None, following: BTreeSet::new(), rollup: None });
         }
         let connector = settings.connector.take().ok_or_else(|| {
             let why = "cluster.servers: this program is built without the feature nats";
             io::Error::new(io::ErrorKind::Unsupported, why)
         })?;
-        let settings = ClusterSettings { config, node: node.clone(), connector, requests };
+        let (sender, receiver) = watch::channel(None);
+        let rollup = config.gateway.then_some(receiver);
+        let settings = ClusterSettings {
+            rollup: config.gateway.then_some(sender),
+            config,
+            node: node.clone(),
+            connector,
+            requests,
+        };
         let thread = Some(ClusterThread::start(settings)?);
-        Ok(Self { node, thread, following: BTreeSet::new() })
+        Ok(Self { node, thread, following: BTreeSet::new(), rollup })
     }
 
     /// The members as the thread knows them; `None` for a node alone.
@@ -78,6 +90,19 @@ impl ClusterBridge {
         {
             thread.send(ClusterJob::Unfollow(conn));
         }
+    }
+
+    /// The last roll-up of the cluster, which is wanted for this long from now on; `None` if this
+    /// node is no gateway.
+    pub fn rollup(&self, lasts: Ns) -> Option<LastRollup> {
+        let rollup = self.rollup.clone()?;
+        self.thread.as_ref()?.send(ClusterJob::WantRollups(lasts));
+        Some(rollup)
+    }
+
+    /// Whether this node shows the whole cluster.
+    pub const fn is_gateway(&self) -> bool {
+        self.rollup.is_some()
     }
 
     /// The name of this node.

@@ -166,6 +166,7 @@ impl DaemonLoop {
             refused,
             http: self.http.status(),
             otlp: self.http.pushed(),
+            gateway: self.cluster_bridge.is_gateway(),
             ..self.usage.status()
         }
     }

@@ -150,6 +150,9 @@ impl DaemonLoop {
             MonitorOutput::Query { to, tag, query: ServiceQuery::Follow(params) } => {
                 self.follow(to, tag, params);
             }
+            MonitorOutput::Query { to, tag, query: ServiceQuery::Rollup(query) } => {
+                self.rollup(to, tag, query);
+            }
             MonitorOutput::Query { to, tag, query: ServiceQuery::Flight(part) } => {
                 self.send_job(SamplerJob::ExportFlight { to, tag, part });
             }

@@ -7,13 +7,15 @@ use super::client_outbox::ClientOutbox;
 use super::loopback::LoopbackRequest;
 use super::sampler::{SamplerJob, ScrapeJob};
 use super::{DaemonLoop, http_bridge::MetricsReply};
+use crate::cluster::{RollupViewer, cluster_metrics, rollup_for};
 use crate::http::{AccessLevel, DaemonRequest};
 use crate::policy::{Class, Peer, Policy};
 use crate::{line::Arrival, outbox::Outbox};
 use monitor_event::right::{ControlGrant, Tool};
-use monitor_format::exposition::Encoding;
-use monitor_model::Capability;
+use monitor_format::exposition::{Encoding, Exposition};
+use monitor_model::{Capability, Ns};
 use monitor_monitors::MonitorInput;
+use monitor_protocol::rollup::RollupQuery;
 use monitor_protocol::{Conn, call::Tag};
 use monitor_sampling::visibility::Visibility;
 use monitor_sys::fsuid;
@@ -21,6 +23,8 @@ use std::sync::Arc;
 
 /// A user without processes: the overflow uid of Linux.
 const OVERFLOW_UID: u32 = 65_534;
+/// How long roll-ups are wanted after a scrape: longer than the period of a usual collector.
+const WANTED_BY_COLLECTOR: Ns = Ns(150_000_000_000);
 /// The refusal of a client without the right to observe.
 const NOT_GRANTED: &str = "users are not granted \"observe-own\" here";
 
@@ -90,10 +94,24 @@ impl DaemonLoop {
             exposed: Arc::clone(&self.exposed),
             encoding,
             status: self.daemon_status(),
+            cluster: self.cluster_metrics(&visibility),
             capabilities: self.attached.clone(),
             shed: self.usage.shed(),
         };
         self.send_job(SamplerJob::Scrape(Box::new(job)));
+    }
+
+    /// The metrics of the cluster, on a gateway that has a roll-up: at the first scrape, which lets
+    /// the nodes begin, it has none.
+    fn cluster_metrics(&self, visibility: &Visibility) -> Option<Exposition> {
+        let last = self.cluster_bridge.rollup(WANTED_BY_COLLECTOR)?;
+        let rollup = last.borrow().clone()?;
+        let viewer = match visibility {
+            Visibility::All => RollupViewer::All,
+            _ => RollupViewer::User(OVERFLOW_UID, None),
+        };
+        let shown = rollup_for(&viewer, &RollupQuery::default(), &rollup);
+        Some(cluster_metrics(&shown, self.exposed.groups))
     }
 
     /// The processes that an access level may see; `None` without the right to observe.

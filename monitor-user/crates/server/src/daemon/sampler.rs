@@ -9,7 +9,7 @@ use super::{awaited_exit_records::AwaitedExitRecords, config::FlightConfig, time
 use crate::{http::AccessLevel, metrics};
 use monitor_backend::Backend;
 use monitor_backends::{host::Host, pidfd_watch};
-use monitor_format::exposition::Encoding;
+use monitor_format::exposition::{Encoding, Exposition};
 use monitor_model::{Capability, Note, Probe, RankTarget, Refusal};
 use monitor_monitors::{MonitorKey, ReadRequest};
 use monitor_protocol::{
@@ -97,6 +97,8 @@ pub struct ScrapeJob {
     pub encoding: Encoding,
     /// The daemon's own numbers.
     pub status: DaemonStatus,
+    /// Those of the cluster, on a gateway.
+    pub cluster: Option<Exposition>,
     /// The capabilities to attach.
     pub capabilities: Vec<Capability>,
     /// The capabilities given up, each with its note.
@@ -270,7 +272,8 @@ impl SamplerThread {
     fn scrape(&mut self, job: ScrapeJob) -> Result<Vec<u8>, Refusal> {
         self.reader.set_needed(job.capabilities, clock::boot());
         self.reader.set_shed(job.shed);
-        let own = metrics::self_metrics(&job.status, &self.reader.backend().probes());
+        let mut own = metrics::self_metrics(&job.status, &self.reader.backend().probes());
+        job.cluster.into_iter().for_each(|cluster| own.merge(cluster));
         let existing =
             self.collectors.remove(&job.access).filter(|it| Arc::ptr_eq(&it.0, &job.exposed));
         let mut scrape = match existing {

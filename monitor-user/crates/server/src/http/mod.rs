@@ -6,6 +6,7 @@
 
 mod admission;
 mod body;
+mod cluster_feed;
 mod feed;
 mod filter;
 mod guard;

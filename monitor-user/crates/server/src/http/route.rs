@@ -6,7 +6,8 @@
 use super::body::{Answer, Content, Live};
 use super::loopback::{LoopbackClient, metrics};
 use super::{
-    filter, guard, history, listen::AccessLevel, live, negotiation, page, state::ListenerState,
+    cluster_feed, filter, guard, history, listen::AccessLevel, live, negotiation, page,
+    state::ListenerState,
 };
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, HeaderName, HeaderValue, WWW_AUTHENTICATE};
@@ -104,6 +105,12 @@ async fn route(
             Ok(Answer::whole("application/json", json))
         }
         "/latency" => watch(shared, access()?, live::latency(query)).await,
+        "/cluster" => {
+            let parameters = cluster_feed::parameters(query);
+            let parameters = parameters.map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+            let client = LoopbackClient::connect(&shared.requests, access()?).await;
+            events(client.map(|client| cluster_feed::run(client, parameters)))
+        }
         path => page::asset(path).ok_or_else(|| {
             (StatusCode::NOT_FOUND, "not found: the paths are / and /metrics".to_owned())
         }),

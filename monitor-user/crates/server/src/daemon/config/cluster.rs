@@ -31,6 +31,8 @@ pub struct ClusterConfig {
     pub ledger: PathBuf,
     /// Whether this node removes members that are dead.
     pub removes_dead: bool,
+    /// Whether this node shows the roll-ups of all nodes.
+    pub gateway: bool,
     /// The nodes whose users may control processes here, as a node set; none if it is empty.
     pub control_from: String,
 }
@@ -45,6 +47,7 @@ impl Default for ClusterConfig {
             node: String::new(),
             ledger: "/var/lib/monitor/ledger".into(),
             removes_dead: false,
+            gateway: false,
             control_from: String::new(),
         }
     }

@@ -500,6 +500,13 @@ pub const KEYS: &[ConfigKey] = &[
         ),
     ),
     key(
+        ["cluster", "gateway", "whether this node shows the jobs, users and totals of all nodes"],
+        Other(
+            |it, value| value::boolean(value).map(|is_on| it.cluster.gateway = is_on),
+            |it| it.cluster.gateway.to_string(),
+        ),
+    ),
+    key(
         [
             "cluster",
             "control_from",

@@ -1,6 +1,7 @@
 // The page: connects the feed, the table, the details and the panels. In: events of the daemon and
-// keys. `/` filters, Escape closes, 1 to 4 select a panel.
+// keys. `/` filters, Escape closes, 1 to 5 select a panel.
 
+import { Cluster } from "/cluster.js";
 import { Details } from "/details.js";
 import { keep, listen, once, token } from "/events.js";
 import { Heat } from "/heat.js";
@@ -38,11 +39,11 @@ if (given) {
 const store = new Store();
 const details = new Details(store);
 const table = new Table(store, (key) => details.open(key));
-const [node, service] = [new Node(), new Service()];
+const [node, service, cluster] = [new Node(), new Service(), new Cluster()];
 const replay = new Replay(() => { store.forget(); details.again(); begun(); });
 const feed = {
   whole: (it) => store.whole(it), change: (it) => store.change(it),
-  status: (it) => service.status(it), probes: (it) => service.examined(it), list: (it) => service.list(it),
+  status: (it) => { service.status(it); by("tab-cluster").hidden = !it.gateway; }, probes: (it) => service.examined(it), list: (it) => service.list(it),
   rules: (it) => service.rules(it), place: (it) => replay.show(it),
   refused: (it) => said(it.message, "waiting"),
 };
@@ -119,12 +120,14 @@ const latency = {
 const tabs = [...document.querySelectorAll("[role=tab]")];
 function choose(tab) {
   latency.close();
+  cluster.close();
   for (const it of tabs) {
     it.ariaSelected = String(it === tab);
     it.tabIndex = it === tab ? 0 : -1;
     by(it.getAttribute("aria-controls")).hidden = it !== tab;
   }
   if (tab.id === "tab-latency") latency.open();
+  if (tab.id === "tab-cluster") cluster.open();
 }
 tabs.forEach((tab, at) => {
   tab.tabIndex = at ? -1 : 0;
@@ -132,7 +135,8 @@ tabs.forEach((tab, at) => {
   tab.addEventListener("keydown", (it) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[it.key];
     if (!step) return;
-    const next = tabs[(at + step + tabs.length) % tabs.length];
+    const open = tabs.filter((tab) => !tab.hidden);
+    const next = open[(open.indexOf(tab) + step + open.length) % open.length];
     choose(next);
     next.focus();
   });
@@ -147,5 +151,5 @@ document.addEventListener("keydown", (it) => {
   if (replay.pressed(it.key)) it.preventDefault();
   if (it.key === "/") { it.preventDefault(); choose(tabs[0]); by("words").focus(); }
   const tab = tabs[Number(it.key) - 1];
-  if (tab) { choose(tab); tab.focus(); }
+  if (tab && !tab.hidden) { choose(tab); tab.focus(); }
 });
