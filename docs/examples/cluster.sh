@@ -113,6 +113,7 @@ start() {
     echo "  $MONITOR nodes"
     echo "  $MONITOR ask --nodes n[1-3] '1 [0] job_list()'"
     echo "  $MONITOR cluster doctor --config $FOLDER/nodes/n1/monitor.toml"
+    echo "  $MONITOR top --nodes @*"
     echo "  curl http://$HOST:$HTTP_PORT/metrics"
     echo "  $0 stop $FOLDER"
 }

@@ -41,6 +41,8 @@ pub struct Update {
     pub probes: Arc<[CapabilityReport]>,
     /// The position in a recording.
     pub playback: Option<PlaybackPos>,
+    /// Whether it is a reading of another node: no action of this program reaches its processes.
+    pub is_elsewhere: bool,
 }
 
 /// Data that is read for one process while a page shows it.
@@ -56,6 +58,12 @@ impl ProcessDetails {
     /// The details of a recorded process: not available.
     pub fn recorded() -> Self {
         let why = "a recording does not have them".to_owned();
+        Self { connections: Some(Err(why.clone())), signals: Some(Err(why)) }
+    }
+
+    /// The details of a process of another node: not available.
+    pub fn elsewhere() -> Self {
+        let why = "they are read on the node of the process alone".to_owned();
         Self { connections: Some(Err(why.clone())), signals: Some(Err(why)) }
     }
 

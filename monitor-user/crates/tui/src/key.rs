@@ -90,39 +90,44 @@ pub enum Action {
 pub type Chord = (KeyCode, KeyModifiers);
 
 /// A key binding.
-pub struct Binding {
+pub struct Binding<A = Action> {
     /// The keys: any of them.
     pub chords: &'static [Chord],
     /// Their action.
-    pub action: Action,
+    pub action: A,
     /// The label in the last line of the screen; empty if it is not shown there.
     pub label: &'static str,
     /// The description in help and manual.
     pub help: &'static str,
 }
 
-const fn key(letter: char) -> Chord {
+/// A character without modifiers.
+pub const fn key(letter: char) -> Chord {
     (KeyCode::Char(letter), KeyModifiers::NONE)
 }
 
-const fn ctrl(letter: char) -> Chord {
+/// A character with Control.
+pub const fn ctrl(letter: char) -> Chord {
     (KeyCode::Char(letter), KeyModifiers::CONTROL)
 }
 
-const fn code(code: KeyCode) -> Chord {
+/// A key without modifiers.
+pub const fn code(code: KeyCode) -> Chord {
     (code, KeyModifiers::NONE)
 }
 
-const fn f(number: u8) -> Chord {
+/// A function key.
+pub const fn f(number: u8) -> Chord {
     code(KeyCode::F(number))
 }
 
-const fn row(
+/// A binding: its keys, its action, its label and its description.
+pub const fn row<A: Copy>(
     chords: &'static [Chord],
-    action: Action,
+    action: A,
     label: &'static str,
     help: &'static str,
-) -> Binding {
+) -> Binding<A> {
     Binding { chords, action, label, help }
 }
 
@@ -178,7 +183,7 @@ pub fn action(event: KeyEvent) -> Option<Action> {
 }
 
 /// The names of the keys of a binding.
-pub fn names(row: &Binding) -> String {
+pub fn names<A>(row: &Binding<A>) -> String {
     row.chords.iter().map(|chord| name(*chord)).collect::<Vec<_>>().join(" ")
 }
 

@@ -8,8 +8,9 @@
 //!
 //! `state` and `draw` are pure: no clock, no terminal, no backend. `feed_source` defines where
 //! values come from: a backend (`local_source`), a recording (`replay_source`) or a daemon (above).
-//! `run` connects them to a terminal.
+//! `run` connects them to a terminal; `cluster` is the screen of many nodes on the same terminal.
 
+pub mod cluster;
 pub mod column;
 pub mod draw;
 pub mod feed_source;

@@ -128,6 +128,7 @@ impl<B: Backend + ?Sized> ViewReader<B> {
             cost: vec![self.own_cost.measure()],
             probes: self.health(clock::boot()),
             playback: None,
+            is_elsewhere: false,
             rates: rates::Rates { groups, ..rates },
         };
         self.has_previous = true;

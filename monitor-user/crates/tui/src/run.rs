@@ -1,5 +1,6 @@
 //! The event loop: keys, updates and signals change the state, which is drawn on the terminal.
 
+use super::draw::draw;
 use super::feed_source::{FeedEvent, FeedSource};
 use super::state::{Effect, ScreenInput, ScreenState, View};
 use super::terminal::{self, Screen};
@@ -23,30 +24,62 @@ pub enum Ended {
     Over(String),
 }
 
-/// A terminal with a state.
-pub struct Top {
-    screen: Screen,
-    state: ScreenState,
-    events: Receiver<Event>,
-    signals: [Signal; 3],
+/// A terminal with its keys, and the signals that end a screen; several screens use it, one after
+/// the other.
+pub struct TerminalSession {
+    pub(crate) screen: Screen,
+    pub(crate) events: Receiver<Event>,
+    pub(crate) signals: EndSignals,
 }
 
-impl Top {
+/// The signals that end a screen.
+pub(crate) struct EndSignals([Signal; 3]);
+
+impl TerminalSession {
     /// Opens the terminal. Needs a running event loop.
     ///
     /// # Errors
     ///
     /// When the terminal or the signal handlers cannot be set up.
-    pub fn open(theme: Theme, view: View) -> io::Result<Self> {
+    pub fn open() -> io::Result<Self> {
         // Before the terminal is changed: the default actions would not restore it.
-        let signals = [
+        let signals = EndSignals([
             signal(SignalKind::interrupt())?,
             signal(SignalKind::terminate())?,
             signal(SignalKind::hangup())?,
-        ];
-        let screen = Screen::open()?;
-        let state = ScreenState::new(screen.size()?, theme, view);
-        Ok(Self { screen, state, events: terminal::events(), signals })
+        ]);
+        Ok(Self { screen: Screen::open()?, events: terminal::events(), signals })
+    }
+}
+
+impl EndSignals {
+    /// Waits for a signal; how a screen ends by it. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Ended {
+        let [interrupt, terminate, hangup] = &mut self.0;
+        tokio::select! {
+            biased;
+            _ = interrupt.recv() => Ended::Interrupted,
+            _ = terminate.recv() => Ended::Gone,
+            _ = hangup.recv() => Ended::Gone,
+        }
+    }
+}
+
+/// A screen of processes on a terminal.
+pub struct Top<'a> {
+    session: &'a mut TerminalSession,
+    state: ScreenState,
+}
+
+impl<'a> Top<'a> {
+    /// A screen without a reading.
+    ///
+    /// # Errors
+    ///
+    /// When the size of the terminal cannot be read.
+    pub fn new(session: &'a mut TerminalSession, theme: Theme, view: View) -> io::Result<Self> {
+        let state = ScreenState::new(session.screen.size()?, theme, view);
+        Ok(Self { session, state })
     }
 
     /// The state.
@@ -60,11 +93,11 @@ impl Top {
     ///
     /// When the terminal cannot be written to.
     pub fn draw(&mut self) -> io::Result<()> {
-        let size = self.screen.size()?;
+        let size = self.session.screen.size()?;
         if size != self.state.size {
             let _ = self.state.handle(ScreenInput::Resize(size));
         }
-        self.screen.draw(&self.state)
+        self.session.screen.draw(|buffer| draw(&self.state, buffer))
     }
 
     /// Shows the updates of a source until the user quits or the source ends.
@@ -75,13 +108,11 @@ impl Top {
     pub async fn run(mut self, feed: &mut impl FeedSource) -> io::Result<Ended> {
         let mut query = self.state.view_query();
         loop {
-            let [interrupt, terminate, hangup] = &mut self.signals;
+            let TerminalSession { events, signals, .. } = &mut *self.session;
             let effect = tokio::select! {
                 biased;
-                _ = interrupt.recv() => return Ok(Ended::Interrupted),
-                _ = terminate.recv() => return Ok(Ended::Gone),
-                _ = hangup.recv() => return Ok(Ended::Gone),
-                event = self.events.recv() => match event {
+                ended = signals.next() => return Ok(ended),
+                event = events.recv() => match event {
                     None => return Ok(Ended::Gone),
                     Some(event) => self.handle(event),
                 },
@@ -96,7 +127,7 @@ impl Top {
                 if let Some(ended) = effect.and_then(|it| self.perform(it, feed).transpose()) {
                     return ended;
                 }
-                effects.extend(self.events.try_recv().ok().map(|event| self.handle(event)));
+                effects.extend(self.session.events.try_recv().ok().map(|event| self.handle(event)));
             }
             let needed = self.state.view_query();
             if needed != query {
@@ -123,8 +154,8 @@ impl Top {
     fn perform(&mut self, effect: Effect, feed: &mut impl FeedSource) -> io::Result<Option<Ended>> {
         let message = match effect {
             Effect::Quit => return Ok(Some(Ended::Quit)),
-            Effect::Suspend => return self.screen.suspend().map(|()| None),
-            Effect::Redraw => return self.screen.clear().map(|()| None),
+            Effect::Suspend => return self.session.screen.suspend().map(|()| None),
+            Effect::Redraw => return self.session.screen.clear().map(|()| None),
             Effect::Act(act) => Some(act.perform().unwrap_or_else(|why| why)),
             Effect::Seek(steps) => feed.seek(steps).err(),
             Effect::Rule(request) => feed.rule(request).err(),
@@ -136,7 +167,7 @@ impl Top {
 }
 
 /// Whether the error means that the terminal was closed.
-fn is_gone(error: &io::Error) -> bool {
+pub(crate) fn is_gone(error: &io::Error) -> bool {
     // A closed terminal returns EIO, which has no `ErrorKind`.
     error.kind() == io::ErrorKind::BrokenPipe || error.raw_os_error() == Some(5)
 }

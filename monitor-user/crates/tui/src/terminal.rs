@@ -1,6 +1,5 @@
 //! The terminal: set up for drawing while this exists, and restored afterwards, even after a panic.
 
-use super::{draw::draw, state::ScreenState};
 use crossterm::cursor::{Hide, Show};
 use crossterm::event::{self, Event};
 use crossterm::terminal::{
@@ -8,7 +7,7 @@ use crossterm::terminal::{
 };
 use crossterm::{execute, queue, style::Print};
 use ratatui::layout::{Rect, Size};
-use ratatui::{Terminal, backend::CrosstermBackend};
+use ratatui::{Terminal, backend::CrosstermBackend, buffer::Buffer};
 use std::io::{self, BufWriter, Stdout, Write};
 use std::{mem::ManuallyDrop, sync::Once};
 use tokio::sync::mpsc::{Receiver, channel};
@@ -48,9 +47,9 @@ impl Screen {
         self.terminal.size()
     }
 
-    /// Draws what changed.
-    pub fn draw(&mut self, state: &ScreenState) -> io::Result<()> {
-        self.terminal.draw(|frame| draw(state, frame.buffer_mut())).map(drop)
+    /// Draws a frame into an empty buffer; what changed is written.
+    pub fn draw(&mut self, frame: impl FnOnce(&mut Buffer)) -> io::Result<()> {
+        self.terminal.draw(|terminal| frame(terminal.buffer_mut())).map(drop)
     }
 
     /// Makes the next frame be drawn as a whole.

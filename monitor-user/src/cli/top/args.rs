@@ -7,7 +7,7 @@ use crate::cli::exit;
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use monitor_model::group::GroupBy;
-use monitor_tui::key;
+use monitor_tui::{cluster, key};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,6 +21,10 @@ pub struct TopArgs {
     /// Play a recording; [ and ] step back and forward
     #[arg(long, value_name = "FILE", conflicts_with_all = ["local", "socket", "backend"])]
     pub replay: Option<PathBuf>,
+    /// Show the whole cluster, and of its nodes these, such as n[1-3],m7 or @*; on a gateway
+    #[arg(long, value_name = "SET",
+        conflicts_with_all = ["local", "backend", "replay"])]
+    pub nodes: Option<String>,
     /// Show only rows that match this condition, such as: cpu > 10 and comm ~ mpi
     #[arg(long, value_name = "CONDITION")]
     pub filter: Option<String>,
@@ -52,5 +56,8 @@ pub struct TopArgs {
 fn keys() -> String {
     let line = |row: &key::Binding| format!("  {:<14} {}\n", key::names(row), row.help);
     let keys: String = key::BINDINGS.iter().map(line).collect();
-    format!("Keys:\n{keys}\n{}", exit::HELP)
+    let line = |(names, help): (String, &str)| format!("  {names:<16} {help}\n");
+    let of_cluster = cluster::BINDINGS.iter().map(|row| line((key::names(row), row.help)));
+    let of_cluster: String = of_cluster.collect();
+    format!("Keys:\n{keys}\nKeys with --nodes:\n{of_cluster}\n{}", exit::HELP)
 }

@@ -169,7 +169,7 @@ impl DaemonReader {
         let matched = event.matched.and_then(|it| usize::try_from(it).ok());
         let focus = self.details.as_deref().cloned();
         let details = ProcessDetails::read(query.focus);
-        let update = Update { rates, matched, focus, details, cost, probes, playback: None };
+        let update = Update { rates, matched, focus, details, cost, probes, ..Update::default() };
         Ok(Some(FeedEvent::Update(Arc::new(update))))
     }
 }

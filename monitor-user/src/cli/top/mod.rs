@@ -1,8 +1,13 @@
-//! `monitor top`: the screen, with samples of the daemon, a local backend or a recording.
+//! `monitor top`: the screen, with samples of the daemon, a local backend or a recording; or the
+//! whole cluster.
 
 pub mod args;
+mod cluster;
 mod daemon_source;
+mod node_source;
+mod rollup_source;
 mod rule;
+mod terminal;
 
 use super::client::{find, runtime};
 use super::exit::{Exit, Failure};
@@ -16,13 +21,13 @@ use monitor_recording::Recording;
 use monitor_sampling::{fields, plan};
 use monitor_tui::local_source::LocalSource;
 use monitor_tui::replay_source::ReplaySource;
-use monitor_tui::run::{Ended, Top};
+use monitor_tui::run::{Ended, TerminalSession, Top};
 use monitor_tui::state::{Condition, PERIODS, View};
-use monitor_tui::theme::{Palette, Theme};
 use monitor_tui::view_query::ViewQuery;
 use rule::{RuleSource, WithRules};
 use std::io::IsTerminal;
 use std::time::Duration;
+use terminal::{cannot, theme_of};
 
 /// Runs the screen until the user quits.
 pub fn top(args: &TopArgs) -> Result<Exit, Failure> {
@@ -38,11 +43,16 @@ pub fn top(args: &TopArgs) -> Result<Exit, Failure> {
         view.period = every.clamp(PERIODS[0], PERIODS[1]);
     }
     let ended = runtime()?.block_on(async {
+        if let Some(set) = &args.nodes {
+            return cluster::top_cluster(args, view, set).await;
+        }
         let client = match recording {
             Some(_) => None,
             None => find(&args.reader).await?,
         };
-        let mut top = Top::open(theme_of(args), view).map_err(|error| cannot(&error))?;
+        let mut session = TerminalSession::open().map_err(|error| cannot(&error))?;
+        let top = Top::new(&mut session, theme_of(args), view);
+        let mut top = top.map_err(|error| cannot(&error))?;
         top.draw().map_err(|error| cannot(&error))?;
         let query = top.state().view_query();
         let ended = match (recording, client) {
@@ -72,10 +82,6 @@ fn local(args: &TopArgs, query: ViewQuery) -> Result<LocalSource, Failure> {
     LocalSource::new(opened, query).map_err(|error| cannot(&error))
 }
 
-fn cannot(error: &std::io::Error) -> Failure {
-    Failure::failed(format!("cannot use the terminal: {error}"))
-}
-
 /// The view that the arguments select.
 fn view(args: &TopArgs) -> Result<View, Failure> {
     let mut view = View { tree: args.tree, group_by: args.group_by, ..View::default() };
@@ -100,28 +106,4 @@ fn view(args: &TopArgs) -> Result<View, Failure> {
         return Err(Failure::usage(why));
     }
     Ok(view)
-}
-
-/// Theme from the arguments, else from the environment; ASCII if the locale is not UTF-8.
-fn theme_of(args: &TopArgs) -> Theme {
-    let var = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let theme = match args.theme.as_str() {
-        "dark" => Palette::Dark,
-        "light" => Palette::Light,
-        "plain" => Palette::Plain,
-        _ if var("NO_COLOR").is_some() || var("TERM").as_deref() == Some("dumb") => Palette::Plain,
-        _ => background(var("COLORFGBG").as_deref()),
-    };
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(var).unwrap_or_default();
-    let locale = locale.to_ascii_lowercase();
-    let ascii = args.ascii || !(locale.contains("utf-8") || locale.contains("utf8"));
-    Theme { palette: theme, ascii }
-}
-
-/// Theme from `COLORFGBG`, which ends with the background colour: 7 and 15 are white.
-fn background(colours: Option<&str>) -> Palette {
-    match colours.and_then(|it| it.rsplit(';').next()) {
-        Some("7" | "15") => Palette::Light,
-        _ => Palette::Dark,
-    }
 }

@@ -5,22 +5,27 @@
 mod foot;
 mod head;
 pub mod hit;
-mod line;
+pub(crate) mod line;
 mod pane;
 mod panel;
 mod plot;
 mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
+use super::state::layout::MIN_SIZE;
 use super::state::{Panel, ScreenState};
-use super::{state::layout::MIN_SIZE, theme::Role};
+use super::theme::{Role, Theme};
 use line::LineWriter;
-use ratatui::{buffer::Buffer, layout::Rect};
+pub(crate) use panel::ASCII as ASCII_BORDER;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Rect, Size};
 
 /// Draws a frame into an empty buffer.
 pub fn draw(state: &ScreenState, buffer: &mut Buffer) {
-    let Some(areas) = state.areas() else { return too_small(state, buffer) };
+    let Some(areas) = state.areas() else {
+        return too_small((state.size, state.theme), buffer);
+    };
     head::draw(state, areas.head, buffer);
     table::draw(state, areas, buffer);
     if let (Some(area), Some(tab)) = (areas.pane, state.tab) {
@@ -36,12 +41,12 @@ pub fn draw(state: &ScreenState, buffer: &mut Buffer) {
     }
 }
 
-fn too_small(state: &ScreenState, buffer: &mut Buffer) {
-    let size = state.size;
+/// Draws that the terminal has too few columns or lines.
+pub(crate) fn too_small((size, theme): (Size, Theme), buffer: &mut Buffer) {
     let area = Rect::new(0, 0, size.width, size.height);
     let (w, h) = (MIN_SIZE.width, MIN_SIZE.height);
     let texts = [format!("too small: {}x{}", size.width, size.height), format!("need {w}x{h}")];
     for (text, y) in texts.iter().zip(0..size.height) {
-        LineWriter::new(buffer, state.theme, Rect { y, height: 1, ..area }).text(Role::Title, text);
+        LineWriter::new(buffer, theme, Rect { y, height: 1, ..area }).text(Role::Title, text);
     }
 }

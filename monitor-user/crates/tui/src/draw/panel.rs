@@ -54,7 +54,7 @@ pub fn lines(
     }
 }
 
-const ASCII: border::Set<'static> = border::Set {
+pub const ASCII: border::Set<'static> = border::Set {
     top_left: "+",
     top_right: "+",
     bottom_left: "+",

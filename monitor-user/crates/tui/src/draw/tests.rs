@@ -19,7 +19,7 @@ fn frame(fixture: &Fixture) -> Buffer {
     buffer
 }
 
-fn letters(buffer: &Buffer) -> String {
+pub(crate) fn letters(buffer: &Buffer) -> String {
     let line = |y| {
         let line: String = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect();
         line.trim_end().to_owned() + "\n"
@@ -51,7 +51,7 @@ fn styles(buffer: &Buffer) -> String {
 }
 
 #[track_caller]
-fn golden(name: &str, text: &str) {
+pub(crate) fn golden(name: &str, text: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/golden/top");
     let path = root.join(format!("{name}.txt"));
     if std::env::var_os("MONITOR_BLESS").is_some() {

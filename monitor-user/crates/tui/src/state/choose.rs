@@ -200,6 +200,9 @@ impl ScreenState {
             _ if self.update.playback.is_some() => {
                 "this is a recording: actions need live processes"
             }
+            _ if self.update.is_elsewhere => {
+                "this process is on another node: actions need a process of this one"
+            }
             Some(it) if it.ended() => "this process has ended",
             Some(it) => return Some((it.id, human::escaped_text(&it.comm()))),
             None if self.view.group_by.is_some() => {
