@@ -59,12 +59,12 @@ pub struct FilesSourceArgs {
     /// the only one over TCP and TLS
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// The certificate for TLS.
-    #[command(flatten)]
-    pub certificate: CertificateArgs,
     /// The daemon.
     #[command(flatten)]
     pub daemon: DaemonArgs,
+    /// The certificate for TLS.
+    #[command(flatten)]
+    pub certificate: CertificateArgs,
 }
 
 /// The certificate of a node, for an address with TLS.
