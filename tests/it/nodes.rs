@@ -54,10 +54,16 @@ impl ExampleCluster {
     /// Runs the script, with the folder as second argument.
     #[track_caller]
     fn script(&self, words: &[&str]) {
+        self.script_with("test", words);
+    }
+
+    /// The same; what it starts reads processes with this backend.
+    #[track_caller]
+    fn script_with(&self, backend: &str, words: &[&str]) {
         let log = std::fs::File::create(self.folder.join("script.log")).unwrap();
         let mut script = Command::new(examples().join("cluster.sh"));
         script.arg(words[0]).arg(self.folder.path()).args(&words[1..]);
-        script.env("MONITOR", env!("CARGO_BIN_EXE_monitor")).env("BACKEND", "test");
+        script.env("MONITOR", env!("CARGO_BIN_EXE_monitor")).env("BACKEND", backend);
         #[cfg(feature = "tls")]
         script.env("FILES_n1", files_config("server")).env("FILES_n2", files_config("client"));
         script.env("HOST", &self.host).env("DEADLINE", deadline().as_secs().to_string());
@@ -203,7 +209,8 @@ fn three_nodes_survive_a_killed_node_and_a_server_that_comes_back() {
     cluster.prints(("n2", &["ask", REQUEST]), 0, "number_of_nodes(0,");
     let without_server = ["ask", "--nodes", "@*", "--within", "1s", REQUEST];
     cluster.prints(("n1", &without_server), 1, ": missing: no reply");
-    cluster.script(&["node", "n3"]);
+    // This one sees the processes of the machine.
+    cluster.script_with("procfs", &["node", "n3"]);
     cluster.prints(("n3", &["nodes"]), 0, "connecting");
     cluster.script(&["server"]);
     NODES.iter().for_each(|node| cluster.sees(node, ["up", "up", "up"]));
@@ -220,6 +227,7 @@ fn three_nodes_survive_a_killed_node_and_a_server_that_comes_back() {
 
     #[cfg(feature = "tls")]
     has_state(&mut files, "n3", "up");
+    ranks_on_nodes_are_those_of_one_job(&cluster);
 
     // In order, a node is not dead but has left.
     cluster.script(&["stop"]);
@@ -319,6 +327,12 @@ impl Followed {
         assert!(found.is_ok(), "no {what}: {}{}", self.rows(), self.errors());
     }
 
+    /// Whether its rule is stored on n3.
+    fn is_watching(&self, cluster: &ExampleCluster) -> bool {
+        let rules = cluster.command("n3", &["ask", r#"{"id":1,"method":"rules"}"#]);
+        String::from_utf8_lossy(&rules.stdout).contains("process_terminated")
+    }
+
     /// Interrupts it, and returns what it has printed on standard error.
     fn interrupt(&mut self) -> String {
         let pid = rustix::process::Pid::from_child(&self.child);
@@ -368,6 +382,77 @@ fn samples_of_many_nodes_follow_each_other(cluster: &ExampleCluster) {
         1,
         "a command sends no further ones",
     );
+}
+
+/// Processes that are the ranks of a job; they end with the test.
+struct Ranks(Vec<Child>);
+
+impl Ranks {
+    /// They execute this file, which they also have their name from.
+    fn start(job: &str, program: &std::path::Path) -> Self {
+        std::os::unix::fs::symlink("/bin/sleep", program).unwrap();
+        let rank = |number: u32| {
+            let mut rank = Command::new(program);
+            rank.arg("600").env("PMIX_NAMESPACE", job).env("PMIX_RANK", number.to_string());
+            rank.spawn().unwrap()
+        };
+        Self((0..2).map(rank).collect())
+    }
+
+    fn wait_for_state(&self, state: char) {
+        for rank in &self.0 {
+            let path = format!("/proc/{}/stat", rank.id());
+            let sought = format!(") {state} ");
+            until(|| std::fs::read_to_string(&path).unwrap().contains(&sought).then_some(()));
+        }
+    }
+}
+
+impl Drop for Ranks {
+    fn drop(&mut self) {
+        for rank in &mut self.0 {
+            let _ = rank.kill();
+            let _ = rank.wait();
+        }
+    }
+}
+
+/// Only n3 sees the processes, and users of n1 may control them.
+fn ranks_on_nodes_are_those_of_one_job(cluster: &ExampleCluster) {
+    let job = format!("it-nodes-{}", std::process::id());
+    let ranks = Ranks::start(&job, &cluster.folder.join("it-nodes-rank"));
+    let verb = |words: &[&'static str]| -> Vec<String> {
+        let words = words.iter().map(|it| (*it).to_owned());
+        ["job".to_owned()].into_iter().chain(words).chain(["--nodes".into(), "@*".into()]).collect()
+    };
+    let prints = |node: &str, words: &[String], code, text: &str| {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        cluster.prints((node, &words), code, text);
+    };
+    let on = |words: &[&'static str], name: &str| -> Vec<String> {
+        let mut all = verb(&words[..1]);
+        all.insert(2, name.to_owned());
+        all.extend(words[1..].iter().map(|it| (*it).to_owned()));
+        all
+    };
+    let some = format!("{job}:1");
+    prints("n2", &on(&["show", "--for", "50ms"], &job), 0, "2 ranks on n3, measured over ");
+    prints("n2", &on(&["show", "--for", "50ms"], &job[..9]), 0, "\nRANK  NODE ");
+    prints("n2", &on(&["show"], "it-no-such"), 6, "no job \"it-no-such\" on these nodes");
+    prints("n2", &on(&["hold"], &job), 5, "monitor: n3: refused: ");
+    prints("n1", &on(&["hold"], &job), 0, &format!("job {job}: held ranks 0-1 on n3\n"));
+    ranks.wait_for_state('T');
+    prints("n1", &on(&["release"], &some), 0, &format!("job {job}: released rank 1 on n3\n"));
+    prints("n1", &on(&["release"], &job), 0, &format!("job {job}: released ranks 0-1 on n3\n"));
+    ranks.wait_for_state('S');
+    let rule = ["when", "end", "--comm", "it-nodes-rank", "--nodes", "n3", "--lines", "2"];
+    let when = Followed::start(cluster, "n1", &rule);
+    until(|| when.is_watching(cluster).then_some(()));
+    prints("n1", &on(&["end"], &job), 0, &format!("job {job}: sent SIGTERM to ranks 0-1 on n3\n"));
+    when.prints_until("ends of both", |when| {
+        let is_printed = |rank: &Child| when.rows().contains(&format!(" {} ended", rank.id()));
+        ranks.0.iter().all(is_printed) && when.errors().contains("monitor: n3: 2 events\n")
+    });
 }
 
 fn what_a_node_executes_ends_with_the_tool(cluster: &ExampleCluster) {

@@ -2,7 +2,7 @@
 //!
 //! In: a set of nodes, lines, the notices of the service. Out: the lines of each node, and on
 //! standard error the nodes that do not begin, that come later or go, and at the end what each has
-//! sent and what was lost. Nodes with the same news are one line.
+//! sent and what was lost. Nodes with the same update are one line.
 
 use super::exit::{Exit, Failure};
 use super::node_blocks::blocks;
@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// How long news of nodes wait for those of others: they are printed together.
-const NEWS_WAIT: Duration = Duration::from_millis(100);
+/// How long updates of nodes wait for those of others: they are printed together.
+const UPDATE_WAIT: Duration = Duration::from_millis(100);
 
 /// What is counted of each node.
 #[derive(Clone, Copy, Debug)]
@@ -36,9 +36,9 @@ pub struct FollowedNodes {
     following: Following,
     counted: CountedName,
     nodes: BTreeMap<String, FollowedNode>,
-    /// News that are not printed yet, by node.
-    news: Vec<(String, String)>,
-    news_due: Option<Instant>,
+    /// Updates that are not printed yet, by node.
+    updates: Vec<(String, String)>,
+    updates_due: Option<Instant>,
 }
 
 /// A node.
@@ -52,8 +52,8 @@ struct FollowedNode {
     has_begun: bool,
     n: u64,
     lost: u64,
-    /// What was lost and is not among the news yet.
-    lost_news: u64,
+    /// What was lost and is not among the updates yet.
+    unprinted_lost: u64,
 }
 
 impl FollowedNode {
@@ -88,19 +88,19 @@ impl FollowedNodes {
         let following = client.follow(&Follow { nodes, lines, within_ns }).await?;
         let names = following.followed().nodes.iter();
         let nodes = names.map(|name| (name.clone(), FollowedNode::default())).collect();
-        Ok(Self { following, counted, nodes, news: Vec::new(), news_due: None })
+        Ok(Self { following, counted, nodes, updates: Vec::new(), updates_due: None })
     }
 
-    /// Waits for the next item, and prints news of nodes meanwhile. Cancel safe.
+    /// Waits for the next item, and prints updates of nodes meanwhile. Cancel safe.
     ///
     /// # Errors
     /// The connection to the service is lost.
     pub async fn next(&mut self) -> Result<FollowedItem, Failure> {
         loop {
-            let due = self.news_due;
+            let due = self.updates_due;
             tokio::select! {
                 biased;
-                () = until(due) => self.print_news(),
+                () = until(due) => self.print_updates(),
                 notice = self.following.next() => {
                     let lost = || Failure {
                         message: "the service has closed the connection".to_owned(),
@@ -120,18 +120,18 @@ impl FollowedNodes {
             return FollowedItem::Changed;
         }
         node.lost += lost;
-        node.lost_news += lost;
+        node.unprinted_lost += lost;
         if let Some(state) = state {
             let before = node.state.replace(state);
             node.has_begun |= state == FollowedState::Open;
-            if let Some(text) = news((before, is_new), state, why.as_deref()) {
-                self.add_news(name.clone(), text);
+            if let Some(text) = update_text((before, is_new), state, why.as_deref()) {
+                self.add_update(name.clone(), text);
             }
         } else if let Some(why) = why {
-            self.add_news(name.clone(), why);
+            self.add_update(name.clone(), why);
         }
         if lost > 0 {
-            self.news_due.get_or_insert_with(|| Instant::now() + NEWS_WAIT);
+            self.updates_due.get_or_insert_with(|| Instant::now() + UPDATE_WAIT);
         }
         match line {
             Some(line) => FollowedItem::Line(name, seq.unwrap_or_default(), line),
@@ -152,8 +152,8 @@ impl FollowedNodes {
             && let Some(node) = self.nodes.get_mut(name)
         {
             node.lost += n;
-            node.lost_news += n;
-            self.news_due.get_or_insert_with(|| Instant::now() + NEWS_WAIT);
+            node.unprinted_lost += n;
+            self.updates_due.get_or_insert_with(|| Instant::now() + UPDATE_WAIT);
         }
     }
 
@@ -168,7 +168,7 @@ impl FollowedNodes {
     pub fn refused(&mut self, name: &str, why: &str) {
         if let Some(node) = self.nodes.get_mut(name) {
             (node.state, node.has_begun) = (Some(FollowedState::Refused), false);
-            self.add_news(name.to_owned(), format!("refused: {why}"));
+            self.add_update(name.to_owned(), format!("refused: {why}"));
         }
     }
 
@@ -186,7 +186,7 @@ impl FollowedNodes {
     /// Prints what each node has sent, and returns the exit code: that of what was printed, unless
     /// nodes were missing.
     pub fn end(mut self, exit: Exit) -> Exit {
-        self.print_news();
+        self.print_updates();
         let begun = || self.nodes.iter().filter(|(_, node)| node.has_begun);
         let text = |node: &FollowedNode| match node.lost {
             0 => self.counted.count(node.n),
@@ -216,29 +216,29 @@ impl FollowedNodes {
         }
     }
 
-    fn add_news(&mut self, name: String, text: String) {
-        self.news.push((name, text));
-        self.news_due.get_or_insert_with(|| Instant::now() + NEWS_WAIT);
+    fn add_update(&mut self, name: String, text: String) {
+        self.updates.push((name, text));
+        self.updates_due.get_or_insert_with(|| Instant::now() + UPDATE_WAIT);
     }
 
-    /// Prints the news of all nodes, equal ones once.
-    pub fn print_news(&mut self) {
-        self.news_due = None;
+    /// Prints the updates of all nodes, equal ones once.
+    pub fn print_updates(&mut self) {
+        self.updates_due = None;
         for (name, node) in &mut self.nodes {
-            if node.lost_news > 0 {
-                let lost = std::mem::take(&mut node.lost_news);
-                self.news.push((name.clone(), format!("{lost} lost")));
+            if node.unprinted_lost > 0 {
+                let lost = std::mem::take(&mut node.unprinted_lost);
+                self.updates.push((name.clone(), format!("{lost} lost")));
             }
         }
-        let news = std::mem::take(&mut self.news);
-        for block in blocks(news.iter().map(|(name, text)| (name.as_str(), text.as_str()))) {
+        let updates = std::mem::take(&mut self.updates);
+        for block in blocks(updates.iter().map(|(name, text)| (name.as_str(), text.as_str()))) {
             notice(&format!("{}: {}", block.set(), block.text));
         }
     }
 }
 
 /// What is printed of a state; nothing of a node that begins as expected.
-fn news(
+fn update_text(
     (before, is_new): (Option<FollowedState>, bool),
     state: FollowedState,
     why: Option<&str>,
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_node_that_comes_later_or_goes_is_named() {
-        let text = |before, state, why| news(before, state, why);
+        let text = |before, state, why| update_text(before, state, why);
         assert_eq!(text((None, false), Open, None), None);
         assert_eq!(text((None, true), Open, None).as_deref(), Some("has joined"));
         assert_eq!(text((Some(Dead), false), Open, None).as_deref(), Some("is followed again"));

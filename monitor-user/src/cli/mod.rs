@@ -80,7 +80,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
     match command {
         Some(Command::Sample(args)) => watch::sample(&args),
-        Some(Command::Watch(args)) => watch::watch(&args),
+        Some(Command::Watch(args)) => match &args.on_nodes.nodes {
+            Some(nodes) => watch_nodes::watch_nodes(&args, (nodes, args.on_nodes.within)),
+            None => watch::watch(&args),
+        },
         Some(Command::Top(args)) => top::top(&args),
         Some(Command::Record(args)) => recording::record(&args),
         Some(Command::Replay(args)) => recording::replay(&args),

@@ -37,6 +37,13 @@ impl MissingNodes {
         self.by_reason.entry((outcome, why.to_owned())).or_default().push(node.to_owned());
     }
 
+    /// Adds all of others.
+    pub fn extend(&mut self, others: Self) {
+        for (reason, nodes) in others.by_reason {
+            self.by_reason.entry(reason).or_default().extend(nodes);
+        }
+    }
+
     /// Whether each node has replied.
     pub fn is_empty(&self) -> bool {
         self.by_reason.is_empty()

@@ -15,7 +15,6 @@ use super::plan::Plan;
 use super::run_loop::{self, LoopEnd, PeriodicTask, skipped_note};
 use super::sample_nodes::sample_nodes;
 use super::series_printer::{DrawMode, SeriesPrinter};
-use super::watch_nodes::watch_nodes;
 use monitor_client::{Client, Error};
 use monitor_format::OutputFormat;
 use monitor_model::id::Ns;
@@ -77,9 +76,6 @@ const MORE_ROWS: usize = 256;
 
 /// Reads and prints until it is stopped or the count is reached.
 pub fn watch(args: &WatchArgs) -> Result<Exit, Failure> {
-    if let Some(nodes) = &args.on_nodes.nodes {
-        return watch_nodes(args, (nodes, args.on_nodes.within));
-    }
     let plan = Plan::resolve(&args.sample.reading, SampleMode::Periodic)?;
     let probe_log = args.sample.log.level();
     log::start(probe_log);

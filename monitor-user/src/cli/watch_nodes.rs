@@ -173,7 +173,7 @@ impl NodesPrinter {
         Ok(ended)
     }
 
-    /// Whether so many nodes have sent a sample that is not printed yet.
+    /// Whether this number of nodes has sent a sample that is not printed yet.
     fn has_all(&self, n_nodes: usize) -> bool {
         let n_new = self.samples.values().filter(|it| it.1).count();
         n_new > 0 && n_new >= n_nodes

@@ -4,7 +4,7 @@
 //! and routes replies and events. They end when the connection is dropped or closed: then
 //! every pending call and every series gets an error.
 
-use super::following::{Following, NoticeQueue};
+use super::notice_queue::NoticeQueue;
 use super::{Error, lock::lock, queue::EventQueue};
 use bytes::{Bytes, BytesMut};
 use monitor_model::{Refusal, Status};
@@ -52,8 +52,11 @@ struct CallTable {
 enum PendingCall {
     Result(oneshot::Sender<Result<String, Error>>),
     Series(oneshot::Sender<Result<(String, Subscription), Error>>, Connection, OnDrop),
-    Follow(oneshot::Sender<Result<Following, Error>>, Connection),
+    Follow(oneshot::Sender<Result<FollowStart, Error>>),
 }
+
+/// The result of a call that follows nodes, and their notices.
+type FollowStart = (Followed, Arc<NoticeQueue>);
 
 /// What happens to a monitor when its series is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,9 +126,9 @@ impl Connection {
     /// # Errors
     ///
     /// Fails if the daemon refuses the call or closes the connection.
-    pub async fn follow(&self, call: &Call) -> Result<Following, Error> {
+    pub async fn follow(&self, call: &Call) -> Result<FollowStart, Error> {
         let (sender, result) = oneshot::channel();
-        self.send(call, PendingCall::Follow(sender, self.clone())).await?;
+        self.send(call, PendingCall::Follow(sender)).await?;
         result.await.unwrap_or(Err(Error::Lost))
     }
 
@@ -282,8 +285,8 @@ impl Shared {
                 });
                 drop(sender.send(started));
             }
-            Some(PendingCall::Follow(sender, connection)) => {
-                let started = result.and_then(|text| self.follow(&text, connection));
+            Some(PendingCall::Follow(sender)) => {
+                let started = result.and_then(|text| self.follow(&text));
                 drop(sender.send(started));
             }
             None => {}
@@ -291,11 +294,11 @@ impl Shared {
     }
 
     /// Follows before the next line is read, which may be a notice.
-    fn follow(&self, text: &str, connection: Connection) -> Result<Following, Error> {
+    fn follow(&self, text: &str) -> Result<FollowStart, Error> {
         let followed: Followed = serde_json::from_str(text).map_err(Error::protocol)?;
         let queue = Arc::new(NoticeQueue::default());
         lock(&self.state).follows.insert(followed.follow, Arc::clone(&queue));
-        Ok(Following::new(connection, followed, queue))
+        Ok((followed, queue))
     }
 
     /// Subscribes before the next line is read, which may be an event of this monitor.
@@ -324,7 +327,7 @@ impl Shared {
             match call {
                 PendingCall::Result(sender) => drop(sender.send(Err(error()))),
                 PendingCall::Series(sender, ..) => drop(sender.send(Err(error()))),
-                PendingCall::Follow(sender, ..) => drop(sender.send(Err(error()))),
+                PendingCall::Follow(sender) => drop(sender.send(Err(error()))),
             }
         }
         routes.values().for_each(|queue| queue.close());

@@ -16,6 +16,7 @@ mod daemon;
 mod error;
 mod following;
 mod lock;
+mod notice_queue;
 mod queue;
 mod reply_router;
 mod series;
@@ -276,7 +277,9 @@ impl Client {
     ///
     /// Fails if the daemon refuses the call, has gone away, or sends a malformed reply.
     pub async fn follow(&self, params: &Follow) -> Result<Following, Error> {
-        self.daemon.connection().await?.follow(&Call::Follow(params.clone())).await
+        let connection = self.daemon.connection().await?;
+        let started = connection.follow(&Call::Follow(params.clone())).await?;
+        Ok(Following::new(connection, started))
     }
 
     async fn series(&self, call: Call) -> Result<Series, Error> {

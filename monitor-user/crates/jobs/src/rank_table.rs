@@ -71,7 +71,7 @@ impl Quantity {
     }
 }
 
-/// A job's ranks on this node.
+/// A job's ranks on this node, or on several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RankTable {
     /// A row for each rank whose process is there, by number.
@@ -131,15 +131,21 @@ pub fn rank_table(
     executable: &ReadExecutable<'_>,
 ) -> RankTable {
     let row = |rank: &RankProcesses| row(rank, (host, processes), executable);
-    let mut rows: Vec<RankRow> = job.ranks.iter().filter_map(row).collect();
-    for quantity in Quantity::ALL {
-        let values: Vec<_> = rows.iter().map(|it| it.value(*quantity)).collect();
-        let found = deviations(&values, quantity.tolerance());
-        for (row, deviation) in rows.iter_mut().zip(found) {
-            row.deviations[*quantity as usize] = deviation;
+    RankTable::of_rows(job.ranks.iter().filter_map(row).collect())
+}
+
+impl RankTable {
+    /// The table of rows, also of several nodes, with their distances from the median of all.
+    pub fn of_rows(mut rows: Vec<RankRow>) -> Self {
+        for quantity in Quantity::ALL {
+            let values: Vec<_> = rows.iter().map(|it| it.value(*quantity)).collect();
+            let found = deviations(&values, quantity.tolerance());
+            for (row, deviation) in rows.iter_mut().zip(found) {
+                row.deviations[*quantity as usize] = deviation;
+            }
         }
+        Self { rows }
     }
-    RankTable { rows }
 }
 
 impl RankProcesses {

@@ -123,6 +123,23 @@ pub struct JobEventsArgs {
     pub daemon: DaemonArgs,
 }
 
+/// Nodes on which a command is about one job.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Many nodes")]
+pub struct JobNodesArgs {
+    /// The ranks on these nodes of the cluster, such as n[1-3],m7 or @*, through their services;
+    /// the job is named by its id
+    #[arg(long, value_name = "SET")]
+    pub nodes: Option<String>,
+    /// With --nodes: wait this long for replies
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = interval,
+        requires = "nodes")]
+    pub within: Duration,
+    /// The service.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
 /// Arguments of `job show`.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
@@ -137,8 +154,11 @@ pub struct JobShowArgs {
     #[arg(long, default_value = "table", value_parser = formats(&["table", "json"]))]
     pub format: String,
     /// Print host, executable and pid of each rank, separated by tabs, as MPIR_proctable has them
-    #[arg(long, conflicts_with_all = ["format", "span"])]
+    #[arg(long, conflicts_with_all = ["format", "span", "nodes"])]
     pub mpir: bool,
+    /// The nodes.
+    #[command(flatten)]
+    pub on_nodes: JobNodesArgs,
     /// Where processes are read.
     #[command(flatten)]
     pub source: JobSourceArgs,
@@ -278,6 +298,9 @@ pub struct JobHoldArgs {
     /// ranks after a colon, such as 77:0-3,7
     #[arg(value_name = "JOB[:RANKS]")]
     pub job: String,
+    /// The nodes.
+    #[command(flatten)]
+    pub on_nodes: JobNodesArgs,
 }
 
 /// Arguments of `job signal`.
@@ -293,8 +316,11 @@ pub struct JobSignalArgs {
     pub signal: u32,
     /// Send it only to the process that the runtime started, which `job show` prints, and not to
     /// its descendants
-    #[arg(long)]
+    #[arg(long, conflicts_with = "nodes")]
     pub first: bool,
+    /// The nodes.
+    #[command(flatten)]
+    pub on_nodes: JobNodesArgs,
 }
 
 /// Arguments of `job end`.
@@ -307,8 +333,11 @@ pub struct JobEndArgs {
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = interval)]
     pub span: Duration,
     /// Send SIGKILL to what has not ended by then
-    #[arg(long)]
+    #[arg(long, conflicts_with = "nodes")]
     pub kill: bool,
+    /// The nodes, on which no end is awaited.
+    #[command(flatten)]
+    pub on_nodes: JobNodesArgs,
 }
 
 /// Arguments of `job output`.

@@ -6,7 +6,6 @@
 
 use super::args::JobEventsArgs;
 use super::environment_event::{self, EnvironmentEvent};
-use super::events_nodes::events_nodes;
 use super::history::{self, JobHistory, parsed, status_text, transition, transition_json};
 use super::reader::user;
 use crate::cli::client::runtime;
@@ -82,9 +81,6 @@ pub enum PrintedEvent {
 /// # Errors
 /// If no service answers, or it refuses the call.
 pub fn events(args: &JobEventsArgs) -> Result<Exit, Failure> {
-    if let Some(nodes) = &args.nodes {
-        return events_nodes(args, (nodes, args.within));
-    }
     runtime()?.block_on(async {
         let signals = EndSignals::install()?;
         let tool = history::connect(args.daemon.socket.as_deref())?;

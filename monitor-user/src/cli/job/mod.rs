@@ -5,6 +5,7 @@
 //! stopped, continued or signalled, and what directives make of an environment. Only `query` and
 //! `notify` connect to the runtime of a job.
 
+mod act_nodes;
 pub mod args;
 mod attach;
 mod background;
@@ -28,6 +29,7 @@ mod host_command;
 mod host_connection;
 mod host_guard;
 mod host_usage;
+mod job_on_nodes;
 mod launch;
 mod launch_args;
 mod launch_background;
@@ -56,6 +58,7 @@ mod reader;
 mod release;
 mod rendezvous;
 mod show;
+mod show_nodes;
 mod show_text;
 mod signal;
 mod stacks;
@@ -67,8 +70,9 @@ mod tool_connection;
 mod tool_daemon;
 mod tool_turn;
 
-use super::exit::Failure;
-use args::{JobArgs, JobCommand};
+use super::exit::{Exit, Failure};
+use act_nodes::{RankAction, act_nodes};
+use args::{JobArgs, JobCommand, JobNodesArgs};
 
 /// Runs a command of the group. Returns the exit code; of `launch`, that of the launcher, of
 /// `attach`, that of its daemons.
@@ -85,14 +89,27 @@ pub fn job(args: &JobArgs) -> Result<u8, Failure> {
             (None, Some(nodes)) => list_nodes::list_nodes(args, (nodes, args.on_nodes.within)),
             (None, None) => list::list(args),
         },
-        JobCommand::Events(args) => events::events(args),
-        JobCommand::Show(args) => show::show(args),
+        JobCommand::Events(args) => match &args.nodes {
+            Some(nodes) => events_nodes::events_nodes(args, (nodes, args.within)),
+            None => events::events(args),
+        },
+        JobCommand::Show(args) => match &args.on_nodes.nodes {
+            Some(nodes) => show_nodes::show_nodes(args, (nodes, args.on_nodes.within)),
+            None => show::show(args),
+        },
         JobCommand::Stacks(args) => stacks::stacks(args),
         JobCommand::Calls(args) => calls::calls(args),
-        JobCommand::Hold(args) => hold::hold(&args.job),
-        JobCommand::Release(args) => release::release(&args.job),
-        JobCommand::Signal(args) => signal::signal(args),
-        JobCommand::End(args) => end::end(args),
+        JobCommand::Hold(args) => on_nodes(RankAction::Hold, &args.job, &args.on_nodes)
+            .unwrap_or_else(|| hold::hold(&args.job)),
+        JobCommand::Release(args) => on_nodes(RankAction::Release, &args.job, &args.on_nodes)
+            .unwrap_or_else(|| release::release(&args.job)),
+        JobCommand::Signal(args) => {
+            on_nodes(RankAction::Signal(args.signal), &args.job, &args.on_nodes)
+                .unwrap_or_else(|| signal::signal(args))
+        }
+        JobCommand::End(args) => {
+            on_nodes(RankAction::End, &args.job, &args.on_nodes).unwrap_or_else(|| end::end(args))
+        }
         JobCommand::Output(args) => output::output(args),
         JobCommand::Query(args) => query::query(args),
         JobCommand::Notify(args) => notify::notify(args),
@@ -102,4 +119,10 @@ pub fn job(args: &JobArgs) -> Result<u8, Failure> {
         JobCommand::Env(args) => env::explain(args),
     };
     exit.map(|exit| exit as u8)
+}
+
+/// Acts on ranks on other nodes, if some are named.
+fn on_nodes(action: RankAction, job: &str, on: &JobNodesArgs) -> Option<Result<Exit, Failure>> {
+    let nodes = on.nodes.as_deref()?;
+    Some(act_nodes(action, job, ((nodes, on.within), on.daemon.socket.as_deref())))
 }

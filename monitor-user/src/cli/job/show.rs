@@ -49,21 +49,26 @@ fn to_json(measured: &MeasuredJob) -> Json {
     let cpu: Option<f64> = table.rows.iter().map(|row| row.cpu_ns).sum();
     of_job["cpu_ns"] = json!(cpu.map(|it| it as u64));
     of_job["ranks"] = table.rows.iter().map(rank_json).collect();
-    let medians = by_quantity(|quantity| {
-        let median = median(table.rows.iter().filter_map(|row| row.value(quantity)))?;
-        human::rounded(median).map(Json::from)
-    });
     json!({
         "schema_version": 1,
         "node": measured.node,
         "interval_ns": interval.map(|it| it.0),
         "job": of_job,
-        "medians": medians,
+        "medians": medians_json(&table.rows),
         "notes": notes,
     })
 }
 
-fn rank_json(row: &RankRow) -> Json {
+/// The median of each quantity.
+pub fn medians_json(rows: &[RankRow]) -> Map<String, Json> {
+    by_quantity(|quantity| {
+        let median = median(rows.iter().filter_map(|row| row.value(quantity)))?;
+        human::rounded(median).map(Json::from)
+    })
+}
+
+/// A rank as an object.
+pub fn rank_json(row: &RankRow) -> Json {
     let mut out = by_quantity(|quantity| {
         let value = row.value(quantity)?;
         Some(match quantity.field().field().kind {

@@ -22,18 +22,32 @@ const MARK: &str = "! ";
 pub fn text(measured: &MeasuredJob) -> String {
     let mut out = String::new();
     head(measured, &mut out);
-    ranks(&measured.table.rows, &mut out);
-    for row in &measured.table.rows {
-        straggler(row, &measured.table.rows, &mut out);
+    rank_lines((&measured.table.rows, &measured.notes), HostColumn::Hidden, &mut out);
+    out
+}
+
+/// Whether ranks have the name of their node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostColumn {
+    /// They are all on one.
+    Hidden,
+    /// They are on several.
+    Shown,
+}
+
+/// A line for each rank, the stragglers, and notes.
+pub fn rank_lines((rows, notes): (&[RankRow], &[String]), hosts: HostColumn, out: &mut String) {
+    ranks(rows, hosts, out);
+    for row in rows {
+        straggler(row, rows, out);
     }
-    if (1..MIN_RANKS).contains(&measured.table.rows.len()) {
+    if (1..MIN_RANKS).contains(&rows.len()) {
         let _ = writeln!(out, "fewer than {MIN_RANKS} ranks are not compared");
     }
-    for note in &measured.notes {
+    for note in notes {
         out.push_str("note: ");
-        wrap(&human::escaped_text(note), 6, COLUMNS, &mut out);
+        wrap(&human::escaped_text(note), 6, COLUMNS, out);
     }
-    out
 }
 
 fn head(measured: &MeasuredJob, out: &mut String) {
@@ -53,17 +67,21 @@ fn head(measured: &MeasuredJob, out: &mut String) {
     let _ = writeln!(out, "{launcher}, {owner}{here}{all} ranks on {node}, measured over {time}");
 }
 
-fn ranks(rows: &[RankRow], out: &mut String) {
+fn ranks(rows: &[RankRow], hosts: HostColumn, out: &mut String) {
     let right = |title| Column { title, min_width: 0, side: Side::Right };
     let left = |title| Column { title, min_width: 0, side: Side::Left };
     let mut grid = Grid::default();
     let quantities = Quantity::ALL.iter().map(|it| it.field().field().title);
-    let first = [right("RANK"), right("PID"), left("S")];
+    let host = (hosts == HostColumn::Shown).then(|| left("NODE"));
+    let first = [right("RANK")].into_iter().chain(host).chain([right("PID"), left("S")]);
     let last = [left("FROM MEDIAN"), left("PROGRAM")];
-    grid.begin(first.into_iter().chain(quantities.map(right)).chain(last));
+    grid.begin(first.chain(quantities.map(right)).chain(last));
     for row in rows {
         // Writing to a `String` cannot fail.
         grid.cell(|out| _ = write!(out, "{}", row.rank));
+        if hosts == HostColumn::Shown {
+            grid.cell(|out| human::escaped(&row.host, out));
+        }
         grid.cell(|out| _ = write!(out, "{}", row.process.pid.0));
         grid.cell(|out| out.push(row.state));
         for quantity in Quantity::ALL {

@@ -2,6 +2,7 @@
 //!
 //! In: the command line. Out: the same, typed. `when::event` and `when::action` parse the texts.
 
+use crate::cli::args::daemon::DaemonArgs;
 use crate::cli::args::{PrintArgs, interval};
 use crate::cli::exit;
 use clap::Args;
@@ -31,6 +32,7 @@ Examples:
   monitor when signal print --comm 'worker*'
   monitor when 'call abort' print,stop -- ./program
   monitor when 'call read,write' count --for 10s --terminate -- ./server
+  monitor when end print,count --comm 'worker*' --nodes 'n[1-8]'
 ";
 
 /// The exit codes: those of all commands, and that of the watched command.
@@ -80,6 +82,18 @@ pub struct WhenArgs {
     /// Read additional call signatures from this folder
     #[arg(long, value_name = "FOLDER")]
     pub calls: Vec<PathBuf>,
+    /// Watch on these nodes of the cluster, such as n[1-3],m7 or @*, by --comm: events end, signal,
+    /// call and return, actions print and count
+    #[arg(long, value_name = "SET", help_heading = "Many nodes",
+        conflicts_with_all = ["pid", "command", "trampoline", "explain", "calls"])]
+    pub nodes: Option<String>,
+    /// With --nodes: wait this long for nodes that do not begin
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = interval,
+        requires = "nodes", help_heading = "Many nodes")]
+    pub within: Duration,
+    /// The service, for --nodes.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
     /// Start this command and watch it and its children from the first instruction
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pid", "comm"])]
     pub command: Vec<OsString>,

@@ -9,6 +9,7 @@ mod command;
 mod end;
 pub mod event;
 mod explain;
+mod nodes;
 mod show;
 mod watch;
 
@@ -26,6 +27,10 @@ pub fn when(args: &WhenArgs) -> Result<u8, Failure> {
     let event = WhenEvent::from_text(&args.event)?;
     let actions = Actions::from_text(&args.actions)?;
     actions.check(&event)?;
+    if let Some(nodes) = &args.nodes {
+        let exit = nodes::when_nodes(args, (&event, actions), (nodes, args.within))?;
+        return Ok(exit as u8);
+    }
     watch::watch(args, &event, &actions)
 }
 

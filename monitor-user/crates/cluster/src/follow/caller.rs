@@ -68,7 +68,7 @@ pub enum FollowEvent {
         /// The lines.
         text: Vec<u8>,
     },
-    /// So many lines were lost; why, if that is known.
+    /// The number of lines that were lost; why, if that is known.
     Lost(u64, String),
     /// Its state has changed.
     State(FollowState),
@@ -127,7 +127,7 @@ impl FollowedNode {
         matches!(self.state, None | Some(Open | Missing | Silent))
     }
 
-    /// Changes the state; returns whether that is news.
+    /// Changes the state; returns the event if it is another one.
     fn set(&mut self, state: FollowState) -> Option<FollowEvent> {
         let is_new = self.state.as_ref() != Some(&state);
         is_new.then(|| FollowEvent::State(self.state.insert(state).clone()))
@@ -325,7 +325,7 @@ impl Follows {
     }
 
     /// Compares the nodes with the members: changes do not come one by one after a gap of the
-    /// order. Returns what is news, and where a session is to be begun.
+    /// order. Returns events, and where a session is to be begun.
     fn compare(&mut self, members: &Membership) -> (Vec<FollowOutput>, Vec<(FollowKey, String)>) {
         let (mut out, mut again) = (Vec::new(), Vec::new());
         let all = names(members);

@@ -32,17 +32,17 @@ pub enum SourceOutput {
     Send(String, FollowMessage),
     /// Close a session; its node does not follow it.
     Close(SourceKey),
-    /// So many bytes of a session were handled: there is room for further ones.
+    /// This number of bytes of a session was handled: there is room for further ones.
     Room(SourceKey, usize),
 }
 
 /// The sessions.
 #[derive(Default)]
 pub struct FollowSources {
-    all: BTreeMap<SourceKey, Source>,
+    all: BTreeMap<SourceKey, RunningSource>,
 }
 
-struct Source {
+struct RunningSource {
     /// The number of the next line.
     next: u64,
     /// What is under way: the number of the line after it, and its bytes.
@@ -70,7 +70,8 @@ impl FollowSources {
         if self.all.len() >= MAX_SOURCES {
             return Err(format!("{MAX_SOURCES} sessions of other nodes run here"));
         }
-        let source = Source { next: 0, under_way: VecDeque::new(), listed: now, n_unlisted: 0 };
+        let source =
+            RunningSource { next: 0, under_way: VecDeque::new(), listed: now, n_unlisted: 0 };
         self.all.insert(key, source);
         Ok(())
     }
@@ -163,7 +164,10 @@ impl FollowSources {
         self.all.remove(&key).map(|_| SourceOutput::Close(key))
     }
 
-    fn close_where(&mut self, is_over: impl Fn(&SourceKey, &Source) -> bool) -> Vec<SourceOutput> {
+    fn close_where(
+        &mut self,
+        is_over: impl Fn(&SourceKey, &RunningSource) -> bool,
+    ) -> Vec<SourceOutput> {
         let over = self.all.extract_if(.., |key, source| is_over(key, source));
         over.map(|(key, _)| SourceOutput::Close(key)).collect()
     }

@@ -139,7 +139,7 @@ impl Pair {
 
 /// What becomes of a message.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum Delivery {
     Arrives,
     Lost,
     /// It arrives after the next one.
@@ -148,8 +148,13 @@ enum Way {
     Twice,
 }
 
-fn way() -> impl Strategy<Value = Way> {
-    prop::sample::select(vec![Way::Arrives, Way::Lost, Way::Overtaken, Way::Twice])
+fn way() -> impl Strategy<Value = Delivery> {
+    prop::sample::select(vec![
+        Delivery::Arrives,
+        Delivery::Lost,
+        Delivery::Overtaken,
+        Delivery::Twice,
+    ])
 }
 
 proptest! {
@@ -163,10 +168,10 @@ proptest! {
             n_sent += u64::from(n);
             let message = pair.lines(&text);
             let (now, later) = match way {
-                Way::Arrives => (vec![message], None),
-                Way::Lost => (vec![], None),
-                Way::Overtaken => (vec![], Some(message)),
-                Way::Twice => (vec![message.clone(), message], None),
+                Delivery::Arrives => (vec![message], None),
+                Delivery::Lost => (vec![], None),
+                Delivery::Overtaken => (vec![], Some(message)),
+                Delivery::Twice => (vec![message.clone(), message], None),
             };
             now.into_iter().for_each(|message| pair.arrive(message));
             held.into_iter().for_each(|message| pair.arrive(message));

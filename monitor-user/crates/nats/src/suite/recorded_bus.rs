@@ -67,6 +67,10 @@ impl Bus for RecordedBus {
         self.bus.reply(to, reply);
     }
 
+    fn send(&mut self, to: &str, bytes: Vec<u8>) {
+        self.bus.send(to, bytes);
+    }
+
     fn publish(&mut self, topic: Topic, bytes: Vec<u8>) {
         self.bus.publish(topic, bytes);
     }

@@ -1,0 +1,334 @@
+//! A job of many nodes as one: what the service of each node says of the ranks that it has.
+//!
+//! In: a name of a job, a set of nodes. Out: the nodes with ranks of it, the nodes without, and the
+//! nodes without a reply. The id is the same on all nodes, as that of PRRTE and Slurm is; a name
+//! that is none of an id, such as a pid, is of one node alone and refused.
+
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::node_replies::{MissingNodes, gather};
+use crate::cli::output::notice;
+use monitor_client::Client;
+use monitor_cluster::node_set::fold;
+use monitor_jobs::RankSet;
+use monitor_omis::{Status, Value, parse};
+use monitor_protocol::cluster::NodeOutcome;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Values of a rank in the reply to `job_info`.
+const RANK_VALUES: usize = 8;
+
+/// The replies of nodes to one request about a job.
+#[derive(Debug, Default)]
+pub struct CalledNodes {
+    /// The results of the nodes that have it.
+    pub results: Vec<(String, Vec<Value>)>,
+    /// When the reply of each of them came, after the request was sent.
+    pub late: BTreeMap<String, Duration>,
+    /// The nodes that do not have it.
+    pub without: Vec<String>,
+    /// The nodes without a reply, or that refuse it.
+    pub missing: MissingNodes,
+    /// Whether a node has refused it for lack of rights.
+    pub is_denied: bool,
+}
+
+/// Lets nodes execute a request about a job.
+///
+/// # Errors
+/// The set is none, or the service does not answer.
+pub async fn call(
+    client: &Client,
+    on: (&str, Duration),
+    request: &str,
+) -> Result<CalledNodes, Failure> {
+    let gathered = gather(client, on, format!("1 [0] {request}")).await?;
+    let missing = MissingNodes::from_gathered(&gathered);
+    let mut called = CalledNodes { missing, ..CalledNodes::default() };
+    for it in gathered.nodes {
+        if let Some(reply) = &it.reply {
+            let late = Duration::from_nanos(it.late_ns.unwrap_or_default());
+            called.late.insert(it.node.clone(), late);
+            called.add(&it.node, reply);
+        }
+    }
+    Ok(called)
+}
+
+impl CalledNodes {
+    /// Whether a node has a job whose id begins so.
+    fn has_id(&self, beginning: &str) -> bool {
+        let ids = self.results.iter().filter_map(|(_, results)| text(results.first()?));
+        ids.into_iter().any(|id| id.starts_with(beginning))
+    }
+
+    fn add(&mut self, node: &str, reply: &str) {
+        let refuse = |why: String| (NodeOutcome::Refused, why);
+        let read = parse::reply(reply.as_bytes());
+        let answer = read.ok().and_then(|reply| reply.0.into_iter().next());
+        let (outcome, why) = match answer {
+            None => refuse("its reply is malformed".to_owned()),
+            Some(answer) if answer.status.is_success() => {
+                return self.results.push((node.to_owned(), answer.results));
+            }
+            Some(answer) if answer.status == Status::NO_SUCH_OBJECT => {
+                return self.without.push(node.to_owned());
+            }
+            Some(answer) => {
+                self.is_denied |= answer.status == Status::PERMISSION;
+                let detail = answer.results.iter().find_map(Value::text);
+                let detail = detail.map(|text| text.to_str_lossy().into_owned());
+                refuse(detail.unwrap_or_else(|| format!("status {}", answer.status.0)))
+            }
+        };
+        self.missing.add(node, (outcome, &why));
+    }
+}
+
+/// What a node says of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodePart {
+    /// The runtime.
+    pub runtime: String,
+    /// The state there.
+    pub state: String,
+    /// The launcher, if it is there.
+    pub launcher: Option<u32>,
+    /// The ranks there.
+    pub ranks: Vec<NodeRank>,
+}
+
+/// A rank on a node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeRank {
+    /// Its number.
+    pub rank: u32,
+    /// The process that the runtime started.
+    pub pid: u32,
+    /// The file that it executes.
+    pub executable: String,
+    /// The state of the process, as ps(1) prints it.
+    pub state: char,
+    /// Seconds on a CPU; absent if not known.
+    pub cpu_s: Option<f64>,
+    /// Seconds ready to run and waiting for a CPU; absent if not known.
+    pub delay_s: Option<f64>,
+    /// Resident memory, bytes; absent if not known.
+    pub rss_bytes: Option<u64>,
+}
+
+/// A job on the nodes that have ranks of it.
+#[derive(Debug)]
+pub struct JobOnNodes {
+    /// Its id.
+    pub id: String,
+    /// The ranks that were named; all of them if absent.
+    pub named: Option<RankSet>,
+    /// What each node says of it.
+    pub parts: BTreeMap<String, NodePart>,
+    /// When the reply of each node came, after the request was sent.
+    pub late: BTreeMap<String, Duration>,
+    /// The nodes without a reply, or that refuse it.
+    pub missing: MissingNodes,
+}
+
+impl JobOnNodes {
+    /// Finds a job, `JOB` or `JOB:RANKS`.
+    ///
+    /// # Errors
+    /// No node has it, or several jobs have this name; the set is none, or the service does not
+    /// answer.
+    pub async fn find(
+        client: &Client,
+        on: (&str, Duration),
+        written: &str,
+    ) -> Result<Self, Failure> {
+        let whole = request(client, on, written).await?;
+        let split = written.rsplit_once(':').filter(|it| !it.0.is_empty());
+        let (job, named, called) = match split {
+            // Ids may have a colon.
+            Some((job, ranks)) if !whole.has_id(written) => {
+                let named: RankSet = ranks.parse().map_err(Failure::usage)?;
+                (job, Some(named), request(client, on, job).await?)
+            }
+            _ => (written, None, whole),
+        };
+        Self::from_called(called, job, named)
+    }
+
+    fn from_called(
+        called: CalledNodes,
+        job: &str,
+        named: Option<RankSet>,
+    ) -> Result<Self, Failure> {
+        let CalledNodes { results, late, mut missing, .. } = called;
+        let mut found: BTreeMap<String, BTreeMap<String, NodePart>> = BTreeMap::new();
+        for (node, results) in results {
+            match NodePart::from_results(&results) {
+                Some((id, part)) => drop(found.entry(id).or_default().insert(node, part)),
+                None => missing.add(&node, (NodeOutcome::Refused, "its reply is malformed")),
+            }
+        }
+        // A pid names a process of each node.
+        let pids = found.extract_if(.., |id, _| !id.starts_with(job));
+        let pids: BTreeSet<String> = pids.map(|(id, _)| id).collect();
+        let mut found = found.into_iter();
+        let (Some((id, mut parts)), others) = (found.next(), found.collect::<Vec<_>>()) else {
+            missing.notices().iter().for_each(|line| notice(line));
+            return Err(none(job, &pids));
+        };
+        if !others.is_empty() {
+            let ids: Vec<String> =
+                [id].into_iter().chain(others.into_iter().map(|it| it.0)).collect();
+            let ids = ids.join(", ");
+            return Err(Failure::usage(format!("{job:?} is the beginning of several jobs: {ids}")));
+        }
+        if let Some(named) = &named {
+            let here = |part: &NodePart| part.ranks.iter().map(|it| it.rank).collect::<Vec<_>>();
+            let all: RankSet = parts.values().flat_map(here).collect();
+            if let Some(rank) = named.first_not_in(&all) {
+                let why = format!("job {id} has no rank {rank} on these nodes, but {all}");
+                return Err(Failure::usage(why));
+            }
+            for part in parts.values_mut() {
+                part.ranks.retain(|it| named.contains(it.rank));
+            }
+            parts.retain(|_, part| !part.ranks.is_empty());
+        }
+        Ok(Self { id, named, parts, late, missing })
+    }
+
+    /// The nodes with ranks of it, folded.
+    pub fn nodes(&self) -> String {
+        fold(self.parts.keys().map(String::as_str))
+    }
+
+    /// The numbers of its ranks.
+    pub fn ranks(&self) -> RankSet {
+        self.parts.values().flat_map(|part| part.ranks.iter().map(|it| it.rank)).collect()
+    }
+
+    /// The sets of nodes that a request goes to, with the name of what it is about there.
+    pub fn targets(&self) -> Vec<(String, String)> {
+        if self.named.is_none() {
+            return vec![(self.nodes(), self.id.clone())];
+        }
+        let target = |(node, part): (&String, &NodePart)| {
+            let ranks: RankSet = part.ranks.iter().map(|it| it.rank).collect();
+            (node.clone(), format!("{}:{ranks}", self.id))
+        };
+        self.parts.iter().map(target).collect()
+    }
+}
+
+async fn request(client: &Client, on: (&str, Duration), job: &str) -> Result<CalledNodes, Failure> {
+    call(client, on, &format!("job_info({})", Value::from(job))).await
+}
+
+/// The failure if no node has a job.
+fn none(job: &str, pids: &BTreeSet<String>) -> Failure {
+    let message = match pids.first() {
+        None => format!("no job {job:?} on these nodes"),
+        Some(id) => format!("{job} is a process of one node, of job {id}: name the job by its id"),
+    };
+    Failure { message, exit: Exit::NoTarget }
+}
+
+impl NodePart {
+    /// The id and the part of results.
+    fn from_results(results: &[Value]) -> Option<(String, Self)> {
+        let [id, runtime, state, launcher, ranks] = results else { return None };
+        let ranks = ranks.list()?;
+        let rows = ranks.chunks(RANK_VALUES).map(NodeRank::from_values);
+        let part = Self {
+            runtime: text(runtime)?,
+            state: text(state)?,
+            launcher: launcher.integer(),
+            ranks: rows.collect::<Option<_>>()?,
+        };
+        Some((text(id)?, part))
+    }
+}
+
+impl NodeRank {
+    fn from_values(values: &[Value]) -> Option<Self> {
+        let [rank, _, pid, executable, state, cpu, delay, rss] = values else { return None };
+        Some(Self {
+            rank: rank.integer()?,
+            pid: pid.integer()?,
+            executable: text(executable)?,
+            state: text(state)?.chars().next()?,
+            cpu_s: seconds(cpu),
+            delay_s: seconds(delay),
+            rss_bytes: rss.integer(),
+        })
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.text().map(|text| text.to_str_lossy().into_owned())
+}
+
+/// Seconds, unless they are -1.
+fn seconds(value: &Value) -> Option<f64> {
+    let seconds = match value {
+        Value::Float(seconds) => seconds.0,
+        whole => f64::from(whole.integer::<u32>()?),
+    };
+    (seconds >= 0.0).then_some(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn called(replies: &[(&str, &str)]) -> CalledNodes {
+        let mut called = CalledNodes::default();
+        replies.iter().for_each(|(node, reply)| called.add(node, reply));
+        called
+    }
+
+    fn info(id: &str, ranks: &str) -> String {
+        format!("1 [0] job_info(0,\"{id}\",\"prrte\",\"running\",-1,[{ranks}])")
+    }
+
+    const RANK_0: &str = "0,\"n1\",7,\"/a\",\"R\",1.5,0.25,4096";
+    const RANK_1: &str = "1,\"n2\",7,\"/a\",\"S\",-1.0,-1.0,-1";
+
+    #[test]
+    fn ranks_of_all_nodes_are_those_of_one_job() {
+        let (one, other) = (info("prterun-a-1@1", RANK_0), info("prterun-a-1@1", RANK_1));
+        let none = "1 [0] job_info(300,\"no job\")";
+        let denied = "1 [0] job_info(400,\"no right\")";
+        let called = || called(&[("n1", &one), ("n2", &other), ("n3", none), ("n4", denied)]);
+        assert_eq!(called().without, ["n3"]);
+        assert!(called().has_id("prte") && !called().has_id("prterun-a-1@1:0"));
+        assert_eq!(called().missing.notices().len(), 1);
+        let job = JobOnNodes::from_called(called(), "prte", None).expect("one job");
+        assert_eq!((job.nodes().as_str(), job.ranks().to_string().as_str()), ("n[1-2]", "0-1"));
+        assert_eq!(job.targets(), [("n[1-2]".to_owned(), "prterun-a-1@1".to_owned())]);
+        let rank = &job.parts["n2"].ranks[0];
+        assert_eq!((rank.cpu_s, rank.rss_bytes, rank.state), (None, None, 'S'));
+        // Of some ranks, each node gets its own.
+        let named = Some("1".parse().expect("a set"));
+        let job = JobOnNodes::from_called(called(), "prte", named).expect("one job");
+        assert_eq!(job.targets(), [("n2".to_owned(), "prterun-a-1@1:1".to_owned())]);
+        let absent = Some("1-2".parse().expect("a set"));
+        let failure = JobOnNodes::from_called(called(), "prte", absent).expect_err("rank 2");
+        assert!(failure.message.contains("no rank 2"), "{}", failure.message);
+    }
+
+    #[test]
+    fn a_name_of_several_jobs_or_of_a_process_is_refused() {
+        let (one, other) = (info("ab", RANK_0), info("ac", RANK_1));
+        let both = called(&[("n1", &one), ("n2", &other)]);
+        let failure = JobOnNodes::from_called(both, "a", None).expect_err("two jobs");
+        assert_eq!((failure.exit, failure.message.contains("ab, ac")), (Exit::Usage, true));
+        let failure =
+            JobOnNodes::from_called(called(&[("n1", &one)]), "7", None).expect_err("a pid");
+        assert_eq!(failure.exit, Exit::NoTarget);
+        assert!(failure.message.contains("name the job by its id"), "{}", failure.message);
+        let failure = JobOnNodes::from_called(called(&[]), "x", None).expect_err("no job");
+        assert_eq!(failure.message, "no job \"x\" on these nodes");
+    }
+}
