@@ -329,7 +329,8 @@ impl Followed {
 
     /// Whether its rule is stored on n3.
     fn is_watching(&self, cluster: &ExampleCluster) -> bool {
-        let rules = cluster.command("n3", &["ask", r#"{"id":1,"method":"rules"}"#]);
+        let rules =
+            cluster.command("n1", &["ask", "--nodes", "n3", r#"{"id":1,"method":"rules"}"#]);
         String::from_utf8_lossy(&rules.stdout).contains("process_terminated")
     }
 
@@ -437,7 +438,7 @@ fn ranks_on_nodes_are_those_of_one_job(cluster: &ExampleCluster) {
     };
     let some = format!("{job}:1");
     prints("n2", &on(&["show", "--for", "50ms"], &job), 0, "2 ranks on n3, measured over ");
-    prints("n2", &on(&["show", "--for", "50ms"], &job[..9]), 0, "\nRANK  NODE ");
+    prints("n2", &on(&["show", "--for", "50ms"], &job[..9]), 0, "\nRANK NODE ");
     prints("n2", &on(&["show"], "it-no-such"), 6, "no job \"it-no-such\" on these nodes");
     prints("n2", &on(&["hold"], &job), 5, "monitor: n3: refused: ");
     prints("n1", &on(&["hold"], &job), 0, &format!("job {job}: held ranks 0-1 on n3\n"));
