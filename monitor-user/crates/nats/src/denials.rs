@@ -27,7 +27,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const LAST: &str = "mon.last";
 
 /// Subjects on which the node n4 may not publish, by what that would be.
-const PUBLISH: [(&str, &[&str]); 7] = [
+const PUBLISH: [(&str, &[&str]); 8] = [
     (
         "as another node",
         &["mon.cmd.n2.0", "mon.cmd.n2.member", "mon.r.n2.n3", "mon.s.n2", "mon.ev.n2", "mon.hb.n2"],
