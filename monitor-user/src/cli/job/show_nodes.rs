@@ -143,7 +143,7 @@ fn ended(before: &JobOnNodes, job: &JobOnNodes) -> Option<String> {
     let left = job.ranks();
     let ended: monitor_jobs::RankSet = ended.iter().filter(|rank| !left.contains(*rank)).collect();
     let ranks = if ended.len() == 1 { "rank" } else { "ranks" };
-    (ended.len() > 0).then(|| format!("{ranks} {ended} ended while the job was measured"))
+    (!ended.is_empty()).then(|| format!("{ranks} {ended} ended while the job was measured"))
 }
 
 /// The note about ranks that several nodes have: services that see the same processes.

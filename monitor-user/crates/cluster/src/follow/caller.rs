@@ -364,11 +364,10 @@ impl Follows {
     }
 
     fn node_of(&mut self, id: FollowId, name: &str) -> Option<(FollowKey, &mut FollowedNode)> {
-        let found = self.all.iter_mut().find_map(|(key, follow)| {
+        self.all.iter_mut().find_map(|(key, follow)| {
             let node = follow.nodes.get_mut(name).filter(|node| node.id == id)?;
             Some((*key, node))
-        });
-        found
+        })
     }
 
     const fn next_id(&mut self) -> FollowId {

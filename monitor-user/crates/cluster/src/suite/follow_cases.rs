@@ -81,7 +81,7 @@ pub fn lines_of_a_session(fixture: &mut dyn BusFixture) {
     let mut nodes = SuiteNodes::new(&["a", "b"], fixture);
     let (mut follows, mut sources) = (Follows::new(3), FollowSources::default());
     let names = BTreeSet::from(["b".to_owned()]);
-    let (key, id) = follows.add(fixture.now(), None, &names).expect("room");
+    let (key, id) = follows.add(fixture.now(), Some("b".to_owned()), &names).expect("room");
     // The command is in the order; its payload is that of the session.
     let payload = FollowRequest { id, lines: vec!["line".into()] }.to_payload();
     let text = String::from_utf8(payload).expect("JSON");

@@ -1,5 +1,5 @@
-//! The calls `members`, `gather`, `follow` and `rollup`: a node alone has no members, and refuses the
-//! others.
+//! The calls `members`, `gather`, `follow` and `rollup`: a node alone has no members, and refuses
+//! the others.
 
 use super::DaemonLoop;
 use super::cluster_bridge::reply_later;

@@ -1,3 +1,5 @@
+//! What a session says before, while and after its program runs, and what it refuses.
+
 use super::*;
 use crate::session::MAX_TEXT;
 use std::task::Waker;

@@ -110,8 +110,7 @@ pub fn by_use(one: &Usage, other: &Usage) -> Ordering {
 
 /// One digit after the point is what is shown; more makes records longer.
 fn round(usage: &mut Usage) {
-    let rounded = |value: Option<f64>| value.map(|it| (it * 10.0).round() / 10.0);
-    usage.cpu_percent = rounded(usage.cpu_percent);
+    usage.cpu_percent = usage.cpu_percent.map(|it| (it * 10.0).round() / 10.0);
     usage.read_bytes_per_s = usage.read_bytes_per_s.map(f64::round);
     usage.written_bytes_per_s = usage.written_bytes_per_s.map(f64::round);
 }

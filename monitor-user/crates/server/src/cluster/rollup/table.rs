@@ -243,7 +243,6 @@ mod tests {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let members = members(&names);
         let mut table = RollupTable::default();
-        let before = clock::thread_cpu();
         let mut rollup = ClusterRollup::default();
         for number in 0..3 {
             for (at, name) in names.iter().enumerate() {
@@ -258,8 +257,6 @@ mod tests {
             }
             rollup = table.rollup(Ns(SECOND), ("n0000", &members));
         }
-        let used = clock::thread_cpu().since(before).0 / 3;
-        eprintln!("a roll-up of 1,000 nodes, with reading and writing its records: {used} ns");
         assert_eq!((rollup.jobs.len(), rollup.other_jobs), (625, 0));
         assert!(rollup.jobs.iter().all(|it| it.n_nodes == 8 && it.usage.processes == 16));
         assert_eq!(rollup.users[0].n_nodes, 1000);

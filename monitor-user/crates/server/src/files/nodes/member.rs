@@ -62,7 +62,7 @@ const fn is_member(state: MemberState) -> bool {
 
 impl MemberAddresses {
     /// The members that must be asked for their address; they count as asked.
-    pub fn to_ask(&mut self, members: &[Member], now: Instant) -> Vec<String> {
+    pub fn take_due(&mut self, members: &[Member], now: Instant) -> Vec<String> {
         let mut names = Vec::new();
         for member in members.iter().filter(|it| is_member(it.state)) {
             let known = self.known.get(&member.node).filter(|it| it.since == member.since_unix_ns);
@@ -134,12 +134,12 @@ mod tests {
         let mut it = MemberAddresses::default();
         let (start, up) = (Instant::now(), MemberState::Up);
         let members = [member("a", up, 1), member("b", up, 1), member("c", MemberState::Dead, 1)];
-        assert_eq!(it.to_ask(&members, start), ["a", "b"]);
+        assert_eq!(it.take_due(&members, start), ["a", "b"]);
         noted(&mut it, vec![reply("a", "tls!a!5641"), reply("x", "tls!x!1")]);
-        assert_eq!(it.to_ask(&members, start), [""; 0]);
-        assert_eq!(it.to_ask(&members, start + ASK_AGAIN), ["b"]);
+        assert_eq!(it.take_due(&members, start), [""; 0]);
+        assert_eq!(it.take_due(&members, start + ASK_AGAIN), ["b"]);
         let again = [member("a", up, 2), member("b", up, 1)];
-        assert_eq!(it.to_ask(&again, start + ASK_AGAIN), ["a"]);
+        assert_eq!(it.take_due(&again, start + ASK_AGAIN), ["a"]);
         // What it has said before stays until it says something else.
         let address = it.listed(&again, ("z", None))[0].address.clone();
         assert_eq!(address.map(|it| it.to_string()).as_deref(), Some("tls!a!5641"));
@@ -149,7 +149,7 @@ mod tests {
     fn an_address_on_this_machine_is_none_but_for_this_node_itself() {
         let mut it = MemberAddresses::default();
         let members = ["a", "b", "c", "own"].map(|node| member(node, MemberState::Up, 1));
-        it.to_ask(&members, Instant::now());
+        it.take_due(&members, Instant::now());
         let written = ["/run/monitor/monitor.sock.9p", "tcp!127.0.0.1!5640", "nonsense"];
         let replies = ["a", "b", "c"].into_iter().zip(written).map(|it| reply(it.0, it.1));
         noted(&mut it, replies.collect());

@@ -58,7 +58,7 @@ async fn ask_addresses(
     requests: &Sender<DaemonRequest>,
     members: &Members,
 ) {
-    let mut others = addresses.to_ask(&members.members, Instant::now());
+    let mut others = addresses.take_due(&members.members, Instant::now());
     others.retain(|name| *name != members.node);
     if others.is_empty() {
         return;
