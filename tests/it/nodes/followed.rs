@@ -1,0 +1,122 @@
+//! Commands that go on: what they print of many nodes, and what is left on nodes when they end.
+
+use super::example_cluster::{ExampleCluster, NODES};
+use crate::deadline::until;
+use crate::served::monitor;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+
+/// A command that goes on, with what it prints in files.
+pub struct Followed {
+    child: Child,
+    output: PathBuf,
+    errors: PathBuf,
+    /// Bytes of the output that do not count any longer.
+    seen: usize,
+}
+
+impl Followed {
+    pub fn start(cluster: &ExampleCluster, node: &str, words: &[&str]) -> Self {
+        let [output, errors] = ["watch.out", "watch.err"].map(|name| cluster.folder.join(name));
+        let [to, errors_to] = [&output, &errors].map(|path| std::fs::File::create(path).unwrap());
+        let mut command = monitor();
+        command.args(words).env("MONITOR_SOCKET", cluster.socket(node));
+        let child = command.stdin(Stdio::null()).stdout(to).stderr(errors_to).spawn().unwrap();
+        Self { child, output, errors, seen: 0 }
+    }
+
+    pub fn rows(&self) -> String {
+        std::fs::read_to_string(&self.output).unwrap()
+    }
+
+    pub fn errors(&self) -> String {
+        std::fs::read_to_string(&self.errors).unwrap()
+    }
+
+    pub fn has_row_of(&self, node: &str) -> bool {
+        self.rows()[self.seen..].contains(&format!(r#""node":"{node}""#))
+    }
+
+    pub fn forget_rows(&mut self) {
+        self.seen = self.rows().len();
+    }
+
+    #[track_caller]
+    pub fn prints_until(&self, what: &str, is_true: impl Fn(&Self) -> bool) {
+        let seen = || is_true(self).then_some(());
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| until(seen)));
+        assert!(found.is_ok(), "no {what}: {}{}", self.rows(), self.errors());
+    }
+
+    /// Whether its rule is stored on n3.
+    pub fn is_watching(&self, cluster: &ExampleCluster) -> bool {
+        let rules =
+            cluster.command("n1", &["ask", "--nodes", "n3", r#"{"id":1,"method":"rules"}"#]);
+        String::from_utf8_lossy(&rules.stdout).contains("process_terminated")
+    }
+
+    /// Interrupts it, and returns what it has printed on standard error.
+    pub fn interrupt(&mut self) -> String {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        let status = self.child.wait().unwrap();
+        assert_eq!(status.code(), Some(130), "{}", self.errors());
+        self.errors()
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A watch of a set in a format.
+pub const fn watch(nodes: &'static str, form: &'static str) -> [&'static str; 11] {
+    let every = "50ms";
+    let (top, fields) = ("1", "pid,rss_bytes");
+    [
+        "watch", "--nodes", nodes, "--every", every, "--format", form, "--top", top, "--fields",
+        fields,
+    ]
+}
+
+pub fn samples_of_many_nodes_follow_each_other(cluster: &ExampleCluster) {
+    let twice = |nodes, form| [&watch(nodes, form)[..], &["--count", "2"]].concat();
+    cluster.prints(("n2", &twice("n[1-3]", "csv")), 0, "monitor: n[1-3]: 2 samples\n");
+    cluster.prints(("n2", &twice("@*", "csv")), 0, "monitor: 3 nodes: 6 samples\n");
+    cluster.prints(("n2", &twice("n[1-3]", "table")), 0, "3 nodes  ");
+    let output = cluster.command("n2", &twice("n[1-3]", "csv"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for node in NODES {
+        let n_rows = text.lines().filter(|line| line.split(',').nth(1) == Some(node)).count();
+        assert_eq!(n_rows, 2, "{node}: {output:?}");
+    }
+    let refused = "monitor: n4: refused: the node is not a member of the cluster";
+    cluster.prints(("n1", &twice("n[1-4]", "csv")), 4, refused);
+    cluster.prints(("n1", &twice("n4", "csv")), 1, refused);
+    cluster.prints(("n1", &twice("n[1-", "csv")), 2, "a bracket is not closed");
+    let lease = r#"{"id":1,"method":"monitor","params":{"every_ns":1000000,"lease_ns":1}}"#;
+    let forged = format!(r#"{{"id":1,"method":"follow","params":{{"lines":[{lease:?}]}}}}"#);
+    cluster.prints(
+        ("n1", &["ask", "--nodes", "n2", &forged]),
+        1,
+        "a command sends no further ones",
+    );
+}
+
+pub fn what_a_node_executes_ends_with_the_tool(cluster: &ExampleCluster) {
+    let list = |text: &str| cluster.prints(("n2", &["list", "--format", "json"]), 0, text);
+    let series = r#""period_ns":50000000"#;
+    let mut watch = Followed::start(cluster, "n1", &watch("n2", "json"));
+    list(series);
+    let pid = rustix::process::Pid::from_child(&watch.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    watch.child.wait().unwrap();
+    until(|| {
+        let listed = cluster.command("n2", &["list", "--format", "json"]);
+        let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+        (listed.status.success() && !text.contains(series)).then_some(())
+    });
+}

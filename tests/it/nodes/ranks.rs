@@ -1,0 +1,77 @@
+//! One job of many nodes: its table, and what acts on its ranks.
+
+use super::example_cluster::ExampleCluster;
+use super::followed::Followed;
+use crate::deadline::until;
+use std::process::{Child, Command};
+
+/// Processes that are the ranks of a job; they end with the test.
+struct Ranks(Vec<Child>);
+
+impl Ranks {
+    /// They execute this file, which they also have their name from.
+    fn start(job: &str, program: &std::path::Path) -> Self {
+        std::os::unix::fs::symlink("/bin/sleep", program).unwrap();
+        let rank = |number: u32| {
+            let mut rank = Command::new(program);
+            rank.arg("600").env("PMIX_NAMESPACE", job).env("PMIX_RANK", number.to_string());
+            rank.spawn().unwrap()
+        };
+        Self((0..2).map(rank).collect())
+    }
+
+    fn wait_for_state(&self, state: char) {
+        for rank in &self.0 {
+            let path = format!("/proc/{}/stat", rank.id());
+            let sought = format!(") {state} ");
+            until(|| std::fs::read_to_string(&path).unwrap().contains(&sought).then_some(()));
+        }
+    }
+}
+
+impl Drop for Ranks {
+    fn drop(&mut self) {
+        for rank in &mut self.0 {
+            let _ = rank.kill();
+            let _ = rank.wait();
+        }
+    }
+}
+
+/// Only n3 sees the processes, and users of n1 may control them.
+pub fn ranks_on_nodes_are_those_of_one_job(cluster: &ExampleCluster) {
+    let job = format!("it-nodes-{}", std::process::id());
+    let ranks = Ranks::start(&job, &cluster.folder.join("it-nodes-rank"));
+    let verb = |words: &[&'static str]| -> Vec<String> {
+        let words = words.iter().map(|it| (*it).to_owned());
+        ["job".to_owned()].into_iter().chain(words).chain(["--nodes".into(), "@*".into()]).collect()
+    };
+    let prints = |node: &str, words: &[String], code, text: &str| {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        cluster.prints((node, &words), code, text);
+    };
+    let on = |words: &[&'static str], name: &str| -> Vec<String> {
+        let mut all = verb(&words[..1]);
+        all.insert(2, name.to_owned());
+        all.extend(words[1..].iter().map(|it| (*it).to_owned()));
+        all
+    };
+    let some = format!("{job}:1");
+    prints("n2", &on(&["show", "--for", "50ms"], &job), 0, "2 ranks on n3, measured over ");
+    prints("n2", &on(&["show", "--for", "50ms"], &job[..9]), 0, "\nRANK NODE ");
+    prints("n2", &on(&["show"], "it-no-such"), 6, "no job \"it-no-such\" on these nodes");
+    prints("n2", &on(&["hold"], &job), 5, "monitor: n3: refused: ");
+    prints("n1", &on(&["hold"], &job), 0, &format!("job {job}: held ranks 0-1 on n3\n"));
+    ranks.wait_for_state('T');
+    prints("n1", &on(&["release"], &some), 0, &format!("job {job}: released rank 1 on n3\n"));
+    prints("n1", &on(&["release"], &job), 0, &format!("job {job}: released ranks 0-1 on n3\n"));
+    ranks.wait_for_state('S');
+    let rule = ["when", "end", "--comm", "it-nodes-rank", "--nodes", "n3", "--lines", "2"];
+    let when = Followed::start(cluster, "n1", &rule);
+    until(|| when.is_watching(cluster).then_some(()));
+    prints("n1", &on(&["end"], &job), 0, &format!("job {job}: sent SIGTERM to ranks 0-1 on n3\n"));
+    when.prints_until("ends of both", |when| {
+        let is_printed = |rank: &Child| when.rows().contains(&format!(" {} ended", rank.id()));
+        ranks.0.iter().all(is_printed) && when.errors().contains("monitor: n3: 2 events\n")
+    });
+}

@@ -1,0 +1,69 @@
+//! Commands with one reply from each node.
+
+use super::example_cluster::{ExampleCluster, NODES, REQUEST};
+use serde_json::Value;
+
+pub fn many_nodes_reply_as_one(cluster: &ExampleCluster) {
+    let ask = |nodes: &'static str| ["ask", "--nodes", nodes, REQUEST];
+    cluster.prints(("n1", &ask("n[1-3]")), 0, "\nn[1-3] (3)\n");
+    cluster.prints(("n2", &ask("@*!n3")), 0, "\nn[1-2] (2)\n");
+    let refused = "n4: refused: the node is not a member of the cluster";
+    cluster.prints(("n1", &ask("n[1-4]")), 4, refused);
+    cluster.prints(("n1", &ask("n[1-")), 2, "a bracket is not closed");
+    let json = ["ask", "--nodes", "n[2-3]", "--format", "json", REQUEST];
+    cluster.prints(("n1", &json), 0, r#""nodes":"n[2-3]","#);
+}
+
+pub fn rows_have_the_name_of_their_node(cluster: &ExampleCluster) {
+    let sample = |nodes: &'static str, form: &'static str| {
+        let words = ["sample", "--nodes", nodes, "--format", form, "--top", "1"];
+        [&words[..], &["--fields", "pid,rss_bytes"]].concat()
+    };
+    cluster.prints(("n2", &sample("n[1-3]", "table")), 0, "3 nodes  ");
+    cluster.prints(("n2", &sample("n[1-3]", "table")), 0, "\nNODE ");
+    let nodes_of = |form, name: fn(&str) -> Option<String>| {
+        let output = cluster.command("n2", &sample("n[1-3]", form));
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().filter_map(name).collect::<Vec<_>>()
+    };
+    let cell = |line: &str| line.split(',').nth(1).map(str::to_owned);
+    assert_eq!(nodes_of("csv", cell), ["node", "n1", "n2", "n3"]);
+    let key = |line: &str| {
+        let sample: Value = serde_json::from_str(line).ok()?;
+        assert_eq!(sample["processes"].as_array().map(Vec::len), Some(1));
+        sample["node"].as_str().map(str::to_owned)
+    };
+    assert_eq!(nodes_of("json", key), NODES);
+    let label = |line: &str| {
+        let rest = line.strip_prefix("monitor_process_rss_bytes{node=\"")?;
+        rest.split('"').next().map(str::to_owned)
+    };
+    assert_eq!(nodes_of("prometheus", label), NODES);
+    // A family is described once.
+    let head =
+        |line: &str| line.strip_prefix("# TYPE monitor_process_rss_bytes ").map(str::to_owned);
+    assert_eq!(nodes_of("prometheus", head), ["gauge"]);
+
+    cluster.prints(("n1", &sample("n[1-4]", "csv")), 4, "monitor: n4: refused: ");
+    cluster.prints(("n1", &sample("n9", "csv")), 1, "monitor: n9: refused: ");
+    cluster.prints(("n1", &sample("n[1-", "csv")), 2, "a bracket is not closed");
+    let jobs = |nodes: &'static str| ["job", "list", "--format", "csv", "--nodes", nodes];
+    cluster.prints(("n1", &jobs("@*")), 0, "node,id,runtime,launcher_pid,");
+    cluster.prints(("n1", &jobs("n[3-4]")), 4, "monitor: n4: refused: ");
+}
+
+pub fn users_of_other_nodes_only_observe(cluster: &ExampleCluster) {
+    let cancel = |nodes: &'static str| ["ask", "--nodes", nodes, r#"{"id":1,"method":"cancel"}"#];
+    cluster.prints(("n1", &cancel("n2")), 0, r#""result""#);
+    let refused = "n1: refused: cancel: users of other nodes may only observe";
+    cluster.prints(("n2", &cancel("n1")), 1, refused);
+}
+
+pub fn doctor_finds_nothing(cluster: &ExampleCluster) {
+    let doctor = cluster.doctor("n3");
+    let words = doctor.each_ref().map(String::as_str);
+    for text in ["  ok      member     n3\n", "  ok      denials ", "  ok      clock "] {
+        cluster.prints(("n3", &words), 0, text);
+    }
+}
