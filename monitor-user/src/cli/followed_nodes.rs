@@ -7,11 +7,12 @@
 use super::exit::{Exit, Failure};
 use super::node_blocks::blocks;
 use super::output::notice;
+use super::run_loop::tick;
 use monitor_client::{Client, Follow, FollowNotice, FollowedState, Following};
 use monitor_model::id::Ns;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 /// How long updates of nodes wait for those of others: they are printed together.
 const UPDATE_WAIT: Duration = Duration::from_millis(100);
@@ -100,7 +101,7 @@ impl FollowedNodes {
             let due = self.updates_due;
             tokio::select! {
                 biased;
-                () = until(due) => self.print_updates(),
+                () = tick(due) => self.print_updates(),
                 notice = self.following.next() => {
                     let lost = || Failure {
                         message: "the service has closed the connection".to_owned(),
@@ -255,14 +256,6 @@ fn update_text(
         (_, FollowedState::Refused | FollowedState::Interrupted) => state.name().to_owned(),
     };
     Some(why.map_or(text.clone(), |why| format!("{text}: {why}")))
-}
-
-/// Waits until a time; forever without one.
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => sleep_until(due).await,
-        None => std::future::pending().await,
-    }
 }
 
 #[cfg(test)]

@@ -136,8 +136,8 @@ async fn records(wake: Option<&AsyncFd<OwnedFd>>) {
     }
 }
 
-/// Waits until a time. Never returns if the time exceeds the clock.
-async fn tick(at: Option<Instant>) {
+/// Waits until a time. Never returns without one, such as a time that exceeds the clock.
+pub async fn tick(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,

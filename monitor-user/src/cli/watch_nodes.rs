@@ -13,7 +13,7 @@ use super::followed_nodes::{CountedName, FollowedItem, FollowedNodes};
 use super::node_replies::call_result;
 use super::output::{self, Output, OutputState, Screen, notice};
 use super::plan::Plan;
-use super::run_loop::{EndSignals, LoopEnd};
+use super::run_loop::{EndSignals, LoopEnd, tick};
 use super::sample_nodes::{NodeSample, check, new_notes};
 use super::watch::redraws;
 use monitor_client::{Event, MonitorRequest};
@@ -23,7 +23,7 @@ use monitor_protocol::call::{Call, Tag};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 const SAMPLES: CountedName = CountedName { one: "sample", many: "samples" };
 
@@ -65,7 +65,7 @@ async fn follow(
         tokio::select! {
             biased;
             end = signals.recv() => ended = Some(end),
-            () = until(due) => ended = printer.print()?,
+            () = tick(due) => ended = printer.print()?,
             item = nodes.next() => {
                 if let FollowedItem::Line(node, seq, line) = item? {
                     ended = printer.line(&mut nodes, (&node, seq, &line))?;
@@ -201,13 +201,5 @@ impl NodesPrinter {
         }
         self.samples.values_mut().for_each(|it| it.1 = false);
         Ok((state == OutputState::Closed).then_some(LoopEnd::Gone))
-    }
-}
-
-/// Waits until a time; forever without one.
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => sleep_until(due).await,
-        None => std::future::pending().await,
     }
 }

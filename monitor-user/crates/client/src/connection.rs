@@ -4,8 +4,7 @@
 //! and routes replies and events. They end when the connection is dropped or closed: then
 //! every pending call and every series gets an error.
 
-use super::notice_queue::NoticeQueue;
-use super::{Error, lock::lock, queue::EventQueue};
+use super::{Error, lock::lock, queue::EventQueue, queue::NoticeQueue};
 use bytes::{Bytes, BytesMut};
 use monitor_model::{Refusal, Status};
 use monitor_protocol::call::{Call, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, Tag};

@@ -4,7 +4,7 @@
 //! reader that is too slow loses lines, and the next notice of the node has their number.
 
 use super::connection::Connection;
-use super::notice_queue::NoticeQueue;
+use super::queue::NoticeQueue;
 use monitor_protocol::cluster::{FollowNotice, Followed};
 use std::sync::Arc;
 

@@ -16,7 +16,6 @@ mod daemon;
 mod error;
 mod following;
 mod lock;
-mod notice_queue;
 mod queue;
 mod reply_router;
 mod series;

@@ -5,7 +5,7 @@
 //! permissions, and not by a mistake in the attempt.
 
 use super::{NatsBus, subject};
-use crate::suite::{TestSite, has_server};
+use crate::suite::{TestSite, bus_event, has_server};
 use async_nats::jetstream;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, push};
 use futures_util::StreamExt as _;
@@ -16,7 +16,6 @@ use monitor_cluster::bus::{Bus as _, BusEvent, Topic};
 use monitor_model::Ns;
 use monitor_sys::clock;
 use std::collections::BTreeSet;
-use std::future::poll_fn;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
@@ -191,22 +190,9 @@ fn command(origin: &str, number: u64) -> BusEntry {
     BusEntry { origin: origin.to_owned(), id, body: EntryBody::Command(command) }
 }
 
-/// The next event of a bus that is wanted.
-async fn event<T>(bus: &mut NatsBus, mut select: impl FnMut(BusEvent) -> Option<T>) -> T {
-    let found = async {
-        loop {
-            let event = poll_fn(|context| bus.poll_event(context)).await;
-            if let Some(found) = select(event) {
-                return found;
-            }
-        }
-    };
-    timeout(DEADLINE, found).await.expect("an event in time")
-}
-
 /// The position and the origin of the next command.
 async fn next_command(bus: &mut NatsBus) -> (Seq, String, EntryId) {
-    event(bus, |event| match event {
+    bus_event(bus, |event| match event {
         BusEvent::Entry(it) => match it.entry.body {
             EntryBody::Command(_) => Some((it.seq, it.entry.origin, it.entry.id)),
             _ => None,
@@ -277,13 +263,13 @@ async fn deliveries_to_the_subjects_of_others_reach_none(site: &TestSite) {
     // An honest reply after it is the first that comes.
     let mut honest = site.bus("n2").await;
     honest.reply("n3", CommandReply { result: b"honest".to_vec(), ..forged });
-    let reply = event(&mut victim, |event| match event {
+    let reply = bus_event(&mut victim, |event| match event {
         BusEvent::Reply { from, reply } => Some((from, reply.result)),
         _ => None,
     });
     assert_eq!(reply.await, ("n2".to_owned(), b"honest".to_vec()));
     honest.publish(Topic::Heartbeat, b"honest".to_vec());
-    let heartbeat = event(&mut service, |event| match event {
+    let heartbeat = bus_event(&mut service, |event| match event {
         BusEvent::Published { from, bytes, .. } => Some((from, bytes)),
         _ => None,
     });

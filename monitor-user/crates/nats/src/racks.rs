@@ -2,14 +2,13 @@
 //! and members, the death of a daemon, and what the server of a rack may not do if it is stolen.
 
 use super::doctor::{FindingState, examine};
-use super::suite::{Agent, TestSite, has_server};
-use super::{NatsBus, subject};
+use super::subject;
+use super::suite::{Agent, TestSite, bus_event, has_server};
 use async_nats::jetstream;
 use monitor_cluster::bus::entry::{CommandReply, EntryId, ReplyStatus, Seq, Targets};
 use monitor_cluster::bus::{Bus as _, BusEvent, Topic};
 use monitor_cluster::command::{CallOptions, CommandOutcome, SILENCE};
 use monitor_model::Ns;
-use std::future::poll_fn;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
@@ -77,18 +76,6 @@ fn nodes_of_a_rack_are_members_and_their_death_is_noticed_at_once() {
     });
 }
 
-async fn event<T>(bus: &mut NatsBus, mut select: impl FnMut(BusEvent) -> Option<T>) -> T {
-    let found = async {
-        loop {
-            let event = poll_fn(|context| bus.poll_event(context)).await;
-            if let Some(found) = select(event) {
-                return found;
-            }
-        }
-    };
-    timeout(DEADLINE, found).await.expect("the event comes")
-}
-
 /// A server of a rack whose administrator is hostile: m2 may do there what it likes.
 #[test]
 fn a_stolen_server_of_a_rack_speaks_for_its_rack_alone() {
@@ -128,7 +115,7 @@ fn a_stolen_server_of_a_rack_speaks_for_its_rack_alone() {
             let own = CommandReply { result: b"own".to_vec(), ..reply.clone() };
             client.publish(subject::reply("m2", "n1"), own.to_bytes().into()).await.unwrap();
             client.publish("mon.hb.m2", "own".into()).await.unwrap();
-            let signs = event(&mut service, |event| match event {
+            let signs = bus_event(&mut service, |event| match event {
                 BusEvent::Reply { from, .. } => Some((from, "reply")),
                 BusEvent::Published { from, .. } => Some((from, "sign of life")),
                 _ => None,

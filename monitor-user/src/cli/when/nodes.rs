@@ -10,7 +10,7 @@ use crate::cli::client::{connect, runtime};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::followed_nodes::{CountedName, FollowedItem, FollowedNodes};
 use crate::cli::output::{self, Output, OutputState};
-use crate::cli::run_loop::{EndSignals, LoopEnd};
+use crate::cli::run_loop::{EndSignals, LoopEnd, tick};
 use monitor_event::tap::Edge;
 use monitor_format::{events, human};
 use monitor_model::Ns;
@@ -19,7 +19,7 @@ use monitor_omis::{Reply, Status, Value, parse};
 use monitor_sys::clock;
 use serde_json::{Value as Json, json};
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 const EVENTS: CountedName = CountedName { one: "event", many: "events" };
 /// The number of the action that sends an event; replies have others.
@@ -106,7 +106,7 @@ impl NodeRule<'_> {
                     let is_interrupted = end == LoopEnd::Interrupted;
                     return Ok(nodes.end(if is_interrupted { Exit::Interrupted } else { Exit::Ok }));
                 }
-                () = until(end) => break,
+                () = tick(end) => break,
                 item = nodes.next() => item?,
             };
             let FollowedItem::Line(node, seq, line) = item else { continue };
@@ -205,14 +205,6 @@ fn sent(reply: &Reply) -> impl Iterator<Item = &[Value]> {
 
 fn number(values: &[Value], index: usize) -> Option<i64> {
     values.get(index)?.integer()
-}
-
-/// Waits until a time; forever without one.
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => sleep_until(due).await,
-        None => std::future::pending().await,
-    }
 }
 
 #[cfg(test)]

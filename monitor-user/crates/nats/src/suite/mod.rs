@@ -15,4 +15,4 @@ pub use partition::Partition;
 pub use random::Random;
 pub use recorded_bus::{AgentLog, OrderMark};
 pub use servers::{ServerProcess, has_server, own_address};
-pub use site::TestSite;
+pub use site::{TestSite, bus_event};

@@ -11,16 +11,32 @@ use crate::streams::Streams;
 use crate::{NatsBus, NatsOptions};
 use async_nats::{Client, Event};
 use futures_util::StreamExt as _;
+use monitor_cluster::bus::{Bus as _, BusEvent};
 use monitor_cluster::node_set::expand;
 use std::collections::BTreeSet;
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::timeout;
 
-/// How long signs of life are awaited.
+/// How long signs of life and events are awaited.
 const SIGNS: Duration = Duration::from_secs(60);
+
+/// The next event of a bus that is wanted.
+pub async fn bus_event<T>(bus: &mut NatsBus, mut select: impl FnMut(BusEvent) -> Option<T>) -> T {
+    let found = async {
+        loop {
+            let event = poll_fn(|context| bus.poll_event(context)).await;
+            if let Some(found) = select(event) {
+                return found;
+            }
+        }
+    };
+    timeout(SIGNS, found).await.expect("an event in time")
+}
 
 /// A site whose servers may be started; its folder is removed at the end.
 pub struct TestSite {
@@ -155,7 +171,7 @@ impl TestSite {
         let mut signs = client.subscribe("mon.hb.*").await.expect("a gateway may");
         let mut nodes = BTreeSet::new();
         while nodes.len() < n_nodes {
-            let sign = tokio::time::timeout(SIGNS, signs.next()).await;
+            let sign = timeout(SIGNS, signs.next()).await;
             nodes.insert(sign.expect("a sign of life").expect("a connection").subject.to_string());
         }
     }
