@@ -5,6 +5,9 @@
 //! links, other file systems and special files are refused (openat2(2)), whatever the user does in
 //! the directory meanwhile.
 
+mod quota;
+
+use self::quota::Quota;
 use super::error::{Refusal, SessionError};
 use monitor_sys::fsuid;
 use rustix::fs::{
@@ -17,12 +20,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most bytes that are written to the files of a session through this service.
-const MAX_BYTES: u64 = 256 << 20;
-/// Most files and directories that are created so.
-const MAX_FILES: u64 = 4096;
 /// Most entries of a directory that are listed.
 const MAX_ENTRIES: usize = 4096;
 /// Most directories that a path leads through.
@@ -42,9 +40,7 @@ pub struct StoredFiles {
     folder: OwnedFd,
     uid: u32,
     gid: u32,
-    /// What was written and not removed through this service.
-    bytes: AtomicU64,
-    files: AtomicU64,
+    quota: Quota,
 }
 
 /// A file of a session.
@@ -73,7 +69,7 @@ impl StoredFiles {
         let opened = fsuid::as_user(uid, gid, || open(folder, flags, Mode::empty()));
         let failed = |error: io::Error| SessionError::kernel("opening fs", &error);
         let folder = opened.map_err(failed)?.map_err(|it| failed(it.into()))?;
-        Ok(Self { folder, uid, gid, bytes: AtomicU64::new(0), files: AtomicU64::new(0) })
+        Ok(Self { folder, uid, gid, quota: Quota::default() })
     }
 
     /// What is at a path.
@@ -147,7 +143,7 @@ impl StoredFiles {
     ///
     /// When there is no room, or something else has the name.
     pub fn create(&self, path: &str, permissions: u32) -> Result<File, SessionError> {
-        self.take_file()?;
+        self.quota.take_file()?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR;
         let mode = Mode::from_raw_mode(permissions & 0o777);
         let created = self.as_user(path, || {
@@ -156,7 +152,7 @@ impl StoredFiles {
             fchmod(&file, mode)?;
             Ok(file)
         });
-        created.map(File::from).inspect_err(|_| self.give_file())
+        created.map(File::from).inspect_err(|_| self.quota.give_file())
     }
 
     /// Makes a directory.
@@ -165,9 +161,9 @@ impl StoredFiles {
     ///
     /// As [`StoredFiles::create`].
     pub fn make_directory(&self, path: &str, permissions: u32) -> Result<(), SessionError> {
-        self.take_file()?;
+        self.quota.take_file()?;
         if path.split('/').count() > MAX_DEPTH {
-            self.give_file();
+            self.quota.give_file();
             let why = format!("fs/{path} leads through more than {MAX_DEPTH} directories");
             return Err(SessionError::new(Refusal::TooLarge, why));
         }
@@ -176,7 +172,7 @@ impl StoredFiles {
             let parent = self.resolve(parent, OFlags::DIRECTORY | OFlags::RDONLY)?;
             mkdirat(&parent, name, Mode::from_raw_mode(permissions & 0o777 | 0o700))
         });
-        made.inspect_err(|_| self.give_file())
+        made.inspect_err(|_| self.quota.give_file())
     }
 
     /// Removes a file, or a directory without entries.
@@ -192,8 +188,8 @@ impl StoredFiles {
             let parent = self.resolve(parent, OFlags::DIRECTORY | OFlags::RDONLY)?;
             unlinkat(&parent, name, flags)
         })?;
-        self.give_file();
-        self.shrink(stat.length);
+        self.quota.give_file();
+        self.quota.shrink(stat.length);
         Ok(())
     }
 
@@ -206,7 +202,7 @@ impl StoredFiles {
         let file = self.open_file(path, StoredAccess::Write)?;
         let length = file.metadata().map_or(0, |it| it.len());
         ftruncate(&file, 0).map_err(|it| SessionError::kernel(path, &it.into()))?;
-        self.shrink(length);
+        self.quota.shrink(length);
         Ok(())
     }
 
@@ -272,17 +268,7 @@ impl StoredFiles {
     pub fn write(&self, file: &File, at: u64, part: &[u8]) -> Result<(), SessionError> {
         let failed = |it: io::Error| SessionError::kernel("writing below fs", &it);
         let length = file.metadata().map_err(failed)?.len();
-        let size = u64::try_from(part.len()).unwrap_or(u64::MAX);
-        // A hole counts: it is filled by whatever reads it.
-        let grown = at.checked_add(size).map(|end| end.saturating_sub(length));
-        let before = self.bytes.load(Ordering::Relaxed);
-        match grown.and_then(|it| it.checked_add(before)).filter(|it| *it <= MAX_BYTES) {
-            Some(after) => self.bytes.store(after, Ordering::Relaxed),
-            None => {
-                let why = format!("the files of a session have at most {MAX_BYTES} bytes");
-                return Err(SessionError::new(Refusal::TooLarge, why));
-            }
-        }
+        self.quota.grow(length, at, part.len())?;
         let written = fsuid::as_user(self.uid, self.gid, || file.write_all_at(part, at));
         written.and_then(|it| it).map_err(failed)
     }
@@ -324,27 +310,6 @@ impl StoredFiles {
         };
         let done = fsuid::as_user(self.uid, self.gid, access).map_err(failed)?;
         done.map_err(|error| failed(error.into()))
-    }
-
-    fn take_file(&self) -> Result<(), SessionError> {
-        let before = self.files.fetch_add(1, Ordering::Relaxed);
-        if before < MAX_FILES {
-            return Ok(());
-        }
-        self.give_file();
-        let why = format!("{MAX_FILES} files were created in this session: remove some");
-        Err(SessionError::new(Refusal::TooLarge, why))
-    }
-
-    fn give_file(&self) {
-        // What the program has created itself is removed here too.
-        let less = |it: u64| Some(it.saturating_sub(1));
-        let _before = self.files.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-    }
-
-    fn shrink(&self, bytes: u64) {
-        let less = |it: u64| Some(it.saturating_sub(bytes));
-        let _before = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 }
 
@@ -389,128 +354,4 @@ fn stored_stat(stat: &Stat, path: &str) -> Result<StoredStat, SessionError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::symlink;
-    use std::path::PathBuf;
-
-    struct World {
-        folder: PathBuf,
-        files: StoredFiles,
-    }
-
-    impl Drop for World {
-        fn drop(&mut self) {
-            std::fs::remove_dir_all(&self.folder).expect("this test created it");
-        }
-    }
-
-    fn world(name: &str) -> World {
-        let folder =
-            std::env::temp_dir().join(format!("monitor-stored-{name}-{}", std::process::id()));
-        std::fs::create_dir(&folder).expect("a folder");
-        let own = (fsuid::effective_uid(), rustix::process::getegid().as_raw());
-        let files = StoredFiles::open(&folder, own).expect("it is there");
-        World { folder, files }
-    }
-
-    fn refusal<T>(result: Result<T, SessionError>) -> Option<Refusal> {
-        result.err().map(|it| it.refusal)
-    }
-
-    #[test]
-    fn files_are_created_written_read_listed_and_removed() {
-        let it = world("files");
-        let file = it.files.create("a", 0o755).expect("a file");
-        it.files.write(&file, 0, b"abc").expect("room");
-        it.files.make_directory("d", 0o755).expect("a directory");
-        let _other = it.files.create("d/b", 0o600).expect("a file");
-        let names: Vec<_> = it.files.list("").expect("it").into_iter().map(|it| it.0).collect();
-        assert_eq!(names, ["a", "d"]);
-        let stat = it.files.stat("a").expect("it is there");
-        assert_eq!((stat.permissions, stat.length, stat.is_directory), (0o755, 3, false));
-        assert_eq!(it.files.read(&file, 1, 9).expect("it"), b"bc");
-        assert_eq!(refusal(it.files.remove("d")), Some(Refusal::Kernel(39)));
-        it.files.remove("d/b").expect("it is there");
-        it.files.remove("d").expect("it is empty");
-        it.files.truncate("a").expect("it is there");
-        assert_eq!(it.files.stat("a").expect("it").length, 0);
-        assert_eq!(refusal(it.files.create("a", 0o600)), Some(Refusal::Kernel(17)));
-    }
-
-    #[test]
-    fn no_path_leaves_the_directory() {
-        let it = world("escapes");
-        symlink("/etc/passwd", it.folder.join("link")).expect("a link");
-        symlink("/etc", it.folder.join("links")).expect("a link");
-        symlink(".", it.folder.join("self")).expect("a link");
-        for path in ["..", "../x", "link", "links/passwd", "/etc/passwd", "self/link", "a/../.."] {
-            assert!(it.files.stat(path).is_err(), "{path}");
-            assert!(it.files.open_file(path, StoredAccess::Read).is_err(), "{path}");
-            assert!(it.files.create(path, 0o600).is_err(), "{path}");
-            assert!(it.files.remove(path).is_err(), "{path}");
-        }
-        let names: Vec<_> = it.files.list("").expect("it").into_iter().map(|it| it.0).collect();
-        assert!(names.is_empty(), "{names:?}");
-        assert!(std::fs::symlink_metadata(it.folder.join("link")).is_ok());
-    }
-
-    #[test]
-    fn special_files_are_neither_opened_nor_waited_for() {
-        let it = world("special");
-        let fifo = it.folder.join("fifo");
-        rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("it");
-        let _socket = std::os::unix::net::UnixListener::bind(it.folder.join("socket")).expect("it");
-        for path in ["fifo", "socket"] {
-            assert!(it.files.open_file(path, StoredAccess::Read).is_err(), "{path}");
-            assert!(it.files.open_file(path, StoredAccess::Write).is_err(), "{path}");
-            assert_eq!(refusal(it.files.stat(path)), Some(Refusal::NotPermitted), "{path}");
-        }
-    }
-
-    #[test]
-    fn the_quota_is_that_of_all_files_and_counts_holes() {
-        let it = world("quota");
-        let file = it.files.create("a", 0o600).expect("a file");
-        assert_eq!(refusal(it.files.write(&file, MAX_BYTES, b"x")), Some(Refusal::TooLarge));
-        assert_eq!(refusal(it.files.write(&file, u64::MAX, b"x")), Some(Refusal::TooLarge));
-        it.files.write(&file, MAX_BYTES - 1, b"x").expect("it fits");
-        let other = it.files.create("b", 0o600).expect("a file");
-        assert_eq!(refusal(it.files.write(&other, 0, b"x")), Some(Refusal::TooLarge));
-        it.files.truncate("a").expect("it is there");
-        it.files.write(&other, 0, b"x").expect("there is room again");
-    }
-
-    #[test]
-    fn modes_times_and_names_are_changed_and_lead_nowhere_else() {
-        let it = world("modes");
-        drop(it.files.create("a", 0o600).expect("room"));
-        it.files.make_directory("d", 0o700).expect("room");
-        drop(it.files.create("d/b", 0o600).expect("room"));
-        // Also one that its user may not read, and no bit beside the nine.
-        for (set, is) in [(0o000, 0o000), (0o7755, 0o755)] {
-            it.files.set_permissions("a", set).expect("it is there");
-            assert_eq!(it.files.stat("a").expect("it is there").permissions, is);
-        }
-        it.files.set_modified("a", 86_400).expect("it is there");
-        assert_eq!(it.files.stat("a").expect("it is there").modified_s, 86_400);
-        it.files.rename("d/b", "c").expect("no file has the name");
-        assert!(it.files.stat("d/c").is_ok() && it.files.stat("d/b").is_err());
-        it.files.rename("d", "e").expect("no file has the name");
-        assert!(it.files.stat("e/c").is_ok());
-        let taken = it.files.rename("e", "a").map_err(|it| it.refusal);
-        assert_eq!(taken, Err(Refusal::Kernel(17)));
-        let outside = it.folder.with_extension("outside");
-        std::fs::write(&outside, "x").expect("it is written");
-        symlink(&outside, it.folder.join("link")).expect("a link");
-        assert!(it.files.set_permissions("link", 0o777).is_err());
-        assert!(it.files.set_modified("link", 5).is_err() && it.files.rename("link", "l").is_err());
-        assert!(it.files.set_permissions("../x", 0o777).is_err());
-        for own in ["", "e/../e"] {
-            let denied = it.files.set_permissions(own, 0o700);
-            assert!(own.is_empty() == denied.is_err(), "{own} {denied:?}");
-        }
-        assert!(it.files.rename("", "x").is_err());
-        std::fs::remove_file(outside).expect("it is there");
-    }
-}
+mod tests;
