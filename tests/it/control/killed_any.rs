@@ -11,7 +11,7 @@ use crate::socket_session::SocketSession;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Rounds, unless `MONITOR_ROUNDS` says otherwise.
-const ROUNDS: u64 = 6;
+const ROUNDS: u64 = 3;
 /// The first is executed all the time, the others never.
 const FUNCTIONS: [&str; 9] =
     ["tick", "sum", "scale", "crash", "forever", "landing", "deep", "give", "later"];

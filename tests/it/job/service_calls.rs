@@ -11,8 +11,8 @@ use serde_json::Value;
 
 /// Messages in each direction.
 const MESSAGES: u64 = 200;
-/// Seconds of a measurement; the code of the ranks is read meanwhile, which takes some.
-const SECONDS: u32 = 12;
+/// Seconds of a measurement, at first: the code of the ranks is read meanwhile, which takes some.
+const SECONDS: u32 = 8;
 
 fn changed(ranks: &Ranks) -> Vec<Vec<(String, u64)>> {
     ranks.pids.iter().map(|pid| changed_code(pid.0)).collect()
@@ -51,12 +51,27 @@ fn begin(
     });
 }
 
+/// The reply of a measurement in which all messages were sent.
+#[track_caller]
+fn measured(session: &mut SocketSession, ranks: &mut Ranks, what: &str) -> String {
+    let before = changed(ranks);
+    let mut seconds = SECONDS;
+    loop {
+        begin(session, (ranks, &before), &format!("{seconds},\"{what}\",100"));
+        ranks.run(&format!("go {MESSAGES}"));
+        let is_whole = changed(ranks).iter().zip(&before).all(|(now, before)| now != before);
+        let reply = session.line().unwrap();
+        deadline::until(|| (changed(ranks) == before).then_some(()));
+        if is_whole {
+            return reply;
+        }
+        seconds *= 2;
+    }
+}
+
 #[track_caller]
 fn check_calls(session: &mut SocketSession, ranks: &mut Ranks, what: &str) {
-    let before = changed(ranks);
-    begin(session, (ranks, &before), &format!("{SECONDS},\"{what}\",100"));
-    ranks.run(&format!("go {MESSAGES}"));
-    let reply = session.line().unwrap();
+    let reply = measured(session, ranks, what);
     println!("{reply}");
     let all = results(&reply);
     assert_eq!(all[0], 0, "{reply}");
@@ -70,7 +85,6 @@ fn check_calls(session: &mut SocketSession, ranks: &mut Ranks, what: &str) {
     assert_eq!(what != "counts", time >= max && max >= mean && mean > 0.0, "{reply}");
     let place = all[3].as_array().unwrap().chunks(9).find(|it| it[0] == "MPI_Send").unwrap();
     assert!(place[1] == "go" || place[1] == "main", "{reply}");
-    deadline::until(|| (changed(ranks) == before).then_some(()));
 }
 
 #[test]
@@ -81,9 +95,10 @@ fn root_the_service_measures_calls_of_the_ranks_of_a_user_without_privilege() {
     }
     let served = served();
     let mut session = as_user(&[], || served.connect());
-    for library in [&MPICH, &OPEN_MPI] {
+    let ways: [(_, &[_]); 2] = [(&MPICH, &["timed", "trampoline"]), (&OPEN_MPI, &["counts"])];
+    for (library, ways) in ways {
         let Some(mut ranks) = Ranks::start_as(TEST, library, USER) else { return };
-        for what in ["timed", "counts", "trampoline"] {
+        for what in ways {
             check_calls(&mut session, &mut ranks, what);
         }
         ranks.end();

@@ -102,7 +102,7 @@ fn root_a_full_disk_ends_a_recording_with_a_message_and_keeps_the_samples() {
     }
     let folder = Folder::new();
     let script = r#"
-        mount -t tmpfs -o size=512k none "$1" || exit 77
+        mount -t tmpfs -o size=128k none "$1" || exit 77
         "$2" record "$1/r" --local --every 1ms >&2
         echo "code $?"
         "$2" replay "$1/r" --format csv --fields pid | sort -u -t, -k1,1 | wc -l

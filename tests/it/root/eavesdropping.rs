@@ -5,7 +5,7 @@
 
 use super::privilege::{able, as_user};
 use super::workload::Guarded;
-use crate::served::{Folder, Served};
+use crate::served::{Folder, Served, monitor};
 use crate::socket_session::SocketSession;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -325,7 +325,8 @@ fn root_a_user_receives_of_others_what_its_own_readings_show() {
         Guarded::run(sh.stderr(std::process::Stdio::null()).uid(OTHER).gid(OTHER))
     };
     let _working: Vec<Guarded> = WORK.iter().map(work).collect();
-    let served = Served::start("auto");
+    // So that its period is not stretched.
+    let served = Served::started("[budget]\nshare = \"50%\"\n", monitor(), "auto");
     let found = as_user(&[], || listen(&served, rounds.unwrap_or(ROUNDS)));
     let (compared, unknown) = (found.n_compared, found.n_unknown);
     // Not `println!`: libtest hides that of a test that passes.

@@ -38,7 +38,7 @@ fn root_a_run_counts_every_descendant_and_passes_the_code_on() {
 }
 
 /// Runs of each source whose innermost shell ends right after its children.
-const N_RUNS: usize = 50;
+const N_RUNS: usize = 15;
 
 #[test]
 fn root_children_whose_records_arrive_before_that_of_their_parent_are_counted() {

@@ -130,14 +130,3 @@ impl Report {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_workspace_is_tidy() {
-        let report = check_workspace().expect("the workspace can be read");
-        assert!(report.violations.is_empty(), "\n{}\n", report.violations.join("\n"));
-    }
-}
