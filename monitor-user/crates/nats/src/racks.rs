@@ -1,6 +1,7 @@
 //! Nodes of a rack, whose server is a leaf node of the servers of the cluster: commands, replies
 //! and members, the death of a daemon, and what the server of a rack may not do if it is stolen.
 
+use super::Role;
 use super::doctor::{FindingState, examine};
 use super::subject;
 use super::suite::{Agent, TestSite, bus_event, has_server};
@@ -62,7 +63,7 @@ fn nodes_of_a_rack_are_members_and_their_death_is_noticed_at_once() {
         for caller in [1, 2] {
             calls_all(&agents[caller], agents.len()).await;
         }
-        let findings = examine(&site.options("m1")).await;
+        let findings = examine(&site.options("m1"), Role::Node).await;
         assert!(findings.iter().all(|it| it.state == FindingState::Ok), "{findings:#?}");
         site.signs_of_life(agents.len()).await;
         let start = Instant::now();

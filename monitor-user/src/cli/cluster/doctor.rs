@@ -11,6 +11,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
 use monitor_backends::host;
 use monitor_format::wrap::{COLUMNS, wrap};
+use monitor_nats::Role;
 use monitor_nats::doctor::{Finding, FindingState, examine};
 use monitor_protocol::cluster::ClusterState;
 use monitor_server::cluster::BusAddress;
@@ -73,7 +74,10 @@ pub fn doctor(args: &ClusterDoctorArgs) -> Result<Exit, Failure> {
 /// The links to the servers.
 async fn servers(config: &ClusterConfig, node: &str) -> Vec<Finding> {
     match bus::options(BusAddress::new(config, node)) {
-        Ok(options) => examine(&options).await,
+        Ok(options) => {
+            let role = if config.gateway { Role::Gateway } else { Role::Node };
+            examine(&options, role).await
+        }
         Err(why) => {
             let fix =
                 "run this as root or as the user of the daemon, or correct cluster.credentials";

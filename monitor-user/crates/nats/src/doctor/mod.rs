@@ -19,21 +19,23 @@ mod version;
 pub use finding::{Finding, FindingState};
 
 use crate::NatsOptions;
+use crate::Role;
 use crate::connection::NatsConnection;
 use futures_util::future::join_all;
 
-/// Checks all servers, and what the cluster has on them.
-pub async fn examine(options: &NatsOptions) -> Vec<Finding> {
+/// Checks all servers, and what the cluster has on them; `role` is what the node is configured to
+/// be.
+pub async fn examine(options: &NatsOptions, role: Role) -> Vec<Finding> {
     let servers = options.connection.servers.iter();
-    join_all(servers.map(|url| examine_one(url, options))).await.concat()
+    join_all(servers.map(|url| examine_one(url, options, role))).await.concat()
 }
 
-async fn examine_one(url: &str, options: &NatsOptions) -> Vec<Finding> {
+async fn examine_one(url: &str, options: &NatsOptions, role: Role) -> Vec<Finding> {
     let mut findings = greeting::examine(url, &options.connection).await;
     if !findings.iter().any(|it| it.state == FindingState::Failed && it.blocks) {
         let servers = vec![url.to_owned()];
         let connection = NatsConnection { servers, ..options.connection.clone() };
-        findings.extend(session::examine(url, connection, &options.streams).await);
+        findings.extend(session::examine(url, (connection, role), &options.streams).await);
     }
     let has_stream = |it: &Finding| it.check == "stream" && it.state != FindingState::Failed;
     if findings.iter().any(has_stream) {

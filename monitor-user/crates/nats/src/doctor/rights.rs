@@ -5,6 +5,7 @@
 //! order of what caused them, so the last one says that all have come.
 
 use super::finding::Finding;
+use crate::Role;
 use crate::failure::TIMEOUT;
 use crate::subject::token;
 use async_nats::Client;
@@ -16,6 +17,10 @@ use tokio::time::timeout;
 const NO_NODE: &str = "?";
 /// A subject that no user of an account of nodes may publish on.
 const LAST: &str = "mon.doctor.last";
+/// What a gateway reads: the records of all nodes.
+const RECORDS: &str = "mon.s.*";
+const GATEWAY_FIX: &str = "run monitor cluster init with --gateways and this node in the folder of \
+                           the cluster, copy accounts.conf to the servers and reload them";
 /// How long errors are awaited if none comes.
 const ERRORS: Duration = Duration::from_secs(1);
 
@@ -23,11 +28,15 @@ const ERRORS: Duration = Duration::from_secs(1);
 pub async fn examine(
     url: &str,
     client: &Client,
-    node: &str,
+    (node, role): (&str, Role),
     events: &mut UnboundedReceiver<String>,
 ) -> Vec<Finding> {
     let (own, other) = (token(node), token(NO_NODE));
-    let permitted = [format!("mon.ev.{own}"), format!("mon.r.{own}.{own}")];
+    let mut permitted = vec![format!("mon.ev.{own}"), format!("mon.r.{own}.{own}")];
+    let is_gateway = role == Role::Gateway;
+    if is_gateway {
+        permitted.push(format!("mon.want.{own}"));
+    }
     let denied = [
         format!("mon.ev.{other}"),
         format!("mon.r.{other}.{other}"),
@@ -35,6 +44,11 @@ pub async fn examine(
         format!("$JS.API.CONSUMER.DELETE.{other}.{other}"),
     ];
     let fix = "copy accounts.conf of the folder of the cluster to the server and reload it";
+    // Ends with this function: what the nodes publish meanwhile is dropped.
+    let _records = match is_gateway {
+        true => client.subscribe(RECORDS).await.ok(),
+        false => None,
+    };
     for subject in permitted.iter().chain(&denied).map(String::as_str).chain([LAST]) {
         if let Err(why) = client.publish(subject.to_owned(), "".into()).await {
             return vec![Finding::failed(url, "rights", why, "try again")];
@@ -53,6 +67,16 @@ pub async fn examine(
     if !lacking.is_empty() {
         let found = format!("this node may not publish on {}", lacking.join(" and "));
         findings.push(Finding::failed(url, "rights", found, fix));
+    }
+    if is_gateway {
+        let is_readable = !is_denied(&RECORDS.to_owned());
+        findings.push(match is_readable {
+            true => Finding::ok(url, "gateway", "it may read what all nodes publish"),
+            false => {
+                let found = format!("cluster.gateway is set, and this node may not read {RECORDS}");
+                Finding::failed(url, "gateway", found, GATEWAY_FIX)
+            }
+        });
     }
     let open: Vec<&str> = denied.iter().filter(|it| !is_denied(it)).map(String::as_str).collect();
     findings.push(match open.is_empty() {

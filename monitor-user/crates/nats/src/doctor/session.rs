@@ -4,6 +4,7 @@
 
 use super::finding::Finding;
 use super::rights;
+use crate::Role;
 use crate::connection::NatsConnection;
 use crate::failure::TIMEOUT;
 use crate::server::{Server, stream_time};
@@ -24,13 +25,17 @@ const CLOCK: Duration = Duration::from_secs(1);
 const SESSION: Duration = Duration::from_secs(20);
 
 /// Checks a server as the user of this node.
-pub async fn examine(url: &str, connection: NatsConnection, streams: &Streams) -> Vec<Finding> {
-    let examined = timeout(SESSION, examine_all(url, connection, streams)).await;
+pub async fn examine(url: &str, user: (NatsConnection, Role), streams: &Streams) -> Vec<Finding> {
+    let examined = timeout(SESSION, examine_all(url, user, streams)).await;
     let late = |_| vec![Finding::failed(url, "session", "no answers in time", "see its log")];
     examined.unwrap_or_else(late)
 }
 
-async fn examine_all(url: &str, connection: NatsConnection, streams: &Streams) -> Vec<Finding> {
+async fn examine_all(
+    url: &str,
+    (connection, role): (NatsConnection, Role),
+    streams: &Streams,
+) -> Vec<Finding> {
     let (sender, mut events) = unbounded_channel();
     let connected = connection.connect(move |event| {
         if let Event::ServerError(error) = event {
@@ -47,7 +52,7 @@ async fn examine_all(url: &str, connection: NatsConnection, streams: &Streams) -
         }
     };
     let mut findings = vec![Finding::ok(url, "user", "accepted")];
-    findings.extend(rights::examine(url, &client, &connection.node, &mut events).await);
+    findings.extend(rights::examine(url, &client, (&connection.node, role), &mut events).await);
     let context = jetstream::ContextBuilder::new().timeout(TIMEOUT).build(client);
     match context.get_stream(STREAM).await {
         Ok(stream) => {

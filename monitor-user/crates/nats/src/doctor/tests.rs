@@ -4,7 +4,7 @@ use super::finding::{Finding, FindingState};
 use super::{examine, greeting};
 use crate::streams::Streams;
 use crate::suite::{TestSite, has_server};
-use crate::{NatsConnection, NatsOptions};
+use crate::{NatsConnection, NatsOptions, Role};
 use rcgen::{CertificateParams, Issuer, KeyPair};
 use std::io::Write as _;
 use std::net::TcpListener;
@@ -12,7 +12,11 @@ use time::{Duration, OffsetDateTime};
 use tokio::runtime::Runtime;
 
 fn found(options: &NatsOptions) -> Vec<Finding> {
-    Runtime::new().unwrap().block_on(examine(options))
+    found_as(options, Role::Node)
+}
+
+fn found_as(options: &NatsOptions, role: Role) -> Vec<Finding> {
+    Runtime::new().unwrap().block_on(examine(options, role))
 }
 
 /// The finding of a check.
@@ -47,6 +51,12 @@ fn a_whole_cluster_has_no_findings_and_another_one_on_its_server_has() {
         finding(&findings, check);
     }
     assert!(finding(&findings, "certificate").found.starts_with("valid until 20"), "{findings:?}");
+
+    let gateway = found_as(&site.options("web"), Role::Gateway);
+    assert_eq!(finding(&gateway, "gateway").state, FindingState::Ok, "{gateway:#?}");
+    let node = found_as(&site.options("n4"), Role::Gateway);
+    fails(&node, "gateway", "may not read mon.s.*");
+    fails(&node, "rights", "may not publish on mon.want.n4");
 
     let options = site.options("n4");
     let streams = Streams { cluster: "other".to_owned(), ..options.streams.clone() };
