@@ -10,22 +10,21 @@ use super::columns::SampleMode;
 use super::event_writer::without_counts;
 use super::exit::{Exit, Failure};
 use super::followed_nodes::{CountedName, FollowedItem, FollowedNodes};
-use super::node_replies::call_result;
 use super::output::{self, Output, OutputState, Screen, notice};
 use super::plan::Plan;
 use super::run_loop::{EndSignals, LoopEnd, tick};
+use super::sample_lines::{self, SampleLine};
 use super::sample_nodes::{NodeSample, check, new_notes};
 use super::watch::redraws;
-use monitor_client::{Event, MonitorRequest};
+use monitor_client::MonitorRequest;
 use monitor_format::{Frame, FrameWriter, OutputFormat};
 use monitor_model::id::Ns;
-use monitor_protocol::call::{Call, Tag};
-use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
-const SAMPLES: CountedName = CountedName { one: "sample", many: "samples" };
+/// What is counted of each node.
+pub const SAMPLES: CountedName = CountedName { one: "sample", many: "samples" };
 
 /// Reads and prints samples of each node until it is stopped or the count is reached.
 ///
@@ -46,8 +45,7 @@ pub fn watch_nodes(args: &WatchArgs, on: (&str, Duration)) -> Result<Exit, Failu
             follow: true,
             ..plan.request.clone()
         };
-        let call = Call::Monitor(Box::new(request)).to_line(Some(&Tag::Number(1)));
-        let line = String::from_utf8_lossy(call.trim_ascii_end()).into_owned();
+        let line = sample_lines::begin(request);
         let nodes = FollowedNodes::start(&client, on, vec![line], SAMPLES).await?;
         let printer = NodesPrinter::open(args, &plan)?;
         follow(nodes, printer, signals).await
@@ -127,28 +125,16 @@ impl NodesPrinter {
         nodes: &mut FollowedNodes,
         (node, seq, line): (&str, u64, &str),
     ) -> Result<Option<LoopEnd>, Failure> {
-        #[derive(Deserialize)]
-        struct EventLine {
-            params: Event,
-        }
-        if seq == 0 {
-            return match call_result(line) {
-                Ok(result) => self.sample(nodes, node, NodeSample::read(node, result.get())?),
-                Err(why) => {
-                    nodes.refused(node, &why);
-                    Ok(None)
-                }
-            };
-        }
-        let read: Result<EventLine, _> = serde_json::from_str(line);
-        let event = match read {
-            Ok(EventLine { params }) => params,
-            // The reply was lost, or a later version sends more.
-            Err(_) => return Ok(None),
+        let (event, is_partial) = match SampleLine::read(seq, line)? {
+            SampleLine::Event { event, is_partial } => (event, is_partial),
+            SampleLine::Refused(why) => {
+                nodes.refused(node, &why);
+                return Ok(None);
+            }
+            SampleLine::Other => return Ok(None),
         };
         nodes.count_lost(node, event.dropped);
         let ended = event.ended;
-        let is_partial = event.partial;
         let printed = self.sample(nodes, node, NodeSample::of_event(node, &event, is_partial)?)?;
         if ended.is_some() {
             nodes.done(node);

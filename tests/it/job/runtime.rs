@@ -101,7 +101,12 @@ impl CaseRuntime {
     /// Its program of ranks. Without the runtime the test is skipped, or fails if skips are not
     /// allowed.
     pub fn built(&self, test: &str) -> Option<PathBuf> {
-        static BUILT: Mutex<BTreeMap<&str, PathBuf>> = Mutex::new(BTreeMap::new());
+        self.built_of(test, "case.c")
+    }
+
+    /// The same of another file of `tests/fixture/code`.
+    pub fn built_of(&self, test: &str, source: &'static str) -> Option<PathBuf> {
+        static BUILT: Mutex<BTreeMap<(&str, &str), PathBuf>> = Mutex::new(BTreeMap::new());
         let (files, packages) = self.mpi.needs();
         let launcher = match self.start {
             Start::Launcher(words) => fetched(words[0]).exists(),
@@ -112,13 +117,14 @@ impl CaseRuntime {
             return None;
         }
         let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(built.entry(self.name).or_insert_with(|| self.compile()).clone())
+        Some(built.entry((self.name, source)).or_insert_with(|| self.compile(source)).clone())
     }
 
-    fn compile(&self) -> PathBuf {
-        let program = folder(&format!("case-{}", self.name)).join("ranks");
+    fn compile(&self, source: &str) -> PathBuf {
+        let folder = folder(&format!("{}-{}", source.trim_end_matches(".c"), self.name));
+        let program = folder.join("ranks");
         let mut command = self.mpi.compiler();
-        let code = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixture/code/case.c");
+        let code = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixture/code").join(source);
         command.args(["-O1", "-g", "-o"]).arg(&program).arg(code).args(self.mpi.library());
         let built = command.output().unwrap();
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));

@@ -106,6 +106,28 @@ pub fn samples_of_many_nodes_follow_each_other(cluster: &ExampleCluster) {
     );
 }
 
+pub fn each_node_has_a_recording(cluster: &ExampleCluster) {
+    let file = cluster.folder.join("run.rec");
+    let file = file.to_str().unwrap();
+    let words = ["record", file, "all", "--nodes", "n[1-3]", "--every", "50ms", "--count", "3"];
+    let output = cluster.command("n1", &words);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && errors.contains("run.rec.n[1-3]: 3 samples, "), "{errors}");
+    for node in NODES {
+        let words = ["replay", &format!("{file}.{node}"), "--format", "json"];
+        let output = cluster.command("n1", &words);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let samples: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(samples.len(), 3, "{output:?}");
+        assert!(samples.iter().all(|it| it["node"] == node), "{text}");
+    }
+    // A file that exists is kept.
+    cluster.prints(("n1", &words), 2, "run.rec.n");
+    let only = ["record", file, "proc", "--nodes", "n1"];
+    cluster.prints(("n1", &only), 2, "record all or node");
+}
+
 pub fn what_a_node_executes_ends_with_the_tool(cluster: &ExampleCluster) {
     let list = |text: &str| cluster.prints(("n2", &["list", "--format", "json"]), 0, text);
     let series = r#""period_ns":50000000"#;

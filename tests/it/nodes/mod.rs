@@ -9,6 +9,7 @@ mod example_cluster;
 mod files;
 mod followed;
 mod gateway;
+mod namespaces;
 mod ranks;
 mod replies;
 
@@ -29,7 +30,9 @@ fn three_nodes_survive_a_killed_node_and_a_server_that_comes_back() {
     replies::many_nodes_reply_as_one(&cluster);
     replies::rows_have_the_name_of_their_node(&cluster);
     followed::samples_of_many_nodes_follow_each_other(&cluster);
+    followed::each_node_has_a_recording(&cluster);
     followed::what_a_node_executes_ends_with_the_tool(&cluster);
+    replies::groups_are_those_of_the_user(&cluster);
     replies::users_of_other_nodes_only_observe(&cluster);
     #[cfg(feature = "tls")]
     let mut members = files::members_are_nodes_of_the_files(&cluster);

@@ -59,6 +59,13 @@ pub fn ranks_on_nodes_are_those_of_one_job(cluster: &ExampleCluster) {
     let some = format!("{job}:1");
     prints("n2", &on(&["show", "--for", "50ms"], &job), 0, "2 ranks on n3, measured over ");
     prints("n2", &on(&["show", "--for", "50ms"], &job[..9]), 0, "\nRANK NODE ");
+    let list = ["job", "list", "--nodes", "@*", "--format", "csv"].map(str::to_owned);
+    prints("n2", &list, 0, ",n3,1,2,");
+    prints("n2", &on(&["stacks"], &job), 5, "monitor: n3: refused: ");
+    prints("n1", &on(&["stacks"], &job), 0, "2 ranks on n3\n");
+    prints("n1", &on(&["stacks", "--format", "json"], &some), 0, "\"node\":\"n3\"");
+    prints("n1", &on(&["calls", "--for", "50ms"], &job), 2, "1 to 55 whole seconds");
+    prints("n1", &on(&["calls", "--for", "1s"], &job), 1, "calls are measured by eBPF only");
     prints("n2", &on(&["show"], "it-no-such"), 6, "no job \"it-no-such\" on these nodes");
     prints("n2", &on(&["hold"], &job), 5, "monitor: n3: refused: ");
     prints("n1", &on(&["hold"], &job), 0, &format!("job {job}: held ranks 0-1 on n3\n"));

@@ -1,6 +1,7 @@
 //! Commands with one reply from each node.
 
 use super::example_cluster::{ExampleCluster, NODES, REQUEST};
+use crate::served::monitor;
 use serde_json::Value;
 
 pub fn many_nodes_reply_as_one(cluster: &ExampleCluster) {
@@ -49,8 +50,30 @@ pub fn rows_have_the_name_of_their_node(cluster: &ExampleCluster) {
     cluster.prints(("n1", &sample("n9", "csv")), 1, "monitor: n9: refused: ");
     cluster.prints(("n1", &sample("n[1-", "csv")), 2, "a bracket is not closed");
     let jobs = |nodes: &'static str| ["job", "list", "--format", "csv", "--nodes", nodes];
-    cluster.prints(("n1", &jobs("@*")), 0, "node,id,runtime,launcher_pid,");
+    cluster.prints(("n1", &jobs("@*")), 0, "id,runtime,uid,user,nodes,n_nodes,ranks,");
     cluster.prints(("n1", &jobs("n[3-4]")), 4, "monitor: n4: refused: ");
+}
+
+/// The command reads the configuration of its user; the service knows no groups.
+pub fn groups_are_those_of_the_user(cluster: &ExampleCluster) {
+    let folder = cluster.folder.join("clustershell");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("groups.conf"), "[Main]\nautodir: $CFGDIR\n").unwrap();
+    let groups = "site:\n  gpu: 'n[2-3]'\n  others: '@*!@gpu'\n  all: 'n[1-3]'\n";
+    std::fs::write(folder.join("cluster.yaml"), groups).unwrap();
+    let folded = |nodes: &str| {
+        let mut command = monitor();
+        command.args(["ask", "--nodes", nodes, REQUEST]).env("CLUSTERSHELL_CFGDIR", &folder);
+        let output = command.env("MONITOR_SOCKET", cluster.socket("n2")).output().unwrap();
+        let [out, errors] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+        (output.status.code(), out.lines().nth(1).map(str::to_owned), errors)
+    };
+    let replied = |nodes: &str| Some(nodes.to_owned());
+    assert_eq!(folded("@gpu"), (Some(0), replied("n[2-3] (2)"), String::new()));
+    assert_eq!(folded("@*&@gpu!n3").1, replied("n2"));
+    assert_eq!(folded("@site:others").1, replied("n1"));
+    let (code, _, why) = folded("@gpus");
+    assert_eq!((code, why.contains("the nearest is \"gpu\"")), (Some(2), true), "{why}");
 }
 
 pub fn users_of_other_nodes_only_observe(cluster: &ExampleCluster) {

@@ -6,7 +6,8 @@
 //!  text of a user -> find: the job that an id, a prefix or a pid names; rank_set: some ranks
 //!  call stacks of ranks -> stack_tree: one tree; stack_class: ranks that are at one place
 //!  jobs of two readings -> job_log: what changed, and what changed before
-//!  sums of calls of MPI -> call_profile: rows by rank, function and place; mpi_name: its names
+//!  sums of calls of MPI -> call_profile: rows by rank, function and place; call_join: of several
+//!  nodes; mpi_name: its names
 //!  hold_table: where the ranks of a runtime can be held; rank_label: the rank of a line of output
 //!  directives (directive) and an environment -> envar: steps, and what the environment becomes
 //! ```
@@ -14,6 +15,7 @@
 //! Pure: reads no file, has no clock, and prints nothing. The readers of samples and environments
 //! are in `backends` and `sampling`.
 
+pub mod call_join;
 pub mod call_profile;
 pub mod directive;
 pub mod discovery;

@@ -23,6 +23,11 @@ pub struct RankSetError {
 }
 
 impl RankSet {
+    /// The ranks of all sets.
+    pub fn union<'s>(sets: impl IntoIterator<Item = &'s Self>) -> Self {
+        Self::from_ranges(sets.into_iter().flat_map(|set| set.ranges.iter().cloned()).collect())
+    }
+
     /// Whether it has no rank.
     pub const fn is_empty(&self) -> bool {
         self.ranges.is_empty()

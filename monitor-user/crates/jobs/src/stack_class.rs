@@ -7,6 +7,7 @@
 use crate::rank_set::RankSet;
 use crate::stack_tree::{RankFrame, RankThread};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// Ranks that are at one place.
@@ -20,6 +21,26 @@ pub struct StackClass {
     pub pid: u32,
     /// The path to the place: names of functions, outermost first.
     pub path: Vec<Arc<str>>,
+}
+
+/// Joins the classes of different ranks: those at one place are one class.
+pub fn join(classes: impl IntoIterator<Item = StackClass>) -> Vec<StackClass> {
+    let mut places: BTreeMap<Vec<Arc<str>>, StackClass> = BTreeMap::new();
+    for class in classes {
+        match places.entry(class.path.clone()) {
+            Entry::Vacant(entry) => drop(entry.insert(class)),
+            Entry::Occupied(mut entry) => {
+                let joined = entry.get_mut();
+                joined.ranks = RankSet::union([&joined.ranks, &class.ranks]);
+                if class.representative < joined.representative {
+                    (joined.representative, joined.pid) = (class.representative, class.pid);
+                }
+            }
+        }
+    }
+    let mut classes: Vec<StackClass> = places.into_values().collect();
+    classes.sort_by_key(|it| (u64::MAX - it.ranks.len(), it.representative));
+    classes
 }
 
 /// The classes of the last stacks of threads. Each rank is in one class, by its first thread.
@@ -81,6 +102,19 @@ mod tests {
         ];
         let want = ["[1-2] main>PMPI_Recv", "[0] main>compute", "[3] main>pmpi_send_"];
         assert_eq!(lines(&threads), want);
+    }
+
+    #[test]
+    fn classes_of_parts_of_the_ranks_are_joined_to_those_of_all() {
+        let threads = [
+            thread(0, &["main compute"]),
+            thread(1, &["main PMPI_Recv"]),
+            thread(2, &["main PMPI_Recv"]),
+            thread(3, &["main compute"]),
+            thread(4, &["main compute"]),
+        ];
+        let parts = classes(&threads[2..]).into_iter().chain(classes(&threads[..2]));
+        assert_eq!(join(parts), classes(&threads));
     }
 
     #[test]

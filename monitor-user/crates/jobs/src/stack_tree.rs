@@ -64,7 +64,75 @@ pub struct StackNode {
     pub stayed: bool,
 }
 
+/// A node of a tree, where the nodes are a list in the order of `in_order`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StackRow {
+    /// Number of its callers.
+    pub depth: usize,
+    /// Its name.
+    pub name: Arc<str>,
+    /// The ranks that were in it.
+    pub ranks: RankSet,
+    /// Number of threads that were.
+    pub threads: usize,
+    /// Number of stacks that end with it.
+    pub ends: usize,
+    /// Whether each of these threads stayed in it.
+    pub stayed: bool,
+}
+
 impl StackTree {
+    /// Joins the trees of different ranks: functions on the same path are one node. `None` if a row
+    /// is not below one of its callers.
+    pub fn join(trees: impl IntoIterator<Item = Vec<StackRow>>) -> Option<Self> {
+        let mut nodes: Vec<StackNode> = Vec::new();
+        let mut known: HashMap<(Option<usize>, Arc<str>), usize> = HashMap::new();
+        for rows in trees {
+            let mut path: Vec<usize> = Vec::new();
+            for row in rows {
+                if row.depth > path.len() {
+                    return None;
+                }
+                path.truncate(row.depth);
+                let parent = path.last().copied();
+                let index = *known.entry((parent, Arc::clone(&row.name))).or_insert_with(|| {
+                    nodes.push(StackNode {
+                        name: Arc::clone(&row.name),
+                        parent,
+                        children: Vec::new(),
+                        ranks: RankSet::default(),
+                        threads: 0,
+                        ends: 0,
+                        stayed: true,
+                    });
+                    nodes.len() - 1
+                });
+                let node = &mut nodes[index];
+                node.ranks = RankSet::union([&node.ranks, &row.ranks]);
+                node.threads = node.threads.saturating_add(row.threads);
+                node.ends = node.ends.saturating_add(row.ends);
+                node.stayed &= row.stayed;
+                path.push(index);
+            }
+        }
+        Some(Self::linked(nodes))
+    }
+
+    /// The tree of nodes that name their parents.
+    fn linked(nodes: Vec<StackNode>) -> Self {
+        let mut tree = Self { nodes, roots: Vec::new() };
+        let mut order: Vec<usize> = (0..tree.nodes.len()).collect();
+        let rank = |it: &StackNode| (u64::MAX - it.ranks.len(), it.ranks.iter().next());
+        order.sort_by_key(|it| rank(&tree.nodes[*it]));
+        for index in order {
+            match tree.nodes[index].parent {
+                Some(parent) => tree.nodes[parent].children.push(index),
+                None => tree.roots.push(index),
+            }
+        }
+        tree
+    }
+
     /// Merges stacks that were read at a number of looks.
     pub fn merge(threads: &[RankThread], looks: usize) -> Self {
         let mut merge = Merge::default();
@@ -174,18 +242,7 @@ impl Merge {
             ends: node.ends,
             stayed: node.stayed,
         };
-        let nodes: Vec<StackNode> = self.nodes.into_iter().map(finished).collect();
-        let mut tree = StackTree { nodes, roots: Vec::new() };
-        let mut order: Vec<usize> = (0..tree.nodes.len()).collect();
-        let rank = |it: &StackNode| (u64::MAX - it.ranks.len(), it.ranks.iter().next());
-        order.sort_by_key(|it| rank(&tree.nodes[*it]));
-        for index in order {
-            match tree.nodes[index].parent {
-                Some(parent) => tree.nodes[parent].children.push(index),
-                None => tree.roots.push(index),
-            }
-        }
-        tree
+        StackTree::linked(self.nodes.into_iter().map(finished).collect())
     }
 }
 
@@ -236,6 +293,37 @@ pub mod tests {
         let tree = StackTree::merge(&threads, 1);
         let ends = |name: &str| tree.nodes.iter().find(|it| &*it.name == name).map(|it| it.ends);
         assert_eq!((ends("main"), ends("solve"), ends("MPI_Recv")), (Some(0), Some(1), Some(2)));
+    }
+
+    #[test]
+    fn trees_of_parts_of_the_ranks_are_joined_to_that_of_all() {
+        let all = [
+            thread(0, &["main solve MPI_Recv"]),
+            thread(1, &["main io write"]),
+            thread(2, &["main solve MPI_Recv"]),
+            thread(3, &["main solve", "start"]),
+        ];
+        let rows = |threads: &[RankThread]| -> Vec<StackRow> {
+            let tree = StackTree::merge(threads, 1);
+            let row = |index: usize| {
+                let StackNode { name, ranks, threads, ends, stayed, .. } = tree.node(index).clone();
+                let depth = tree.path(index).len() - 1;
+                StackRow { depth, name, ranks, threads, ends, stayed }
+            };
+            tree.in_order().map(row).collect()
+        };
+        let paths = |tree: &StackTree| -> Vec<(Vec<Arc<str>>, RankSet, usize, usize)> {
+            let path = |index: usize| {
+                let node = tree.node(index);
+                (tree.path(index), node.ranks.clone(), node.threads, node.ends)
+            };
+            tree.in_order().map(path).collect()
+        };
+        let joined = StackTree::join([rows(&all[..2]), rows(&all[2..])]).expect("a tree");
+        assert_eq!(paths(&joined), paths(&StackTree::merge(&all, 1)));
+        let mut wrong = rows(&all);
+        wrong.remove(0);
+        assert_eq!(StackTree::join([wrong]), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use super::reading::{LimitArgs, PrintArgs, ReadingArgs, SourceArgs, formats, interval, names};
 use crate::cli::exit;
+use crate::cli::node_groups::node_set;
 use clap::{Args, Subcommand};
 use monitor_backend::BackendChoice;
 use std::ffi::OsString;
@@ -219,8 +220,9 @@ pub struct AskArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// Let these nodes of the cluster execute the requests, such as n[1-3],m7 or @*
-    #[arg(long, value_name = "SET", help_heading = "Many nodes", conflicts_with_all = ["pid",
-        "comm", "cgroup", "strict", "span", "count", "local", "backend"])]
+    #[arg(long, value_name = "SET", value_parser = node_set, help_heading = "Many nodes",
+        conflicts_with_all = ["pid", "comm", "cgroup", "strict", "span", "count", "local",
+        "backend"])]
     pub nodes: Option<String>,
     /// With --nodes: wait this long for replies
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = interval,

@@ -1,6 +1,7 @@
 //! Options of commands for other nodes.
 
 use super::reading::interval;
+use crate::cli::node_groups::node_set;
 use clap::Args;
 use monitor_control::session::copy_target::MAX_WIDTH;
 use std::ffi::OsString;
@@ -11,7 +12,7 @@ use std::time::Duration;
 #[command(next_help_heading = "On other nodes")]
 pub struct NodesArgs {
     /// Copy the command with its libraries to these nodes, such as n[1-3],m, and run it there
-    #[arg(long, value_name = "SET",
+    #[arg(long, value_name = "SET", value_parser = node_set,
         conflicts_with_all = ["format", "output", "record", "local"])]
     pub nodes: Option<String>,
     /// Address of a node: the path of its 9P socket; both may be sets of the same size
@@ -52,7 +53,7 @@ pub struct NodesArgs {
 #[command(next_help_heading = "Many nodes")]
 pub struct NodeSetArgs {
     /// Read these nodes of the cluster, such as n[1-3],m7 or @*
-    #[arg(long, value_name = "SET", conflicts_with = "backend")]
+    #[arg(long, value_name = "SET", value_parser = node_set, conflicts_with = "backend")]
     pub nodes: Option<String>,
     /// With --nodes: wait this long for replies
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = interval,

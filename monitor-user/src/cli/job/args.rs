@@ -7,6 +7,7 @@ use super::launch_args::{
 use crate::cli::args::daemon::DaemonArgs;
 use crate::cli::args::{NodeSetArgs, formats, interval, names, signal};
 use crate::cli::exit;
+use crate::cli::node_groups::node_set;
 use clap::{Args, Subcommand};
 use monitor_backend::BackendChoice;
 use std::ffi::OsString;
@@ -112,7 +113,7 @@ pub struct JobEventsArgs {
     #[arg(long, default_value = "text", value_parser = formats(&["text", "json"]))]
     pub format: String,
     /// Wait for events of these nodes of the cluster, such as n[1-3],m7 or @*, instead of here
-    #[arg(long, value_name = "SET", help_heading = "Many nodes")]
+    #[arg(long, value_name = "SET", value_parser = node_set, help_heading = "Many nodes")]
     pub nodes: Option<String>,
     /// With --nodes: wait this long for nodes that do not begin
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = interval,
@@ -129,7 +130,7 @@ pub struct JobEventsArgs {
 pub struct JobNodesArgs {
     /// The ranks on these nodes of the cluster, such as n[1-3],m7 or @*, through their services;
     /// the job is named by its id
-    #[arg(long, value_name = "SET")]
+    #[arg(long, value_name = "SET", value_parser = node_set)]
     pub nodes: Option<String>,
     /// With --nodes: wait this long for replies
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = interval,
@@ -189,6 +190,9 @@ pub struct JobStacksArgs {
     #[arg(long, default_value = "table",
         value_parser = formats(&["table", "json", "dot", "folded"]))]
     pub format: String,
+    /// The nodes.
+    #[command(flatten)]
+    pub on_nodes: JobNodesArgs,
 }
 
 /// Arguments of `job calls`.
@@ -211,7 +215,7 @@ pub struct JobCallsArgs {
     #[arg(long)]
     pub trampoline: bool,
     /// Set probes one by one, as kernels before 6.6 do.
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, conflicts_with = "nodes")]
     pub one_by_one: bool,
     /// Most that the probes may slow down a rank: first the hottest functions are no longer timed,
     /// then no longer counted. `none` keeps all
@@ -221,11 +225,14 @@ pub struct JobCallsArgs {
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
     /// Show the line of each call, where the file has debugging information
-    #[arg(long)]
+    #[arg(long, conflicts_with = "nodes")]
     pub lines: bool,
     /// Output format
     #[arg(long, default_value = "table", value_parser = formats(&["table", "json"]))]
     pub format: String,
+    /// The nodes.
+    #[command(flatten)]
+    pub on_nodes: JobNodesArgs,
 }
 
 /// Most that probes may slow down a rank.

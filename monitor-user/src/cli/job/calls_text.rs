@@ -68,7 +68,7 @@ fn ranks(measured: &MeasuredCalls, out: &mut String) {
 }
 
 /// Functions, or places with the title of their column.
-fn table(
+pub fn table(
     rows: &[CalledRow],
     (place, is_timed): (Option<&'static str>, bool),
     top: usize,
@@ -107,22 +107,27 @@ fn share(sums: &CallTotals, percent: f64) -> String {
     format!("{mark}{percent:.1}")
 }
 
-const fn right(title: &'static str) -> Column {
+/// A column of numbers.
+pub const fn right(title: &'static str) -> Column {
     Column { title, min_width: 0, side: Side::Right }
 }
 
-const fn left(title: &'static str) -> Column {
+/// A column of text.
+pub const fn left(title: &'static str) -> Column {
     Column { title, min_width: 0, side: Side::Left }
 }
 
-fn optional(text: Option<String>, out: &mut String) {
+/// A text, or a dash.
+pub fn optional(text: Option<String>, out: &mut String) {
     out.push_str(text.as_deref().unwrap_or("-"));
 }
 
-fn duration(ns: Option<u64>, out: &mut String) {
+/// A time, or a dash.
+pub fn duration(ns: Option<u64>, out: &mut String) {
     optional(ns.map(|ns| human::duration_text(ns as f64)), out);
 }
 
-fn bytes(number: Option<u64>, out: &mut String) {
+/// A number of bytes, or a dash.
+pub fn bytes(number: Option<u64>, out: &mut String) {
     optional(number.map(|it| human::scaled_text(it as f64, 1024.0)), out);
 }

@@ -54,15 +54,23 @@ impl EnvironmentEvent {
         self.job.as_deref().unwrap_or("").starts_with(written)
     }
 
-    /// A line of text.
-    pub fn text_line(&self) -> String {
-        let mut out = String::new();
-        human::timestamp(self.at, &mut out);
-        out += &format!(" {}", self.source.name());
+    /// What it is on any node: the source, what it is about, the kind, the job.
+    pub fn what(&self) -> String {
+        let job = self.job.as_ref().map(|job| format!(": job {}", human::escaped_text(job)));
+        self.subject() + &job.unwrap_or_default()
+    }
+
+    fn subject(&self) -> String {
+        let mut out = self.source.name().to_owned();
         if !self.what.is_empty() {
             out += &format!(" {}", human::escaped_text(&self.what));
         }
-        out += &format!(" {}", human::escaped_text(&self.kind));
+        out + &format!(" {}", human::escaped_text(&self.kind))
+    }
+
+    /// A line of text, without the time and its end.
+    pub fn text(&self) -> String {
+        let mut out = self.subject();
         let mut parts = Vec::new();
         parts.extend(self.values.map(|(old, new)| format!("{old} -> {new}")));
         parts.extend(self.pid.map(|pid| format!("pid {pid}")));
@@ -73,7 +81,6 @@ impl EnvironmentEvent {
         if !parts.is_empty() {
             out += &format!(": {}", parts.join(", "));
         }
-        out.push('\n');
         out
     }
 
@@ -111,7 +118,7 @@ mod tests {
     #[test]
     fn a_line_has_the_values_and_the_process_as_far_as_they_are_known() {
         let check = |it: EnvironmentEvent, want: &str| {
-            assert_eq!(it.text_line(), format!("1970-01-01T00:00:05Z {want}\n"));
+            assert_eq!(it.text(), want);
         };
         check(it(["ecc", "mc0", "corrected", ""], [1, 4, -1, -1, -1]), "ecc mc0 corrected: 1 -> 4");
         check(
@@ -119,6 +126,8 @@ mod tests {
             "oom a\\u{1b} kill: 1 -> 2, pid 7, user 4000000, rank 3 of job 77",
         );
         check(it(["oom", "", "kill", ""], [-1, -1, -1, -1, -1]), "oom kill");
+        let of_job = it(["oom", "a", "kill", "77"], [1, 2, 7, 3, 4_000_000]);
+        assert_eq!(of_job.what(), "oom a kill: job 77");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::history::{self, JobHistory, parsed, status_text, transition, transiti
 use super::reader::user;
 use crate::cli::client::runtime;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::folded_events::NodeEvent;
 use crate::cli::output::{self, Output, OutputState, notice};
 use crate::cli::run_loop::{EndSignals, LoopEnd};
 use monitor_client::tool::Tool;
@@ -181,6 +182,26 @@ impl PrintedEvent {
         }
     }
 
+    /// A line of text.
+    fn line(&self) -> String {
+        let mut out = String::new();
+        human::timestamp(self.at(), &mut out);
+        let text = match self {
+            Self::Job(it) => text(it),
+            Self::Environment(it) => it.text(),
+        };
+        out + &format!(" {text}\n")
+    }
+
+    /// The event as one of a node.
+    pub fn of_node(&self, node: &str) -> NodeEvent {
+        let (what, text) = match self {
+            Self::Job(it) => (what(it), text(it)),
+            Self::Environment(it) => (it.what(), it.text()),
+        };
+        NodeEvent { node: node.to_owned(), at: self.at(), what, text }
+    }
+
     fn is_of(&self, job: &str) -> bool {
         match self {
             Self::Job(it) => it.is_of(job),
@@ -233,7 +254,7 @@ impl Printer {
         if self.selects(it) { self.print_of(None, it) } else { Ok(OutputState::Open) }
     }
 
-    /// Prints an event, with the name of its node if it is one of many.
+    /// Prints an event; as JSON with the name of its node, if it is one of many.
     ///
     /// # Errors
     /// The output fails.
@@ -241,14 +262,14 @@ impl Printer {
         let line = match it {
             PrintedEvent::Job(it) if self.is_json => json_line(transition_json(it), node)?,
             PrintedEvent::Environment(it) if self.is_json => json_line(it.json(), node)?,
-            PrintedEvent::Job(it) => text_line(it),
-            PrintedEvent::Environment(it) => it.text_line(),
-        };
-        let line = match node {
-            Some(node) if !self.is_json => format!("{}: {line}", human::escaped_text(node)),
-            _ => line,
+            PrintedEvent::Job(_) | PrintedEvent::Environment(_) => it.line(),
         };
         Output::Stream.put(line.as_bytes())
+    }
+
+    /// Whether events are printed as JSON.
+    pub const fn is_json(&self) -> bool {
+        self.is_json
     }
 }
 
@@ -262,10 +283,19 @@ fn json_line(mut object: Json, node: Option<&str>) -> Result<String, Failure> {
     output::json(&object)
 }
 
-fn text_line(it: &JobTransition) -> String {
-    let mut out = String::new();
-    human::timestamp(it.at, &mut out);
-    out += &format!(" {} {}", human::escaped_text(&it.id), it.change.name());
+/// What a transition is on any node: the job, the change, and the status of an end.
+fn what(it: &JobTransition) -> String {
+    let out = format!("{} {}", human::escaped_text(&it.id), it.change.name());
+    match it.change {
+        JobChange::Failed | JobChange::Ended => {
+            format!("{out}: status {}", status_text(it.end))
+        }
+        _ => out,
+    }
+}
+
+fn text(it: &JobTransition) -> String {
+    let mut out = format!("{} {}", human::escaped_text(&it.id), it.change.name());
     let age = human::duration_text(it.age.0 as f64);
     match it.change {
         JobChange::Created | JobChange::Launching => {
@@ -294,7 +324,6 @@ fn text_line(it: &JobTransition) -> String {
         JobChange::DebuggerDetached => {}
         JobChange::Ended => out += &format!(": status {}, after {age}", status_text(it.end)),
     }
-    out.push('\n');
     out
 }
 
@@ -332,7 +361,8 @@ mod tests {
             it("debugger-attached", -1, -1),
             it("ended", 137, 9),
         ];
-        let lines: Vec<_> = lines.iter().map(text_line).collect();
+        assert_eq!(what(&lines[5]), "a\\u{1b} failed: status SIGKILL");
+        let lines = lines.map(|it| PrintedEvent::Job(it).line());
         assert_eq!(
             lines,
             [

@@ -1,16 +1,18 @@
 //! `monitor job events --nodes`: events of the jobs of each node of a set, as they come.
 //!
 //! In: a set of nodes, on each of which the requests of `job events` wait. Out: a line for each
-//! event, with the name of its node. Events of different nodes come in the order of their arrival.
+//! event, with the name of its node; in text an event of several nodes is one line. Events of
+//! different nodes come in the order of their arrival.
 
 use super::args::JobEventsArgs;
 use super::events::{EventClass, PrintedEvent, Printer};
 use super::history::parsed;
 use crate::cli::client::{connect, runtime};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::folded_events::FoldedEvents;
 use crate::cli::followed_nodes::{CountedName, FollowedItem, FollowedNodes};
-use crate::cli::output::OutputState;
-use crate::cli::run_loop::{EndSignals, LoopEnd};
+use crate::cli::output::{Output, OutputState};
+use crate::cli::run_loop::{EndSignals, LoopEnd, tick};
 use monitor_omis::Value;
 use std::time::Duration;
 
@@ -37,13 +39,21 @@ async fn follow(
     printer: &Printer,
     mut signals: EndSignals,
 ) -> Result<Exit, Failure> {
+    let mut folded = FoldedEvents::default();
+    let mut exit = Exit::Ok;
     while !nodes.is_over() {
+        let due = folded.due();
         let item = tokio::select! {
             biased;
             end = signals.recv() => {
-                let is_interrupted = end == LoopEnd::Interrupted;
-                let exit = if is_interrupted { Exit::Interrupted } else { Exit::Ok };
-                return Ok(nodes.end(exit));
+                exit = if end == LoopEnd::Interrupted { Exit::Interrupted } else { Exit::Ok };
+                break;
+            }
+            () = tick(due) => {
+                if Output::Stream.put(folded.take().as_bytes())? == OutputState::Closed {
+                    return Ok(Exit::Ok);
+                }
+                continue;
             }
             item = nodes.next() => item?,
         };
@@ -63,10 +73,13 @@ async fn follow(
                 continue;
             }
             nodes.count(&node, 1);
-            if printer.print_of(Some(&node), &it)? == OutputState::Closed {
+            if !printer.is_json() {
+                folded.add(it.of_node(&node));
+            } else if printer.print_of(Some(&node), &it)? == OutputState::Closed {
                 return Ok(Exit::Ok);
             }
         }
     }
-    Ok(nodes.end(Exit::Ok))
+    let _state = Output::Stream.put(folded.take().as_bytes())?;
+    Ok(nodes.end(exit))
 }

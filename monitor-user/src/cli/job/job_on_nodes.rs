@@ -14,6 +14,7 @@ use monitor_omis::{Status, Value, parse};
 use monitor_protocol::cluster::NodeOutcome;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use tokio::task::JoinSet;
 
 /// Values of a rank in the reply to `job_info`.
 const RANK_VALUES: usize = 8;
@@ -53,6 +54,64 @@ pub async fn call(
         }
     }
     Ok(called)
+}
+
+/// The longest time for replies.
+const MAX_WITHIN: Duration = Duration::from_secs(60);
+
+impl JobOnNodes {
+    /// Lets the nodes with ranks of the job execute a request, all at once; `make` makes it of the
+    /// name of the job there. `lasts` is how long that takes, beside the time for replies. Nodes
+    /// that are missing already are among those of the result.
+    ///
+    /// # Errors
+    /// It takes too long for a command, or the service does not answer.
+    pub async fn call_each(
+        &mut self,
+        client: &Client,
+        (within, lasts): (Duration, Duration),
+        make: impl Fn(&str) -> String,
+    ) -> Result<CalledNodes, Failure> {
+        let within = within.saturating_add(lasts);
+        if within > MAX_WITHIN {
+            let why = "over nodes, this may take 60 s with the time of --within: shorten it";
+            return Err(Failure::usage(why));
+        }
+        let mut calls = JoinSet::new();
+        for (nodes, name) in self.targets() {
+            let (client, request) = (client.clone(), make(&name));
+            calls.spawn(async move { call(&client, (&nodes, within), &request).await });
+        }
+        let mut all = CalledNodes::default();
+        while let Some(done) = calls.join_next().await {
+            let called = done.map_err(Failure::failed)??;
+            all.results.extend(called.results);
+            all.late.extend(called.late);
+            all.missing.extend(called.missing);
+            all.is_denied |= called.is_denied;
+            for node in called.without {
+                let why = "the job has ended there meanwhile";
+                all.missing.add(&node, (NodeOutcome::Refused, why));
+            }
+        }
+        all.results.sort_by(|one, other| one.0.cmp(&other.0));
+        all.missing.extend(std::mem::take(&mut self.missing));
+        Ok(all)
+    }
+
+    /// The runtimes that nodes name.
+    pub fn runtime(&self) -> String {
+        let all: BTreeSet<&str> = self.parts.values().map(|it| it.runtime.as_str()).collect();
+        all.into_iter().collect::<Vec<_>>().join(", ")
+    }
+
+    /// The node of each rank.
+    pub fn hosts(&self) -> BTreeMap<u32, String> {
+        let of_part = |(node, part): (&String, &NodePart)| {
+            part.ranks.iter().map(|it| (it.rank, node.clone())).collect::<Vec<_>>()
+        };
+        self.parts.iter().flat_map(of_part).collect()
+    }
 }
 
 impl CalledNodes {
@@ -235,8 +294,8 @@ fn none(job: &str, pids: &BTreeSet<String>) -> Failure {
 }
 
 impl NodePart {
-    /// The id and the part of results.
-    fn from_results(results: &[Value]) -> Option<(String, Self)> {
+    /// The id and the part of the results of `job_info`.
+    pub fn from_results(results: &[Value]) -> Option<(String, Self)> {
         let [id, runtime, state, launcher, ranks] = results else { return None };
         let ranks = ranks.list()?;
         let rows = ranks.chunks(RANK_VALUES).map(NodeRank::from_values);
@@ -265,7 +324,8 @@ impl NodeRank {
     }
 }
 
-fn text(value: &Value) -> Option<String> {
+/// A value as text.
+pub fn text(value: &Value) -> Option<String> {
     value.text().map(|text| text.to_str_lossy().into_owned())
 }
 

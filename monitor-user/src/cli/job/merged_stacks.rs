@@ -4,6 +4,7 @@
 //! about what is missing. The rights are those of the user: the kernel decides.
 
 use super::args::JobStacksArgs;
+use super::job_heading::JobHeading;
 use super::rank_errors::RankErrors;
 use super::reader::{JobReader, jobs_of, named_ranks};
 use crate::cli::exit::Failure;
@@ -11,8 +12,7 @@ use monitor_backend::BackendChoice;
 use monitor_control::call_stacks::Threads;
 use monitor_control::rank_program::program_processes;
 use monitor_control::rank_stacks::{RankStackReader, RankStacks};
-use monitor_jobs::ParallelJob;
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -25,10 +25,10 @@ const OTHER_THREADS: &str = "other threads of the ranks are not shown (--threads
 
 /// The call stacks of a job.
 pub struct MergedStacks {
-    /// The job.
-    pub job: ParallelJob,
-    /// The name of the node.
-    pub node: Arc<str>,
+    /// The job, and the nodes.
+    pub job: JobHeading,
+    /// The node of each rank, if there are several.
+    pub hosts: BTreeMap<u32, String>,
     /// How often was looked.
     pub looks: usize,
     /// The time between looks.
@@ -74,8 +74,8 @@ pub fn read(args: &JobStacksArgs) -> Result<MergedStacks, Failure> {
     let threads = stacks.has_other_threads.then_some(OTHER_THREADS);
     let notes = lines.into_iter().chain(threads).map(str::to_owned);
     Ok(MergedStacks {
-        job: job.clone(),
-        node: Arc::clone(&sample.node),
+        job: JobHeading::new(job, &sample.node),
+        hosts: BTreeMap::new(),
         looks: usize::from(args.count),
         every: args.every,
         notes: notes.chain(errors.notes).collect(),

@@ -11,6 +11,7 @@ mod attach;
 mod background;
 mod calls;
 mod calls_json;
+mod calls_nodes;
 mod calls_text;
 mod doctor;
 mod end;
@@ -29,7 +30,9 @@ mod host_command;
 mod host_connection;
 mod host_guard;
 mod host_usage;
+mod job_heading;
 mod job_on_nodes;
+mod joined_job;
 mod launch;
 mod launch_args;
 mod launch_background;
@@ -42,6 +45,7 @@ mod log;
 mod measure;
 mod measured_calls;
 mod merged_stacks;
+mod node_job;
 mod notify;
 mod output;
 mod output_keeper;
@@ -63,6 +67,7 @@ mod show_text;
 mod signal;
 mod stacks;
 mod stacks_export;
+mod stacks_nodes;
 mod stacks_text;
 mod tagged_lines;
 mod target;
@@ -98,7 +103,10 @@ pub fn job(args: &JobArgs) -> Result<u8, Failure> {
             None => show::show(args),
         },
         JobCommand::Stacks(args) => stacks::stacks(args),
-        JobCommand::Calls(args) => calls::calls(args),
+        JobCommand::Calls(args) => match &args.on_nodes.nodes {
+            Some(nodes) => calls_nodes::calls_nodes(args, (nodes, args.on_nodes.within)),
+            None => calls::calls(args),
+        },
         JobCommand::Hold(args) => on_nodes(RankAction::Hold, &args.job, &args.on_nodes)
             .unwrap_or_else(|| hold::hold(&args.job)),
         JobCommand::Release(args) => on_nodes(RankAction::Release, &args.job, &args.on_nodes)

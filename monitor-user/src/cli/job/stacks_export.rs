@@ -27,16 +27,20 @@ pub fn json(stacks: &MergedStacks) -> Json {
         })
     };
     let class = |class: &StackClass| {
-        json!({
+        let mut class_json = json!({
             "ranks": class.ranks.to_string(),
             "representative": class.representative,
             "pid": class.pid,
             "path": class.path.iter().map(|it| &**it).collect::<Vec<_>>(),
-        })
+        });
+        if let Some(host) = stacks.hosts.get(&class.representative) {
+            class_json["node"] = host.as_str().into();
+        }
+        class_json
     };
     json!({
         "schema_version": 1,
-        "node": &*stacks.node,
+        "node": &*stacks.job.nodes,
         "job": &*stacks.job.id,
         "looks": stacks.looks,
         "max_stopped_ns": ns(read.stopped),

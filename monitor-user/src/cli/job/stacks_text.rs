@@ -29,7 +29,7 @@ pub fn text(stacks: &MergedStacks) -> String {
     let classes = &stacks.stacks.classes;
     let width = classes.iter().map(|it| set(&it.ranks).chars().count()).max().unwrap_or(0);
     for it in classes {
-        class(it, width, &mut out);
+        class((it, stacks), width, &mut out);
     }
     out.push('\n');
     tree(stacks, &mut out);
@@ -41,12 +41,9 @@ pub fn text(stacks: &MergedStacks) -> String {
 }
 
 fn head(stacks: &MergedStacks, out: &mut String) {
-    let MergedStacks { job, node, looks, stacks: read, .. } = stacks;
-    let ranks = read.ranks;
-    let (id, node) = (human::escaped_text(&job.id), human::escaped_text(node));
-    let all = job.size.map(|size| format!(" of {size}")).unwrap_or_default();
+    let MergedStacks { job, looks, stacks: read, .. } = stacks;
     let stopped = human::duration_text(read.stopped.as_nanos() as f64);
-    let _ = writeln!(out, "job {id}: {}, {ranks}{all} ranks on {node}", job.runtime.title());
+    let _ = writeln!(out, "{}", job.text(read.ranks));
     let _ = writeln!(out, "each thread was stopped for at most {stopped} at a time");
     if *looks > 1 {
         let every = human::duration_text(stacks.every.as_nanos() as f64);
@@ -61,10 +58,12 @@ fn head(stacks: &MergedStacks, out: &mut String) {
 }
 
 /// A line about the ranks at one place: `[0-1,3] rank 0, process 77: main > solve > MPI_Recv`.
-fn class(class: &StackClass, width: usize, out: &mut String) {
+fn class((class, stacks): (&StackClass, &MergedStacks), width: usize, out: &mut String) {
     let ranks = set(&class.ranks);
     let StackClass { representative, pid, path, .. } = class;
-    let start = format!("{ranks:width$} rank {representative}, process {pid}: ");
+    let host = stacks.hosts.get(representative);
+    let host = host.map(|it| format!(" on {}", human::escaped_text(it))).unwrap_or_default();
+    let start = format!("{ranks:width$} rank {representative}, process {pid}{host}: ");
     let main = path.iter().position(is_main).unwrap_or(0);
     let names: Vec<String> = path[main..].iter().map(|it| human::escaped_text(it)).collect();
     let _ = writeln!(out, "{start}{}", innermost(&names, COLUMNS.saturating_sub(start.len())));

@@ -3,7 +3,9 @@
 //! In: the command line, and the span of a recording. Out: the same, typed.
 
 use crate::cli::args::daemon::DaemonArgs;
-use crate::cli::args::{LimitArgs, PrintArgs, ReadingArgs, SourceArgs, interval, names};
+use crate::cli::args::{
+    LimitArgs, NodeSetArgs, PrintArgs, ReadingArgs, SourceArgs, interval, names,
+};
 use crate::cli::exit::{self, Failure};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -24,7 +26,7 @@ const EXPORT_FORMS: &[&str] =
 #[command(after_help = exit::HELP)]
 #[command(mut_args(adapt_for_record))]
 pub struct RecordArgs {
-    /// File to write; only its owner can read it
+    /// File to write; only its owner can read it. With --nodes: FILE.NODE for each node
     pub file: PathBuf,
     /// What is recorded.
     #[command(flatten)]
@@ -51,6 +53,9 @@ pub struct RecordArgs {
     /// Replace an existing file
     #[arg(long, help_heading = "Limits")]
     pub force: bool,
+    /// The nodes; each has a file of its own, FILE.NODE.
+    #[command(flatten)]
+    pub on_nodes: NodeSetArgs,
 }
 
 /// Adapts the shared arguments to `record`: hides those about format and order, and records all

@@ -5,6 +5,8 @@
 //! daemon does not send, is added from the clocks of this process: they are the same.
 
 use super::args::RecordArgs;
+use super::record_nodes;
+use super::sink::{RecordingSink, default_fields, header, open_sink};
 use crate::cli::args::ReadingArgs;
 use crate::cli::client::{self, DISCONNECTED, find, reconnected, runtime};
 use crate::cli::columns::SampleMode;
@@ -13,22 +15,19 @@ use crate::cli::log;
 use crate::cli::output::{OutputState, notice};
 use crate::cli::pipeline::PidTargets;
 use crate::cli::plan::Plan;
-use crate::cli::progress::WriteProgress;
 use crate::cli::run_loop::{self, EndSignals, LoopEnd, PeriodicTask, skipped_note};
 use monitor_backend::Backend;
 use monitor_backends::host;
 use monitor_client::{Client, Series, SeriesItem};
-use monitor_format::{OutputFormat, human};
+use monitor_format::OutputFormat;
 use monitor_loader::select;
-use monitor_model::field::{
-    Category, CpuField, DiskField, Field, NetField, NodeField, ProcessField, Role,
-};
+use monitor_model::field::ProcessField;
 use monitor_model::id::Ns;
 use monitor_model::read_spec::ReadSpec;
 use monitor_model::request::MonitorRequest;
 use monitor_model::sample::{BackendKind, Note, Sample};
 use monitor_protocol::event::{EndReason, Event};
-use monitor_recording::{Existing, Header, RotateOptions, RotatingWriter, WriteOutcome, Writer};
+use monitor_recording::{Existing, Writer};
 use monitor_sampling::approximate_notes::is_approximate_note;
 use monitor_sampling::pipeline::SampleReader;
 use monitor_sampling::process_tree::ProcessTree;
@@ -42,6 +41,9 @@ use std::time::Duration;
 /// Records until the end.
 pub fn record(args: &RecordArgs) -> Result<Exit, Failure> {
     check(args)?;
+    if let Some(nodes) = &args.on_nodes.nodes {
+        return record_nodes::record_nodes(args, (nodes, args.on_nodes.within));
+    }
     // With all fields, as in JSON.
     let reading = ReadingArgs { format: OutputFormat::Json, ..args.reading.clone() };
     let plan = Plan::resolve(&reading, SampleMode::Periodic)?;
@@ -79,42 +81,6 @@ fn check(args: &RecordArgs) -> Result<(), Failure> {
     }
 }
 
-/// Creates the file, once node and backend are known.
-fn open_sink(args: &RecordArgs, node: &str, backend: &str) -> Result<RecordingSink, Failure> {
-    let header = Header {
-        node: node.to_owned(),
-        selection: selection(&args.reading),
-        ..header(backend, args.every)
-    };
-    let options = RotateOptions {
-        path: args.file.clone(),
-        existing: existing(args.force),
-        max_bytes: args.max_size,
-        max_time: args.max_time.map(Ns::from),
-        kept: args.rotate,
-    };
-    Ok(RecordingSink::new(RotatingWriter::create(options, header)?))
-}
-
-/// The header of a recording that starts on this node now.
-fn header(backend: &str, every: Duration) -> Header {
-    Header {
-        node: host::name().to_string(),
-        backend: backend.to_owned(),
-        boot_id: host::boot_id(),
-        started_unix_ns: monitor_sys::clock::now().unix.0,
-        every_ns: Ns::from(every).0,
-        processors: std::thread::available_parallelism()
-            .map_or(0, |it| u32::try_from(it.get()).unwrap_or(0)),
-        ..Header::default()
-    }
-}
-
-/// What to do with an existing file.
-pub const fn existing(force: bool) -> Existing {
-    if force { Existing::Replace } else { Existing::Keep }
-}
-
 /// A series and the sink that records it.
 struct DaemonRecorder {
     series: Series,
@@ -144,7 +110,7 @@ impl DaemonRecorder {
             _ => return Err(Failure::failed("the daemon sent no sample")),
         };
         let rates = client::rates(&first)?.unwrap_or_default();
-        let sink = open_sink(args, &first.node, rates.sample.backend.name())?;
+        let sink = open_sink((args, &args.file), &first.node, rates.sample.backend.name())?;
         let mut source = Self { series, sink, before: None, missed: 0, over: false };
         source.over = !source.record(SeriesItem::Event(first))?;
         Ok(source)
@@ -230,7 +196,7 @@ impl LocalRecorder {
             // These names cannot be looked up later.
             plan.read_spec.costly.extend([ProcessField::User, ProcessField::Job]);
         }
-        let mut sink = open_sink(args, &host::name(), backend.kind().name())?;
+        let mut sink = open_sink((args, &args.file), &host::name(), backend.kind().name())?;
         opening.iter().for_each(|note| notice(&note.text));
         opening.into_iter().for_each(|note| sink.note(note));
         let schedule = Schedule::new(Ns(0), Ns::from(args.every), args.limit.samples(args.every));
@@ -282,108 +248,6 @@ impl PeriodicTask for LocalRecorder {
     fn finish(&mut self, _: LoopEnd) -> Result<Exit, Failure> {
         self.sink.finish()
     }
-}
-
-/// Writes samples and shows the progress.
-struct RecordingSink {
-    roll: RotatingWriter,
-    progress: WriteProgress,
-    exit: Exit,
-    /// Notes for the next sample.
-    notes: Vec<Note>,
-}
-
-impl RecordingSink {
-    /// Writes to these files.
-    fn new(roll: RotatingWriter) -> Self {
-        Self { roll, progress: WriteProgress::new(), exit: Exit::Ok, notes: Vec::new() }
-    }
-
-    /// Adds a note to the next sample.
-    fn note(&mut self, note: Note) {
-        self.notes.push(note);
-    }
-
-    /// Writes a sample. `Closed` when a size or time limit is reached.
-    fn append(&mut self, mut sample: Sample) -> Result<OutputState, Failure> {
-        sample.notes.append(&mut self.notes);
-        if sample.notes.iter().any(|note| note.partial) {
-            self.exit = Exit::Partial;
-        }
-        let room = self.roll.append(&sample).map_err(|error| self.append_failure(error))?;
-        let (samples, bytes) = self.roll.written();
-        self.progress.update(samples, bytes, sample.processes.len());
-        Ok(if room == WriteOutcome::Appended { OutputState::Open } else { OutputState::Closed })
-    }
-
-    fn append_failure(&self, error: monitor_recording::Error) -> Failure {
-        let mut failure = Failure::from(error);
-        failure.message += &match self.roll.written().0 {
-            0 => "; nothing was recorded, and no file is left".to_owned(),
-            1 => "; the sample before it is kept".to_owned(),
-            kept => format!("; the {kept} samples before it are kept"),
-        };
-        self.progress.finish();
-        failure
-    }
-
-    /// Finishes the file and prints its number of samples and size.
-    fn finish(&mut self) -> Result<Exit, Failure> {
-        let ended = self.roll.finish();
-        self.progress.finish();
-        ended.map_err(|error| self.append_failure(error))?;
-        let (samples, bytes) = self.roll.written();
-        let size = human::scaled_text(bytes as f64, 1024.0);
-        notice(&format!("{samples} samples, {size}B"));
-        Ok(self.exit)
-    }
-}
-
-/// The selection in the syntax of the command line.
-fn selection(args: &ReadingArgs) -> String {
-    let list = |name: &str, items: Vec<String>| match items.is_empty() {
-        true => String::new(),
-        false => format!(" --{name} {}", items.join(",")),
-    };
-    let switch = |name: &str, on: bool| if on { format!(" --{name}") } else { String::new() };
-    [
-        args.part.name().to_owned(),
-        args.device.iter().map(|it| format!(" {it}")).collect(),
-        list("pid", args.pid.iter().map(u32::to_string).collect()),
-        list("comm", args.comm.clone()),
-        list("uid", args.uid.iter().map(u32::to_string).collect()),
-        list("cgroup", args.cgroup.clone()),
-        list("fields", args.fields.clone()),
-        switch("threads", args.threads),
-        switch("disk", args.disk),
-        switch("net", args.net),
-        switch("runqlat", args.runqlat),
-        switch("writeback", args.writeback),
-        switch("exact-cpu", args.exact_cpu),
-        switch("signals", args.signals),
-    ]
-    .concat()
-}
-
-/// The fields to request from a daemon if none are named: all but rates, which are recomputed, and
-/// PSS, which needs a walk of the page tables.
-fn default_fields(args: &ReadingArgs) -> Vec<String> {
-    let scope = args.part;
-    let of = |asked: bool, category: &str, fields: &[Field]| -> Vec<String> {
-        let kept = |it: &&Field| {
-            !matches!(it.role, Role::RateOf(_)) && it.name != ProcessField::Pss.field().name
-        };
-        let fields = fields.iter().filter(kept).filter(|_| asked);
-        fields.map(|it| format!("{category}.{}", it.name)).collect()
-    };
-    [
-        of(scope.processes(), "proc", ProcessField::FIELDS),
-        of(scope.node(), "node", NodeField::FIELDS),
-        of(scope.node(), "cpu", CpuField::FIELDS),
-        of(scope.disks(), "disk", DiskField::FIELDS),
-        of(scope.nets(), "net", NetField::FIELDS),
-    ]
-    .concat()
 }
 
 /// Records a process tree.

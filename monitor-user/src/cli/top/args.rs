@@ -4,6 +4,7 @@
 
 use crate::cli::args::{SourceArgs, interval, names};
 use crate::cli::exit;
+use crate::cli::node_groups::node_set;
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use monitor_model::group::GroupBy;
@@ -22,7 +23,7 @@ pub struct TopArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["local", "socket", "backend"])]
     pub replay: Option<PathBuf>,
     /// Show the whole cluster, and of its nodes these, such as n[1-3],m7 or @*; on a gateway
-    #[arg(long, value_name = "SET",
+    #[arg(long, value_name = "SET", value_parser = node_set,
         conflicts_with_all = ["local", "backend", "replay"])]
     pub nodes: Option<String>,
     /// Show only rows that match this condition, such as: cpu > 10 and comm ~ mpi

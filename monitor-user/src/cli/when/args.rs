@@ -5,6 +5,7 @@
 use crate::cli::args::daemon::DaemonArgs;
 use crate::cli::args::{PrintArgs, interval};
 use crate::cli::exit;
+use crate::cli::node_groups::node_set;
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -84,7 +85,7 @@ pub struct WhenArgs {
     pub calls: Vec<PathBuf>,
     /// Watch on these nodes of the cluster, such as n[1-3],m7 or @*, by --comm: events end, signal,
     /// call and return, actions print and count
-    #[arg(long, value_name = "SET", help_heading = "Many nodes",
+    #[arg(long, value_name = "SET", value_parser = node_set, help_heading = "Many nodes",
         conflicts_with_all = ["pid", "command", "trampoline", "explain", "calls"])]
     pub nodes: Option<String>,
     /// With --nodes: wait this long for nodes that do not begin

@@ -1,13 +1,14 @@
 //! `monitor when --nodes`: one rule on each node of a set.
 //!
 //! In: an event, processes by command name, a set of nodes. Out: a line for each event with the
-//! name of its node, and at the end how many each node has sent, and the sum. The service of each
+//! name of its node, in text one for an event of several nodes, and at the end how many each node has sent, and the sum. The service of each
 //! node watches, with the rights of the user there; it ends with the command.
 
 use super::args::WhenArgs;
 use super::event::{Actions, WhenEvent};
 use crate::cli::client::{connect, runtime};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::folded_events::{FoldedEvents, NodeEvent};
 use crate::cli::followed_nodes::{CountedName, FollowedItem, FollowedNodes};
 use crate::cli::output::{self, Output, OutputState};
 use crate::cli::run_loop::{EndSignals, LoopEnd, tick};
@@ -98,15 +99,23 @@ impl NodeRule<'_> {
         (mut nodes, mut signals): (FollowedNodes, EndSignals),
         (end, most): (Option<Instant>, Option<u64>),
     ) -> Result<Exit, Failure> {
-        let mut n_lines = 0;
+        let (mut n_lines, mut exit) = (0, Exit::Ok);
+        let mut folded = FoldedEvents::default();
         while !nodes.is_over() && most.is_none_or(|most| n_lines < most) {
+            let due = folded.due();
             let item = tokio::select! {
                 biased;
                 end = signals.recv() => {
-                    let is_interrupted = end == LoopEnd::Interrupted;
-                    return Ok(nodes.end(if is_interrupted { Exit::Interrupted } else { Exit::Ok }));
+                    exit = if end == LoopEnd::Interrupted { Exit::Interrupted } else { Exit::Ok };
+                    break;
                 }
                 () = tick(end) => break,
+                () = tick(due) => {
+                    if Output::Stream.put(folded.take().as_bytes())? == OutputState::Closed {
+                        return Ok(Exit::Ok);
+                    }
+                    continue;
+                }
                 item = nodes.next() => item?,
             };
             let FollowedItem::Line(node, seq, line) = item else { continue };
@@ -121,28 +130,29 @@ impl NodeRule<'_> {
             for values in sent(&reply) {
                 nodes.count(&node, 1);
                 n_lines += u64::from(self.prints);
-                if self.prints && self.print(&node, values)? == OutputState::Closed {
+                if !self.prints {
+                    continue;
+                }
+                let at = clock::now().unix;
+                if !self.is_json {
+                    folded.add(self.node_event((&node, at), values));
+                    continue;
+                }
+                let line = output::json(&self.to_json((&node, at), values))?;
+                if Output::Stream.put(line.as_bytes())? == OutputState::Closed {
                     return Ok(Exit::Ok);
                 }
             }
         }
-        Ok(nodes.end(Exit::Ok))
+        let _state = Output::Stream.put(folded.take().as_bytes())?;
+        Ok(nodes.end(exit))
     }
 
-    fn print(&self, node: &str, values: &[Value]) -> Result<OutputState, Failure> {
-        let at = clock::now().unix;
-        let line = match self.is_json {
-            true => output::json(&self.to_json((node, at), values))?,
-            false => self.to_text((node, at), values),
-        };
-        Output::Stream.put(line.as_bytes())
-    }
-
-    fn to_text(&self, (node, at): (&str, Ns), values: &[Value]) -> String {
-        let mut out = format!("{}: ", human::escaped_text(node));
-        human::timestamp(at, &mut out);
+    fn node_event(&self, (node, at): (&str, Ns), values: &[Value]) -> NodeEvent {
         let pid = number(values, 0).unwrap_or(-1);
-        out + &format!(" {pid} {}\n", human::escaped_text(&self.what(values)))
+        let what = human::escaped_text(&self.what(values));
+        let text = format!("{pid} {what}");
+        NodeEvent { node: node.to_owned(), at, what, text }
     }
 
     fn to_json(&self, (node, at): (&str, Ns), values: &[Value]) -> Json {
@@ -238,7 +248,9 @@ mod tests {
         let line = |event: &str, values: &[i32]| {
             let event = WhenEvent::from_text(event).expect("an event");
             let values: Vec<Value> = values.iter().map(|it| Value::from(*it)).collect();
-            rule(&event).to_text(at, &values)
+            let mut folded = FoldedEvents::default();
+            folded.add(rule(&event).node_event(at, &values));
+            folded.take()
         };
         let start = "n\\u{1b}: 1970-01-01T00:00:05Z 7";
         assert_eq!(line("end", &[7, 3, 0]), format!("{start} ended: status 3\n"));

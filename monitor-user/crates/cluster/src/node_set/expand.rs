@@ -1,37 +1,46 @@
 //! From the text of a set of nodes to its names.
 //!
 //! ```text
-//!  set      = pattern { operator pattern }     from left to right
+//!  set      = operand { operator operand }     from left to right
 //!  operator = ","  union | "!" without | "&" both | "^" one of the two
+//!  operand  = pattern | "(" set ")" | "()"
 //!  pattern  = { letters, digits, "-", "_", "." | "[" ranges "]" } | "@*"
 //! ```
+//!
+//! ClusterShell has no parentheses: `resolve_groups` writes them around the nodes of a group.
 
 use super::index::indices;
 use super::{MAX_NODES, NodeSetError};
 use std::collections::BTreeSet;
 
 /// The group of all nodes.
-const ALL: &str = "@*";
+pub const ALL: &str = "@*";
+
+/// Parentheses within each other at most.
+const MAX_DEPTH: usize = 16;
+
+/// What ends a pattern.
+pub const ENDS: &[char] = &[',', '!', '&', '^', '(', ')'];
 
 /// The names of a set of nodes; `all` are those of the group `@*`.
 ///
 /// # Errors
 /// The text is no set of nodes, or has too many.
 pub fn expand(text: &str, all: &BTreeSet<String>) -> Result<BTreeSet<String>, NodeSetError> {
+    let (names, rest) = set(text, all, MAX_DEPTH)?;
+    if rest.is_empty() { Ok(names) } else { Err(NodeSetError::Parenthesis(text.to_owned())) }
+}
+
+/// The names of the set that a text begins with, and what follows it: nothing, or `)`.
+fn set<'t>(
+    text: &'t str,
+    all: &BTreeSet<String>,
+    depth: usize,
+) -> Result<(BTreeSet<String>, &'t str), NodeSetError> {
     let mut names = BTreeSet::new();
     let (mut rest, mut operator) = (text, ',');
     loop {
-        let end = end_of_pattern(rest, &[',', '!', '&', '^'])?;
-        let (pattern, after) = rest.split_at(end);
-        let next = after.chars().next();
-        if pattern.trim().is_empty() {
-            return Err(NodeSetError::NameMissing(after.to_owned()));
-        }
-        let operand = match pattern.trim() {
-            ALL => all.clone(),
-            group if group.starts_with('@') => return Err(NodeSetError::Group(group.to_owned())),
-            pattern => of_pattern(pattern, check_literal)?.into_iter().collect(),
-        };
+        let (operand, after) = operand(rest, all, depth)?;
         names = match operator {
             '!' => &names - &operand,
             '&' => &names & &operand,
@@ -41,9 +50,41 @@ pub fn expand(text: &str, all: &BTreeSet<String>) -> Result<BTreeSet<String>, No
         if names.len() > MAX_NODES {
             return Err(NodeSetError::TooMany(text.to_owned()));
         }
-        let Some(found) = next else { return Ok(names) };
-        (operator, rest) = (found, &after[found.len_utf8()..]);
+        match after.chars().next() {
+            None | Some(')') => return Ok((names, after)),
+            Some('(') => return Err(NodeSetError::Parenthesis(text.to_owned())),
+            Some(found) => (operator, rest) = (found, &after[found.len_utf8()..]),
+        }
     }
+}
+
+/// The names of the operand that a text begins with, and what follows it.
+fn operand<'t>(
+    text: &'t str,
+    all: &BTreeSet<String>,
+    depth: usize,
+) -> Result<(BTreeSet<String>, &'t str), NodeSetError> {
+    let unclosed = || NodeSetError::Parenthesis(text.to_owned());
+    if let Some(inside) = text.trim_start().strip_prefix('(') {
+        let depth = depth.checked_sub(1).ok_or_else(unclosed)?;
+        let (names, after) = match inside.trim_start().starts_with(')') {
+            true => (BTreeSet::new(), inside.trim_start()),
+            false => set(inside, all, depth)?,
+        };
+        let after = after.strip_prefix(')').ok_or_else(unclosed)?.trim_start();
+        let is_end = after.is_empty() || after.starts_with(ENDS);
+        return if is_end { Ok((names, after)) } else { Err(unclosed()) };
+    }
+    let (pattern, after) = text.split_at(end_of_pattern(text, ENDS)?);
+    if pattern.trim().is_empty() {
+        return Err(NodeSetError::NameMissing(after.to_owned()));
+    }
+    let names = match pattern.trim() {
+        ALL => all.clone(),
+        group if group.starts_with('@') => return Err(NodeSetError::Group(group.to_owned())),
+        pattern => of_pattern(pattern, check_literal)?.into_iter().collect(),
+    };
+    Ok((names, after))
 }
 
 /// The texts of a list of patterns, such as `/run/n[1-3].sock,/run/m`, in the order in which it has
@@ -68,7 +109,7 @@ pub fn expand_patterns(text: &str) -> Result<Vec<String>, NodeSetError> {
 }
 
 /// Where a pattern ends: at an operator outside of brackets.
-fn end_of_pattern(text: &str, operators: &[char]) -> Result<usize, NodeSetError> {
+pub fn end_of_pattern(text: &str, operators: &[char]) -> Result<usize, NodeSetError> {
     let bracket = || NodeSetError::Bracket(text.to_owned());
     let mut is_inside = false;
     for (place, character) in text.char_indices() {
@@ -87,7 +128,7 @@ fn end_of_pattern(text: &str, operators: &[char]) -> Result<usize, NodeSetError>
 ///
 /// # Errors
 /// A list in brackets is no list of ranges, or `check` refuses the pattern for a text in it.
-fn of_pattern(
+pub fn of_pattern(
     pattern: &str,
     check: impl Fn(&str, &str) -> Result<(), NodeSetError>,
 ) -> Result<Vec<String>, NodeSetError> {
@@ -117,7 +158,7 @@ fn of_pattern(
     Ok(names)
 }
 
-fn check_literal(name: &str, literal: &str) -> Result<(), NodeSetError> {
+pub fn check_literal(name: &str, literal: &str) -> Result<(), NodeSetError> {
     let is_of_name = |it: &char| it.is_alphanumeric() || matches!(it, '-' | '_' | '.' | ':');
     match literal.chars().find(|character| !is_of_name(character)) {
         Some(character) => Err(NodeSetError::Character { name: name.to_owned(), character }),

@@ -2,14 +2,17 @@
 //!
 //! In: the text of a user, names of nodes. Out: the names of a set, or the text that names a set in
 //! the shortest form (`fold`). Which nodes there are is not known here: the caller gives what `@*`
-//! stands for. Groups other than `@*`, and wildcards, are errors.
+//! stands for, and `resolve_groups` writes the nodes of other groups into a text, as a lookup of the
+//! caller has them. Wildcards are errors.
 
 mod expand;
 mod fold;
+mod group;
 mod index;
 
 pub use expand::{expand, expand_patterns};
 pub use fold::fold;
+pub use group::{GroupLookup, resolve_groups};
 
 use thiserror::Error;
 
@@ -33,9 +36,21 @@ pub enum NodeSetError {
         /// What is wrong.
         why: &'static str,
     },
-    /// A group that is not known.
-    #[error("group {0:?} is not known: only @* is, which is all members")]
+    /// A parenthesis without its other one, without an operator beside it, or too many in each
+    /// other.
+    #[error("{0:?}: a parenthesis is not closed, closes none, or an operator beside it is missing")]
+    Parenthesis(String),
+    /// A group where none are looked up.
+    #[error("group {0:?} is not known here: only @* is, which is all members")]
     Group(String),
+    /// A group that cannot be looked up.
+    #[error("group {group:?}: {why}")]
+    Lookup {
+        /// The group, as it is written.
+        group: String,
+        /// Why, and what is near.
+        why: String,
+    },
     /// A character that no name has.
     #[error("{name:?}: {character:?} is in no name of a node")]
     Character {

@@ -44,6 +44,12 @@ fn what_is_no_set_is_named() {
     check_error("n[0-99999]", "\"0-99999\" has more than 65536 nodes");
     check_error("n[0-999]m[0-999]", "\"n[0-999]m[0-999]\" has more than 65536 nodes");
     check_error("@gpu", "group \"@gpu\" is not known");
+    check_error("(n1", "\"(n1\": a parenthesis");
+    check_error("n1)", "\"n1)\": a parenthesis");
+    check_error("n1(n2)", "\"n1(n2)\": a parenthesis");
+    check_error("(n1)n2", "\"(n1)n2\": a parenthesis");
+    check_error(&"(".repeat(100_000), "\"(((");
+    check_error("(n1,)", "a name is missing before \")\"");
     check_error("n*", "\"n*\": '*' is in no name");
     check_error("n1 n2", "\"n1 n2\": ' ' is in no name");
 }
@@ -62,6 +68,16 @@ fn all_nodes_are_a_group() {
     let all: BTreeSet<String> = ["n1", "n2", "m3"].map(str::to_owned).into();
     let names = expand("@*!n2", &all).unwrap();
     assert_eq!(fold(names.iter().map(String::as_str)), "m3,n1");
+}
+
+#[test]
+fn parentheses_are_one_operand() {
+    let check = |text: &str, want: &str| assert_eq!(folded(text).as_deref(), Ok(want), "{text}");
+    check("n[1-9]&(n3,n7)", "n[3,7]");
+    check("n[1-9]!(n[1-9]!(n3,n7))", "n[3,7]");
+    check(" ( n1 , n2 ) ^ n2", "n1");
+    check("n1,()", "n1");
+    check("()", "");
 }
 
 fn names() -> impl Strategy<Value = BTreeSet<String>> {
