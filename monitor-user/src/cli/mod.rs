@@ -25,6 +25,7 @@ mod gdb;
 mod job;
 mod log;
 mod monitors;
+mod monitors_nodes;
 mod node_blocks;
 mod node_groups;
 mod node_replies;
@@ -93,10 +94,22 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Report(args)) => recording::report(&args),
         Some(Command::Export(args)) => recording::export(&args),
         Some(Command::Save(args)) => recording::save(&args),
-        Some(Command::Start(args)) => monitors::start(&args),
-        Some(Command::List(args)) => monitors::list(&args),
-        Some(Command::Cancel(args)) => monitors::cancel(&args),
-        Some(Command::Events(args)) => monitors::events(&args),
+        Some(Command::Start(args)) => match &args.on_nodes.nodes {
+            Some(nodes) => monitors_nodes::start(&args, (nodes, args.on_nodes.within)),
+            None => monitors::start(&args),
+        },
+        Some(Command::List(args)) => match &args.on_nodes.nodes {
+            Some(nodes) => monitors_nodes::list(&args.report, (nodes, args.on_nodes.within)),
+            None => monitors::list(&args.report),
+        },
+        Some(Command::Cancel(args)) => match &args.on_nodes.nodes {
+            Some(nodes) => monitors_nodes::cancel(&args, (nodes, args.on_nodes.within)),
+            None => monitors::cancel(&args),
+        },
+        Some(Command::Events(args)) => match &args.on_nodes.nodes {
+            Some(nodes) => monitors_nodes::events(&args, (nodes, args.on_nodes.within)),
+            None => monitors::events(&args),
+        },
         Some(Command::Ask(args)) => ask::ask(&args),
         Some(Command::Nodes(args)) => nodes::nodes(&args),
         Some(Command::Cluster(args)) => cluster::cluster(&args),

@@ -25,15 +25,7 @@ use tokio::task::JoinSet;
 /// Starts the monitor.
 pub fn start(args: &StartArgs) -> Result<Exit, Failure> {
     let plan = Plan::resolve(&args.reading, SampleMode::Periodic)?;
-    let request = MonitorRequest {
-        id: Some(args.name.clone()),
-        every_ns: Some(Ns::from(args.every).0),
-        count: args.limit.samples(args.every),
-        lease_ns: args.detach.then(|| Ns::from(args.lease).0),
-        replace: args.replace,
-        follow: args.follow,
-        ..plan.request.clone()
-    };
+    let request = request(args, &plan);
     // Before it starts: an unwritable file must not leave a monitor behind.
     let output = args.reading.output.as_deref().map_or(Ok(Output::Stream), Output::deferred)?;
     with_daemon(args.daemon.socket.as_deref(), async |client| -> Result<Exit, Failure> {
@@ -44,6 +36,19 @@ pub fn start(args: &StartArgs) -> Result<Exit, Failure> {
         let writer = EventWriter::series(&plan, output::paint(&output));
         SeriesPrinter::new(series, writer, output, draw_mode(&args.reading))?.run(None).await
     })
+}
+
+/// The request that starts the monitor.
+pub fn request(args: &StartArgs, plan: &Plan) -> MonitorRequest {
+    MonitorRequest {
+        id: Some(args.name.clone()),
+        every_ns: Some(Ns::from(args.every).0),
+        count: args.limit.samples(args.every),
+        lease_ns: args.detach.then(|| Ns::from(args.lease).0),
+        replace: args.replace,
+        follow: args.follow,
+        ..plan.request.clone()
+    }
 }
 
 /// Prints what was started and how to read and cancel it.
@@ -60,7 +65,8 @@ fn detached(args: &StartArgs, series: &Series) -> Result<Exit, Failure> {
     output::print(text.as_bytes())
 }
 
-fn interval_text(time: Duration) -> humantime::FormattedDuration {
+/// A time as it is written in options.
+pub fn interval_text(time: Duration) -> humantime::FormattedDuration {
     humantime::format_duration(time)
 }
 
@@ -85,7 +91,8 @@ pub fn cancel(args: &CancelArgs) -> Result<Exit, Failure> {
     output::print(lines.as_bytes())
 }
 
-fn table(listed: &[MonitorSummary]) -> String {
+/// A table with a line for each monitor.
+pub fn table(listed: &[MonitorSummary]) -> String {
     let mut text = format!(
         "{:<20} {:>6} {:>8} {:>7} {:>8} {:>6} {:>5} {:>7}\n",
         "NAME", "UID", "PID", "EVERY", "SAMPLES", "MISSED", "KEPT", "LEASE"
@@ -146,7 +153,8 @@ async fn print_all(client: &Client, args: &EventsArgs) -> Result<Exit, Failure> 
     Ok(worst)
 }
 
-fn event_writer(args: &EventsArgs) -> EventWriter {
+/// Prints events in the format of the arguments.
+pub fn event_writer(args: &EventsArgs) -> EventWriter {
     if args.printed.is_json() {
         return EventWriter::events();
     }

@@ -128,6 +128,31 @@ pub fn each_node_has_a_recording(cluster: &ExampleCluster) {
     cluster.prints(("n1", &only), 2, "record all or node");
 }
 
+pub fn nodes_keep_a_monitor_until_it_is_cancelled(cluster: &ExampleCluster) {
+    let start = ["start", "kept", "--every", "20ms", "--detach", "--top", "1", "--nodes", "n[1-3]"];
+    let printed = |node: &str, words: &[&str]| {
+        let output = cluster.command(node, words);
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    let (code, text) = printed("n2", &start);
+    assert!(text.contains("n[1-3]: refused: monitor: a series that is left there"), "{text}");
+    assert_eq!(code, Some(1));
+    let (code, text) = printed("n1", &start);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.starts_with("monitor \"kept\" reads every 20ms on n[1-3]; "), "{text}");
+    cluster.prints(("n1", &["list", "--nodes", "@*"]), 0, "\nkept ");
+    for node in NODES {
+        let line = format!("{node}: kept #");
+        cluster.prints(("n1", &["events", "kept", "--nodes", "n[1-3]"]), 0, &line);
+    }
+    let json = ["events", "kept", "--follow", "--for", "300ms", "--format", "json", "--nodes", "n3"];
+    cluster.prints(("n1", &json), 0, "\"node\":\"n3\"");
+    let (code, text) = printed("n1", &["cancel", "kept", "--nodes", "@*"]);
+    assert_eq!((code, text.as_str()), (Some(0), "n[1-3]: kept\n"));
+    cluster.prints(("n1", &["cancel", "kept", "--nodes", "n3"]), 1, "you have no monitor \"kept\"");
+}
+
 pub fn what_a_node_executes_ends_with_the_tool(cluster: &ExampleCluster) {
     let list = |text: &str| cluster.prints(("n2", &["list", "--format", "json"]), 0, text);
     let series = r#""period_ns":50000000"#;

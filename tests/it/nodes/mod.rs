@@ -31,6 +31,7 @@ fn three_nodes_survive_a_killed_node_and_a_server_that_comes_back() {
     replies::rows_have_the_name_of_their_node(&cluster);
     followed::samples_of_many_nodes_follow_each_other(&cluster);
     followed::each_node_has_a_recording(&cluster);
+    followed::nodes_keep_a_monitor_until_it_is_cancelled(&cluster);
     followed::what_a_node_executes_ends_with_the_tool(&cluster);
     replies::groups_are_those_of_the_user(&cluster);
     replies::users_of_other_nodes_only_observe(&cluster);

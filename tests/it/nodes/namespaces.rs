@@ -52,7 +52,8 @@ impl Namespaces {
         let words = [&["mpirun"][..], &only_tcp, &address, &[program]].concat();
         let mut command = self.script(&words);
         CaseRuntime::named("openmpi5").set_environment(&mut command);
-        Guarded::run(command.stderr(Stdio::inherit()))
+        let log = std::fs::File::create(self.folder.join("job.log")).unwrap();
+        Guarded::run(command.stderr(log))
     }
 
     /// A command of the program, asked at n1.

@@ -2,6 +2,7 @@
 //!
 //! In: the command line. Out: the same, typed.
 
+use super::nodes::MonitorNodesArgs;
 use super::reading::{LimitArgs, PrintArgs, ReadingArgs, SourceArgs, formats, interval, names};
 use crate::cli::exit;
 use crate::cli::node_groups::node_set;
@@ -120,6 +121,21 @@ pub struct StartArgs {
     /// The daemon.
     #[command(flatten)]
     pub daemon: DaemonArgs,
+    /// The nodes, with --detach.
+    #[command(flatten)]
+    pub on_nodes: MonitorNodesArgs,
+}
+
+/// Arguments of `list`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct ListArgs {
+    /// Output format, and the daemon.
+    #[command(flatten)]
+    pub report: DaemonReportArgs,
+    /// The nodes.
+    #[command(flatten)]
+    pub on_nodes: MonitorNodesArgs,
 }
 
 /// Arguments of `list` and `status`.
@@ -150,6 +166,9 @@ pub struct CancelArgs {
     /// The daemon.
     #[command(flatten)]
     pub daemon: DaemonArgs,
+    /// The nodes.
+    #[command(flatten)]
+    pub on_nodes: MonitorNodesArgs,
 }
 
 /// Arguments of `events`.
@@ -170,6 +189,9 @@ pub struct EventsArgs {
     /// The daemon.
     #[command(flatten)]
     pub daemon: DaemonArgs,
+    /// The nodes; the monitor is named.
+    #[command(flatten)]
+    pub on_nodes: MonitorNodesArgs,
 }
 
 /// Arguments of `gdb`.

@@ -57,7 +57,7 @@ pub enum Command {
     /// Start a monitor at the daemon and print its samples
     Start(daemon::StartArgs),
     /// List the monitors running at the daemon
-    List(daemon::DaemonReportArgs),
+    List(daemon::ListArgs),
     /// Cancel a monitor running at the daemon
     Cancel(daemon::CancelArgs),
     /// Print the samples of detached monitors

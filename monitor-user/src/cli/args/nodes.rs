@@ -61,6 +61,19 @@ pub struct NodeSetArgs {
     pub within: Duration,
 }
 
+/// The nodes of the cluster that have the monitors of a command.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Many nodes")]
+pub struct MonitorNodesArgs {
+    /// At these nodes of the cluster, such as n[1-3],m7 or @*
+    #[arg(long, value_name = "SET", value_parser = node_set)]
+    pub nodes: Option<String>,
+    /// With --nodes: wait this long for replies
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = interval,
+        requires = "nodes")]
+    pub within: Duration,
+}
+
 /// Nodes that one copies to at a time.
 fn tree_width(text: &str) -> Result<usize, String> {
     let width = text.parse().ok().filter(|it| *it <= MAX_WIDTH);

@@ -17,6 +17,7 @@ use monitor_cluster::follow::message::FollowRequest;
 use monitor_cluster::follow::source::SourceKey;
 use monitor_cluster::node_set::expand;
 use monitor_model::Ns;
+use monitor_model::request::MonitorRequest;
 use monitor_protocol::call::{Call, Tag};
 use monitor_sys::{clock, users};
 use serde::Deserialize;
@@ -163,13 +164,7 @@ fn check_line(
         Call::Gather(_) | Call::Follow(_) => {
             return Err("a command sends no further ones".to_owned());
         }
-        Call::Monitor(request) if line_use == LineUse::Reply && request.every_ns.is_some() => {
-            return Err("monitor: a series of samples is no reply: omit every_ns".to_owned());
-        }
-        // It would go on when it is not followed any longer.
-        Call::Monitor(request) if request.lease_ns.is_some() => {
-            return Err("monitor: a series on another node has no lease: omit lease_ns".to_owned());
-        }
+        Call::Monitor(request) => check_monitor(&request, (rights, line_use))?,
         call if rights == LoopbackRights::Observe && !only_observes(&call) => {
             let why = "users of other nodes may only observe: see cluster.control_from";
             return Err(format!("{method}: {why}"));
@@ -178,6 +173,23 @@ fn check_line(
     }
     let tag = tag.ok_or_else(|| format!("{method}: without an id there is no reply"))?;
     Ok(CheckedLine { text: text.to_owned(), tag: Some(tag) })
+}
+
+/// A series is followed, or is left there on a lease, with the first sample as the reply.
+fn check_monitor(
+    request: &MonitorRequest,
+    (rights, line_use): (LoopbackRights, LineUse),
+) -> Result<(), String> {
+    let why = match (line_use, request.every_ns.is_some(), request.lease_ns.is_some()) {
+        (LineUse::Reply, true, true) if rights == LoopbackRights::Observe => {
+            "a series that is left there changes the node: see cluster.control_from"
+        }
+        (LineUse::Reply, true, false) => "a series of samples is no reply: omit every_ns",
+        // It would go on when it is not followed any longer.
+        (LineUse::Session, _, true) => "a series that is followed has no lease: omit lease_ns",
+        _ => return Ok(()),
+    };
+    Err(format!("monitor: {why}"))
 }
 
 /// Whether a call changes nothing, whatever its parameters are.
@@ -266,6 +278,12 @@ mod tests {
         assert!(check_line(series.as_bytes(), session).is_ok());
         let leased = r#"{"id":1,"method":"monitor","params":{"every_ns":1,"lease_ns":1}}"#;
         assert!(check_line(leased.as_bytes(), session).is_err());
+        let why = "monitor: a series that is left there changes the node: see cluster.control_from";
+        check(leased, Observe, Err(why));
+        check(leased, Control, Ok(()));
+        let attach = br#"{"id":1,"method":"attach","params":{"id":"a"}}"#;
+        assert!(check_line(attach, session).is_err());
+        assert!(check_line(attach, (Control, LineUse::Session)).is_ok());
         assert!(check_line(nested.as_bytes(), session).is_err());
         assert!(check_line(br#"{"id":1,"method":"cancel"}"#, session).is_err());
         check(r#"{"method":"hello"}"#, Observe, Err("hello: without an id there is no reply"));
