@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench that cannot run panics")]
 
 mod activity;
+mod cluster;
 mod files;
 mod flood;
 mod jobs;
@@ -51,6 +52,7 @@ const BENCHES: &[(&str, fn())] = &[
     ("requests", requests::run),
     ("jobs", jobs::run),
     ("files", files::run),
+    ("cluster", cluster::run),
 ];
 
 fn main() {
@@ -59,6 +61,7 @@ fn main() {
         || requests::serve_as_target()
         || record::work()
         || files::serve_as_program()
+        || cluster::serve_as_floor()
     {
         return;
     }

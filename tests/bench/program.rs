@@ -141,7 +141,8 @@ fn terminal() -> std::io::Result<(File, OwnedFd)> {
     Ok((File::from(master), other))
 }
 
-fn cpu_ns(pid: u32) -> f64 {
+/// CPU nanoseconds of all threads of a process.
+pub fn cpu_ns(pid: u32) -> f64 {
     let tasks = format!("/proc/{pid}/task");
     let ran = |tid| {
         let text = std::fs::read_to_string(format!("{tasks}/{tid}/schedstat")).ok()?;

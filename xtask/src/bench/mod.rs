@@ -22,6 +22,7 @@ use std::process::Command;
 const NAMES: &[&str] = &[
     "snapshot", "activity", "procfs", "switch", "watch", "peers", "top", "language", "service",
     "flood", "rules", "run", "start", "record", "scrape", "truth", "requests", "jobs", "files",
+    "cluster",
 ];
 
 /// The profile of the other checkout: before there was `dist`, packages shipped this one.
@@ -29,7 +30,12 @@ const RELEASE: &str = "release";
 
 /// Names of benches, a profile of cargo, a checkout.
 pub const TAKES: Takes = Takes {
-    options: &[("--profile", "PROFILE"), ("--against", "DIR"), ("--rounds", "COUNT")],
+    options: &[
+        ("--profile", "PROFILE"),
+        ("--against", "DIR"),
+        ("--rounds", "COUNT"),
+        ("--nodes", "N"),
+    ],
     operands: "NAME…",
     ..Takes::NOTHING
 };
@@ -42,7 +48,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
     }
     let _off = autogroup::Off::begin();
     let profile = arguments.value("--profile").unwrap_or(PROFILE);
-    let ours = command(&root(), profile, names)?;
+    let mut ours = command(&root(), profile, names)?;
+    // The most nodes of `bench cluster`: it has 200 daemons and 1,000 light agents.
+    ours.envs(arguments.value("--nodes").map(|nodes| ("MONITOR_BENCH_NODES", nodes)));
     let Some(folder) = arguments.value("--against") else { return step::run(&mut { ours }) };
     let folder =
         Path::new(folder).canonicalize().map_err(|error| cannot("find", folder, &error))?;

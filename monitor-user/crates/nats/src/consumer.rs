@@ -27,6 +27,8 @@ pub struct Deliveries {
     pub messages: Messages,
     /// When the server made it, by its clock.
     pub created: DateTime,
+    /// The server that has it, if there are several.
+    pub host: Option<String>,
 }
 
 /// Makes a consumer of the entries whose subject fits.
@@ -52,7 +54,9 @@ pub async fn consume(
         ..Config::default()
     };
     let consumer = stream.create_consumer(config).await.map_err(failed(question))?;
-    let (n_pending, created) = (consumer.cached_info().num_pending, consumer.cached_info().created);
+    let about = consumer.cached_info();
+    let (n_pending, created) = (about.num_pending, about.created);
+    let host = about.cluster.as_ref().and_then(|it| it.leader.clone());
     let messages = consumer.messages().await.map_err(failed(question))?;
-    Ok(Deliveries { n_pending, messages, created })
+    Ok(Deliveries { n_pending, messages, created, host })
 }

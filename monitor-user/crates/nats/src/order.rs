@@ -6,9 +6,10 @@
 //! entry that came is compared with what the stream has at its position: a server that has lost
 //! entries may have others there.
 
+use super::consumer::Deliveries;
 use super::failure::{Failed, TIMEOUT, failed};
 use super::outlet::EventOutlet;
-use super::server::{EntryMark, Server, stream_time};
+use super::server::{EntryMark, OrderState, Server, stream_time};
 use super::subject;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::consumer::DeliverPolicy;
@@ -23,6 +24,14 @@ use tokio::sync::{Notify, watch};
 const QUIET: Duration = Duration::from_secs(5);
 /// Time before a consumer that failed is made again.
 const RETRY: Duration = Duration::from_millis(200);
+/// How long the state of the stream is awaited: only its leader answers, and that from memory.
+const STATE: Duration = Duration::from_millis(500);
+/// Failures in a row after which it is awaited for `TIMEOUT`: the servers are slow, and elect none.
+const ELECTION: u32 = 20;
+/// How long a new consumer is awaited, more with each one that was not made: many nodes may make
+/// theirs at a time, and one that was given up is made nevertheless.
+const NEW_CONSUMER: Duration = Duration::from_secs(1);
+const NEW_CONSUMER_MOST: u32 = 4;
 
 /// The last entry of a node that came in the order.
 pub type OwnEntry = Option<(EntryId, Seq)>;
@@ -43,16 +52,55 @@ struct Position {
     next: Seq,
     /// The last entry that came, or that members were reported after.
     last: Option<EntryMark>,
+    failures: Failures,
+}
+
+/// Failures in a row.
+#[derive(Clone, Copy, Default)]
+struct Failures {
+    /// Of anything.
+    all: u32,
+    /// Of new consumers.
+    consumers: u32,
+}
+
+impl Failures {
+    /// How long the state of the stream is awaited.
+    const fn state(self) -> Duration {
+        if self.all < ELECTION { STATE } else { TIMEOUT }
+    }
+
+    /// How long a new consumer is awaited.
+    fn consumer(self) -> Duration {
+        NEW_CONSUMER * (1 + self.consumers).min(NEW_CONSUMER_MOST)
+    }
+}
+
+/// The servers on which a consumer depends, if there are several.
+struct ConsumerServers {
+    /// The one that had the consumer.
+    host: Option<String>,
+    /// The one that led the stream.
+    leader: Option<String>,
+}
+
+impl ConsumerServers {
+    /// Whether the consumer was lost with the leader. Where another server has it, entries that
+    /// come later show whether it is there.
+    fn are_lost(&self, leader: Option<&String>) -> bool {
+        self.host.is_some() && self.host == self.leader && self.leader.as_ref() != leader
+    }
 }
 
 impl OrderReader {
     /// Reports all entries from a position on, until the bus is gone. `last` is the one after
     /// which the members were reported.
     pub async fn follow(self, next: Seq, last: Option<EntryMark>) {
-        let mut position = Position { next, last };
+        let mut position = Position { next, last, failures: Failures::default() };
         loop {
             if let Err(error) = self.follow_once(&mut position).await {
                 tracing::info!("bus: {error}");
+                position.failures.all = position.failures.all.saturating_add(1);
                 tokio::time::sleep(RETRY).await;
             }
         }
@@ -61,17 +109,23 @@ impl OrderReader {
     /// Follows the stream until the consumer has to be made again.
     async fn follow_once(&self, position: &mut Position) -> Result<(), Failed> {
         let Self { server, reconnected, .. } = self;
-        self.check_range(position).await?;
-        let start = DeliverPolicy::ByStartSequence { start_sequence: position.next.0 };
-        let mut messages = server.consume("consumer", (start, subject::ORDER)).await?.messages;
+        let leader = self.check_range(position).await?;
+        let Deliveries { mut messages, host, .. } = self.consume(position).await?;
+        let servers = ConsumerServers { host, leader };
+        position.failures = Failures::default();
         let mut n_delivered = 0;
         loop {
             let message = tokio::select! {
                 message = messages.next() => message,
                 () = reconnected.notified() => return Ok(()),
-                () = tokio::time::sleep(QUIET) => match is_behind(server, position.next).await? {
-                    true => return Ok(()),
-                    false => continue,
+                () = tokio::time::sleep(QUIET) => {
+                    // Without an answer the consumer may be lost with its server.
+                    let state = within(STATE, "state of the stream", server.state()).await?;
+                    let is_behind = state.last.0 + 1 != position.next.0;
+                    if is_behind || servers.are_lost(state.leader.as_ref()) {
+                        return Ok(());
+                    }
+                    continue;
                 },
             };
             let message = message.ok_or("it has ended").map_err(failed("consumer"))?;
@@ -84,6 +138,15 @@ impl OrderReader {
             }
             self.report(&message, position).await?;
         }
+    }
+
+    /// Makes a consumer from the next entry on.
+    async fn consume(&self, position: &mut Position) -> Result<Deliveries, Failed> {
+        let start = DeliverPolicy::ByStartSequence { start_sequence: position.next.0 };
+        let made = self.server.consume("consumer", (start, subject::ORDER));
+        let made = within(position.failures.consumer(), "consumer", made).await;
+        position.failures.consumers += u32::from(made.is_err());
+        made
     }
 
     /// Reports an entry that has not come yet.
@@ -114,35 +177,69 @@ impl OrderReader {
     }
 
     /// Reports the members again if the stream no longer has the next entry, or has lost some.
-    async fn check_range(&self, position: &mut Position) -> Result<(), Failed> {
+    /// Returns the server that leads the stream.
+    async fn check_range(&self, position: &mut Position) -> Result<Option<String>, Failed> {
+        let limit = position.failures.state();
         let at_last = match &position.last {
-            Some(last) => self.server.mark(last.seq).await?,
+            Some(last) => within(limit, "entry at a position", self.server.mark(last.seq)).await?,
             None => None,
         };
-        let (first, last) = self.server.range().await?;
+        let state = within(limit, "state of the stream", self.server.state()).await?;
+        let OrderState { first, last, leader } = state;
         let cause = match &position.last {
             _ if last.0 + 1 < position.next.0 => BaseCause::Lost,
             Some(came) if came.seq >= first && at_last.as_ref() != Some(came) => BaseCause::Lost,
             _ if first > position.next => BaseCause::Gap,
-            _ => return Ok(()),
+            _ => return Ok(leader),
         };
         let Position { next, .. } = position;
         tracing::warn!("the order has {} to {}, expected {}: {cause:?}", first.0, last.0, next.0);
         let base = self.server.base().await?;
-        *position = match cause {
+        position.next = match cause {
             // Entries up to the position of the members come too: they are to be executed.
-            BaseCause::Start | BaseCause::Gap => Position { next: first, last: base.last.clone() },
-            BaseCause::Lost => Position { next: Seq(base.as_of.0 + 1), last: base.last.clone() },
+            BaseCause::Start | BaseCause::Gap => first,
+            BaseCause::Lost => Seq(base.as_of.0 + 1),
         };
+        position.last.clone_from(&base.last);
         self.outlet.put(base.event(cause)).await;
-        Ok(())
+        Ok(leader)
     }
 }
 
-/// Whether the stream has entries that did not come, or fewer than came.
-async fn is_behind(server: &Server, next: Seq) -> Result<bool, Failed> {
-    // Without an answer the consumer may be lost with its server: soon it is made again.
-    let range = tokio::time::timeout(TIMEOUT / 2, server.range()).await;
-    let (_, last) = range.map_err(failed("state of the stream"))??;
-    Ok(last.0 + 1 != next.0)
+/// Waits for an answer for some time.
+async fn within<T>(
+    limit: Duration,
+    question: &'static str,
+    answer: impl Future<Output = Result<T, Failed>>,
+) -> Result<T, Failed> {
+    match tokio::time::timeout(limit, answer).await {
+        Ok(answer) => answer,
+        Err(elapsed) => Err(failed(question)(elapsed)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_consumer_is_lost_with_the_leader_that_had_it() {
+        let name = |name: &str| (!name.is_empty()).then(|| name.to_owned());
+        let are_lost = |host, leader, now| {
+            let servers = ConsumerServers { host: name(host), leader: name(leader) };
+            servers.are_lost(name(now).as_ref())
+        };
+        assert!(are_lost("a", "a", "b"));
+        // Nothing has changed, or another server has it.
+        assert!(!are_lost("a", "a", "a"));
+        assert!(!are_lost("c", "a", "b"));
+        // There is one server.
+        assert!(!are_lost("", "", ""));
+    }
+
+    #[test]
+    fn a_new_consumer_is_awaited_longer_each_time() {
+        let of = |consumers| Failures { all: 0, consumers }.consumer().as_secs();
+        assert_eq!([0, 1, 3, 4, 100].map(of), [1, 2, 4, 4, 4]);
+    }
 }

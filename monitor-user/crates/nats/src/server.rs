@@ -41,6 +41,16 @@ pub struct EntryMark {
     pub id: Option<String>,
 }
 
+/// The stream as its leader has it.
+pub struct OrderState {
+    /// The oldest position.
+    pub first: Seq,
+    /// The last position.
+    pub last: Seq,
+    /// The server that leads it, if there are several.
+    pub leader: Option<String>,
+}
+
 /// The members at a position.
 pub struct Base {
     pub as_of: Seq,
@@ -97,8 +107,15 @@ impl Server {
 
     /// The oldest and the last position.
     pub async fn range(&self) -> Result<(Seq, Seq), Failed> {
+        let OrderState { first, last, .. } = self.state().await?;
+        Ok((first, last))
+    }
+
+    /// The positions of the stream, and its leader.
+    pub async fn state(&self) -> Result<OrderState, Failed> {
         let info = self.stream.get_info().await.map_err(failed("state of the stream"))?;
-        Ok((Seq(info.state.first_sequence), Seq(info.state.last_sequence)))
+        let (first, last) = (Seq(info.state.first_sequence), Seq(info.state.last_sequence));
+        Ok(OrderState { first, last, leader: info.cluster.and_then(|it| it.leader) })
     }
 
     /// By what the entry at a position is recognized; `None` if there is none.

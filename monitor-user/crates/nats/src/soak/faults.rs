@@ -88,7 +88,7 @@ impl FaultPlan {
             match fault {
                 ServerFault::KillLeader => {
                     counts.leaders += 1;
-                    let leader = leader(site).await;
+                    let leader = site.leader().await;
                     self.kill(&mut site.servers[leader]).await;
                 }
                 ServerFault::KillAny => {
@@ -155,19 +155,6 @@ impl FaultPlan {
         some.dedup();
         some
     }
-}
-
-/// The server that leads the stream of the order; the first if none does.
-pub async fn leader(site: &TestSite) -> usize {
-    let asked = async {
-        let (client, _errors) = site.client("admin").await;
-        let context = async_nats::jetstream::new(client);
-        let stream = context.get_stream(crate::streams::STREAM).await.ok()?;
-        stream.cached_info().cluster.as_ref()?.leader.clone()
-    };
-    let name = tokio::time::timeout(Duration::from_secs(5), asked).await.ok().flatten();
-    let is_leader = |it: &ServerProcess| name.as_ref() == Some(&it.address.ip().to_string());
-    site.servers.iter().position(is_leader).unwrap_or(0)
 }
 
 impl Random {

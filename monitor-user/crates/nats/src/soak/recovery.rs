@@ -1,6 +1,5 @@
 //! How long it takes until all members execute commands again.
 
-use super::faults::leader;
 use super::soak_cluster::{DEADLINE, SoakCluster};
 use crate::suite::ServerProcess;
 use monitor_cluster::bus::entry::Targets;
@@ -46,7 +45,7 @@ async fn is_executed_by_all(cluster: &SoakCluster, last: &mut String) -> bool {
 
 /// Kills the server that leads the order; the others go on.
 pub async fn leader_is_lost(cluster: &mut SoakCluster) {
-    let leader = leader(&cluster.site).await;
+    let leader = cluster.site.leader().await;
     cluster.site.servers[leader].kill();
     all_execute(cluster, "after the loss of the leader").await;
     cluster.site.servers[leader].start();

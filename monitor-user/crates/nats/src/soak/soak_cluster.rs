@@ -60,7 +60,8 @@ impl SoakCluster {
             let servers = servers[number % N_NETWORKS].clone();
             bus.connection = NatsConnection { servers, ..bus.connection };
             let ledger = site.folder.join("nodes").join(&name).join("ledger");
-            let options = AgentOptions { bus, ledger, removes_dead: number <= 3, reply: None };
+            let options =
+                AgentOptions { bus, ledger, removes_dead: number <= 3, reply: None, rows: None };
             Agent::start(&name, options)
         };
         let agents: Vec<Agent> = (1..=size.n_nodes).map(agent).collect();

@@ -4,11 +4,15 @@
 //! its connection; its ledger remains, as the file of a daemon that was killed does.
 
 use super::recorded_bus::{AgentLog, RecordedBus, SharedLog, locked};
+use super::rows::{AgentRows, RowSources};
 use crate::{NatsBus, NatsOptions};
 use monitor_cluster::bus::entry::{EntryId, Seq};
 use monitor_cluster::bus::membership::MembershipChange;
+use monitor_cluster::bus::{Bus as _, BusEvent, Topic};
 use monitor_cluster::command::ledger::{FileLedger, Ledger as _};
-use monitor_cluster::command::{CallOptions, CallResult, CommandNode, ExecutionResult, NodeOutput};
+use monitor_cluster::command::{
+    CallOptions, CallResult, CommandNode, Execution, ExecutionResult, NodeOutput,
+};
 use monitor_sys::{clock, random};
 use std::collections::HashMap;
 use std::future::{Future as _, poll_fn};
@@ -26,6 +30,8 @@ const RETRY: Duration = Duration::from_millis(200);
 const BOOT: [u8; 16] = [7; 16];
 /// Calls that wait for an agent.
 const MAX_CALLS: usize = 4096;
+/// Readings that wait to be published.
+const MAX_READINGS: usize = 4;
 
 /// How an agent is started.
 pub struct AgentOptions {
@@ -37,6 +43,8 @@ pub struct AgentOptions {
     pub removes_dead: bool,
     /// What it executes is replied with this, or with the payload.
     pub reply: Option<Vec<u8>>,
+    /// What it sends to those that follow it; without it, such a command is like any other.
+    pub rows: Option<AgentRows>,
 }
 
 /// A call, and where its result goes.
@@ -72,6 +80,7 @@ pub struct Agent {
 struct Life {
     task: JoinHandle<()>,
     calls: mpsc::Sender<AgentCall>,
+    readings: mpsc::Sender<Vec<u8>>,
 }
 
 impl Agent {
@@ -92,12 +101,13 @@ impl Agent {
     /// Starts it again after a kill.
     pub fn start_again(&mut self) {
         let (calls, queue) = mpsc::channel(MAX_CALLS);
+        let (readings, reading_queue) = mpsc::channel(MAX_READINGS);
         let running = run(
             (self.name.clone(), self.options.clone()),
             (self.log.clone(), self.view.clone()),
-            (queue, self.paused.subscribe()),
+            (queue, reading_queue, self.paused.subscribe()),
         );
-        self.life = Some(Life { task: tokio::spawn(running), calls });
+        self.life = Some(Life { task: tokio::spawn(running), calls, readings });
     }
 
     /// Kills it: its connection ends, and what it was doing is not finished.
@@ -120,6 +130,11 @@ impl Agent {
         let (result, received) = oneshot::channel();
         calls.send(AgentCall { options, result }).await.ok()?;
         received.await.ok()
+    }
+
+    /// Publishes a reading of its node, as a roll-up is; whether it was taken.
+    pub fn publish_reading(&self, bytes: Vec<u8>) -> bool {
+        self.life.as_ref().is_some_and(|life| life.readings.try_send(bytes).is_ok())
     }
 
     /// Where calls are sent; `None` if it was killed.
@@ -147,11 +162,14 @@ impl Drop for Agent {
     }
 }
 
+/// Calls, readings to publish, and whether it is paused.
+type AgentInputs = (mpsc::Receiver<AgentCall>, mpsc::Receiver<Vec<u8>>, watch::Receiver<bool>);
+
 /// One life of an agent.
 async fn run(
     (name, options): (String, Arc<AgentOptions>),
     (log, view): (SharedLog, watch::Sender<AgentView>),
-    (mut calls, mut paused): (mpsc::Receiver<AgentCall>, watch::Receiver<bool>),
+    (mut calls, mut readings, mut paused): AgentInputs,
 ) {
     let ledger = FileLedger::open(&options.ledger, BOOT).expect("the folder can be written");
     let from = ledger.last().map(|last| Seq(last.0 + 1));
@@ -169,13 +187,16 @@ async fn run(
     if options.removes_dead {
         node.watch_members(&mut bus);
     }
-    let mut life = AgentLife { node, bus, log, view, options, pending: HashMap::new() };
+    let rows = options.rows.clone().map(|rows| RowSources::new(&name, rows));
+    let mut life = AgentLife { node, bus, log, view, options, rows, pending: HashMap::new() };
     loop {
         // Fails only if the agent is gone, and then this task is.
         let _ = paused.wait_for(|is_paused| !is_paused).await;
         tokio::select! {
             outputs = step(&mut life.node, &mut life.bus) => life.take(outputs),
             Some(call) = calls.recv() => life.call(call),
+            Some(bytes) = readings.recv() => life.bus.publish(Topic::Sample, bytes),
+            () = rows_due(life.rows.as_ref()) => life.send_rows(),
             _ = paused.changed() => {}
         }
     }
@@ -187,6 +208,8 @@ struct AgentLife {
     log: SharedLog,
     view: watch::Sender<AgentView>,
     options: Arc<AgentOptions>,
+    /// Those that follow it.
+    rows: Option<RowSources>,
     pending: HashMap<EntryId, oneshot::Sender<CallResult>>,
 }
 
@@ -198,18 +221,29 @@ impl AgentLife {
         }
     }
 
+    fn execute(&mut self, execution: Execution) {
+        let opened = self.rows.as_mut().and_then(|rows| rows.open(&execution));
+        let result = opened.unwrap_or_else(|| {
+            let reply = self.options.reply.clone();
+            let result = reply.unwrap_or_else(|| execution.payload.clone());
+            locked(&self.log).executed.push((execution.seq, execution.payload));
+            ExecutionResult::Executed(result)
+        });
+        self.node.finish(clock::boot(), &mut self.bus, (execution.seq, result));
+    }
+
+    fn send_rows(&mut self) {
+        if let Some(rows) = &mut self.rows {
+            rows.send(self.node.members(), &mut self.bus);
+        }
+    }
+
     fn take(&mut self, outputs: Vec<NodeOutput>) {
         let (mut removed, mut has_changed) = (Vec::new(), false);
         for output in outputs {
             has_changed |= matches!(output, NodeOutput::Members(_));
             match output {
-                NodeOutput::Execute(execution) => {
-                    let reply = self.options.reply.clone();
-                    let result = reply.unwrap_or_else(|| execution.payload.clone());
-                    locked(&self.log).executed.push((execution.seq, execution.payload));
-                    let ended = (execution.seq, ExecutionResult::Executed(result));
-                    self.node.finish(clock::boot(), &mut self.bus, ended);
-                }
+                NodeOutput::Execute(execution) => self.execute(execution),
                 NodeOutput::Concluded(result) => {
                     if let Some(sender) = self.pending.remove(&result.id) {
                         // Fails only if the caller does not wait any longer.
@@ -218,6 +252,11 @@ impl AgentLife {
                 }
                 NodeOutput::Members(MembershipChange::Removed(member)) => {
                     removed.push(member.node);
+                }
+                NodeOutput::Bus(BusEvent::Message { from, bytes }) => {
+                    if let Some(rows) = &mut self.rows {
+                        rows.message(&from, &bytes, &mut self.bus);
+                    }
                 }
                 NodeOutput::Failed(why) => locked(&self.log).failures.push(why),
                 NodeOutput::Members(_) | NodeOutput::NameInUse | NodeOutput::Bus(_) => {}
@@ -231,6 +270,18 @@ impl AgentLife {
                 view.removed.extend(removed);
             });
         }
+    }
+}
+
+/// Waits until rows are due; for ever if none are.
+async fn rows_due(rows: Option<&RowSources>) {
+    match rows.and_then(RowSources::due) {
+        // A millisecond more: the timer may be early.
+        Some(due) => {
+            let wait = Duration::from_nanos(due.since(clock::boot()).0);
+            tokio::time::sleep(wait + Duration::from_millis(1)).await;
+        }
+        None => std::future::pending().await,
     }
 }
 

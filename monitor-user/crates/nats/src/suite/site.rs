@@ -7,7 +7,7 @@ use super::servers::{ServerProcess, own_address};
 use crate::connection::NatsConnection;
 use crate::credentials::NatsUser;
 use crate::site::{Rack, ServerAddress, SiteRequest, write_site};
-use crate::streams::Streams;
+use crate::streams::{STREAM, Streams};
 use crate::{NatsBus, NatsOptions};
 use async_nats::{Client, Event};
 use futures_util::StreamExt as _;
@@ -24,6 +24,8 @@ use tokio::time::timeout;
 
 /// How long signs of life and events are awaited.
 const SIGNS: Duration = Duration::from_secs(60);
+/// How long the name of the leader is awaited.
+const LEADER: Duration = Duration::from_secs(5);
 
 /// The next event of a bus that is wanted.
 pub async fn bus_event<T>(bus: &mut NatsBus, mut select: impl FnMut(BusEvent) -> Option<T>) -> T {
@@ -150,6 +152,7 @@ impl TestSite {
                 ledger: self.folder.join("nodes").join(node).join("ledger"),
                 removes_dead: self.services.contains(node),
                 reply: None,
+                rows: None,
             },
         )
     }
@@ -174,6 +177,19 @@ impl TestSite {
             let sign = timeout(SIGNS, signs.next()).await;
             nodes.insert(sign.expect("a sign of life").expect("a connection").subject.to_string());
         }
+    }
+
+    /// The server that leads the stream of the order; the first if none does.
+    pub async fn leader(&self) -> usize {
+        let asked = async {
+            let (client, _errors) = self.client("admin").await;
+            let context = async_nats::jetstream::new(client);
+            let stream = context.get_stream(STREAM).await.ok()?;
+            stream.cached_info().cluster.as_ref()?.leader.clone()
+        };
+        let name = timeout(LEADER, asked).await.ok().flatten();
+        let is_leader = |it: &ServerProcess| name.as_ref() == Some(&it.address.ip().to_string());
+        self.servers.iter().position(is_leader).unwrap_or(0)
     }
 
     /// Connects a user, and returns what the server denies it.

@@ -1,0 +1,77 @@
+//! Gathers from light agents, beside the same number of bare clients in the same process.
+
+use super::gather::{REPLY, compare};
+use super::{AGENTS, AT_A_TIME, AgentOutput, DEADLINE, TOOL, agents, runtime, site};
+use monitor_cluster::bus::entry::Targets;
+use monitor_cluster::command::{CallOptions, CommandOutcome};
+use monitor_model::Ns;
+use monitor_nats::suite::{Agent, FloorCaller, FloorNode, TestSite, command_bytes, reply_bytes};
+use std::time::Instant;
+use tokio::task::JoinSet;
+
+/// What agents execute.
+const PAYLOAD: &[u8] = b"1 [0] number_of_nodes()";
+const WITHIN: Ns = Ns(5_000_000_000);
+
+pub fn run(most: usize) {
+    let n_nodes = most.min(AGENTS);
+    let (ours_at, floor_at) = (site(n_nodes, ""), site(n_nodes, ""));
+    let runtime = runtime();
+    let reply = vec![b'x'; REPLY];
+    let output = AgentOutput { reply: Some(reply.clone()), rows: None };
+    let start = Instant::now();
+    let agents = runtime.block_on(agents(&ours_at, n_nodes, &output));
+    println!("  {n_nodes} agents are members after {:.1} s", start.elapsed().as_secs_f64());
+    let (mut caller, _nodes) = runtime.block_on(floor(&floor_at, n_nodes, &reply_bytes(&reply)));
+    let bytes = command_bytes(TOOL, PAYLOAD);
+    let ours = || runtime.block_on(gather(&agents));
+    let floor = || {
+        let gathered = runtime.block_on(caller.gather(&bytes, n_nodes)).unwrap();
+        gathered.expect("all replies of the floor").as_secs_f64() * 1e3
+    };
+    compare(&format!("2 KB from each of {n_nodes} agents"), ours, floor);
+    let _guard = runtime.enter();
+    drop(agents);
+}
+
+/// The bare clients, which reply until the set is dropped.
+async fn floor(site: &TestSite, n_nodes: usize, reply: &[u8]) -> (FloorCaller, JoinSet<()>) {
+    let streams = site.options(TOOL).streams;
+    let mut caller = FloorCaller::connect(&site.connection(TOOL), &streams).await.unwrap();
+    let mut answering = JoinSet::new();
+    for first in (1..=n_nodes).step_by(AT_A_TIME) {
+        let mut connecting = JoinSet::new();
+        for node in first..(first + AT_A_TIME).min(n_nodes + 1) {
+            let (connection, reply) = (site.connection(&format!("n{node}")), reply.to_vec());
+            connecting.spawn(async move { FloorNode::connect(&connection, (TOOL, reply)).await });
+        }
+        while let Some(node) = connecting.join_next().await {
+            let node = node.unwrap().unwrap();
+            answering.spawn(async move { node.answer_all().await.unwrap() });
+        }
+    }
+    let bytes = command_bytes(TOOL, PAYLOAD);
+    let start = Instant::now();
+    while caller.gather(&bytes, n_nodes).await.unwrap().is_none() {
+        assert!(start.elapsed() < DEADLINE, "the floor does not reply");
+    }
+    (caller, answering)
+}
+
+/// Milliseconds of a gather from all agents, which all execute.
+async fn gather(agents: &[Agent]) -> f64 {
+    // The tool executes too, which the floor does not.
+    let options = CallOptions {
+        targets: Targets::All,
+        uid: 0,
+        begin_within: WITHIN,
+        reply_within: WITHIN,
+        payload: PAYLOAD.to_vec(),
+    };
+    let start = Instant::now();
+    let result = agents[0].call(options).await.expect("the tool is a member");
+    let took = start.elapsed().as_secs_f64() * 1e3;
+    let is_executed = |it: &CommandOutcome| matches!(it, CommandOutcome::Executed(_));
+    assert!(result.outcomes.values().all(is_executed), "an agent did not execute");
+    took
+}

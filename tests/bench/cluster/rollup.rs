@@ -1,0 +1,128 @@
+//! Roll-ups of 1,000 nodes with 5 jobs each, once a second: what the server and the gateway need.
+
+use super::node::Node;
+use super::{AGENTS, AgentOutput, agents, runtime, site};
+use crate::verdict::{Bar, line};
+use monitor_nats::suite::{Agent, TestSite};
+use monitor_protocol::rollup::{JobUsage, NodeRollup, NodeTotals, Usage, UserUsage, VERSION};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const JOBS: usize = 5;
+/// Nodes of each job.
+const NODES_OF_JOB: usize = 8;
+const WARM_UP: Duration = Duration::from_secs(6);
+const MEASURED: Duration = Duration::from_secs(20);
+/// Time between two looks of the viewer.
+const LOOK: Duration = Duration::from_secs(2);
+/// Slices of a second, in each of which some nodes publish.
+const SLICES: usize = 50;
+
+pub fn run(most: usize) {
+    let n_nodes = most.min(AGENTS);
+    let site = site(n_nodes, "");
+    let runtime = runtime();
+    let agents = Arc::new(runtime.block_on(agents(&site, n_nodes, &AgentOutput::default())));
+    let gateway = Node::start(&site, "web", "procfs");
+    gateway.connect().sees(n_nodes + 2);
+    let what = |what: &str| format!("{n_nodes} nodes, {JOBS} jobs each: {what}");
+    let idle = percents(&site, &gateway, || sleep(MEASURED / 2));
+    line(&what("server, nobody looks"), idle[0], "% core", Bar::None);
+    line(&what("gateway, nobody looks"), idle[1], "% core", Bar::None);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let publishing = runtime.spawn(publish(agents.clone(), is_over.clone()));
+    let _first = look(&gateway, WARM_UP);
+    let mut last = Value::Null;
+    let cost = percents(&site, &gateway, || last = look(&gateway, MEASURED));
+    line(&what("server"), cost[0], "% core", Bar::AtMost(10.0));
+    line(&what("gateway"), cost[1], "% core", Bar::AtMost(10.0));
+    is_over.store(true, Ordering::Relaxed);
+    runtime.block_on(publishing).unwrap();
+    let nodes = last["nodes"].as_array().unwrap();
+    let current = nodes.iter().filter(|it| it["record"] == "current").count();
+    let lost: u64 = nodes.iter().filter_map(|it| it["lost"].as_u64()).sum();
+    line(&what("not current"), (n_nodes as f64 + 1.0) - current as f64, "", Bar::AtMost(1.0));
+    line(&what("records lost"), lost as f64, "", Bar::AtMost(0.0));
+    println!("  {} jobs", last["jobs"].as_array().map_or(0, Vec::len));
+    let _guard = runtime.enter();
+    drop(agents);
+}
+
+/// Looks at the roll-up for a time; the last one.
+fn look(gateway: &Node, lasts: Duration) -> Value {
+    let (mut viewer, start) = (gateway.connect(), Instant::now());
+    let mut last = Value::Null;
+    while start.elapsed() < lasts {
+        // The first one waits for records.
+        last = viewer.call("rollup", &json!({})).unwrap_or_default();
+        sleep(LOOK);
+    }
+    last
+}
+
+/// Percent of a core of the server and of the gateway.
+fn percents(site: &TestSite, gateway: &Node, wait: impl FnOnce()) -> [f64; 2] {
+    let server = site.servers[0].pid().unwrap();
+    let cpu = || [crate::program::cpu_ns(server), gateway.cpu_ns()];
+    let (before, start) = (cpu(), Instant::now());
+    wait();
+    let after = cpu();
+    let elapsed = start.elapsed().as_nanos() as f64;
+    std::array::from_fn(|at| (after[at] - before[at]) / elapsed * 100.0)
+}
+
+/// Publishes a record of each agent once a second, evenly over the second.
+async fn publish(agents: Arc<Vec<Agent>>, is_over: Arc<AtomicBool>) {
+    let mut ticks = tokio::time::interval(Duration::from_secs(1) / SLICES as u32);
+    let records: Vec<NodeRollup> = (0..agents.len()).map(record).collect();
+    for tick in 0_usize.. {
+        let _at = ticks.tick().await;
+        if is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        let (number, slice) = ((tick / SLICES) as u64, tick % SLICES);
+        for at in (1..agents.len()).filter(|at| at % SLICES == slice) {
+            let record = NodeRollup { number, ..records[at].clone() };
+            let taken = agents[at].publish_reading(serde_json::to_vec(&record).unwrap());
+            assert!(taken, "{} does not publish", agents[at].name);
+        }
+    }
+}
+
+/// The record of a node, as long as one of a node with some users is.
+fn record(at: usize) -> NodeRollup {
+    let usage = Usage {
+        processes: 64,
+        cpu_percent: Some(1234.5),
+        rss_bytes: 34_359_738_368,
+        read_bytes_per_s: Some(123_456.0),
+        written_bytes_per_s: Some(1_234_567.0),
+    };
+    let job = |job: usize| JobUsage {
+        name: format!("slurm:{}", 4_200_000 + at / NODES_OF_JOB * JOBS + job),
+        uid: Some(1000 + job as u32),
+        user: Some(format!("user{job}")),
+        usage,
+    };
+    let user = |user: usize| UserUsage { name: format!("user{user}"), usage };
+    NodeRollup {
+        version: VERSION,
+        series: 12_345_678_901_234_567_890,
+        unix_ns: 1_795_000_000_000_000_000,
+        totals: NodeTotals {
+            load1: Some(64.25),
+            online_cpus: Some(128),
+            cpu_busy_percent: Some(12345.6),
+            mem_total_bytes: Some(549_755_813_888),
+            mem_available_bytes: Some(274_877_906_944),
+            processes: 1234,
+            lost_records: 0,
+        },
+        jobs: (0..JOBS).map(job).collect(),
+        users: (0..JOBS).map(user).collect(),
+        ..NodeRollup::default()
+    }
+}
