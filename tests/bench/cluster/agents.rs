@@ -1,7 +1,7 @@
 //! Gathers from light agents, beside the same number of bare clients in the same process.
 
 use super::gather::{REPLY, compare};
-use super::{AGENTS, AT_A_TIME, AgentOutput, DEADLINE, TOOL, agents, runtime, site};
+use super::sites::{AGENTS, AT_A_TIME, AgentOutput, DEADLINE, TOOL, agents, runtime, site};
 use monitor_cluster::bus::entry::Targets;
 use monitor_cluster::command::{CallOptions, CommandOutcome};
 use monitor_model::Ns;

@@ -2,7 +2,7 @@
 
 use super::gather::compare;
 use super::node::{Connection, Node};
-use super::{DAEMONS, DEADLINE, TOOL, runtime, site};
+use super::sites::{DEADLINE, TOOL, runtime, site};
 use crate::program::Program;
 use monitor_nats::suite::{FloorCaller, FloorNode, TestSite, command_bytes, reply_bytes};
 use monitor_nats::{NatsConnection, NatsUser};
@@ -16,6 +16,8 @@ use tokio::runtime::Builder;
 const IS_FLOOR: &str = "cluster-floor";
 /// Daemons that start at a time.
 const AT_A_TIME: usize = 20;
+/// Most daemons.
+const DAEMONS: usize = 200;
 /// Bytes in the reply to `LINE`, beside its frame.
 const PRINTED: usize = 2000;
 

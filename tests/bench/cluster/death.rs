@@ -1,13 +1,14 @@
-//! How soon the death of a daemon is in the order: killed, behind the server of a rack, and hanging.
+//! How soon the death of a daemon is in the order: killed, behind the server of a rack, hanging.
 
 use super::node::Node;
-use super::{DEADLINE, TOOL, runtime};
+use super::sites::{DEADLINE, TOOL, runtime};
 use crate::measure::median;
 use crate::service::quantile;
 use crate::verdict::{Bar, line};
 use monitor_nats::suite::{Agent, TestSite};
 use rustix::process::Signal;
 use std::time::Instant;
+use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 /// Daemons of each kind.
@@ -40,16 +41,9 @@ pub fn run(_most: usize) {
             Signal::STOP => {
                 let start = Instant::now();
                 daemons.iter().for_each(|it| it.signal(signal));
-                daemons.iter().map(|it| removed(&runtime, &observer, it, start)).collect()
+                daemons.iter().map(|it| removed(&runtime, &observer, (it, start))).collect()
             }
-            _ => daemons
-                .iter()
-                .map(|it| {
-                    let start = Instant::now();
-                    it.signal(signal);
-                    removed(&runtime, &observer, it, start)
-                })
-                .collect(),
+            _ => daemons.iter().map(|it| killed(&runtime, &observer, it)).collect(),
         };
         line(&format!("{what}: dead after, p50"), median(took.clone()), "ms", Bar::None);
         line(&format!("{what}: most"), quantile(&mut took, 1.0), "ms", Bar::AtMost(bar));
@@ -59,13 +53,15 @@ pub fn run(_most: usize) {
     }
 }
 
-/// Milliseconds until a node is removed.
-fn removed(
-    runtime: &tokio::runtime::Runtime,
-    observer: &Agent,
-    node: &Node,
-    start: Instant,
-) -> f64 {
+/// Milliseconds from the kill of a daemon until it is removed.
+fn killed(runtime: &Runtime, observer: &Agent, node: &Node) -> f64 {
+    let start = Instant::now();
+    node.signal(Signal::KILL);
+    removed(runtime, observer, (node, start))
+}
+
+/// Milliseconds from a time until a node is removed.
+fn removed(runtime: &Runtime, observer: &Agent, (node, start): (&Node, Instant)) -> f64 {
     let seen = observer.until(|view| view.removed.contains(&node.name));
     let seen = runtime.block_on(async { timeout(DEADLINE, seen).await });
     seen.expect("it is removed");

@@ -1,8 +1,8 @@
-//! A member at which nobody looks, with 1,000 processes: beside a daemon alone that reads the same
+//! A member without a viewer, with 1,000 processes: beside a daemon alone that reads the same
 //! fields once a second, and beside itself while a gateway asks.
 
 use super::node::{Connection, Node};
-use super::{TOOL, site};
+use super::sites::{TOOL, site};
 use crate::load::{Sleepers, processes};
 use crate::verdict::{Bar, line};
 use serde_json::json;
@@ -50,7 +50,7 @@ pub fn run(_most: usize) {
     let bus = percent_of_thread(&member);
     let of_holder = percent_of_thread(&service);
     line("alone, read once a second", reading, "% core", Bar::None);
-    line("a member at which nobody looks", idle, "% core", Bar::None);
+    line("a member without a viewer", idle, "% core", Bar::None);
     line("a member / alone", idle / reading, "x", Bar::AtMost(1.1));
     line("the bus of a member", bus.0, "% core", Bar::AtMost(0.02));
     line("the bus of a member: wakes a second", bus.1, "", Bar::None);

@@ -1,7 +1,7 @@
 //! How soon all members execute commands after the loss of servers: of the leader of three, and of
 //! all for a minute. Beside it, how soon the servers themselves accept an entry again.
 
-use super::{AgentOutput, DEADLINE, TOOL, agents, runtime, site_of};
+use super::sites::{AgentOutput, DEADLINE, TOOL, agents, runtime, site_of};
 use crate::measure::median;
 use crate::service::quantile;
 use crate::verdict::{Bar, line};

@@ -1,7 +1,7 @@
 //! Roll-ups of 1,000 nodes with 5 jobs each, once a second: what the server and the gateway need.
 
 use super::node::Node;
-use super::{AGENTS, AgentOutput, agents, runtime, site};
+use super::sites::{AGENTS, AgentOutput, agents, runtime, site};
 use crate::verdict::{Bar, line};
 use monitor_nats::suite::{Agent, TestSite};
 use monitor_protocol::rollup::{JobUsage, NodeRollup, NodeTotals, Usage, UserUsage, VERSION};
@@ -16,8 +16,8 @@ const JOBS: usize = 5;
 const NODES_OF_JOB: usize = 8;
 const WARM_UP: Duration = Duration::from_secs(6);
 const MEASURED: Duration = Duration::from_secs(20);
-/// Time between two looks of the viewer.
-const LOOK: Duration = Duration::from_secs(2);
+/// Time between two calls of the viewer.
+const ASK: Duration = Duration::from_secs(2);
 /// Slices of a second, in each of which some nodes publish.
 const SLICES: usize = 50;
 
@@ -30,13 +30,13 @@ pub fn run(most: usize) {
     gateway.connect().sees(n_nodes + 2);
     let what = |what: &str| format!("{n_nodes} nodes, {JOBS} jobs each: {what}");
     let idle = percents(&site, &gateway, || sleep(MEASURED / 2));
-    line(&what("server, nobody looks"), idle[0], "% core", Bar::None);
-    line(&what("gateway, nobody looks"), idle[1], "% core", Bar::None);
+    line(&what("server, without a viewer"), idle[0], "% core", Bar::None);
+    line(&what("gateway, without a viewer"), idle[1], "% core", Bar::None);
     let is_over = Arc::new(AtomicBool::new(false));
     let publishing = runtime.spawn(publish(agents.clone(), is_over.clone()));
-    let _first = look(&gateway, WARM_UP);
+    let _first = rolled_up(&gateway, WARM_UP);
     let mut last = Value::Null;
-    let cost = percents(&site, &gateway, || last = look(&gateway, MEASURED));
+    let cost = percents(&site, &gateway, || last = rolled_up(&gateway, MEASURED));
     line(&what("server"), cost[0], "% core", Bar::AtMost(10.0));
     line(&what("gateway"), cost[1], "% core", Bar::AtMost(10.0));
     is_over.store(true, Ordering::Relaxed);
@@ -51,14 +51,14 @@ pub fn run(most: usize) {
     drop(agents);
 }
 
-/// Looks at the roll-up for a time; the last one.
-fn look(gateway: &Node, lasts: Duration) -> Value {
+/// Asks for the roll-up again and again for a time; the last one.
+fn rolled_up(gateway: &Node, lasts: Duration) -> Value {
     let (mut viewer, start) = (gateway.connect(), Instant::now());
     let mut last = Value::Null;
     while start.elapsed() < lasts {
         // The first one waits for records.
         last = viewer.call("rollup", &json!({})).unwrap_or_default();
-        sleep(LOOK);
+        sleep(ASK);
     }
     last
 }

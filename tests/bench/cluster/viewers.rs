@@ -2,10 +2,10 @@
 //! meanwhile, and whether each row that it missed is counted.
 
 use super::node::{Connection, Node};
-use super::{AGENTS, AgentOutput, DEADLINE, agents, runtime, site};
+use super::sites::{AGENTS, AgentOutput, DEADLINE, agents, runtime, site};
 use crate::service::quantile;
 use crate::verdict::{Bar, line};
-use monitor_nats::suite::{AgentRows, Row};
+use monitor_nats::suite::{AgentRow, AgentRows};
 use monitor_protocol::cluster::FollowNotice;
 use monitor_sys::clock;
 use serde::Deserialize;
@@ -135,7 +135,7 @@ impl Received {
         self.lost += lost;
         of_node.lost += lost;
         let (Some(line), Some(seq)) = (line, seq) else { return };
-        let row: Row = serde_json::from_str(&line).expect("a row");
+        let row: AgentRow = serde_json::from_str(&line).expect("a row");
         self.rows += 1;
         let late_ns = clock::boot().0.saturating_sub(row.sent_ns);
         self.late_ms.push((Instant::now(), late_ns as f64 / 1e6));

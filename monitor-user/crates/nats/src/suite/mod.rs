@@ -18,6 +18,6 @@ pub use floor::{FloorCaller, FloorNode, command_bytes, reply_bytes};
 pub use partition::Partition;
 pub use random::Random;
 pub use recorded_bus::{AgentLog, OrderMark};
-pub use rows::{AgentRows, Row};
+pub use rows::{AgentRow, AgentRows};
 pub use servers::{ServerProcess, has_server, own_address};
 pub use site::{TestSite, bus_event};

@@ -31,7 +31,7 @@ pub struct AgentRows {
 
 /// A row, as a line of JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Row {
+pub struct AgentRow {
     /// Its number in the session, from 0; those that were dropped have one too.
     pub number: u64,
     /// When it was sent, on the boot clock.
@@ -68,7 +68,7 @@ impl RowSources {
         Self { rows, sources, running, next: Ns(0), phase, checked: Ns(0) }
     }
 
-    /// When rows are to be sent; `None` if nobody follows.
+    /// When rows are to be sent; `None` without a session.
     pub fn due(&self) -> Option<Ns> {
         (!self.running.is_empty()).then_some(self.next)
     }
@@ -109,7 +109,8 @@ impl RowSources {
         let now = clock::boot();
         self.next = Ns(self.next.0 + nanos(self.rows.every)).max(now);
         for (key, running) in &mut self.running {
-            let row = Row { number: running.number, sent_ns: now.0, text: self.rows.text.clone() };
+            let row =
+                AgentRow { number: running.number, sent_ns: now.0, text: self.rows.text.clone() };
             running.number += 1;
             // Plain data has a form in JSON.
             let mut line = serde_json::to_vec(&row).unwrap_or_default();
