@@ -1,5 +1,6 @@
 //! How soon all members execute commands after the loss of servers: of the leader of three, and of
-//! all for a minute. Beside it, how soon the servers themselves accept an entry again.
+//! all for a minute. Beside it, how soon the servers themselves accept an entry again, and have a
+//! leader that makes consumers.
 
 use super::sites::{AgentOutput, DEADLINE, TOOL, agents, runtime, site_of};
 use crate::measure::median;
@@ -45,7 +46,7 @@ pub fn run(most: usize) {
             site.servers[leader].start();
         }
         let what = |what: &str| format!("{n_nodes} members, the leader of 3 is lost: {what}");
-        line(&what("an entry is accepted, p50"), median(servers), "s", Bar::None);
+        line(&what("servers are ready, p50"), median(servers), "s", Bar::None);
         line(&what("all are back, p50"), median(took.clone()), "s", Bar::None);
         line(&what("all are back, most"), quantile(&mut took, 1.0), "s", BAR);
         outage(&mut site, &agents, &mut floor).await;
@@ -61,7 +62,7 @@ async fn outage(site: &mut TestSite, agents: &[Agent], floor: &mut FloorCaller) 
     site.servers.iter_mut().for_each(ServerProcess::wait);
     let (all, accepted) = back(agents, floor, Instant::now()).await;
     let what = |what: &str| format!("3 servers were gone for {} s: {what}", OUTAGE.as_secs());
-    line(&what("an entry is accepted"), accepted, "s", Bar::None);
+    line(&what("servers are ready"), accepted, "s", Bar::None);
     line(&what("all are back"), all, "s", BAR);
 }
 

@@ -140,8 +140,13 @@ impl OrderReader {
         }
     }
 
-    /// Makes a consumer from the next entry on.
+    /// Makes a consumer from the next entry on. If one was not made, the servers may have no leader
+    /// that makes it: that is asked first, because a question is answered sooner.
     async fn consume(&self, position: &mut Position) -> Result<Deliveries, Failed> {
+        if position.failures.consumers > 0 {
+            let limit = position.failures.state();
+            within(limit, "leader of the servers", self.server.find_leader()).await?;
+        }
         let start = DeliverPolicy::ByStartSequence { start_sequence: position.next.0 };
         let made = self.server.consume("consumer", (start, subject::ORDER));
         let made = within(position.failures.consumer(), "consumer", made).await;

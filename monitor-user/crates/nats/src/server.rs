@@ -15,6 +15,7 @@ use futures_util::StreamExt;
 use monitor_cluster::bus::entry::{BusEntry, EntryBody, Seq, StreamTime};
 use monitor_cluster::bus::{BaseCause, BusEvent, LeaseGrant, MemberRecord, OwnRecord};
 use monitor_model::Ns;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// How often the members are read, if they change meanwhile.
@@ -49,6 +50,18 @@ pub struct OrderState {
     pub last: Seq,
     /// The server that leads it, if there are several.
     pub leader: Option<String>,
+}
+
+/// An answer of JetStream, as far as it is an error.
+#[derive(Default, Deserialize)]
+struct ApiAnswer {
+    error: Option<ApiError>,
+}
+
+#[derive(Deserialize)]
+struct ApiError {
+    #[serde(default)]
+    description: String,
 }
 
 /// The members at a position.
@@ -116,6 +129,16 @@ impl Server {
         let info = self.stream.get_info().await.map_err(failed("state of the stream"))?;
         let (first, last) = (Seq(info.state.first_sequence), Seq(info.state.last_sequence));
         Ok(OrderState { first, last, leader: info.cluster.and_then(|it| it.leader) })
+    }
+
+    /// Asks the server that leads all servers, which makes consumers: it alone answers this. What
+    /// it says of the account, the client library cannot read from nats-server 2.9.10.
+    pub async fn find_leader(&self) -> Result<(), Failed> {
+        let question = "leader of the servers";
+        let asked = self.jetstream.client().request("$JS.API.INFO", "".into()).await;
+        let answer: ApiAnswer =
+            serde_json::from_slice(&asked.map_err(failed(question))?.payload).unwrap_or_default();
+        answer.error.map_or(Ok(()), |error| Err(failed(question)(error.description)))
     }
 
     /// By what the entry at a position is recognized; `None` if there is none.

@@ -109,13 +109,15 @@ impl FloorCaller {
         Ok(Self { node: connection.node.clone(), client, replies, number: 0 })
     }
 
-    /// Whether the servers accept an entry within half a second.
+    /// Whether the servers accept an entry within half a second, and have a leader that makes
+    /// consumers.
     pub async fn is_accepted(&mut self, bytes: &[u8]) -> bool {
         const WITHIN: Duration = Duration::from_millis(500);
         let context = jetstream::new(self.client.clone());
         let accepted = async {
             let sent = context.publish(self.subject(), bytes.to_vec().into()).await;
-            sent.ok()?.await.ok()
+            let _position = sent.ok()?.await.ok()?;
+            self.client.request("$JS.API.INFO", "".into()).await.ok()
         };
         timeout(WITHIN, accepted).await.is_ok_and(|it| it.is_some())
     }
