@@ -14,6 +14,7 @@ use super::subject;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use futures_util::StreamExt;
+use futures_util::future::select_ok;
 use monitor_cluster::bus::entry::{EntryId, Seq, SequencedEntry};
 use monitor_cluster::bus::{BaseCause, BusEvent};
 use std::sync::Arc;
@@ -28,10 +29,12 @@ const RETRY: Duration = Duration::from_millis(200);
 const STATE: Duration = Duration::from_millis(500);
 /// Failures in a row after which it is awaited for `TIMEOUT`: the servers are slow, and elect none.
 const ELECTION: u32 = 20;
-/// How long a new consumer is awaited, more with each one that was not made: many nodes may make
-/// theirs at a time, and one that was given up is made nevertheless.
-const NEW_CONSUMER: Duration = Duration::from_secs(1);
-const NEW_CONSUMER_MOST: u32 = 4;
+/// How long a new consumer is awaited at first: nats-server also places them on servers that are
+/// lost, as long as it does not know that, and such a consumer is never there.
+const NEW_CONSUMER: Duration = Duration::from_millis(500);
+/// New consumers of one such time, after which it is doubled: many nodes may make theirs at a time,
+/// and one that was given up is made nevertheless.
+const SAME_TIME: u32 = 3;
 
 /// The last entry of a node that came in the order.
 pub type OwnEntry = Option<(EntryId, Seq)>;
@@ -72,7 +75,7 @@ impl Failures {
 
     /// How long a new consumer is awaited.
     fn consumer(self) -> Duration {
-        NEW_CONSUMER * (1 + self.consumers).min(NEW_CONSUMER_MOST)
+        NEW_CONSUMER.saturating_mul(1 << (self.consumers / SAME_TIME).min(8)).min(TIMEOUT)
     }
 }
 
@@ -141,15 +144,23 @@ impl OrderReader {
     }
 
     /// Makes a consumer from the next entry on. If one was not made, the servers may have no leader
-    /// that makes it: that is asked first, because a question is answered sooner.
+    /// that makes it: that is asked first, because a question is answered sooner. Then two are made
+    /// at a time, which are seldom both placed on the server that is lost; the other one ends.
     async fn consume(&self, position: &mut Position) -> Result<Deliveries, Failed> {
         if position.failures.consumers > 0 {
             let limit = position.failures.state();
             within(limit, "leader of the servers", self.server.find_leader()).await?;
         }
         let start = DeliverPolicy::ByStartSequence { start_sequence: position.next.0 };
-        let made = self.server.consume("consumer", (start, subject::ORDER));
-        let made = within(position.failures.consumer(), "consumer", made).await;
+        let make = || Box::pin(self.server.consume("consumer", (start, subject::ORDER)));
+        let limit = position.failures.consumer();
+        let made = match position.failures.consumers {
+            0 => within(limit, "consumer", make()).await,
+            _ => {
+                let first = select_ok([make(), make()]);
+                within(limit, "consumer", first).await.map(|(first, _other)| first)
+            }
+        };
         position.failures.consumers += u32::from(made.is_err());
         made
     }
@@ -244,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_new_consumer_is_awaited_longer_each_time() {
-        let of = |consumers| Failures { all: 0, consumers }.consumer().as_secs();
-        assert_eq!([0, 1, 3, 4, 100].map(of), [1, 2, 4, 4, 4]);
+        let of = |consumers| Failures { all: 0, consumers }.consumer().as_millis();
+        assert_eq!([0, 2, 3, 5, 6, 100].map(of), [500, 500, 1000, 1000, 2000, 2000]);
     }
 }
