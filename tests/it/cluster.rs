@@ -1,17 +1,18 @@
-//! Three daemons in one process, joined by links in memory, and a client of one of them.
+//! Three daemons in one process, members of a bus in memory, and a client of one of them.
 //!
-//! Each has its own thread, event loop, socket and canned values. A daemon can be stopped without
-//! notice, like a node that loses power.
+//! Each has its own threads, event loop, socket and canned values. What goes over NATS is in
+//! `nodes/`.
 
 use crate::deadline::until;
 use crate::served::Folder;
 use crate::socket_session::SocketSession;
 use monitor_backend::BackendChoice;
 use monitor_backends::canned::Canned;
-use monitor_cluster::links::{InMemoryNetwork, PeerLinks};
+use monitor_cluster::bus::local::LocalBus;
 use monitor_cluster::scope::Node;
 use monitor_loader::select;
 use monitor_server::daemon;
+use monitor_server::daemon::config::{ClusterConfig, Config, LoadedConfig};
 use monitor_server::daemon::{Endpoint, Settings};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -29,22 +30,32 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn start(number: u32, switch: &InMemoryNetwork, backend: Canned) -> Self {
+    /// Starts the next member: its number is its place in the order.
+    fn start(number: u32, bus: &LocalBus, control_from: &str) -> Self {
         let name = NAMES[number as usize].to_owned();
         let folder = Folder::new();
         let socket = folder.join("socket");
-        let node = Node { name, number, ..Node::default() };
-        let port = Box::new(switch.join(node.clone())) as Box<dyn PeerLinks>;
+        let cluster = ClusterConfig {
+            servers: vec!["memory".to_owned()],
+            ledger: folder.join("ledger"),
+            control_from: control_from.to_owned(),
+            removes_dead: true,
+            ..ClusterConfig::default()
+        };
+        let config = Config { cluster, ..Config::default() };
+        let node = Node { name, ..Node::default() };
+        let bus = Box::new(bus.clone());
         let (stop, stopped) = oneshot::channel();
         let place = socket.clone();
         let thread = std::thread::spawn(move || {
             let settings = Settings {
-                links: Some(port),
+                connector: Some(bus),
+                loaded: LoadedConfig { config, ..LoadedConfig::default() },
                 ..Settings::new(Endpoint::Socket(place), node, select::opener(BackendChoice::Auto))
             };
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("an event loop").block_on(async {
-                let serving = daemon::serve(settings, Box::new(backend), Vec::new());
+                let serving = daemon::serve(settings, Box::new(Canned::fixed()), Vec::new());
                 tokio::select! {
                     served = serving => served.expect("the daemon serves"),
                     _ = stopped => {}
@@ -52,6 +63,9 @@ impl Daemon {
             });
         });
         until(|| socket.exists().then_some(()));
+        let mut client = SocketSession::connect(&socket);
+        let mut state = || client.call("members", &json!({}))["result"]["state"].clone();
+        until(|| (state() == "member").then_some(()));
         Self { socket, _folder: folder, stop: Some(stop), thread: Some(thread) }
     }
 
@@ -69,11 +83,18 @@ impl Drop for Daemon {
     }
 }
 
+/// A client whose requests are those of the cluster.
+fn cluster_session(daemon: &Daemon) -> SocketSession {
+    let mut client = SocketSession::connect(&daemon.socket);
+    let answer = client.call("cluster_session", &json!({}));
+    assert!(answer["result"]["number"].is_number(), "{answer}");
+    client
+}
+
 /// Three daemons, and a client of the first.
 fn net() -> (Vec<Daemon>, SocketSession) {
-    let switch = InMemoryNetwork::default();
-    let daemons: Vec<_> =
-        (0..3).map(|number| Daemon::start(number, &switch, Canned::fixed())).collect();
+    let bus = LocalBus::default();
+    let daemons: Vec<_> = (0..3).map(|number| Daemon::start(number, &bus, "")).collect();
     let client = SocketSession::connect(&daemons[0].socket);
     (daemons, client)
 }
@@ -111,7 +132,7 @@ fn a_lost_node_is_reported_and_the_others_continue() {
     let mut request = node_request(Some(50_000_000));
     request.as_object_mut().expect("an object").extend(again.as_object().cloned().expect("one"));
     let answer = client.call("monitor", &request);
-    let want = [("a", "SUCCESS"), ("b", "UNREACH"), ("c", "SUCCESS")];
+    let want = [("a", "SUCCESS"), ("b", "NOT_FOUND"), ("c", "SUCCESS")];
     assert_eq!(statuses(&answer), want.map(|(a, b)| (a.to_owned(), b.to_owned())));
     let mut nodes: Vec<_> = (0..6).map(|_| client.event()["node"].clone()).collect();
     nodes.sort_by_key(ToString::to_string);
@@ -135,8 +156,8 @@ fn a_client_that_disconnects_leaves_nothing_running_on_any_node() {
 #[test]
 fn requests_of_tools_on_two_nodes_have_one_total_order() {
     let (daemons, mut one) = net();
-    // The first request is to a node that is not the sequencer.
-    let mut other = SocketSession::connect(&daemons[2].socket);
+    let mut other = cluster_session(&daemons[2]);
+    one.call("cluster_session", &json!({}));
     assert_eq!(other.request("1 [] number_of_nodes()"), "1 [0,1,2] number_of_nodes(0,3)");
     let nodes = r#"2 [1] list_nodes(0,[0,"a",1,"b",2,"c"])"#;
     assert_eq!(one.request("2 [1] list_nodes()"), nodes);
@@ -152,16 +173,46 @@ fn requests_of_tools_on_two_nodes_have_one_total_order() {
 }
 
 #[test]
-fn a_rank_is_found_on_its_node_without_an_earlier_reading() {
-    let script = "process 7 $PMIX_NAMESPACE=job $PMIX_RANK=1";
-    let switch = InMemoryNetwork::default();
-    let asked = Daemon::start(0, &switch, Canned::fixed());
-    let _its = Daemon::start(1, &switch, Canned::scripted(script).expect("a valid script"));
-    let mut client = SocketSession::connect(&asked.socket);
-    let request = json!({"fields": ["ended"], "targets": [{"namespace": "job", "rank": 1}]});
-    let answer = until(|| {
-        let answer = client.call("monitor", &request);
-        answer["result"].is_object().then_some(answer)
-    });
-    assert_eq!(statuses(&answer), [("b".to_owned(), "SUCCESS".to_owned())], "{answer}");
+fn a_connection_without_cluster_session_is_one_of_its_node() {
+    let (daemons, mut client) = net();
+    assert_eq!(client.request("1 [] number_of_nodes()"), "1 [0] number_of_nodes(0,1)");
+    let late = client.call("cluster_session", &json!({}));
+    assert_eq!(late["error"]["message"], "call it before the first request", "{late}");
+    let nested = r#"{"id":1,"method":"cluster_session"}"#;
+    let gathered = SocketSession::connect(&daemons[0].socket)
+        .call("gather", &json!({"nodes": "b", "line": nested}));
+    assert_eq!(gathered["result"]["nodes"][0]["outcome"], "refused", "{gathered}");
+}
+
+#[test]
+fn a_member_that_leaves_ends_its_sessions_everywhere() {
+    let (mut daemons, _) = net();
+    let mut tool = cluster_session(&daemons[0]);
+    assert_eq!(tool.request("1 [] node_removed(): 2 [0] print($1)"), "1 [0,1,2] node_removed(0)");
+    assert_eq!(tool.request("3 [0] enable(1)"), "3 [0] enable(0)");
+    let mut theirs = cluster_session(&daemons[2]);
+    assert_eq!(theirs.request("1 [0] define_user_event(9)"), "1 [0] define_user_event(0)");
+    daemons[2].stop();
+    assert_eq!(tool.line().as_deref(), Some("2 [0] print(0,[2])"));
+    let lost = tool.request("4 [1,2] print(1)");
+    assert_eq!(lost, "4 [1] print(0,[1]); 4 [2] print(200,0,\"no node 2: see list_nodes\")");
+}
+
+#[test]
+fn a_user_controls_processes_of_another_node_only_if_that_trusts_its_node() {
+    let bus = LocalBus::default();
+    let daemons = [("a", ""), ("b", ""), ("c", "a")];
+    let daemons: Vec<_> =
+        (0..).zip(daemons).map(|(number, (_, from))| Daemon::start(number, &bus, from)).collect();
+    let mut tool = cluster_session(&daemons[0]);
+    let replies = tool.request("1 [1,2] start(\"/bin/true\",[])");
+    let (refused, done) = replies.split_once("; ").expect("two nodes");
+    let denied = "start(400,0,\"user 0 is not granted \\\"control-own\\\" here";
+    assert!(refused.contains(denied) && refused.starts_with("1 [1]"), "{replies}");
+    // It goes on to a user worker, which a test program is not.
+    assert!(!done.contains("is not granted") && done.starts_with("1 [2]"), "{replies}");
+    // That node itself is not one that the third trusts.
+    let mut third = cluster_session(&daemons[1]);
+    let refused = third.request("1 [2] start(\"/bin/true\",[])");
+    assert!(refused.contains(denied), "{refused}");
 }

@@ -1,149 +1,41 @@
 //! Runs the cases of `tests/request`: worlds, requests, replies, in memory and on a scripted clock.
 //!
 //! The examples of all services are such cases too. A case is text; tests/request/README.md
-//! documents its lines. The nodes are joined by links in memory.
+//! documents its lines. The nodes are members of a bus in memory.
 
-use monitor_backend::{Backend, Error};
-use monitor_backends::canned::{BEGINNING, Canned};
-use monitor_cluster::links::{InMemoryLinks, InMemoryNetwork, PeerLinks};
-use monitor_cluster::message::Message;
-use monitor_cluster::request::{ClusterRequests, RequestOutput};
-use monitor_cluster::scope;
+use crate::request_nodes::RequestNodes;
 use monitor_conformance::case::Case;
 use monitor_conformance::suite;
 use monitor_event::right::{SessionId, Tool};
 use monitor_model::id::Ns;
-use monitor_model::probe::Probe;
-use monitor_model::read_spec::ReadSpec;
-use monitor_model::sample::{BackendKind, Process, Sample};
-use monitor_monitors::embedded::{EmbeddedMonitors, OpenReader, StatFile};
 use monitor_omis::param_type::ParamType;
 use monitor_omis::reply_pattern::matches;
 use monitor_omis::{Dialect, Node, Status, parse};
-use monitor_platform::EventSource;
-use monitor_platform::fake::FakePlatform;
-use monitor_sampling::file_watch::{FileStat, StatFailure};
-use monitor_sampling::shared_read::SharedReader;
-use monitor_services::context::ClusterMember;
-use monitor_services::requests::{EngineInput, RequestLimits};
+use monitor_services::requests::EngineInput;
 use monitor_services::{Class, ServiceSpec, registry};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-
-struct CaseNode {
-    requests: ClusterRequests,
-    platform: FakePlatform,
-    backend: CaseBackend,
-    port: InMemoryLinks,
-}
 
 struct RequestCase {
     place: String,
-    now: Ns,
-    switch: InMemoryNetwork,
-    nodes: BTreeMap<u32, CaseNode>,
+    nodes: RequestNodes,
     /// Node and connection by tool name.
     tools: BTreeMap<String, (u32, u64)>,
     tool: String,
-    replies: BTreeMap<(u32, u64), VecDeque<String>>,
-}
-
-/// The backend of a node's monitors, which have their own reader, and the files of the node.
-#[derive(Clone)]
-struct CaseBackend(Arc<Mutex<Canned>>, Arc<Mutex<BTreeMap<String, FileStat>>>);
-
-impl CaseBackend {
-    fn new(name: &str) -> Self {
-        let backend = Canned::scripted(&format!("host {name}\nevery 0ms")).unwrap();
-        Self(Arc::new(Mutex::new(backend)), Arc::default())
-    }
-
-    fn open(&self, node: u32) -> OpenReader {
-        let it = self.clone();
-        Box::new(move || Ok(SharedReader::new((node, Box::new(it.clone())), Vec::new())))
-    }
-
-    fn stat_file(&self) -> StatFile {
-        let it = self.clone();
-        Box::new(move |path| it.1.lock().unwrap().get(path).copied().ok_or(StatFailure::Missing))
-    }
-
-    /// Handles `file /a 5`, or `file /a` for a deleted file; whether it was such a line.
-    fn file(&self, line: &str, now: Ns) -> bool {
-        let mut files = self.1.lock().unwrap();
-        match line.split_whitespace().collect::<Vec<_>>()[..] {
-            ["file", path, size] => {
-                let stat = FileStat { size: size.parse().unwrap(), accessed: Ns(0), modified: now };
-                let _before = files.insert(path.into(), stat);
-            }
-            ["file", path] => assert!(files.remove(path).is_some(), "{path} does not exist"),
-            _ => return false,
-        }
-        true
-    }
-}
-
-impl Backend for CaseBackend {
-    fn kind(&self) -> BackendKind {
-        self.0.lock().unwrap().kind()
-    }
-
-    fn probes(&mut self) -> Vec<Probe> {
-        self.0.lock().unwrap().probes()
-    }
-
-    fn read(&mut self, want: &ReadSpec) -> Result<Sample, Error> {
-        self.0.lock().unwrap().read(want)
-    }
-
-    fn describe(&mut self, processes: &mut [Process], want: &ReadSpec) {
-        self.0.lock().unwrap().describe(processes, want);
-    }
-}
-
-fn member(node: u32) -> ClusterMember {
-    ClusterMember { node: Node(node), name: format!("node{node}") }
 }
 
 impl RequestCase {
     fn new(place: &str) -> Self {
         let mut it = Self {
             place: place.into(),
-            now: BEGINNING.boot,
-            switch: InMemoryNetwork::default(),
-            nodes: BTreeMap::new(),
+            nodes: RequestNodes::new(),
             tools: BTreeMap::new(),
             tool: String::new(),
-            replies: BTreeMap::new(),
         };
-        it.join(0);
+        it.nodes.join(0);
         it.open("a", 0, Dialect::Extended);
         it
-    }
-
-    /// Adds a node, and announces it to all.
-    fn join(&mut self, node: u32) {
-        let name = format!("node{node}");
-        let world = CaseBackend::new(&name);
-        let epoch = BEGINNING.unix.since(BEGINNING.boot);
-        let monitors =
-            EmbeddedMonitors::new(name.as_str().into(), epoch, world.open(node), world.stat_file());
-        let platform = FakePlatform::new(&name).unwrap().with_monitors(Box::new(monitors));
-        let requests = ClusterRequests::single_node(member(node), RequestLimits::default());
-        let port = self.switch.join(scope::Node { name, number: node, ..scope::Node::default() });
-        self.nodes.insert(node, CaseNode { requests, platform, backend: world, port });
-        self.announce_members();
-    }
-
-    fn announce_members(&mut self) {
-        let members: Vec<ClusterMember> = self.nodes.keys().copied().map(member).collect();
-        let nodes: Vec<u32> = self.nodes.keys().copied().collect();
-        for node in nodes {
-            self.input(node, EngineInput::Members(members.clone()));
-        }
-        self.settle();
     }
 
     fn open(&mut self, name: &str, node: u32, dialect: Dialect) {
@@ -151,7 +43,12 @@ impl RequestCase {
         self.tools.insert(name.into(), (node, conn));
         self.tool = name.into();
         let tool = Tool::root(SessionId { entry: node, conn }, 1);
-        self.input(node, EngineInput::Opened(tool, dialect));
+        self.nodes.input(node, EngineInput::Opened(tool, dialect));
+    }
+
+    /// The next reply of the selected tool.
+    fn reply(&mut self) -> Option<String> {
+        self.nodes.replies.entry(self.tools[&self.tool]).or_default().pop_front()
     }
 
     fn line(&mut self, number: usize, line: &str) {
@@ -166,40 +63,36 @@ impl RequestCase {
                 self.send(text);
             }
             "<" => {
-                let got = self.replies.entry(self.tools[&self.tool]).or_default().pop_front();
+                let got = self.reply();
                 assert_eq!(got.as_deref(), Some(text), "{}:{number}", self.place);
             }
             "~" => {
-                let got = self.replies.entry(self.tools[&self.tool]).or_default().pop_front();
+                let got = self.reply();
                 let is_expected = got.as_deref().is_some_and(|got| matches(text, got));
                 assert!(is_expected, "{}:{number}: {got:?} is not {text}", self.place);
             }
             "attach" => {
                 let node = self.tools[&self.tool].0;
                 self.send(&format!("0 [{node}] attach({text})"));
-                let got = self.replies.entry(self.tools[&self.tool]).or_default().pop_front();
-                assert_eq!(got, Some(format!("0 [{node}] attach(0)")));
+                assert_eq!(self.reply(), Some(format!("0 [{node}] attach(0)")));
             }
             "strict" => self.open("strict", 0, Dialect::Strict),
-            "nodes" => (1..text.parse().unwrap()).for_each(|node| self.join(node)),
-            "join" => self.join(text.parse().unwrap()),
-            "lose" => {
-                let node: u32 = text.parse().unwrap();
-                self.nodes.remove(&node);
-                self.announce_members();
-            }
+            "nodes" => (1..text.parse().unwrap()).for_each(|node| self.nodes.join(node)),
+            "join" => self.nodes.join(text.parse().unwrap()),
+            "lose" => self.nodes.lose(text.parse().unwrap()),
             "tool" => self.select_tool(text),
             "leave" => {
                 let (node, conn) = self.tools.remove(text).unwrap();
-                self.input(node, EngineInput::Closed(conn));
-                self.settle();
+                self.nodes.input(node, EngineInput::Closed(conn));
+                self.nodes.settle();
             }
             "at" => {
                 self.assert_no_replies(number);
                 let (time, rest) = text.split_once(' ').unwrap_or((text, ""));
-                self.at(time);
+                let ms: u64 = time.strip_suffix("ms").unwrap().parse().unwrap();
+                self.nodes.advance_to(Ns(ms * 1_000_000));
                 self.happen(number, rest);
-                self.dispatch_events();
+                self.nodes.dispatch_events();
             }
             _ => self.happen(number, line),
         }
@@ -215,18 +108,8 @@ impl RequestCase {
 
     fn send(&mut self, text: &str) {
         let (node, conn) = self.tools[&self.tool];
-        self.input(node, EngineInput::ClientLine(conn, text.as_bytes().to_vec()));
-        self.settle();
-    }
-
-    fn at(&mut self, time: &str) {
-        let ms: u64 = time.strip_suffix("ms").unwrap().parse().unwrap();
-        let passed = Ns(ms * 1_000_000);
-        self.now = Ns(BEGINNING.boot.0 + passed.0);
-        for place in self.nodes.values_mut() {
-            place.platform.advance_to(passed);
-            place.backend.0.lock().unwrap().advance_to(passed);
-        }
+        self.nodes.input(node, EngineInput::ClientLine(conn, text.as_bytes().to_vec()));
+        self.nodes.settle();
     }
 
     /// Handles an event: `1: end 7` is on node 1, a line without a number on node 0.
@@ -235,78 +118,13 @@ impl RequestCase {
             Some((node, line)) => (node.parse().unwrap(), line),
             None => (0, line),
         };
-        let place = self.nodes.get_mut(&node).unwrap();
-        if place.backend.file(line, self.now) {
-            return;
-        }
-        // The backend does not know calls, scheduling and messages: only the platform does.
-        let _ = place.backend.0.lock().unwrap().apply(line);
-        let happened = place.platform.apply(line);
+        let happened = self.nodes.happen(node, line);
         happened.unwrap_or_else(|why| panic!("{}:{number}: {why}", self.place));
-    }
-
-    /// Gives each engine its events, and a tick.
-    fn dispatch_events(&mut self) {
-        let nodes: Vec<u32> = self.nodes.keys().copied().collect();
-        for node in nodes {
-            let happened = self.nodes.get_mut(&node).unwrap().platform.poll_events(self.now);
-            self.input(node, EngineInput::Events(happened));
-            self.input(node, EngineInput::Tick);
-        }
-        self.settle();
-    }
-
-    fn input(&mut self, node: u32, input: EngineInput) {
-        let place = self.nodes.get_mut(&node).unwrap();
-        let acts = place.requests.input(self.now, input, &mut place.platform);
-        self.act(node, acts);
-    }
-
-    fn act(&mut self, node: u32, acts: Vec<RequestOutput>) {
-        for act in acts {
-            match act {
-                RequestOutput::Reply(conn, line) | RequestOutput::Notice(conn, line) => {
-                    self.replies.entry((node, conn)).or_default().push_back(line);
-                }
-                RequestOutput::Send(Node(to), letter) => {
-                    let port = &mut self.nodes.get_mut(&node).unwrap().port;
-                    // Messages to a lost node are dropped.
-                    let _ = port.send(&format!("node{to}"), Message::Request { message: letter });
-                }
-            }
-        }
-    }
-
-    /// Delivers all messages, and what platforms report at once.
-    fn settle(&mut self) {
-        let nodes: Vec<u32> = self.nodes.keys().copied().collect();
-        let mut is_quiet = false;
-        while !is_quiet {
-            is_quiet = true;
-            for node in &nodes {
-                let begun = self.nodes.get_mut(node).unwrap().platform.take_begun();
-                if !begun.is_empty() {
-                    is_quiet = false;
-                    self.input(*node, EngineInput::Events(begun));
-                }
-                while let Ok((from, message)) =
-                    self.nodes.get_mut(node).unwrap().port.arrivals().try_recv()
-                {
-                    is_quiet = false;
-                    let Message::Request { message: letter } = message else { continue };
-                    let from = Node(from.strip_prefix("node").unwrap().parse().unwrap());
-                    let place = self.nodes.get_mut(node).unwrap();
-                    let acts =
-                        place.requests.receive(self.now, (from, letter), &mut place.platform);
-                    self.act(*node, acts);
-                }
-            }
-        }
     }
 
     #[track_caller]
     fn assert_no_replies(&self, number: usize) {
-        let left: Vec<&String> = self.replies.values().flatten().collect();
+        let left: Vec<&String> = self.nodes.replies.values().flatten().collect();
         assert!(left.is_empty(), "{}:{number}: unexpected replies {left:?}", self.place);
     }
 }
@@ -340,8 +158,8 @@ fn failure_status(place: &str, text: &str) -> Status {
         case.line(0, &format!("> 0 [0] dialect(\"{dialect}\")\n"));
         case.line(0, "< 0 [0] dialect(0)");
         case.line(0, &format!("> {request}"));
-        let line = case.replies.entry(case.tools["a"]).or_default().pop_front();
-        let line = line.unwrap_or_else(|| panic!("{place}: no reply"));
+        case.tool = "a".into();
+        let line = case.reply().unwrap_or_else(|| panic!("{place}: no reply"));
         (parse::reply(line.as_bytes()).unwrap().0.remove(0), line)
     };
     let (answer, _) = reply("extended");
@@ -433,6 +251,32 @@ fn every_case_gets_its_replies() {
         }
     }
     assert!(n_cases > 50, "no cases found");
+}
+
+#[test]
+fn actions_of_a_rule_on_other_nodes_are_bounded_and_counted() {
+    let (raise, raised) = (["5 [0] raise_event(8,[])"; 103], ["5 [0] raise_event(0)"; 103]);
+    let refused = "< 3 [1] raise_event(109,0,\"at most 100 actions a second go to other nodes\")\n";
+    let case = format!(
+        "nodes 2\n\
+         > 1 [] define_user_event(8)\n\
+         < 1 [0,1] define_user_event(0)\n\
+         > 2 [0] user_event(8): 3 [1] raise_event(8,[])\n\
+         < 2 [0] user_event(0)\n\
+         > 4 [0] enable(2)\n\
+         < 4 [0] enable(0)\n\
+         > {}\n\
+         < {}\n\
+         {}\
+         at 1000ms process 9\n\
+         < 0 [0] error(407,3,\"actions on other nodes were dropped: the rule fires too often\")\n\
+         > 5 [0] raise_event(8,[])\n\
+         < 5 [0] raise_event(0)\n",
+        raise.join("; "),
+        raised.join("; "),
+        refused.repeat(3),
+    );
+    run("a rule that fires too often", &case);
 }
 
 /// Runs a case of the conformance suite.

@@ -85,7 +85,7 @@ fn runtime() -> Result<Runtime, Failure> {
 /// This node with all its names.
 fn own_node() -> Node {
     let name = host::name().to_string();
-    Node { name, number: 0, aliases: host::addresses(), ranks: Vec::new() }
+    Node { name, number: 0, aliases: host::addresses() }
 }
 
 /// What `/proc` hides from users here.

@@ -9,11 +9,11 @@ use crate::root::privilege::granted;
 use crate::served::{Folder, monitor};
 use crate::socket_session::SocketSession;
 use monitor_backend::BackendChoice;
-use monitor_cluster::links::{InMemoryNetwork, PeerLinks};
+use monitor_cluster::bus::local::LocalBus;
 use monitor_cluster::scope::Node;
 use monitor_loader::select;
 use monitor_server::daemon;
-use monitor_server::daemon::config::{Config, LoadedConfig};
+use monitor_server::daemon::config::{ClusterConfig, Config, LoadedConfig};
 use monitor_server::daemon::{Endpoint, Settings};
 use std::io::Write as _;
 use std::net::TcpListener;
@@ -64,18 +64,25 @@ struct Service {
 }
 
 impl Service {
-    fn start(number: u32, (switch, folder): (&InMemoryNetwork, &Folder), dumps: PathBuf) -> Self {
+    fn start(number: u32, (bus, folder): (&LocalBus, &Folder), dumps: PathBuf) -> Self {
         let socket = folder.join(&format!("socket{number}"));
-        let node = Node { name: format!("n{number}"), number, ..Node::default() };
-        let port = Box::new(switch.join(node.clone())) as Box<dyn PeerLinks>;
-        let config = Config { backend: BackendChoice::Procfs, images: dumps, ..Config::default() };
+        let node = Node { name: format!("n{number}"), ..Node::default() };
+        let bus = Box::new(bus.clone());
+        let cluster = ClusterConfig {
+            servers: vec!["memory".to_owned()],
+            ledger: folder.join(&format!("ledger{number}")),
+            control_from: "@*".to_owned(),
+            ..ClusterConfig::default()
+        };
+        let backend = BackendChoice::Procfs;
+        let config = Config { backend, images: dumps, cluster, ..Config::default() };
         let loaded = LoadedConfig { config, ..LoadedConfig::default() };
         let (stop, stopped) = oneshot::channel();
         let place = Endpoint::Socket(socket.clone());
         let thread = std::thread::spawn(move || {
             let worker = env!("CARGO_BIN_EXE_monitor").into();
             let settings = Settings {
-                links: Some(port),
+                connector: Some(bus),
                 worker_program: worker,
                 loaded,
                 ..Settings::new(place, node, select::opener(BackendChoice::Procfs))
@@ -90,6 +97,10 @@ impl Service {
             });
         });
         until(|| socket.exists().then_some(()));
+        // The number of a node is its place in the order.
+        let mut client = SocketSession::connect(&socket);
+        let mut members = || client.call("members", &serde_json::json!({}));
+        until(|| (members()["result"]["state"] == "member").then_some(()));
         Self { socket, stop: Some(stop), thread: Some(thread) }
     }
 }
@@ -125,12 +136,12 @@ struct MigrationFixture {
 impl MigrationFixture {
     /// The script is given the file that it may count in. The nodes see these folders.
     fn new(script: &str, dumps: [&str; 2]) -> Self {
-        let (switch, folder) = (InMemoryNetwork::default(), Folder::new());
-        let start = |number: u32, dumps: &str| {
-            Service::start(number, (&switch, &folder), folder.join(dumps))
-        };
+        let (bus, folder) = (LocalBus::default(), Folder::new());
+        let start =
+            |number: u32, dumps: &str| Service::start(number, (&bus, &folder), folder.join(dumps));
         let services = [start(0, dumps[0]), start(1, dumps[1])];
         let mut tool = SocketSession::connect(&services[0].socket);
+        tool.call("cluster_session", &serde_json::json!({}));
         until(|| tool.request("1 [0] number_of_nodes()").ends_with("(0,2)").then_some(()));
         let script = script.replace('"', "\\\"");
         let file = folder.join("count").display().to_string();

@@ -76,6 +76,21 @@ pub fn groups_are_those_of_the_user(cluster: &ExampleCluster) {
     assert_eq!((code, why.contains("the nearest is \"gpu\"")), (Some(2), true), "{why}");
 }
 
+pub fn a_session_of_the_cluster_has_all_nodes(cluster: &ExampleCluster) {
+    let of_all = ["ask", "--cluster", "1 [] number_of_nodes()"];
+    NODES.iter().for_each(|node| cluster.prints((node, &of_all), 0, "number_of_nodes(0,3)"));
+    let rule = ["ask", "--cluster", "--count", "1", "1 [] define_user_event(7)"];
+    let lines = ["2 [] user_event(7): 3 [$0] print($1)", "4 [] enable(2)"];
+    let raise = ["5 [] raise_event(7,[8])"];
+    cluster.prints(("n2", &[&rule[..], &lines, &raise].concat()), 0, "] print(0,[8])");
+    let part = r#""part":"node","fields":["load1"]"#;
+    let of_two = format!(
+        r#"{{"id":1,"method":"monitor","params":{{{part},"targets":[{{"node":"n1"}},{{"node":"n2"}}]}}}}"#
+    );
+    cluster.prints(("n1", &["ask", &of_two]), 0, r#""node":"n2","status":"SUCCESS""#);
+    cluster.prints(("n1", &["ask", r#"{"id":1,"method":"x"}"#]), 2, "unknown method");
+}
+
 pub fn users_of_other_nodes_only_observe(cluster: &ExampleCluster) {
     let cancel = |nodes: &'static str| ["ask", "--nodes", nodes, r#"{"id":1,"method":"cancel"}"#];
     cluster.prints(("n1", &cancel("n2")), 0, r#""result""#);

@@ -7,12 +7,13 @@
 use super::fan_in::FanIn;
 use super::message::{Message, Ticket};
 use super::scope::{self, Node, RequestScope};
-use monitor_model::{Instant, MonitorRequest, Ns, RankTarget, Refusal};
+use monitor_model::{Instant, MonitorRequest, Ns, Refusal};
 use monitor_monitors::{
     Answer, MonitorEngine, MonitorInput, MonitorKey, MonitorOutput, ReadingBudget, UserLimits,
 };
 use monitor_protocol::Conn;
 use monitor_protocol::call::{Call, Tag};
+use monitor_sampling::visibility::Visibility;
 use std::collections::{BTreeMap, HashMap};
 
 /// Interval at which the leases of remote sessions are renewed.
@@ -76,15 +77,10 @@ impl Cluster {
         }
     }
 
-    /// Sets the other nodes.
-    pub fn set_nodes(&mut self, others: Vec<Node>) {
+    /// Sets the number of this node, and the other nodes.
+    pub fn set_nodes(&mut self, own_number: u32, others: Vec<Node>) {
+        self.own.number = own_number;
         self.others = others;
-    }
-
-    /// Sets the ranks on this node; returns the node's description for the others.
-    pub fn set_ranks(&mut self, ranks: Vec<RankTarget>) -> &Node {
-        self.own.ranks = ranks;
-        &self.own
     }
 
     /// The engine of this node.
@@ -141,10 +137,30 @@ impl Cluster {
         acts
     }
 
-    /// Handles a message of another node.
-    pub fn receive(&mut self, now: Ns, from: &str, message: Message) -> Vec<ClusterOutput> {
+    /// Handles a message of another node; `visibility` is what its user sees here, or why it may
+    /// not observe.
+    pub fn receive(
+        &mut self,
+        now: Ns,
+        (from, message): (&str, Message),
+        visibility: Result<Visibility, Refusal>,
+    ) -> Vec<ClusterOutput> {
         let mut acts = Vec::new();
-        self.handle(now, from, message, &mut acts);
+        match (message, visibility) {
+            (Message::Start { ticket, caller, request }, Ok(visibility)) => {
+                self.start_session(
+                    (from, ticket),
+                    (&caller, visibility),
+                    *request,
+                    (now, &mut acts),
+                );
+            }
+            (Message::Start { ticket, .. }, Err(refusal)) => {
+                let answer = Message::Answer { ticket, answer: refusal.into() };
+                self.send(now, from, answer, &mut acts);
+            }
+            (message, _) => self.handle(now, from, message, &mut acts),
+        }
         self.expire(now, &mut acts);
         acts
     }
@@ -223,8 +239,10 @@ impl Cluster {
     /// Handles a message.
     fn handle(&mut self, now: Ns, from: &str, message: Message, acts: &mut Vec<ClusterOutput>) {
         match message {
+            // Of this node itself: what comes from others has its visibility.
             Message::Start { ticket, caller, request } => {
-                self.start_session((from, ticket), &caller, *request, (now, acts));
+                let caller = (&caller, self.known_visibility(&caller));
+                self.start_session((from, ticket), caller, *request, (now, acts));
             }
             Message::Cancel { ticket } => self.cancel_session(from, ticket, now, acts),
             Message::Renew { tickets } => self.renew(from, &tickets, now),
@@ -233,8 +251,6 @@ impl Cluster {
             }
             Message::Event { ticket, event } => self.part_event(ticket, event, acts),
             Message::Cancelled { ticket } => self.part_cancelled(ticket, acts),
-            // The request thread handles these.
-            Message::Request { .. } => {}
         }
     }
 

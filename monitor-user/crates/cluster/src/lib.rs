@@ -11,10 +11,8 @@ pub mod node_set;
 pub mod suite;
 
 // Messages from daemon to daemon.
-pub mod links;
 pub mod message;
 pub mod scope;
-pub mod total_order;
 
 // Monitors.
 mod engine;

@@ -1,16 +1,46 @@
-//! Messages between nodes: plain data that any link can carry.
+//! Messages from one daemon to another, which a bus carries beside the order: as data and as bytes.
+//!
+//! They begin with the end of a line, which those of `follow` do not.
 
-use super::total_order::OrderMessage;
+use super::bus::entry::{MalformedMessage, read_json};
+use super::request::RequestMessage;
 use monitor_model::{MonitorRequest, Refusal, Status};
 use monitor_protocol::event::Event;
 use serde::{Deserialize, Serialize};
 
+/// What a daemon sends to another one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PeerMessage {
+    /// Of a monitor that has parts on several nodes.
+    Monitor(Message),
+    /// Of a request of the language.
+    Request(RequestMessage),
+}
+
+impl PeerMessage {
+    /// The message as bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = b"\n".to_vec();
+        bytes.extend(serde_json::to_vec(self).expect("plain data has a form in JSON"));
+        bytes
+    }
+
+    /// The message of bytes; `None` if they are of another kind.
+    ///
+    /// # Errors
+    /// They are of this kind, and of no version that is known here.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Result<Self, MalformedMessage>> {
+        Some(read_json(bytes.strip_prefix(b"\n")?))
+    }
+}
+
 /// The requesting node's number of a part of a request.
 pub type Ticket = u64;
 
-/// A message to another node.
+/// A message about a part of a monitor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Message {
     /// Run this part of a request.
     Start {
@@ -50,49 +80,6 @@ pub enum Message {
         /// The parts.
         tickets: Vec<Ticket>,
     },
-    /// A message between request engines.
-    Request {
-        /// The message.
-        message: RequestMessage,
-    },
-}
-
-/// A message between request engines.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RequestMessage {
-    /// Of the total order.
-    Order(OrderMessage),
-    /// The reply of a node to a packet.
-    Answer(WirePacketReply),
-    /// A line for a tool of the receiving node.
-    ClientReply(WireClientReply),
-}
-
-/// Serialized reply to a packet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WirePacketReply {
-    /// The execution.
-    pub execution: u64,
-    /// The member of the execution.
-    pub member: usize,
-    /// A basic reply, with the node, the status and the results.
-    pub answer: String,
-    /// Why it was refused.
-    pub reason: Option<(i32, String)>,
-}
-
-/// Serialized line for a tool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WireClientReply {
-    /// The node of the tool.
-    pub entry: u32,
-    /// Its connection there.
-    pub conn: u64,
-    /// The line.
-    pub reply: String,
-    /// Whether it is a notice of an event.
-    pub is_notice: bool,
 }
 
 /// The client of a request; user ids are the same on all nodes.

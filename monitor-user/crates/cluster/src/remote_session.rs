@@ -14,11 +14,19 @@ use monitor_protocol::{Conn, event::Event};
 use monitor_sampling::visibility::Visibility;
 
 impl Cluster {
+    /// What a client of this node sees; its own processes if it has disconnected.
+    pub(super) fn known_visibility(&self, client: &ClientIds) -> Visibility {
+        let ClientIds { uid, gid, .. } = *client;
+        let same_user = |it: &&Caller| it.uid == uid && !is_remote(it.conn);
+        let known = self.engine.callers().find(same_user).map(|it| it.visibility);
+        known.unwrap_or(Visibility::OwnOnly(Credentials { uid, gid }))
+    }
+
     /// Starts a part.
     pub(super) fn start_session(
         &mut self,
         (from, ticket): (&str, Ticket),
-        client: &ClientIds,
+        (client, visibility): (&ClientIds, Visibility),
         request: MonitorRequest,
         (now, acts): (Ns, &mut Vec<ClusterOutput>),
     ) {
@@ -26,16 +34,6 @@ impl Cluster {
         let expires = Ns(now.0.saturating_add(LEASE.0));
         self.sessions.insert(conn, RemoteSession { from: from.to_owned(), ticket, expires });
         let ClientIds { uid, gid, pid } = *client;
-        // The visibility of a local connection is known; of remote ones only the user is.
-        let same_user =
-            |it: &&Caller| it.uid == uid && !is_remote(it.conn) && from == self.own.name;
-        let known = self.engine.callers().find(same_user).map(|it| it.visibility);
-        let other = if uid == 0 {
-            Visibility::All
-        } else {
-            Visibility::OwnInFull(Credentials { uid, gid })
-        };
-        let visibility = known.unwrap_or(other);
         self.input_engine(
             now,
             MonitorInput::Opened(Caller { conn, uid, gid, pid, visibility }),

@@ -4,9 +4,7 @@
 //! order; with `local_only` those on this node. A node is named by its number, its name, short or
 //! fully qualified, or an address.
 
-use monitor_model::{
-    MonitorRequest, NodeName, RankTarget, Refusal, Status, Target, scope::Scope as Category,
-};
+use monitor_model::{MonitorRequest, NodeName, Refusal, Status, Target, scope::Scope as Category};
 use std::collections::BTreeMap;
 
 /// A node of the cluster.
@@ -18,8 +16,6 @@ pub struct Node {
     pub number: u32,
     /// Other names and addresses.
     pub aliases: Vec<String>,
-    /// Ranks known to run there.
-    pub ranks: Vec<RankTarget>,
 }
 
 /// The nodes of a request.
@@ -46,11 +42,6 @@ impl Node {
                         && short(name) == short(&self.name))
             }
         }
-    }
-
-    fn hosts(&self, rank: &RankTarget) -> bool {
-        let same = |it: &&RankTarget| it.namespace == rank.namespace;
-        self.ranks.iter().filter(same).any(|it| rank.rank.is_none() || it.rank == rank.rank)
     }
 }
 
@@ -115,12 +106,8 @@ fn nodes_of_target(
             node_part(node, own, others, Target::Pid { pid: *pid, node: None })
         }
         Target::Node { node } => node_part(node, own, others, target.clone()),
-        Target::Rank(rank) => {
-            let all = std::iter::once(own).chain(others).filter(|node| node.hosts(rank));
-            let hosts: Vec<_> = all.map(|node| (node.name.clone(), Ok(target.clone()))).collect();
-            // An unknown rank may be a process of this node that is not registered yet.
-            if hosts.is_empty() { here(target) } else { hosts }
-        }
+        // Which ranks other nodes have is not known here.
+        Target::Rank(_) => here(target),
     }
 }
 
@@ -156,17 +143,15 @@ pub fn unreachable(node: &str) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use monitor_model::RankTarget;
 
     fn node(name: &str, number: u32) -> Node {
         Node { name: name.into(), number, ..Node::default() }
     }
 
     fn nodes() -> [Node; 3] {
-        let rank = |n| RankTarget { namespace: "job".into(), rank: Some(n) };
         let mut all = [node("a.cluster", 0), node("b", 1), node("c", 2)];
         all[0].aliases.push("10.0.0.1".into());
-        all[0].ranks = vec![rank(0), rank(1)];
-        all[2].ranks = vec![rank(2)];
         all
     }
 
@@ -220,12 +205,9 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_resolves_to_its_node_and_a_wildcard_to_all_nodes_of_the_job() {
-        let rank = |n| Target::Rank(RankTarget { namespace: "job".into(), rank: n });
-        assert_eq!(check("proc", vec![rank(Some(1))], false), [("here".into(), 1)]);
-        assert_eq!(check("proc", vec![rank(Some(2)), rank(Some(0))], false).len(), 2);
-        assert_eq!(check("proc", vec![rank(None)], false).len(), 2);
-        assert_eq!(check("node", vec![rank(None)], false)[1], ("c".into(), 0));
+    fn a_rank_is_one_of_this_node() {
+        let rank = RankTarget { namespace: "job".into(), rank: Some(2) };
+        assert_eq!(check("proc", vec![Target::Rank(rank)], false), [("here".into(), 1)]);
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Net {
         let cluster = |own: &Node| {
             let engine = MonitorEngine::new(own.name.as_str().into(), UserLimits::default());
             let mut it = Cluster::single_node(engine, own.clone());
-            it.set_nodes(all.iter().filter(|it| *it != own).cloned().collect());
+            it.set_nodes(own.number, all.iter().filter(|it| *it != own).cloned().collect());
             (it, Canned::fixed())
         };
         let nodes = all.iter().map(cluster).collect();
@@ -92,7 +92,7 @@ impl Net {
         if self.cut.contains(&NAMES[at]) || self.cut.contains(&NAMES[from]) {
             return;
         }
-        let acts = self.nodes[at].0.receive(self.now, NAMES[from], message);
+        let acts = self.nodes[at].0.receive(self.now, (NAMES[from], message), Ok(Visibility::All));
         self.act(at, acts);
     }
 

@@ -22,7 +22,7 @@ pub enum Right {
 }
 
 /// The processes that a tool may control.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ControlGrant {
     /// No process.
     #[default]

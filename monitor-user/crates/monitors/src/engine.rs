@@ -249,6 +249,7 @@ impl MonitorEngine {
             Call::Gather(params) => query((from, &tag), ServiceQuery::Gather(params), out),
             Call::Follow(params) => query((from, &tag), ServiceQuery::Follow(params), out),
             Call::Rollup(params) => query((from, &tag), ServiceQuery::Rollup(params), out),
+            Call::ClusterSession => query((from, &tag), ServiceQuery::ClusterSession, out),
             Call::Register(params) => self.register(&caller, tag.clone(), params, now),
         };
         if let Err(refusal) = &answer {

@@ -99,6 +99,8 @@ pub enum ServiceQuery {
     Follow(Follow),
     /// The roll-ups of all nodes.
     Rollup(RollupQuery),
+    /// Requests of the connection are those of the whole cluster.
+    ClusterSession,
 }
 
 /// A request to read the metadata of a file, as this user.

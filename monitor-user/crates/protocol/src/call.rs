@@ -78,6 +78,8 @@ pub enum Call {
     Follow(Follow),
     /// Returns the roll-ups of all nodes, on a gateway.
     Rollup(RollupQuery),
+    /// Makes the requests of this connection those of the whole cluster.
+    ClusterSession,
 }
 
 /// Why a line is not a valid call.
@@ -111,7 +113,7 @@ struct Envelope<'a> {
 }
 
 /// Names of the methods, in the order of the manual.
-pub const METHODS: [&str; 21] = [
+pub const METHODS: [&str; 22] = [
     "hello",
     "monitor",
     "cancel",
@@ -133,6 +135,7 @@ pub const METHODS: [&str; 21] = [
     "gather",
     "follow",
     "rollup",
+    "cluster_session",
 ];
 
 impl Call {
@@ -188,7 +191,8 @@ impl Call {
             "members" => Self::Members,
             "gather" => Self::Gather(read(params)?),
             "follow" => Self::Follow(read(params)?),
-            _ => Self::Rollup(read(params)?),
+            "rollup" => Self::Rollup(read(params)?),
+            _ => Self::ClusterSession,
         })
     }
 
@@ -216,6 +220,7 @@ impl Call {
             Self::Gather(_) => "gather",
             Self::Follow(_) => "follow",
             Self::Rollup(_) => "rollup",
+            Self::ClusterSession => "cluster_session",
         }
     }
 

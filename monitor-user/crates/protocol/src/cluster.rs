@@ -42,6 +42,15 @@ pub struct NodeStatus {
     pub jobs: Option<u64>,
 }
 
+/// The result of the call `cluster_session`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterSession {
+    /// The name of the answering node.
+    pub node: String,
+    /// Its number in the requests of the session.
+    pub number: u32,
+}
+
 /// Where a node is between coming to its cluster and leaving it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -219,8 +219,8 @@ pub struct GdbArgs {
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
 pub struct AskArgs {
-    /// Requests, one per argument, such as '10 [0] number_of_nodes()'; - reads lines from
-    /// standard input
+    /// Requests, one per argument, such as '10 [0] number_of_nodes()', or calls of the socket,
+    /// such as '{"id":1,"method":"status"}'; - reads lines from standard input
     #[arg(required = true)]
     pub request: Vec<String>,
     /// Attach these processes first
@@ -241,6 +241,10 @@ pub struct AskArgs {
     /// Wait for N event replies
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
+    /// Ask the whole cluster: [] is all members, and list_nodes() has their numbers
+    #[arg(long, help_heading = "Many nodes", conflicts_with_all = ["nodes", "pid", "comm",
+        "cgroup", "local", "backend"])]
+    pub cluster: bool,
     /// Let these nodes of the cluster execute the requests, such as n[1-3],m7 or @*
     #[arg(long, value_name = "SET", value_parser = node_set, help_heading = "Many nodes",
         conflicts_with_all = ["pid", "comm", "cgroup", "strict", "span", "count", "local",

@@ -1,8 +1,9 @@
-//! `monitor ask`: sends OMIS requests and prints replies, and events until a limit is reached.
+//! `monitor ask`: sends OMIS requests and calls of the socket, and prints replies, and events until
+//! a limit is reached.
 //!
-//! In: requests, as arguments or lines of standard input. Out: reply lines; syntax errors are also
-//! shown on standard error, with a caret. The worst reply decides the exit code. A request is sent
-//! when the one before has its reply. With `--nodes`, many nodes execute it (`gather.rs`).
+//! In: requests and calls, as arguments or lines of standard input. Out: reply lines; syntax errors
+//! are also shown on standard error, with a caret. The worst reply decides the exit code. A line is
+//! sent when the one before has its reply. With `--nodes`, many nodes execute it (`gather.rs`).
 
 mod gather;
 pub mod transport;
@@ -13,6 +14,8 @@ use super::exit::{Exit, Failure};
 use super::output::{Output, OutputState, notice};
 use monitor_backend::BackendChoice;
 use monitor_omis::{Dialect, Fault, Reply, RequestId, Status, Value, caret, parse};
+use monitor_protocol::call::{Call, Tag};
+use serde::Deserialize;
 use std::collections::VecDeque;
 use std::io::{BufRead, stdin};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -66,6 +69,8 @@ fn send_input(args: &AskArgs, sender: Sender<Incoming>) -> Result<(), Failure> {
 /// The requests that open the session: they attach processes and select the dialect.
 fn opening_requests(args: &AskArgs) -> Vec<String> {
     let mut lines = Vec::new();
+    let of_cluster = r#"{"jsonrpc":"2.0","id":"cluster","method":"cluster_session"}"#;
+    lines.extend(args.cluster.then(|| of_cluster.to_owned()));
     if !args.pid.is_empty() {
         let pids = args.pid.iter().map(|pid| Value::from(*pid)).collect();
         lines.push(format!("0 [] attach({})", Value::List(pids)));
@@ -79,6 +84,35 @@ fn opening_requests(args: &AskArgs) -> Vec<String> {
     lines
 }
 
+/// What a reply repeats of its line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum LineId {
+    /// Of a request.
+    Request(RequestId),
+    /// Of a call.
+    Call(Tag),
+}
+
+/// An answer to a call, or a notice, which has no id.
+#[derive(Deserialize)]
+struct AnswerLine {
+    #[serde(default)]
+    id: Option<Tag>,
+    #[serde(default)]
+    error: Option<AnswerError>,
+}
+
+/// Why a call is refused.
+#[derive(Deserialize)]
+struct AnswerError {
+    code: i32,
+}
+
+/// Whether a line is a call of the socket, or an answer to one.
+fn is_call(line: &[u8]) -> bool {
+    line.trim_ascii_start().first() == Some(&b'{')
+}
+
 /// A session.
 struct AskSession<'w> {
     args: &'w AskArgs,
@@ -88,8 +122,8 @@ struct AskSession<'w> {
     lines: VecDeque<Vec<u8>>,
     /// How many of them the program added: of their replies, only failures are printed.
     n_quiet: usize,
-    /// The request whose reply is pending, and whether it is printed even on success.
-    pending: Option<(RequestId, bool)>,
+    /// The line whose reply is pending, and whether it is printed even on success.
+    pending: Option<(LineId, bool)>,
     has_more: bool,
     n_events: u64,
     deadline: Option<Instant>,
@@ -152,12 +186,27 @@ impl<'w> AskSession<'w> {
         let Some(line) = self.lines.pop_front() else { return Ok(()) };
         let is_quiet = self.n_quiet > 0;
         self.n_quiet = self.n_quiet.saturating_sub(1);
-        let id = match parse::request(&line, self.dialect()) {
-            Ok(request) => request.id(),
-            Err(fault) => self.print_syntax_error(&line, &fault),
+        let id = if is_call(&line) {
+            self.call_id(&line)?
+        } else {
+            let id = match parse::request(&line, self.dialect()) {
+                Ok(request) => request.id(),
+                Err(fault) => self.print_syntax_error(&line, &fault),
+            };
+            LineId::Request(id.unwrap_or_default())
         };
-        self.pending = Some((id.unwrap_or_default(), !is_quiet));
+        self.pending = Some((id, !is_quiet));
         self.transport.send(&line)
+    }
+
+    /// What the answer to a call repeats.
+    fn call_id(&self, line: &[u8]) -> Result<LineId, Failure> {
+        if is_local(self.args) {
+            return Err(Failure::usage("calls of the socket need the daemon: see docs/SOCKET.md"));
+        }
+        let (tag, call) = Call::from_line(line).map_err(|fault| Failure::usage(fault.message))?;
+        let none = || format!("{}: a call without an id has no reply", call.method());
+        tag.map(LineId::Call).ok_or_else(|| Failure::usage(none()))
     }
 
     /// Prints a syntax error with a caret. The reply contains the same error in one line.
@@ -169,14 +218,39 @@ impl<'w> AskSession<'w> {
     }
 
     fn reply(&mut self, line: &str) -> Result<OutputState, Failure> {
+        if is_call(line.as_bytes()) {
+            return self.answer(line);
+        }
         let reply = parse::reply(line.as_bytes())
             .map_err(|fault| Failure::failed(format!("malformed reply: {fault}: {line}")))?;
         let id = reply.0.first().map(|answer| answer.id).unwrap_or_default();
+        let id = LineId::Request(id);
         let pending = self.pending.take_if(|(pending, _)| *pending == id);
         self.n_events += u64::from(pending.is_none());
         self.status.add(&reply);
         if pending.is_some_and(|(_, is_wanted)| !is_wanted && is_ok(&reply)) {
             return Ok(OutputState::Open);
+        }
+        self.out.put(format!("{line}\n").as_bytes())
+    }
+
+    /// Handles the answer to a call, or a notice of one.
+    fn answer(&mut self, line: &str) -> Result<OutputState, Failure> {
+        let answer: AnswerLine = serde_json::from_str(line)
+            .map_err(|why| Failure::failed(format!("malformed answer: {why}: {line}")))?;
+        let id = answer.id.map(LineId::Call);
+        let pending = self.pending.take_if(|(pending, _)| Some(&*pending) == id.as_ref());
+        self.n_events += u64::from(pending.is_none());
+        let error = answer.error.map(|it| it.code);
+        error.into_iter().for_each(|code| self.status.add_call_error(code));
+        match pending {
+            // Nothing that follows would do what it says.
+            Some((_, false)) if error.is_some() => {
+                self.lines.clear();
+                self.has_more = false;
+            }
+            Some((_, false)) => return Ok(OutputState::Open),
+            _ => {}
         }
         self.out.put(format!("{line}\n").as_bytes())
     }

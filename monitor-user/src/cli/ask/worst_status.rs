@@ -1,6 +1,7 @@
 //! The worst of the replies to requests, as an exit code.
 
-use crate::cli::exit::Exit;
+use crate::cli::exit::{Exit, Failure};
+use monitor_model::status::{Refusal, Status as CallStatus};
 use monitor_omis::{Reply, Status};
 
 /// The worst status so far.
@@ -8,6 +9,8 @@ use monitor_omis::{Reply, Status};
 pub struct WorstStatus {
     /// The first status that is not a plain success; failures replace warnings.
     worst: Option<Status>,
+    /// The first failure of a call.
+    of_call: Option<Exit>,
 }
 
 impl WorstStatus {
@@ -19,8 +22,20 @@ impl WorstStatus {
         }
     }
 
+    /// Adds the failure of a call of the socket, by the code of its error.
+    pub fn add_call_error(&mut self, code: i32) {
+        self.of_call.get_or_insert_with(|| match CallStatus::from_number(code) {
+            Some(status) => Failure::from(Refusal::new(status, "")).exit,
+            // Those of JSON-RPC: the line is no call.
+            None => Exit::Usage,
+        });
+    }
+
     /// The exit code.
-    pub const fn exit(self) -> Exit {
+    pub fn exit(self) -> Exit {
+        if let Some(exit) = self.of_call {
+            return exit;
+        }
         match self.worst {
             None | Some(Status::OK_DEGRADED) => Exit::Ok,
             Some(status) => exit_of_status(status),
@@ -52,6 +67,18 @@ mod tests {
             worst.add(&parse::reply(line.as_bytes()).unwrap());
         }
         assert_eq!(worst.exit(), want);
+    }
+
+    #[test]
+    fn the_error_of_a_call_is_a_failure() {
+        let exit = |code| {
+            let mut worst = WorstStatus::default();
+            worst.add_call_error(code);
+            worst.exit()
+        };
+        assert_eq!(exit(CallStatus::NotFound.number()), Exit::NoTarget);
+        assert_eq!(exit(CallStatus::NoPermissions.number()), Exit::Denied);
+        assert_eq!(exit(-32601), Exit::Usage);
     }
 
     #[test]

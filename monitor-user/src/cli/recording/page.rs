@@ -42,7 +42,7 @@ pub fn show(
     let clock = PlaybackClock::new(recording.path(), &shown, (shown.first.unix, times));
     let clock = Arc::new(clock);
     let name = recording.header().node.clone();
-    let node = Node { name, number: 0, aliases: Vec::new(), ranks: Vec::new() };
+    let node = Node { name, number: 0, aliases: Vec::new() };
     let opener = select::opener(BackendChoice::Auto);
     let mut settings = Settings::new(Endpoint::Page(announce), node, opener);
     settings.loaded.config.http.address = Some(address);

@@ -1,12 +1,17 @@
 //! What the bus carries: entries of the order, and replies beside it; as data and as bytes.
 //!
 //! As bytes, an entry is a line of JSON and, after it, the payload as it is. A field that a later
-//! version adds is ignored by this one; a body that it does not know is an error.
+//! version adds is ignored by this one; a body that it does not know is an error. So is a message
+//! with a later `format`: one that means something else to a version that ignores its fields.
 
 use monitor_model::Ns;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeSet;
 use thiserror::Error;
+
+/// The format of messages that this version writes and reads; it reads earlier ones, too. One
+/// without the key `format` has the first.
+pub const FORMAT: u32 = 1;
 
 /// A position in the order, from 1; 0 is before all.
 #[derive(
@@ -169,6 +174,9 @@ pub enum MalformedMessage {
     /// The header is not one of this version.
     #[error("header: {0}")]
     Header(#[from] serde_json::Error),
+    /// A later version has written it.
+    #[error("it has format {0}, of a later version; this one reads up to {FORMAT}")]
+    LaterFormat(u32),
 }
 
 /// The header of an entry.
@@ -234,7 +242,26 @@ pub fn join(header: &impl Serialize, payload: &[u8]) -> Vec<u8> {
 /// There is no header of this kind.
 pub fn split<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, Vec<u8>), MalformedMessage> {
     let end = bytes.iter().position(|byte| *byte == b'\n').ok_or(MalformedMessage::NoHeader)?;
-    Ok((serde_json::from_slice(&bytes[..end])?, bytes[end + 1..].to_vec()))
+    Ok((read_json(&bytes[..end])?, bytes[end + 1..].to_vec()))
+}
+
+/// The format of a message.
+#[derive(Deserialize)]
+struct FormatKey {
+    #[serde(default)]
+    format: Option<u32>,
+}
+
+/// A message as JSON, unless a later version has written it.
+///
+/// # Errors
+/// It has a later format, or is none of this kind.
+pub fn read_json<T: DeserializeOwned>(json: &[u8]) -> Result<T, MalformedMessage> {
+    let format = serde_json::from_slice::<FormatKey>(json).ok().and_then(|key| key.format);
+    match format {
+        Some(format) if format > FORMAT => Err(MalformedMessage::LaterFormat(format)),
+        _ => Ok(serde_json::from_slice(json)?),
+    }
 }
 
 #[cfg(test)]

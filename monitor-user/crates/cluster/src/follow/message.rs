@@ -3,7 +3,7 @@
 //! A command of this kind begins with the end of a line, which no line of a user has: so a user
 //! cannot write one.
 
-use crate::bus::entry::{MalformedMessage, join, split};
+use crate::bus::entry::{MalformedMessage, join, read_json, split};
 use serde::{Deserialize, Serialize};
 
 /// What is followed, for one command: chosen by the node that asked.
@@ -124,7 +124,7 @@ impl FollowRequest {
     /// It begins like one, and is none of this version.
     pub fn from_payload(payload: &[u8]) -> Option<Result<Self, String>> {
         let json = payload.strip_prefix(b"\n")?;
-        let read = serde_json::from_slice(json);
+        let read = read_json(json);
         Some(read.map_err(|why| format!("no request of this version to follow: {why}")))
     }
 }

@@ -1,21 +1,66 @@
-//! Requests in a cluster: the request engine of this node, and the total order.
+//! Requests in a cluster: the request engine of this node, and what it exchanges with others.
 //!
-//! In: lines of tools, platform events, messages of other nodes, the members. Out: lines for tools,
-//! messages for nodes. A single node sends no messages. Synchronous like the engine; the caller
-//! owns the platform, the clock and the links.
+//! ```text
+//!  engine --packet--> Multicast: a command of the bus --> Packet, on each of its nodes, in order
+//!         --reply, line for a tool--> Send: beside the order --> Message
+//! ```
+//!
+//! In: lines of tools, platform events, packets in the order of the bus, messages of other nodes,
+//! the members. Out: lines for tools, packets, messages. A single node sends none. Synchronous like
+//! the engine; the caller owns the platform, the clock and the bus, and says what the tool of a
+//! packet may do here.
+//!
+//! What rules do by themselves is bounded: actions on other nodes, which take a place in the order,
+//! and lines for tools of other nodes. What is beyond that is dropped, counted and reported.
 
+mod message;
+mod rate;
 mod wire;
 
-use super::message::RequestMessage;
-use super::total_order::{OrderOutput, TotalOrder};
-use monitor_event::right::Tool;
+pub use message::{RequestMessage, WireClientReply, WirePacket, WirePacketReply};
+
+use monitor_event::outcome::{CallResult, Refusal};
+use monitor_event::right::{SessionId, Tool};
 use monitor_model::Ns;
-use monitor_omis::Node;
+use monitor_omis::{Node, Status};
 use monitor_platform::Platform;
 use monitor_protocol::{Conn, answer};
 use monitor_services::context::ClusterMember;
-use monitor_services::requests::{EngineInput, EngineOutput, RequestEngine, RequestLimits};
+use monitor_services::requests::{
+    EngineInput, EngineOutput, Packet, PacketBody, PacketReply, PartId, RequestEngine,
+    RequestLimits,
+};
+use rate::SessionRate;
 use std::collections::VecDeque;
+
+/// Actions of events that a session may have in the order, a second.
+const ACTIONS: u64 = 100;
+/// Lines at events that a session on another node gets, a second.
+const NOTICES: u64 = 1_000;
+
+/// A packet for nodes, which all handle packets in the same order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutgoingPacket {
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// The user that it is executed for.
+    pub uid: u32,
+    /// Whether it ends a session, which no execution waits for.
+    pub ends_session: bool,
+    /// The packet.
+    pub packet: WirePacket,
+}
+
+/// What comes from other nodes.
+#[derive(Clone, Debug)]
+pub enum RemoteInput {
+    /// A packet is next in the order: its sender, and the rights of its tool here.
+    Packet(WirePacket, Tool),
+    /// A message beside the order, with its sender.
+    Message(Node, RequestMessage),
+    /// A packet of this node was not executed by a node, or may not have been; why.
+    Undelivered(WirePacket, Node, String),
+}
 
 /// What the caller has to do.
 #[derive(Debug, PartialEq)]
@@ -24,6 +69,8 @@ pub enum RequestOutput {
     Reply(Conn, String),
     /// Send a notice of an event to a tool.
     Notice(Conn, String),
+    /// Send a packet in the order, to its nodes; one of them may be this one.
+    Multicast(OutgoingPacket),
     /// Send a message to a node.
     Send(Node, RequestMessage),
 }
@@ -32,7 +79,10 @@ pub enum RequestOutput {
 pub struct ClusterRequests {
     node: Node,
     engine: RequestEngine,
-    order: TotalOrder,
+    /// Actions of events on other nodes.
+    actions: SessionRate,
+    /// Lines at events for tools of other nodes.
+    notices: SessionRate,
 }
 
 impl ClusterRequests {
@@ -40,8 +90,9 @@ impl ClusterRequests {
     pub fn single_node(own: ClusterMember, limits: RequestLimits) -> Self {
         Self {
             node: own.node,
-            order: TotalOrder::new(own.node),
             engine: RequestEngine::new(own, limits),
+            actions: SessionRate::new(ACTIONS),
+            notices: SessionRate::new(NOTICES),
         }
     }
 
@@ -52,53 +103,89 @@ impl ClusterRequests {
         input: EngineInput,
         platform: &mut dyn Platform,
     ) -> Vec<RequestOutput> {
+        let mut outputs = VecDeque::from(self.engine.input(now, input, platform));
         let mut acts = Vec::new();
-        let mut outs = VecDeque::new();
-        if matches!(input, EngineInput::Tick) {
-            outs.extend(self.order.tick(now));
+        while let Some(output) = outputs.pop_front() {
+            match output {
+                EngineOutput::Packet(packet)
+                    if packet.is_event && !self.actions.take(packet.tool.session, now) =>
+                {
+                    for reply in self.no_room(&packet) {
+                        let input = EngineInput::PacketReply(reply);
+                        outputs.extend(self.engine.input(now, input, platform));
+                    }
+                }
+                EngineOutput::ClientReply(_, reply)
+                    if reply.is_notice && !self.notices.take(reply.session, now) => {}
+                output => acts.push(request_output(output)),
+            }
         }
-        if let EngineInput::Members(members) = &input {
-            let nodes = members.iter().map(|it| it.node).collect();
-            outs.extend(self.order.set_members(now, nodes));
-        }
-        let outputs = self.engine.input(now, input, platform);
-        self.route_outputs(outputs, now, &mut outs, &mut acts);
-        self.route_order(outs, (now, platform), &mut acts);
+        self.report_dropped(now, &mut acts);
         acts
     }
 
-    /// Handles a message of another node.
+    /// The replies of the nodes of an action that has no room.
+    fn no_room(&self, packet: &Packet) -> Vec<PacketReply> {
+        let why =
+            format!("at most {} actions a second go to other nodes", self.actions.per_second());
+        let result = CallResult::from(Refusal::new(Status::LIMIT, why));
+        let reply =
+            |node: &Node| PacketReply { node: *node, part: packet.part, result: result.clone() };
+        packet.nodes.iter().map(reply).collect()
+    }
+
+    /// Reports to each tool how much was dropped.
+    fn report_dropped(&mut self, now: Ns, acts: &mut Vec<RequestOutput>) {
+        let what = "actions on other nodes were dropped: the rule fires too often";
+        let actions = self.actions.reports(now).into_iter().map(|(to, n)| (to, n, what));
+        let what = "replies at events were dropped: the rule fires too often";
+        let notices = self.notices.reports(now).into_iter().map(|(to, n)| (to, n, what));
+        for (session, n, what) in actions.chain(notices) {
+            let Status(lost) = Status::LOST;
+            let reply = format!("0 [{}] error({lost},{n},\"{what}\")", self.node.0);
+            let SessionId { entry, conn } = session;
+            acts.push(match entry == self.node.0 {
+                true => RequestOutput::Notice(conn, reply),
+                false => {
+                    let line = WireClientReply { entry, conn, reply, is_notice: true };
+                    RequestOutput::Send(Node(entry), RequestMessage::ClientReply(line))
+                }
+            });
+        }
+    }
+
+    /// Handles what comes from another node.
     pub fn receive(
         &mut self,
         now: Ns,
-        (from, message): (Node, RequestMessage),
+        remote: RemoteInput,
         platform: &mut dyn Platform,
     ) -> Vec<RequestOutput> {
-        let mut acts = Vec::new();
-        let mut outs = VecDeque::new();
-        let input = match message {
-            RequestMessage::Order(message) => {
-                outs.extend(self.order.receive(now, from, message));
-                None
+        let input = match remote {
+            RemoteInput::Packet(packet, tool) => {
+                wire::unpack(&packet, self.node, tool).map(EngineInput::Packet)
             }
-            RequestMessage::Answer(answer) => {
-                wire::packet_reply_from_wire(&answer).map(EngineInput::PacketReply)
+            RemoteInput::Message(from, RequestMessage::Answer(answer)) => {
+                let reply = wire::packet_reply_from_wire(&answer);
+                // A node replies for itself.
+                reply.filter(|reply| reply.node == from).map(EngineInput::PacketReply)
             }
-            RequestMessage::ClientReply(reply) => {
+            RemoteInput::Message(_, RequestMessage::ClientReply(reply)) => {
                 wire::client_reply_from_wire(&reply).map(EngineInput::ClientReply)
             }
+            RemoteInput::Undelivered(packet, node, why) => {
+                let result = Refusal::new(Status::NODE_DOWN, why).into();
+                let part = PartId { execution: packet.execution, member: packet.member };
+                Some(EngineInput::PacketReply(PacketReply { node, part, result }))
+            }
         };
-        if let Some(input) = input {
-            let outputs = self.engine.input(now, input, platform);
-            self.route_outputs(outputs, now, &mut outs, &mut acts);
-        }
-        self.route_order(outs, (now, platform), &mut acts);
-        acts
+        input.map_or_else(Vec::new, |input| self.input(now, input, platform))
     }
 
     /// When the next `Tick` is due, if no other input comes before.
     pub fn due(&self) -> Option<Ns> {
-        self.engine.due().into_iter().chain(self.order.due()).min()
+        let reports = self.actions.due().into_iter().chain(self.notices.due());
+        self.engine.due().into_iter().chain(reports).min()
     }
 
     /// The stored requests of the selected tools.
@@ -120,55 +207,29 @@ impl ClusterRequests {
         self.engine.n_sessions()
     }
 
-    /// Handles outputs of the order: sends messages, executes payloads.
-    fn route_order(
-        &mut self,
-        mut outs: VecDeque<OrderOutput>,
-        (now, platform): (Ns, &mut dyn Platform),
-        acts: &mut Vec<RequestOutput>,
-    ) {
-        while let Some(out) = outs.pop_front() {
-            match out {
-                OrderOutput::Send(to, message) => {
-                    acts.push(RequestOutput::Send(to, RequestMessage::Order(message)))
-                }
-                OrderOutput::Execute(payload) => {
-                    let Some(packet) = wire::unpack(&payload) else { continue };
-                    let outputs = self.engine.input(now, EngineInput::Packet(packet), platform);
-                    self.route_outputs(outputs, now, &mut outs, acts);
-                }
-            }
-        }
-    }
-
-    fn route_outputs(
-        &mut self,
-        outputs: Vec<EngineOutput>,
-        now: Ns,
-        outs: &mut VecDeque<OrderOutput>,
-        acts: &mut Vec<RequestOutput>,
-    ) {
-        for output in outputs {
-            match output {
-                EngineOutput::Reply(conn, line) => acts.push(RequestOutput::Reply(conn, line)),
-                EngineOutput::Notice(conn, line) => acts.push(RequestOutput::Notice(conn, line)),
-                EngineOutput::Packet(packet) => {
-                    outs.extend(self.order.propose(now, wire::pack(&packet)));
-                }
-                EngineOutput::PacketReply(to, answered) => {
-                    let message = RequestMessage::Answer(wire::packet_reply_to_wire(&answered));
-                    acts.push(RequestOutput::Send(to, message));
-                }
-                EngineOutput::ClientReply(to, reply) => {
-                    let message = RequestMessage::ClientReply(wire::client_reply_to_wire(&reply));
-                    acts.push(RequestOutput::Send(to, message));
-                }
-            }
-        }
-    }
-
     /// This node.
     pub const fn node(&self) -> Node {
         self.node
+    }
+}
+
+fn request_output(output: EngineOutput) -> RequestOutput {
+    match output {
+        EngineOutput::Reply(conn, line) => RequestOutput::Reply(conn, line),
+        EngineOutput::Notice(conn, line) => RequestOutput::Notice(conn, line),
+        EngineOutput::Packet(packet) => RequestOutput::Multicast(OutgoingPacket {
+            ends_session: packet.body == PacketBody::RemoveSession,
+            uid: packet.tool.uid,
+            packet: wire::pack(&packet),
+            nodes: packet.nodes,
+        }),
+        EngineOutput::PacketReply(to, answered) => {
+            let answer = wire::packet_reply_to_wire(&answered);
+            RequestOutput::Send(to, RequestMessage::Answer(answer))
+        }
+        EngineOutput::ClientReply(to, reply) => {
+            let reply = wire::client_reply_to_wire(&reply);
+            RequestOutput::Send(to, RequestMessage::ClientReply(reply))
+        }
     }
 }

@@ -1,23 +1,20 @@
 //! Packets, their replies and lines for tools as plain data, and back.
 //!
-//! Requests and results are sent as OMIS text, so that a link needs no type of the language.
+//! Requests and results are sent as OMIS text, so that a bus needs no type of the language.
 //! Malformed data, as from another version of the monitor, is logged and dropped; the deadline of
 //! the waiting request covers it.
 
-use crate::message::{WireClientReply, WirePacketReply};
-use crate::total_order::{Payload, WirePacket};
+use super::message::{WireClientReply, WirePacket, WirePacketReply};
 use monitor_event::outcome::{CallResult, Reason};
-use monitor_event::right::{ControlGrant, SessionId, Tool};
-use monitor_model::Credentials;
+use monitor_event::right::{SessionId, Tool};
 use monitor_omis::{Answer, Dialect, Name, Node, Reply, Request, RequestId, Stage, parse};
-use monitor_sampling::visibility::Visibility;
 use monitor_services::requests::{ClientReply, Packet, PacketBody, PacketReply, PartId};
 
 /// The request text of a disconnected tool.
 const LEAVE: &str = "";
 
 /// Serializes a packet.
-pub fn pack(packet: &Packet) -> Payload {
+pub fn pack(packet: &Packet) -> WirePacket {
     let request = match &packet.body {
         PacketBody::Execute(basic) => {
             Request { event: None, stages: vec![Stage(vec![basic.clone()])] }.to_string()
@@ -25,32 +22,22 @@ pub fn pack(packet: &Packet) -> Payload {
         PacketBody::Store(request) => request.to_string(),
         PacketBody::RemoveSession => LEAVE.to_owned(),
     };
-    let tool = packet.tool;
-    let credentials = match tool.visibility {
-        Visibility::All => None,
-        Visibility::OwnInFull(credentials) => Some((credentials.uid, credentials.gid, false)),
-        Visibility::OwnOnly(credentials) => Some((credentials.uid, credentials.gid, true)),
-    };
-    let written = WirePacket {
+    WirePacket {
         from: packet.from.0,
         execution: packet.part.execution,
         member: packet.part.member,
-        entry: tool.session.entry,
-        conn: tool.session.conn,
-        ids: [tool.uid, tool.gid, tool.pid],
-        visibility: credentials,
-        control: tool.control as u8,
+        entry: packet.tool.session.entry,
+        conn: packet.tool.session.conn,
+        pid: packet.tool.pid,
         is_strict: packet.dialect == Dialect::Strict,
         depth: packet.depth,
         request,
-    };
-    Payload { nodes: packet.nodes.iter().map(|node| node.0).collect(), packet: Box::new(written) }
+    }
 }
 
-/// Deserializes a packet.
-pub fn unpack(payload: &Payload) -> Option<Packet> {
-    let written = &payload.packet;
-    let what = match written.request.as_str() {
+/// Deserializes a packet for a node, where its tool has these rights.
+pub fn unpack(written: &WirePacket, node: Node, tool: Tool) -> Option<Packet> {
+    let body = match written.request.as_str() {
         LEAVE => PacketBody::RemoveSession,
         text => {
             let read = parse::request(text.as_bytes(), Dialect::Extended);
@@ -62,25 +49,15 @@ pub fn unpack(payload: &Payload) -> Option<Packet> {
         }
     };
     let session = SessionId { entry: written.entry, conn: written.conn };
-    let sees = match written.visibility {
-        None => Visibility::All,
-        Some((uid, gid, false)) => Visibility::OwnInFull(Credentials { uid, gid }),
-        Some((uid, gid, true)) => Visibility::OwnOnly(Credentials { uid, gid }),
-    };
-    let acts = match written.control {
-        2 => ControlGrant::All,
-        1 => ControlGrant::Own,
-        _ => ControlGrant::None,
-    };
-    let [uid, gid, pid] = written.ids;
     Some(Packet {
         from: Node(written.from),
         part: PartId { execution: written.execution, member: written.member },
-        tool: Tool { session, uid, gid, pid, visibility: sees, control: acts },
+        tool: Tool { session, pid: written.pid, ..tool },
         dialect: if written.is_strict { Dialect::Strict } else { Dialect::Extended },
-        nodes: payload.nodes.iter().copied().map(Node).collect(),
+        nodes: vec![node],
         depth: written.depth,
-        body: what,
+        is_event: false,
+        body,
     })
 }
 
@@ -131,18 +108,25 @@ fn parsed<T>(read: Result<T, &'static str>) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use monitor_event::right::ControlGrant;
+    use monitor_model::Credentials;
     use monitor_omis::{Status, Value};
+    use monitor_sampling::visibility::Visibility;
 
     #[track_caller]
-    fn check(what: PacketBody) {
+    fn check(body: PacketBody) {
         let session = SessionId { entry: 1, conn: 7 };
-        let sees = Visibility::OwnOnly(Credentials { uid: 5, gid: 6 });
-        let tool =
-            Tool { session, uid: 5, gid: 6, pid: 9, visibility: sees, control: ControlGrant::Own };
+        let visibility = Visibility::OwnOnly(Credentials { uid: 5, gid: 6 });
+        let control = ControlGrant::Own;
+        let tool = Tool { session, uid: 5, gid: 6, pid: 9, visibility, control };
         let (part, dialect) = (PartId { execution: 3, member: 2 }, Dialect::Strict);
-        let nodes = vec![Node(0), Node(2)];
-        let packet = Packet { from: Node(1), part, tool, dialect, nodes, depth: 4, body: what };
-        assert_eq!(unpack(&pack(&packet)), Some(packet));
+        let (from, nodes) = (Node(1), vec![Node(2)]);
+        let packet = Packet { from, part, tool, dialect, nodes, depth: 4, is_event: false, body };
+        let payload = pack(&packet).to_payload();
+        let written =
+            WirePacket::from_payload(&payload).expect("a packet").expect("of this version");
+        let rights = Tool { session: SessionId::default(), pid: 0, ..tool };
+        assert_eq!(unpack(&written, Node(2), rights), Some(packet));
     }
 
     #[test]

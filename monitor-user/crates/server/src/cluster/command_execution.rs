@@ -125,7 +125,7 @@ impl CommandRunner {
     }
 
     /// Whether users of a node may control processes here.
-    fn may_control(&self, origin: &str) -> bool {
+    pub fn may_control(&self, origin: &str) -> bool {
         let node = BTreeSet::from([origin.to_owned()]);
         expand(&self.control_from, &node).is_ok_and(|nodes| nodes.contains(origin))
     }
@@ -161,7 +161,7 @@ fn check_line(
     let (tag, call) = Call::from_line(payload).map_err(|fault| fault.message)?;
     let method = call.method();
     match call {
-        Call::Gather(_) | Call::Follow(_) => {
+        Call::Gather(_) | Call::Follow(_) | Call::ClusterSession => {
             return Err("a command sends no further ones".to_owned());
         }
         Call::Monitor(request) => check_monitor(&request, (rights, line_use))?,
@@ -208,7 +208,7 @@ const fn only_observes(call: &Call) -> bool {
 }
 
 /// A user by its number, with its groups on this host.
-fn peer_of(uid: u32) -> Peer {
+pub fn peer_of(uid: u32) -> Peer {
     let pid = std::process::id();
     match users::primary_group(uid) {
         Some(gid) => Peer { uid, gid, pid, groups: users::groups(uid, gid) },

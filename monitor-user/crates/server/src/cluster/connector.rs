@@ -3,6 +3,7 @@
 use crate::daemon::config::ClusterConfig;
 use monitor_cluster::bus::Bus;
 use monitor_cluster::bus::entry::Seq;
+use monitor_cluster::bus::local::LocalBus;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -46,4 +47,12 @@ pub trait BusConnector: Send {
     /// Connects on the runtime of the caller, which also carries the bus. Entries come from the
     /// next one on, or from an earlier position.
     fn connect(&self, address: BusAddress, from: Option<Seq>) -> BusConnection;
+}
+
+/// Daemons of one process, on a bus in memory.
+impl BusConnector for LocalBus {
+    fn connect(&self, address: BusAddress, from: Option<Seq>) -> BusConnection {
+        let port = Box::new(LocalBus::connect(self, &address.node, from));
+        Box::pin(std::future::ready(Ok(port as Box<dyn Bus>)))
+    }
 }

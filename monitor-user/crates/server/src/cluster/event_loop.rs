@@ -9,6 +9,7 @@ use super::connector::BusAddress;
 use super::following::{BusNode, Following};
 use super::gathering::{Gathering, command, gathered};
 use super::job::{ClusterJob, ClusterSettings, GatherCall};
+use super::language_exchange::{LanguageExchange, send_peer};
 use super::member_table::MemberTable;
 use super::rollup::{RollupEvent, RollupExchange};
 use super::source_sessions::{SessionLines, SourceSessions};
@@ -19,6 +20,8 @@ use monitor_cluster::command::ledger::{FileLedger, Ledger as _};
 use monitor_cluster::command::{CallResult, CommandNode, Execution, ExecutionResult, NodeOutput};
 use monitor_cluster::follow::KEEP;
 use monitor_cluster::follow::message::FollowMessage;
+use monitor_cluster::message::PeerMessage;
+use monitor_cluster::request::{RequestOutput, WirePacket};
 use monitor_model::{Ns, Refusal, Status};
 use monitor_protocol::cluster::{ClusterState, Gathered, Members};
 use monitor_protocol::reply;
@@ -60,10 +63,11 @@ pub async fn run(
         node.watch_members(bus.as_mut());
     }
     let (ended, ends) = unbounded_channel();
-    let ClusterSettings { config, node: own, requests, rollup, .. } = settings;
+    let ClusterSettings { config, node: own, requests, rollup, language, .. } = settings;
     bus.subscribe(Topic::RollupRequest);
     let rollups = RollupExchange::new(&own, requests.clone(), rollup);
     let runner = CommandRunner { requests, control_from: config.control_from };
+    let language = LanguageExchange::new(language, runner.clone(), ended.clone());
     let mut cluster = ClusterLoop {
         own,
         node,
@@ -78,6 +82,7 @@ pub async fn run(
         sessions: SourceSessions::new(),
         sessions_due: Ns(0),
         rollups,
+        language,
     };
     cluster.run(&mut jobs).await;
     cluster.leave().await;
@@ -129,6 +134,8 @@ async fn connect(
             }
             // Nothing is followed yet.
             Some(ClusterJob::Unfollow(_)) => {}
+            // The part ends at its deadline.
+            Some(ClusterJob::Peer(..)) => {}
             // A viewer that still wants them asks again.
             Some(ClusterJob::WantRollups(_)) => {}
         }
@@ -159,6 +166,8 @@ struct ClusterLoop {
     sessions_due: Ns,
     /// Records of this node, and on a gateway those of all.
     rollups: RollupExchange,
+    /// Requests of the whole cluster.
+    language: LanguageExchange,
 }
 
 /// What wakes the loop.
@@ -169,6 +178,7 @@ enum ClusterEvent {
     Lines(SessionLines),
     Tick,
     Rollup(RollupEvent),
+    Language(RequestOutput),
 }
 
 impl ClusterLoop {
@@ -205,6 +215,14 @@ impl ClusterLoop {
                 ClusterEvent::Job(Some(ClusterJob::WantRollups(lasts))) => {
                     self.rollups.want(clock::boot(), lasts, self.bus.as_mut());
                 }
+                ClusterEvent::Job(Some(ClusterJob::Peer(to, message))) => {
+                    let (_, _, on) = self.parts();
+                    send_peer(&to, PeerMessage::Monitor(*message), on);
+                }
+                ClusterEvent::Language(output) => {
+                    let Self { node, bus, language, .. } = self;
+                    language.send(output, BusNode { node, bus: bus.as_mut() });
+                }
                 ClusterEvent::Rollup(RollupEvent::Record(bytes)) => {
                     self.bus.publish(Topic::Sample, bytes);
                 }
@@ -216,7 +234,7 @@ impl ClusterLoop {
 
     async fn next_event(&mut self, jobs: &mut UnboundedReceiver<ClusterJob>) -> ClusterEvent {
         let due = self.tick_due();
-        let Self { node, bus, ends, sessions, rollups, .. } = self;
+        let Self { node, bus, ends, sessions, rollups, language, .. } = self;
         tokio::select! {
             outputs = step(node, bus.as_mut()) => ClusterEvent::Outputs(outputs),
             job = jobs.recv() => ClusterEvent::Job(job),
@@ -224,6 +242,7 @@ impl ClusterLoop {
             Some(ended) = ends.recv() => ClusterEvent::Ended(ended),
             event = rollups.next_event() => ClusterEvent::Rollup(event),
             lines = sessions.next_lines() => ClusterEvent::Lines(lines),
+            output = language.next_output() => ClusterEvent::Language(output),
             () = until(due) => ClusterEvent::Tick,
         }
     }
@@ -265,6 +284,11 @@ impl ClusterLoop {
     }
 
     fn message(&mut self, from: &str, bytes: &[u8]) {
+        match PeerMessage::from_bytes(bytes) {
+            None => {}
+            Some(Ok(message)) => return self.language.message(from, message),
+            Some(Err(error)) => return tracing::warn!("message of {from}: {error}"),
+        }
         let message = match FollowMessage::from_bytes(bytes) {
             Ok(message) => message,
             Err(error) => return tracing::warn!("message of {from}: {error}"),
@@ -287,6 +311,7 @@ impl ClusterLoop {
             NodeOutput::Concluded(result) => self.conclude(result),
             NodeOutput::Members(change) => {
                 log_change(&change);
+                self.note_numbers(&change);
                 self.members.change(&change, clock::now().unix.0);
                 let (following, _, on) = self.parts();
                 following.members(&change, on);
@@ -317,8 +342,29 @@ impl ClusterLoop {
         self.rollups.act(clock::boot(), &members, self.bus.as_mut());
     }
 
+    /// Follows the members that requests of the cluster name by number.
+    fn note_numbers(&self, change: &MembershipChange) {
+        let language = self.language.language();
+        match change {
+            // It may be the first change that this node sees.
+            MembershipChange::Joined(member) if member.node == self.own => {
+                language.set_members(self.node.members());
+            }
+            MembershipChange::Joined(member) => language.change(member, true),
+            MembershipChange::Left(member) | MembershipChange::Removed(member) => {
+                language.change(member, false);
+            }
+            _ => {}
+        }
+    }
+
     /// Begins a command; the loop goes on meanwhile.
     fn execute(&self, execution: Execution) {
+        if WirePacket::is_packet(&execution.payload) {
+            // After a gap in the order the changes did not come one by one.
+            self.language.language().set_members(self.node.members());
+        }
+        let Some(execution) = self.language.execute(execution, &self.ended) else { return };
         let (runner, ended, seq) = (self.runner.clone(), self.ended.clone(), execution.seq);
         drop(tokio::spawn(async move {
             let result = runner.execute(execution).await;
@@ -344,6 +390,9 @@ impl ClusterLoop {
     }
 
     fn conclude(&mut self, result: CallResult) {
+        let Self { node, bus, language, .. } = self;
+        let on = BusNode { node, bus: bus.as_mut() };
+        let Some(result) = language.concluded(result, on) else { return };
         let (following, _, on) = self.parts();
         let Some(result) = following.concluded(result, on) else { return };
         let Some(Gathering { sent, answer }) = self.gatherings.remove(&result.id) else { return };

@@ -1,16 +1,19 @@
 //! What the thread is started with, and what it is given to do.
 
 use super::connector::BusConnector;
+use super::language::ClusterLanguage;
 use crate::daemon::config::ClusterConfig;
 use crate::http::DaemonRequest;
 use crate::outbox::Outbox;
+use monitor_cluster::message::Message;
+use monitor_cluster::request::RequestOutput;
 use monitor_model::{Ns, Refusal, Status};
 use monitor_protocol::Conn;
 use monitor_protocol::call::Tag;
 use monitor_protocol::cluster::{Follow, Gather, Gathered, Members};
 use monitor_protocol::rollup::ClusterRollup;
 use std::sync::Arc;
-use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::{Sender, UnboundedReceiver};
 use tokio::sync::{oneshot, watch};
 
 /// What the thread is started with.
@@ -23,6 +26,8 @@ pub struct ClusterSettings {
     pub connector: Box<dyn BusConnector>,
     /// Where connections inside the daemon are opened.
     pub requests: Sender<DaemonRequest>,
+    /// The requests of the cluster, and what they have for other nodes.
+    pub language: (ClusterLanguage, UnboundedReceiver<RequestOutput>),
     /// Where the roll-up of the cluster goes, on a gateway.
     pub rollup: Option<watch::Sender<Option<Arc<ClusterRollup>>>>,
 }
@@ -60,6 +65,8 @@ pub enum ClusterJob {
     Unfollow(Conn),
     /// List the members.
     Members(oneshot::Sender<Members>),
+    /// Send a message about a monitor to a node.
+    Peer(String, Box<Message>),
     /// A viewer wants roll-ups for this long.
     WantRollups(Ns),
     /// Leave the cluster, and end.

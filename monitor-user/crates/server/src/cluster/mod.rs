@@ -15,6 +15,8 @@ mod event_loop;
 mod following;
 mod gathering;
 mod job;
+mod language;
+mod language_exchange;
 mod member_table;
 mod rollup;
 mod source_sessions;
@@ -22,5 +24,6 @@ mod thread;
 
 pub use connector::{BusAddress, BusConnection, BusConnector};
 pub use job::{ClusterJob, ClusterSettings, FollowCall, GatherCall, answered};
+pub use language::ClusterLanguage;
 pub use rollup::{LastRollup, RollupViewer, cluster_metrics, rollup_for};
 pub use thread::ClusterThread;

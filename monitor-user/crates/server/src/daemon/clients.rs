@@ -155,11 +155,43 @@ impl Clients {
             *self.refused.entry(kind).or_default() += 1;
             return Err(refusal.message);
         }
+        self.admit(peer, self.granted(peer, rights), ClientOutbox::Lines(outbox))
+    }
+
+    /// What a user of this machine may see and control, at the request of another node.
+    ///
+    /// # Errors
+    /// The user may not observe.
+    pub fn user_rights(
+        &mut self,
+        peer: &Peer,
+        rights: LoopbackRights,
+    ) -> Result<(Visibility, ControlGrant), Refusal> {
+        if self.policy.grants(peer, Class::ObserveOwn) {
+            return Ok(self.granted(peer, rights));
+        }
+        *self.refused.entry("not granted").or_default() += 1;
+        Err(Refusal::denied(format!("user {} is not granted \"observe-own\" here", peer.uid)))
+    }
+
+    fn granted(&self, peer: &Peer, rights: LoopbackRights) -> (Visibility, ControlGrant) {
         let control = match rights {
             LoopbackRights::Observe => ControlGrant::None,
             LoopbackRights::Control => self.policy.control_grant(peer),
         };
-        self.admit(peer, (self.policy.visibility(peer), control), ClientOutbox::Lines(outbox))
+        (self.policy.visibility(peer), control)
+    }
+
+    /// Makes the session of a connection one of the cluster, where this node has that number.
+    ///
+    /// # Errors
+    /// It has sent requests already.
+    pub fn begin_cluster_session(&mut self, conn: Conn, node: u32) -> Result<(), Refusal> {
+        let Some(client) = self.all.get_mut(&conn).filter(|it| !it.sends_requests) else {
+            return Err(Refusal::new(Status::Exists, "call it before the first request"));
+        };
+        client.tool.session.entry = node;
+        Ok(())
     }
 
     fn insert(

@@ -2,19 +2,25 @@
 //!
 //! A node alone has no thread.
 
-use super::request_thread::Viewer;
+use super::request_thread::{PlatformLinks, RequestThread, Viewer};
 use super::settings::Settings;
 use crate::cluster::{
-    ClusterJob, ClusterSettings, ClusterThread, FollowCall, GatherCall, LastRollup,
+    ClusterJob, ClusterLanguage, ClusterSettings, ClusterThread, FollowCall, GatherCall, LastRollup,
 };
 use crate::http::DaemonRequest;
-use monitor_model::{Ns, Refusal};
+use monitor_backend::Opener;
+use monitor_cluster::message::Message;
+use monitor_cluster::scope;
+use monitor_model::{Ns, Refusal, Status};
+use monitor_omis::Node;
 use monitor_protocol::cluster::{Gathered, Members};
 use monitor_protocol::{Conn, call::Tag, reply};
+use monitor_services::context::ClusterMember;
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
-use tokio::sync::mpsc::Sender;
+use std::sync::Arc;
+use tokio::sync::mpsc::{Sender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 
 /// The loop's end of the thread.
@@ -26,34 +32,112 @@ pub struct ClusterBridge {
     following: BTreeSet<Conn>,
     /// The roll-up of the cluster, on a gateway.
     rollup: Option<LastRollup>,
+    /// The requests of the cluster.
+    language: ClusterLanguage,
+    /// Connections whose requests are those of the cluster.
+    sessions: HashMap<Conn, Arc<RequestThread>>,
 }
 
 impl ClusterBridge {
-    /// Starts the thread, if a cluster is configured; `requests` opens connections in the daemon.
-    pub fn open(settings: &mut Settings, requests: Sender<DaemonRequest>) -> io::Result<Self> {
+    /// Starts the thread, if a cluster is configured; `requests` opens connections in the daemon,
+    /// and requests of the cluster read processes with `platform`.
+    pub fn open(
+        settings: &mut Settings,
+        platform: (Opener, PlatformLinks),
+        requests: Sender<DaemonRequest>,
+    ) -> io::Result<Self> {
         let config = settings.loaded.config.cluster.clone();
         let node = match config.node.as_str() {
             "" => settings.node.name.clone(),
             name => name.to_owned(),
         };
+        let (outgoing, outputs) = unbounded_channel();
+        let start = move |own, outgoing| RequestThread::start(own, platform.clone(), outgoing);
+        let language = ClusterLanguage::new(&node, Box::new(start), outgoing);
+        let mut bridge = Self {
+            node: node.clone(),
+            thread: None,
+            following: BTreeSet::new(),
+            rollup: None,
+            language: language.clone(),
+            sessions: HashMap::new(),
+        };
         if config.servers.is_empty() {
-            return Ok(Self { node, thread: None, following: BTreeSet::new(), rollup: None });
+            return Ok(bridge);
         }
         let connector = settings.connector.take().ok_or_else(|| {
             let why = "cluster.servers: this program is built without the feature nats";
             io::Error::new(io::ErrorKind::Unsupported, why)
         })?;
         let (sender, receiver) = watch::channel(None);
-        let rollup = config.gateway.then_some(receiver);
+        bridge.rollup = config.gateway.then_some(receiver);
         let settings = ClusterSettings {
             rollup: config.gateway.then_some(sender),
             config,
-            node: node.clone(),
+            node,
             connector,
             requests,
+            language: (language, outputs),
         };
-        let thread = Some(ClusterThread::start(settings)?);
-        Ok(Self { node, thread, following: BTreeSet::new(), rollup })
+        bridge.thread = Some(ClusterThread::start(settings)?);
+        Ok(bridge)
+    }
+
+    /// The thread of requests of the cluster, and the number of this node in them.
+    ///
+    /// # Errors
+    /// This node is alone, or no member.
+    pub fn requests(&self) -> Result<(Node, Arc<RequestThread>), Refusal> {
+        if self.thread.is_none() {
+            return Err(alone());
+        }
+        self.language.requests()
+    }
+
+    /// Notes that requests of a connection are those of the cluster.
+    pub fn begin_session(&mut self, conn: Conn, requests: Arc<RequestThread>) {
+        drop(self.sessions.insert(conn, requests));
+    }
+
+    /// The thread of a connection whose requests are those of the cluster.
+    pub fn session(&self, conn: Conn) -> Option<&RequestThread> {
+        self.sessions.get(&conn).map(AsRef::as_ref)
+    }
+
+    /// Forgets such a connection, and returns its thread.
+    pub fn end_session(&mut self, conn: Conn) -> Option<Arc<RequestThread>> {
+        self.sessions.remove(&conn)
+    }
+
+    /// A thread of requests that has no room for more.
+    pub fn full_thread(&self) -> Option<&RequestThread> {
+        self.sessions.values().map(AsRef::as_ref).find(|it| !it.has_room())
+    }
+
+    /// The number of this node, and the other members; `None` for a node that is no member.
+    pub fn nodes(&self) -> Option<(u32, Vec<scope::Node>)> {
+        let own = self.language.number(&self.node)?;
+        let others = self.language.members().into_iter().filter(|it| it.node != own);
+        let node = |it: ClusterMember| scope::Node {
+            name: it.name,
+            number: it.node.0,
+            aliases: Vec::new(),
+        };
+        Some((own.0, others.map(node).collect()))
+    }
+
+    /// Sends a message about a monitor to a node.
+    ///
+    /// # Errors
+    /// It is no member; returns the message.
+    pub fn send(&self, to: &str, message: Message) -> Result<(), Box<Message>> {
+        match &self.thread {
+            Some(thread) if self.language.number(to).is_some() => {
+                thread.send(ClusterJob::Peer(to.to_owned(), Box::new(message)));
+                Ok(())
+            }
+            _ => Err(Box::new(message)),
+        }
     }
 
     /// The members as the thread knows them; `None` for a node alone.
@@ -110,8 +194,10 @@ impl ClusterBridge {
         &self.node
     }
 
-    /// Leaves the cluster.
+    /// Leaves the cluster, and ends the sessions of its requests.
     pub fn stop(&mut self) {
+        self.sessions.clear();
+        self.language.stop();
         self.thread = None;
     }
 }
@@ -129,4 +215,10 @@ pub fn reply_later<T: Serialize>(
         };
         viewer.outbox.reply(line);
     }));
+}
+
+/// The refusal of a node alone.
+pub fn alone() -> Refusal {
+    let why = "this node is in no cluster: see cluster.servers in the configuration";
+    Refusal::new(Status::NotSupported, why)
 }

@@ -2,11 +2,11 @@
 //! the others.
 
 use super::DaemonLoop;
-use super::cluster_bridge::reply_later;
+use super::cluster_bridge::{alone, reply_later};
 use super::request_thread::Viewer;
 use crate::cluster::{FollowCall, GatherCall, LastRollup, RollupViewer, answered, rollup_for};
 use monitor_model::{Ns, Refusal, Status};
-use monitor_protocol::cluster::{Follow, Gather, Members};
+use monitor_protocol::cluster::{ClusterSession, Follow, Gather, Members};
 use monitor_protocol::rollup::{ClusterRollup, RollupQuery};
 use monitor_protocol::{Conn, call::Tag, reply};
 use monitor_sampling::visibility::Visibility;
@@ -52,6 +52,16 @@ impl DaemonLoop {
         }
     }
 
+    /// Answers `cluster_session`: requests that follow are those of the cluster.
+    pub(super) fn begin_cluster_session(&mut self, to: Conn, tag: &Tag) {
+        let begun = self.cluster_bridge.requests().and_then(|(node, requests)| {
+            self.clients.begin_cluster_session(to, node.0)?;
+            self.cluster_bridge.begin_session(to, requests);
+            Ok(ClusterSession { node: self.cluster_bridge.node().to_owned(), number: node.0 })
+        });
+        self.clients.reply(to, tag, begun);
+    }
+
     /// Answers `rollup`; the first time when nodes had a second for their records.
     pub(super) fn rollup(&self, to: Conn, tag: Tag, query: RollupQuery) {
         let Some(viewer) = self.clients.viewer(to) else { return };
@@ -92,10 +102,4 @@ async fn part_of(
 
 async fn user_name(uid: u32) -> Option<String> {
     tokio::task::spawn_blocking(move || users::name(uid)).await.ok()?
-}
-
-/// The refusal of a node alone.
-fn alone() -> Refusal {
-    let why = "this node is in no cluster: see cluster.servers in the configuration";
-    Refusal::new(Status::NotSupported, why)
 }

@@ -23,7 +23,6 @@ impl DaemonLoop {
             SamplerResult::Read(monitors) => return Some(MonitorInput::ReadingDone(monitors)),
             SamplerResult::Ended(keys) => return Some(MonitorInput::TargetsEnded(keys)),
             SamplerResult::Claimed(settled) => return Some(MonitorInput::ClaimsSettled(settled)),
-            SamplerResult::Ranks(ranks) => self.announce(ranks),
             SamplerResult::Scraped(access, encoding, result) => {
                 self.http.finish_scrape(access, encoding, &result);
             }

@@ -3,18 +3,28 @@
 
 use super::DaemonLoop;
 use super::sampler::{DueReads, SamplerJob};
-use monitor_cluster::message::{Message, RequestMessage};
-use monitor_cluster::{ClusterOutput, links::PeerMessage};
-use monitor_model::{Ns, RankTarget};
+use crate::http::LoopbackRights;
+use crate::policy::Peer;
+use monitor_cluster::ClusterOutput;
+use monitor_cluster::message::Message;
+use monitor_model::{Ns, Refusal, Target};
 use monitor_monitors::{Answer, MonitorInput, MonitorOutput, ReadRequest, ServiceQuery};
-use monitor_omis::Node;
+use monitor_protocol::call::Call;
 use monitor_sys::clock;
+
+/// Whether a target of a monitor names a node.
+const fn names_node(target: &Target) -> bool {
+    matches!(target, Target::Node { .. } | Target::Pid { node: Some(_), .. })
+}
 
 impl DaemonLoop {
     /// Passes an input to the cluster, and dispatches the outputs.
     pub(super) fn input(&mut self, input: MonitorInput) {
-        if let (MonitorInput::Called { .. }, Some(links)) = (&input, &self.links) {
-            self.cluster.set_nodes(links.others());
+        if let MonitorInput::Called { call: Call::Monitor(request), .. } = &input
+            && request.targets.iter().any(names_node)
+            && let Some((own, others)) = self.cluster_bridge.nodes()
+        {
+            self.cluster.set_nodes(own, others);
         }
         let caller = match &input {
             MonitorInput::Called { from, .. } => Some((*from, clock::thread_cpu())),
@@ -46,52 +56,27 @@ impl DaemonLoop {
         }
     }
 
-    /// Handles a message of another node.
-    pub(super) fn receive(&mut self, (from, message): PeerMessage) -> Option<MonitorInput> {
-        let message = match message {
-            Message::Request { message } => {
-                self.update_members();
-                let number = self.members.iter().find(|it| it.name == from).map(|it| it.node);
-                if let Some(number) = number {
-                    self.request_thread.remote_message(number, message);
-                }
-                return None;
+    /// Handles a message of another node about a monitor; `peer` is the user of a part that is to
+    /// start here.
+    pub(super) fn peer_message(
+        &mut self,
+        from: &str,
+        mut message: Message,
+        peer: Option<Peer>,
+    ) -> Option<MonitorInput> {
+        let visibility = match peer {
+            Some(ref peer) => {
+                self.clients.user_rights(peer, LoopbackRights::Observe).map(|it| it.0)
             }
-            other => other,
+            None => Err(Refusal::denied("the message has no user")),
         };
+        if let (Message::Start { caller, .. }, Some(peer)) = (&mut message, &peer) {
+            caller.gid = peer.gid;
+        }
         let now = self.now();
-        let outputs = self.cluster.receive(now, &from, message);
+        let outputs = self.cluster.receive(now, (from, message), visibility);
         self.dispatch(outputs);
         None
-    }
-
-    /// Sends the nodes of the cluster to the request thread, if they changed.
-    pub(super) fn update_members(&mut self) {
-        let Some(links) = &self.links else { return };
-        let mut members: Vec<_> = links.others().iter().map(super::cluster_member).collect();
-        members.push(super::cluster_member(&self.settings.node));
-        members.sort_by_key(|it| it.node);
-        if members != self.members {
-            self.members.clone_from(&members);
-            self.request_thread.set_members(members);
-        }
-    }
-
-    /// Sends a message of the request thread to another node.
-    pub(super) fn send_outgoing(&mut self, to: Node, message: RequestMessage) {
-        let name = self.members.iter().find(|it| it.node == to).map(|it| it.name.clone());
-        if let (Some(name), Some(links)) = (name, &mut self.links) {
-            // If the node cannot be reached, the request engine reports that at its deadline.
-            let _ = links.send(&name, Message::Request { message });
-        }
-    }
-
-    /// Announces the ranks of this node to the other nodes.
-    pub(super) fn announce(&mut self, ranks: Vec<RankTarget>) {
-        let own = self.cluster.set_ranks(ranks);
-        if let Some(links) = &mut self.links {
-            links.announce(own);
-        }
     }
 
     fn dispatch(&mut self, outputs: Vec<ClusterOutput>) {
@@ -105,8 +90,7 @@ impl DaemonLoop {
     }
 
     fn send_to(&mut self, to: &str, message: Message) {
-        let Some(links) = &mut self.links else { return };
-        if let Err(returned) = links.send(to, message) {
+        if let Err(returned) = self.cluster_bridge.send(to, message) {
             let outputs = self.cluster.unreachable(clock::boot(), to, &returned);
             self.dispatch(outputs);
         }
@@ -152,6 +136,9 @@ impl DaemonLoop {
             }
             MonitorOutput::Query { to, tag, query: ServiceQuery::Rollup(query) } => {
                 self.rollup(to, tag, query);
+            }
+            MonitorOutput::Query { to, tag, query: ServiceQuery::ClusterSession } => {
+                self.begin_cluster_session(to, &tag);
             }
             MonitorOutput::Query { to, tag, query: ServiceQuery::Flight(part) } => {
                 self.send_job(SamplerJob::ExportFlight { to, tag, part });

@@ -4,9 +4,9 @@
 //! monitor engine. A reading is made only for a scrape.
 
 use super::client_outbox::ClientOutbox;
-use super::loopback::LoopbackRequest;
+use super::loopback::{LoopbackRequest, LoopbackSessions};
 use super::sampler::{SamplerJob, ScrapeJob};
-use super::{DaemonLoop, http_bridge::MetricsReply};
+use super::{DaemonLoop, LoopbackOwner, http_bridge::MetricsReply};
 use crate::cluster::{RollupViewer, cluster_metrics, rollup_for};
 use crate::http::{AccessLevel, DaemonRequest};
 use crate::policy::{Class, Peer, Policy};
@@ -51,6 +51,11 @@ impl DaemonLoop {
                 let _ = reply.send(connected);
                 None
             }
+            DaemonRequest::UserRights { peer, rights, reply } => {
+                let _ = reply.send(self.clients.user_rights(&peer, rights));
+                None
+            }
+            DaemonRequest::Peer { from, message, peer } => self.peer_message(&from, *message, peer),
             DaemonRequest::Call { conn, line } => {
                 self.client_arrival(Arrival::Line(conn, line.into()))
             }
@@ -133,38 +138,51 @@ impl DaemonLoop {
     }
 
     /// Handles a request of the request thread.
-    pub(super) fn loopback_request(&mut self, request: LoopbackRequest) -> Option<MonitorInput> {
+    pub(super) fn loopback_request(
+        &mut self,
+        owner: LoopbackOwner,
+        request: LoopbackRequest,
+    ) -> Option<MonitorInput> {
         match request {
-            LoopbackRequest::Call(ticket, tool, call) => match self.loopback_connection(&tool) {
-                Ok(from) => {
-                    let tag = Some(Tag::Number(ticket.cast_signed()));
-                    Some(MonitorInput::Called { from, tag, call })
+            LoopbackRequest::Call(ticket, tool, call) => {
+                match self.loopback_connection(owner, &tool) {
+                    Ok(from) => {
+                        let tag = Some(Tag::Number(ticket.cast_signed()));
+                        Some(MonitorInput::Called { from, tag, call })
+                    }
+                    Err(why) => {
+                        self.loopback_of(owner).refuse(ticket, why);
+                        None
+                    }
                 }
-                Err(why) => {
-                    self.loopback.refuse(ticket, why);
-                    None
-                }
-            },
+            }
             LoopbackRequest::Close(session) => {
-                let conn = self.loopback.remove(session)?;
+                let conn = self.loopback_of(owner).remove(session)?;
                 self.client_arrival(Arrival::Closed(conn))
             }
         }
     }
 
     /// The connection of a session. Its first call opens it.
-    fn loopback_connection(&mut self, tool: &Tool) -> Result<Conn, String> {
+    fn loopback_connection(&mut self, owner: LoopbackOwner, tool: &Tool) -> Result<Conn, String> {
         let &Tool { session, uid, gid, pid, visibility, .. } = tool;
-        if let Some(conn) = self.loopback.conn(session) {
+        if let Some(conn) = self.loopback_of(owner).conn(session) {
             return Ok(conn);
         }
-        let outbox = self.loopback.outbox();
+        let outbox = self.loopback_of(owner).outbox();
         let peer = Peer { uid, gid, pid, groups: Vec::new() };
         let rights = (visibility, ControlGrant::None);
         let messages = ClientOutbox::Session(Arc::clone(&outbox));
         let (conn, opened) = self.clients.admit(&peer, rights, messages)?;
         self.input(opened);
-        self.loopback.add(session, conn, outbox);
+        self.loopback_of(owner).add(session, conn, outbox);
         Ok(conn)
+    }
+
+    const fn loopback_of(&self, owner: LoopbackOwner) -> &LoopbackSessions {
+        match owner {
+            LoopbackOwner::Node => &self.loopback,
+            LoopbackOwner::Cluster => &self.cluster_loopback,
+        }
     }
 }

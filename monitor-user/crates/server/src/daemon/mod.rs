@@ -22,7 +22,7 @@ mod internal_requests;
 mod loopback;
 mod node_status;
 pub mod reload;
-mod request_thread;
+pub(crate) mod request_thread;
 pub mod sampler;
 mod self_usage;
 mod settings;
@@ -42,7 +42,6 @@ use files_bridge::FilesBridge;
 use http_bridge::HttpBridge;
 use loopback::LoopbackSessions;
 use monitor_backend::Backend;
-use monitor_cluster::links::{PeerLinks, PeerMessage};
 use monitor_cluster::{Cluster, scope::Node};
 use monitor_control::user_worker;
 use monitor_model::{Capability, Note, Ns};
@@ -53,7 +52,7 @@ use monitor_remote::Connector;
 use monitor_sampling::scrape::ScrapeConfig;
 use monitor_services::context::ClusterMember;
 use monitor_sys::{clock, fsuid};
-use request_thread::{Outgoing, PlatformLinks, RequestThread};
+use request_thread::{PlatformLinks, RequestThread};
 use sampler::{Sampler, SamplerResult};
 use self_usage::{HeapTrim, SelfUsage};
 use std::path::{Path, PathBuf};
@@ -63,7 +62,7 @@ use timer::{Timer, sleep_until};
 use tokio::net::UnixStream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
-use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, channel, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel, unbounded_channel};
 
 /// Lines that may wait for the loop; when the queue is full, connections are not read.
 const ARRIVALS: usize = 1024;
@@ -82,10 +81,6 @@ pub async fn serve(
     daemon.configure_flight(daemon.settings.loaded.config.flight);
     daemon.request_thread.configure(daemon.settings.loaded.config.diag.clone());
     daemon.request_thread.follow(daemon.settings.loaded.config.followed);
-    // Other nodes request ranks by name, so they must know which ranks are here.
-    if daemon.links.is_some() {
-        daemon.send_job(sampler::SamplerJob::WatchRanks);
-    }
     tracing::info!("serving on {}", daemon.settings.endpoint);
     systemd::ready(&daemon.status_line());
     daemon.run().await;
@@ -109,16 +104,11 @@ struct DaemonLoop {
     settings: Settings,
     backend_name: &'static str,
     cluster: Cluster,
-    links: Option<Box<dyn PeerLinks>>,
     clients: Clients,
     /// Notified when a user has read what kept its monitors from being read.
     share_freed: Arc<Notify>,
     heap: HeapTrim,
     request_thread: RequestThread,
-    /// Messages of the request thread to other nodes.
-    outgoing_messages: UnboundedReceiver<Outgoing>,
-    /// The nodes that the request thread was last given.
-    members: Vec<ClusterMember>,
     sampler: Sampler,
     /// Whether the flight recorder is on, for the request thread.
     flight_enabled: Arc<AtomicBool>,
@@ -130,8 +120,9 @@ struct DaemonLoop {
     http: HttpBridge,
     /// The 9P listener.
     files_bridge: FilesBridge,
-    /// Connections of request sessions that have monitors.
+    /// Connections of request sessions that have monitors: of this node, and of the cluster.
     loopback: LoopbackSessions,
+    cluster_loopback: LoopbackSessions,
     /// The thread of this node on the bus.
     cluster_bridge: ClusterBridge,
     /// What metrics are exposed.
@@ -147,14 +138,20 @@ struct DaemonLoop {
     attached: Vec<Capability>,
 }
 
+/// Whose sessions have a loopback connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LoopbackOwner {
+    Node,
+    Cluster,
+}
+
 /// What can wake the loop.
 enum LoopEvent {
     Input(Option<MonitorInput>),
-    PeerMessage(PeerMessage),
     Sampler(SamplerResult),
     Watchdog(WatchdogTick),
     Http(http::DaemonRequest),
-    Loopback(loopback::LoopbackRequest),
+    Loopback(LoopbackOwner, loopback::LoopbackRequest),
     Hangup,
 }
 
@@ -200,7 +197,6 @@ impl DaemonLoop {
         let policy = Policy { hidden: settings.hidden, grants };
         let exposed = Arc::new(settings.loaded.config.exposed.clone());
         http.open(&settings.loaded.config, (&settings.endpoint, settings.playback.take())).await?;
-        let cluster_bridge = ClusterBridge::open(&mut settings, http.requests())?;
         let name = settings.node.name.as_str().into();
         let own = cluster_member(&settings.node);
         let flight_enabled = Arc::new(AtomicBool::new(false));
@@ -216,7 +212,12 @@ impl DaemonLoop {
         };
         let (monitors, loopback) = loopback::pair()?;
         let links = PlatformLinks { service, monitors };
-        let (outgoing, outgoing_messages) = unbounded_channel();
+        let (monitors, cluster_loopback) = loopback::pair()?;
+        let cluster_links = PlatformLinks { monitors, ..links.clone() };
+        let start = (settings.opener, cluster_links);
+        let cluster_bridge = ClusterBridge::open(&mut settings, start, http.requests())?;
+        // A node alone has no other nodes, and sends them nothing.
+        let (outgoing, _) = unbounded_channel();
         let (sender, arrivals) = channel(ARRIVALS);
         let mut engine = MonitorEngine::new(name, with_file_owner(limits));
         engine.set_budget(self_usage::reading_budget(&budget));
@@ -226,14 +227,12 @@ impl DaemonLoop {
             cluster: Cluster::single_node(engine, settings.node.clone()),
             share_freed: clients.share_freed(),
             heap: HeapTrim::default(),
-            links: settings.links.take(),
             clients,
             request_thread: RequestThread::start(own, (settings.opener, links), outgoing)?,
             loopback,
+            cluster_loopback,
             cluster_bridge,
             flight_enabled,
-            outgoing_messages,
-            members: Vec::new(),
             sampler: Sampler::start((settings.node.number, backend), startup_notes)?,
             files: FileReads::default(),
             usage: SelfUsage::new(budget),
@@ -272,11 +271,10 @@ impl DaemonLoop {
         loop {
             let input = match self.next_event().await {
                 LoopEvent::Input(input) => input,
-                LoopEvent::PeerMessage(message) => self.receive(message),
                 LoopEvent::Sampler(result) => self.sampler_result(result),
                 LoopEvent::Watchdog(tick) => self.watchdog_tick(tick),
                 LoopEvent::Http(request) => self.http_request(request),
-                LoopEvent::Loopback(request) => self.loopback_request(request),
+                LoopEvent::Loopback(owner, request) => self.loopback_request(owner, request),
                 LoopEvent::Hangup => self.reload(),
             };
             let Some(input) = input else { continue };
@@ -290,6 +288,8 @@ impl DaemonLoop {
 
     async fn next_event(&mut self) -> LoopEvent {
         let due = self.cluster.due();
+        let full_thread = self.cluster_bridge.full_thread().unwrap_or(&self.request_thread);
+        let has_room = full_thread.has_room();
         tokio::select! {
             biased;
             _ = self.terminate.recv() => LoopEvent::Input(Some(MonitorInput::Shutdown)),
@@ -305,17 +305,15 @@ impl DaemonLoop {
             }
             () = self.timer.until(due) => LoopEvent::Input(Some(MonitorInput::Tick)),
             tick = self.watchdog.tick() => LoopEvent::Watchdog(tick),
-            Some((to, message)) = self.outgoing_messages.recv() => {
-            self.send_outgoing(to, message);
-                LoopEvent::Input(None)
-            }
-            message = next_peer_message(self.links.as_mut()) => LoopEvent::PeerMessage(message),
             request = self.http.next_request() => LoopEvent::Http(request),
-            request = self.loopback.next_request() => LoopEvent::Loopback(request),
-            () = self.request_thread.wait_for_room(), if !self.request_thread.has_room() => {
-            LoopEvent::Input(None)
+            request = self.loopback.next_request() => {
+                LoopEvent::Loopback(LoopbackOwner::Node, request)
             }
-            Some(arrival) = self.arrivals.recv(), if self.request_thread.has_room() => {
+            request = self.cluster_loopback.next_request() => {
+                LoopEvent::Loopback(LoopbackOwner::Cluster, request)
+            }
+            () = full_thread.wait_for_room(), if !has_room => LoopEvent::Input(None),
+            Some(arrival) = self.arrivals.recv(), if has_room => {
                 LoopEvent::Input(self.client_arrival(arrival))
             }
             Ok(stream) = next_connection(self.socket.as_ref()) => {
@@ -339,13 +337,17 @@ impl DaemonLoop {
         for client_input in self.clients.receive(arrival) {
             match client_input {
                 ClientInput::Input(call) => input = Some(call),
-                ClientInput::Closed(conn) => self.request_thread.close_session(conn),
+                ClientInput::Closed(conn) => match self.cluster_bridge.end_session(conn) {
+                    Some(requests) => requests.close_session(conn),
+                    None => self.request_thread.close_session(conn),
+                },
                 ClientInput::Request(conn, line, first) => {
-                    self.update_members();
+                    let session = self.cluster_bridge.session(conn);
+                    let requests = session.unwrap_or(&self.request_thread);
                     if let Some((tool, outbox)) = first {
-                        self.request_thread.open_session(tool, outbox);
+                        requests.open_session(tool, outbox);
                     }
-                    if !self.request_thread.send_request(conn, line) {
+                    if !requests.send_request(conn, line) {
                         self.clients.reply_unavailable(conn);
                     }
                 }
@@ -375,18 +377,6 @@ fn undo_folder(socket: &Path) -> PathBuf {
 async fn next_connection(socket: Option<&SocketListener>) -> std::io::Result<UnixStream> {
     match socket {
         Some(socket) => socket.listener.accept().await.map(|(stream, _)| stream),
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits for a message of another node; forever, if there are no links.
-async fn next_peer_message(links: Option<&mut Box<dyn PeerLinks>>) -> PeerMessage {
-    let message = match links {
-        Some(links) => links.arrivals().recv().await,
-        None => None,
-    };
-    match message {
-        Some(message) => message,
         None => std::future::pending().await,
     }
 }

@@ -7,11 +7,10 @@
 use super::{drop_notices::DropNotices, loopback::LoopbackMonitors};
 use crate::{line::Line, outbox::Outbox};
 use monitor_backend::Opener;
-use monitor_cluster::message::RequestMessage;
-use monitor_cluster::request::{ClusterRequests, RequestOutput};
+use monitor_cluster::request::{ClusterRequests, RemoteInput, RequestOutput};
 use monitor_event::right::Tool;
 use monitor_model::Ns;
-use monitor_omis::{Dialect, Node};
+use monitor_omis::{Dialect, Status};
 use monitor_platform::{EventSource, linux::Linux, linux::recorder::ServiceConfig};
 use monitor_protocol::{Conn, call::Tag, reply};
 use monitor_sampling::visibility::Visibility;
@@ -40,10 +39,11 @@ enum RequestJob {
     Request(Conn, Line),
     Closed(Conn),
     Members(Vec<ClusterMember>),
-    RemoteMessage(Node, RequestMessage),
+    Remote(RemoteInput),
     Diag(DiagSettings),
     Follow(FollowSettings),
     Rules(Viewer, Tag),
+    End(String),
 }
 
 /// A client that lists the rules.
@@ -57,6 +57,7 @@ pub struct Viewer {
 }
 
 /// What the platform needs of the rest of the daemon.
+#[derive(Clone)]
 pub struct PlatformLinks {
     /// The socket and the flight recorder.
     pub service: ServiceConfig,
@@ -70,9 +71,6 @@ impl PlatformLinks {
             .with_monitors(Box::new(self.monitors.clone()))
     }
 }
-
-/// A message to another node.
-pub type Outgoing = (Node, RequestMessage);
 
 /// The handle of the request thread.
 pub struct RequestThread {
@@ -90,11 +88,12 @@ struct QueueRoom {
 }
 
 impl RequestThread {
-    /// Starts the thread; `opener` opens the backend that its services read processes with.
+    /// Starts the thread; `opener` opens the backend that its services read processes with, and
+    /// `outgoing` takes what is for other nodes.
     pub fn start(
         own: ClusterMember,
         (opener, links): (Opener, PlatformLinks),
-        outgoing: UnboundedSender<Outgoing>,
+        outgoing: UnboundedSender<RequestOutput>,
     ) -> io::Result<Self> {
         let (jobs, queue) = channel();
         let waker = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
@@ -153,9 +152,14 @@ impl RequestThread {
         self.send(RequestJob::Follow(settings));
     }
 
-    /// Passes on a message of another node.
-    pub fn remote_message(&self, from: Node, message: RequestMessage) {
-        self.send(RequestJob::RemoteMessage(from, message));
+    /// Passes on what comes from other nodes.
+    pub fn remote_input(&self, remote: RemoteInput) {
+        self.send(RequestJob::Remote(remote));
+    }
+
+    /// Ends all sessions, and the thread; its clients are notified why.
+    pub fn end(&self, why: String) {
+        self.send(RequestJob::End(why));
     }
 
     /// Whether more requests may be queued.
@@ -204,7 +208,7 @@ struct RequestLoop {
     waker: Arc<OwnedFd>,
     queue_room: Arc<QueueRoom>,
     requests: ClusterRequests,
-    outgoing: UnboundedSender<Outgoing>,
+    outgoing: UnboundedSender<RequestOutput>,
     platform: Linux,
     opener: Opener,
     links: PlatformLinks,
@@ -218,6 +222,10 @@ impl RequestLoop {
     fn run(mut self) {
         loop {
             match self.queue.try_recv() {
+                Ok(RequestJob::End(why)) => {
+                    self.notify_end(&why);
+                    return self.close_all();
+                }
                 Ok(job) => self.job(job),
                 Err(TryRecvError::Empty) => self.wait(),
                 Err(TryRecvError::Disconnected) => return self.close_all(),
@@ -247,11 +255,17 @@ impl RequestLoop {
             RequestJob::Members(members) => self.input(EngineInput::Members(members)),
             RequestJob::Diag(settings) => self.input(EngineInput::Diagnoses(settings)),
             RequestJob::Follow(settings) => self.follow(settings),
-            RequestJob::RemoteMessage(from, message) => {
-                let now = clock::boot();
-                let outputs = self.requests.receive(now, (from, message), &mut self.platform);
+            RequestJob::Remote(remote) => {
+                let outputs = self.requests.receive(clock::boot(), remote, &mut self.platform);
                 self.dispatch(outputs);
+                if self.requests.n_sessions() == 0 {
+                    self.idle_since.get_or_insert_with(clock::boot);
+                } else {
+                    self.idle_since = None;
+                }
             }
+            // The loop ends with it.
+            RequestJob::End(_) => {}
         }
     }
 
@@ -284,6 +298,15 @@ impl RequestLoop {
     fn end_of_idle_time(&self) -> Option<Ns> {
         let idle_since = self.idle_since.filter(|_| !self.requests.follows_any())?;
         Some(Ns(idle_since.0.saturating_add(IDLE_TIME.0)))
+    }
+
+    /// Notifies all clients that their session ends, and closes their connections.
+    fn notify_end(&self, why: &str) {
+        let Status(down) = Status::NODE_DOWN;
+        for outbox in self.outboxes.values() {
+            outbox.reply(format!("0 [] error({down},0,\"{why}\")\n").into_bytes());
+            outbox.close();
+        }
     }
 
     /// Closes all sessions, before the thread ends.
@@ -353,7 +376,7 @@ impl RequestLoop {
                     }
                 }
                 // Fails only if the daemon is shutting down.
-                RequestOutput::Send(to, message) => drop(self.outgoing.send((to, message))),
+                output => drop(self.outgoing.send(output)),
             }
         }
     }

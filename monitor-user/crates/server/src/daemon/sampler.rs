@@ -10,7 +10,7 @@ use crate::{http::AccessLevel, metrics};
 use monitor_backend::Backend;
 use monitor_backends::{host::Host, pidfd_watch};
 use monitor_format::exposition::{Encoding, Exposition};
-use monitor_model::{Capability, Note, Probe, RankTarget, Refusal};
+use monitor_model::{Capability, Note, Probe, Refusal};
 use monitor_monitors::{MonitorKey, ReadRequest};
 use monitor_protocol::{
     Conn, answer::FlightPart, call::Tag, doctor::DoctorReport, params, status::DaemonStatus,
@@ -31,8 +31,6 @@ pub enum SamplerJob {
     Read(DueReads),
     /// Attach these capabilities, and detach the others.
     SetNeeded(Vec<Capability>),
-    /// Report the ranks of this node, now and after each change.
-    WatchRanks,
     /// Register processes as ranks, if possible.
     Claims(Vec<(MonitorKey, RankClaim)>),
     /// Make metrics.
@@ -65,8 +63,6 @@ pub enum SamplerResult {
     Ended(Vec<MonitorKey>),
     /// The results of registrations.
     Claimed(Vec<(MonitorKey, Result<(), Refusal>)>),
-    /// The ranks of this node.
-    Ranks(Vec<RankTarget>),
     /// The metrics, or why there are none.
     Scraped(AccessLevel, Encoding, Result<Vec<u8>, String>),
     /// A part of the flight recording.
@@ -190,9 +186,6 @@ impl SamplerThread {
                 () = sleep_until(record) => self.record(),
                 () = sleep_until(due) => self.reader.maintain(clock::boot()),
             }
-            if let Some(ranks) = self.reader.changed_ranks() {
-                self.send(SamplerResult::Ranks(ranks));
-            }
         }
     }
 
@@ -202,7 +195,6 @@ impl SamplerThread {
             SamplerJob::SetNeeded(capabilities) => {
                 self.reader.set_needed(capabilities, clock::boot());
             }
-            SamplerJob::WatchRanks => self.reader.track_ranks(clock::boot()),
             SamplerJob::Claims(claims) => {
                 let (keys, claims): (Vec<_>, Vec<_>) = claims.into_iter().unzip();
                 let settled = self.reader.register_ranks(&claims);

@@ -3,7 +3,7 @@
 use super::{config::LoadedConfig, reload::Reload};
 use crate::{cluster::BusConnector, http::PlaybackClock, policy::Hidden};
 use monitor_backend::Opener;
-use monitor_cluster::{links::PeerLinks, scope::Node};
+use monitor_cluster::scope::Node;
 use monitor_control::user_worker::SELF_EXE;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,8 +48,6 @@ pub struct Settings {
     pub hidden: Hidden,
     /// The name and number of this node.
     pub node: Node,
-    /// Carries messages to other nodes, if there are any.
-    pub links: Option<Box<dyn PeerLinks>>,
     /// Connects to the bus of the cluster, if one is configured.
     pub connector: Option<Box<dyn BusConnector>>,
     /// The program that is started as user worker: usually this one.
@@ -71,7 +69,6 @@ impl Settings {
             opener,
             hidden: Hidden::Nothing,
             node,
-            links: None,
             connector: None,
             worker_program: SELF_EXE.into(),
             playback: None,

@@ -7,8 +7,12 @@
 use super::listen::AccessLevel;
 use crate::{outbox::Outbox, policy::Peer};
 use bytes::Bytes;
+use monitor_cluster::message::Message;
+use monitor_event::right::ControlGrant;
 use monitor_format::exposition::Encoding;
+use monitor_model::Refusal;
 use monitor_protocol::Conn;
+use monitor_sampling::visibility::Visibility;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::{sync::mpsc::Sender, sync::oneshot};
@@ -55,6 +59,24 @@ pub enum DaemonRequest {
         outbox: Arc<Outbox>,
         /// Receives its number, or why it is refused.
         reply: oneshot::Sender<Result<Conn, String>>,
+    },
+    /// What a user of this machine may see and control here.
+    UserRights {
+        /// The user.
+        peer: Peer,
+        /// Its rights.
+        rights: LoopbackRights,
+        /// Receives what it may do, or why it may not even observe.
+        reply: oneshot::Sender<Result<(Visibility, ControlGrant), Refusal>>,
+    },
+    /// A message of another node about a monitor; with the user, if it starts a part here.
+    Peer {
+        /// The node.
+        from: String,
+        /// The message.
+        message: Box<Message>,
+        /// The user.
+        peer: Option<Peer>,
     },
     /// A call on a loopback connection.
     Call {

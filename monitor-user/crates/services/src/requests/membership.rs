@@ -64,7 +64,7 @@ impl RequestEngine {
             let from = Node(id.entry);
             let packet = |what| {
                 let nodes = came.to_vec();
-                Packet { from, part, tool, dialect, nodes, depth: 0, body: what }
+                Packet { from, part, tool, dialect, nodes, depth: 0, is_event: false, body: what }
             };
             let meant = state.stored.requests.values().filter(|it| is_for_all(&it.request));
             for rule in meant {

@@ -1,7 +1,7 @@
 //! Messages between the request engines of nodes.
 //!
-//! Packets go through the total order of the cluster (`monitor_cluster::total_order`); replies and
-//! lines go beside it, directly to the node that waits for them.
+//! Packets go through the order of the bus (`monitor_cluster::bus`); replies and lines go beside
+//! it, directly to the node that waits for them.
 
 use monitor_event::{CallResult, SessionId, Tool};
 use monitor_omis::{Arg, Basic, Dialect, Expr, Node, Reply, Request, Value};
@@ -39,6 +39,8 @@ pub struct Packet {
     pub nodes: Vec<Node>,
     /// Its nesting in events that raise each other.
     pub depth: u32,
+    /// Whether it is an action of an event.
+    pub is_event: bool,
     /// The request.
     pub body: PacketBody,
 }

@@ -38,6 +38,7 @@ impl SessionState {
     pub fn leave_packet(&self, from: Node, nodes: Vec<Node>) -> Packet {
         let part = PartId { execution: 0, member: 0 };
         let (tool, dialect) = (self.session.tool, self.session.dialect);
-        Packet { from, part, tool, dialect, nodes, depth: 0, body: PacketBody::RemoveSession }
+        let body = PacketBody::RemoveSession;
+        Packet { from, part, tool, dialect, nodes, depth: 0, is_event: false, body }
     }
 }

@@ -107,12 +107,13 @@ impl RequestEngine {
             self.wait(part, *node, true);
         }
         let own = self.shared.node;
-        let depth = self.executions.get(&part.execution).map_or(0, |it| it.depth);
+        let execution = self.executions.get(&part.execution);
+        let (depth, is_event) = execution.map_or((0, false), |it| (it.depth, it.is_event));
         let Some(state) = self.sessions.get_mut(&session) else { return };
         state.n_pending_ordered += nodes.len();
         state.nodes.extend(nodes.iter().filter(|node| **node != own));
         let (tool, dialect) = (state.session.tool, state.session.dialect);
-        let packet = Packet { from: own, part, tool, dialect, nodes, depth, body: what };
+        let packet = Packet { from: own, part, tool, dialect, nodes, depth, is_event, body: what };
         turn.out.push(EngineOutput::Packet(packet));
     }
 

@@ -142,7 +142,7 @@ impl Migration {
     fn packet(&self, from: Node, what: PacketBody) -> Packet {
         let (tool, dialect, nodes) = (self.tool, self.dialect, vec![self.to]);
         let part = PartId { execution: 0, member: 0 };
-        Packet { from, part, tool, dialect, nodes, depth: 0, body: what }
+        Packet { from, part, tool, dialect, nodes, depth: 0, is_event: false, body: what }
     }
 
     /// Enters a step, with its own deadline.
