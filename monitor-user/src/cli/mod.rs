@@ -43,6 +43,7 @@ mod run_nodes;
 mod run_report;
 mod sample_lines;
 mod sample_nodes;
+mod send;
 mod series_printer;
 mod serve;
 mod services;
@@ -112,6 +113,7 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         },
         Some(Command::Ask(args)) => ask::ask(&args),
         Some(Command::Nodes(args)) => nodes::nodes(&args),
+        Some(Command::Send(args)) => send::send(&args),
         Some(Command::Cluster(args)) => cluster::cluster(&args),
         Some(Command::Gdb(args)) => gdb::gdb(&args),
         Some(Command::Services(args)) => services::services(&args),

@@ -12,6 +12,8 @@ mod gateway;
 mod namespaces;
 mod ranks;
 mod replies;
+#[cfg(feature = "tls")]
+mod sent_files;
 
 use crate::root::privilege::skip;
 use example_cluster::{ExampleCluster, NODES, REQUEST};
@@ -38,6 +40,10 @@ fn three_nodes_survive_a_killed_node_and_a_server_that_comes_back() {
     replies::a_session_of_the_cluster_has_all_nodes(&cluster);
     #[cfg(feature = "tls")]
     let mut members = files::members_are_nodes_of_the_files(&cluster);
+    #[cfg(feature = "tls")]
+    sent_files::a_file_goes_from_node_to_node(&cluster);
+    #[cfg(feature = "tls")]
+    sent_files::other_bytes_than_those_announced_are_refused(&cluster);
     replies::doctor_finds_nothing(&cluster);
     gateway::a_gateway_has_a_record_of_each_node(&cluster);
     gateway::its_page_has_a_map_of_all_nodes(&cluster);

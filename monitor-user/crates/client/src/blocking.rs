@@ -6,7 +6,7 @@
 use super::{
     Accounting, Cancel, ClusterRollup, DaemonStatus, DoctorReport, Error, FileWatch, Flight,
     FlightPart, Gather, Gathered, Heartbeat, Hello, Lease, Members, MonitorRequest, MonitorSummary,
-    NodeStatus, RollupQuery, SampleReply, SeriesItem, UsageTotals,
+    NodeStatus, RollupQuery, SampleReply, SendFile, SentFile, SeriesItem, UsageTotals,
 };
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::runtime::{Builder, Runtime};
@@ -208,6 +208,15 @@ impl Client {
     /// As [`super::Client::rollup`].
     pub fn rollup(&self, query: &RollupQuery) -> Result<ClusterRollup, Error> {
         self.runtime.block_on(self.client.rollup(query))
+    }
+
+    /// Sends a file of the daemon's node to others; see [`super::Client::send_file`].
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::send_file`].
+    pub fn send_file(&self, params: &SendFile) -> Result<SentFile, Error> {
+        self.runtime.block_on(self.client.send_file(params))
     }
 
     /// Lets nodes execute a line; see [`super::Client::gather`].

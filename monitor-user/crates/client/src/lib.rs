@@ -39,6 +39,7 @@ pub use monitor_protocol::event::{Alert, EndReason, Event};
 pub use monitor_protocol::params::{Cancel, FileWatch, Flight, Heartbeat};
 pub use monitor_protocol::rollup::{ClusterRollup, RollupQuery};
 pub use monitor_protocol::status::DaemonStatus;
+pub use monitor_protocol::transfer::{SendFile, SentFile};
 pub use series::{Series, SeriesItem};
 
 use daemon::Daemon;
@@ -258,6 +259,15 @@ impl Client {
     /// The node is no gateway; or as [`Client::members`].
     pub async fn rollup(&self, query: &RollupQuery) -> Result<ClusterRollup, Error> {
         self.get(&Call::Rollup(query.clone())).await
+    }
+
+    /// Sends a file of the daemon's node to others, and returns what became of it on each.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read; the node has no `files.tls`; or as [`Client::members`].
+    pub async fn send_file(&self, params: &SendFile) -> Result<SentFile, Error> {
+        self.get(&Call::SendFile(params.clone())).await
     }
 
     /// Lets nodes execute a line, and returns what became of it on each.

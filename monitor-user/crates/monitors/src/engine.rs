@@ -250,6 +250,10 @@ impl MonitorEngine {
             Call::Follow(params) => query((from, &tag), ServiceQuery::Follow(params), out),
             Call::Rollup(params) => query((from, &tag), ServiceQuery::Rollup(params), out),
             Call::ClusterSession => query((from, &tag), ServiceQuery::ClusterSession, out),
+            Call::SendFile(params) => query((from, &tag), ServiceQuery::SendFile(params), out),
+            Call::ReceiveFile(params) => {
+                query((from, &tag), ServiceQuery::ReceiveFile(params), out)
+            }
             Call::Register(params) => self.register(&caller, tag.clone(), params, now),
         };
         if let Err(refusal) = &answer {

@@ -4,6 +4,7 @@ use super::{Answer, Caller};
 use monitor_model::{Ns, Refusal};
 use monitor_protocol::call::{Call, Tag};
 use monitor_protocol::rollup::RollupQuery;
+use monitor_protocol::transfer::{ReceiveFile, SendFile};
 use monitor_protocol::{
     Conn,
     cluster::{Follow, Gather},
@@ -101,6 +102,10 @@ pub enum ServiceQuery {
     Rollup(RollupQuery),
     /// Requests of the connection are those of the whole cluster.
     ClusterSession,
+    /// A file for other nodes.
+    SendFile(SendFile),
+    /// A file of another node.
+    ReceiveFile(ReceiveFile),
 }
 
 /// A request to read the metadata of a file, as this user.

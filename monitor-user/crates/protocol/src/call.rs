@@ -7,6 +7,7 @@ use super::cluster::{Follow, Gather};
 use super::line::to_line;
 use super::params::{Cancel, FileWatch, Flight, Heartbeat, MonitorName, Register, Sum};
 use super::rollup::RollupQuery;
+use super::transfer::{ReceiveFile, SendFile};
 use monitor_model::{MonitorRequest, Refusal, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -80,6 +81,10 @@ pub enum Call {
     Rollup(RollupQuery),
     /// Makes the requests of this connection those of the whole cluster.
     ClusterSession,
+    /// Sends a file of this node to others.
+    SendFile(SendFile),
+    /// Takes a file of another node.
+    ReceiveFile(ReceiveFile),
 }
 
 /// Why a line is not a valid call.
@@ -113,7 +118,7 @@ struct Envelope<'a> {
 }
 
 /// Names of the methods, in the order of the manual.
-pub const METHODS: [&str; 22] = [
+pub const METHODS: [&str; 24] = [
     "hello",
     "monitor",
     "cancel",
@@ -136,6 +141,8 @@ pub const METHODS: [&str; 22] = [
     "follow",
     "rollup",
     "cluster_session",
+    "send_file",
+    "receive_file",
 ];
 
 impl Call {
@@ -192,7 +199,9 @@ impl Call {
             "gather" => Self::Gather(read(params)?),
             "follow" => Self::Follow(read(params)?),
             "rollup" => Self::Rollup(read(params)?),
-            _ => Self::ClusterSession,
+            "cluster_session" => Self::ClusterSession,
+            "send_file" => Self::SendFile(read(params)?),
+            _ => Self::ReceiveFile(read(params)?),
         })
     }
 
@@ -221,6 +230,8 @@ impl Call {
             Self::Follow(_) => "follow",
             Self::Rollup(_) => "rollup",
             Self::ClusterSession => "cluster_session",
+            Self::SendFile(_) => "send_file",
+            Self::ReceiveFile(_) => "receive_file",
         }
     }
 
@@ -262,6 +273,8 @@ mod tests {
 
     #[test]
     fn every_call_survives_serialization() {
+        let digest = "0f".repeat(32);
+        let received = format!(r#"{{"name":"a","bytes":1,"sha256":"{digest}"}}"#);
         for method in METHODS {
             let params = match method {
                 "attach" | "renew" => r#"{"id":"a"}"#,
@@ -271,6 +284,8 @@ mod tests {
                 "sum" => r#"{"pid":3}"#,
                 "gather" => r#"{"line":"1 [] a()"}"#,
                 "follow" => r#"{"lines":["1 [] a()"]}"#,
+                "send_file" => r#"{"path":"/a","nodes":"n1"}"#,
+                "receive_file" => &received,
                 _ => "{}",
             };
             let line =

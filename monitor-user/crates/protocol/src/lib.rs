@@ -18,6 +18,7 @@ pub mod rollup;
 pub mod signal;
 pub mod status;
 pub mod terminal;
+pub mod transfer;
 
 /// Maximum length of a line, without its end.
 pub const LINE_BYTES: usize = 1 << 20;

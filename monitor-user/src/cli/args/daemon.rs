@@ -281,6 +281,30 @@ pub struct NodesArgs {
     pub daemon: DaemonArgs,
 }
 
+/// Arguments of `send`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct SendArgs {
+    /// The file, such as a program or a recording
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Send it to these nodes of the cluster, such as n[1-3],m7 or @*
+    #[arg(long, value_name = "SET")]
+    pub nodes: String,
+    /// Its name there; that of the file without this option
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Wait this long until nodes accept the file
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = interval)]
+    pub within: Duration,
+    /// Output format.
+    #[command(flatten)]
+    pub printed: PrintArgs,
+    /// The daemon.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
 /// Arguments of `conformance`.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]

@@ -66,6 +66,8 @@ pub enum Command {
     Ask(daemon::AskArgs),
     /// List the nodes of the cluster: state, version, load, memory, jobs, clock
     Nodes(daemon::NodesArgs),
+    /// Send a file to other nodes of the cluster, over TLS from node to node
+    Send(daemon::SendArgs),
     /// Write what a cluster needs, or check the links of this node to it
     Cluster(cluster::args::ClusterArgs),
     /// Print the manual of the services that requests can call

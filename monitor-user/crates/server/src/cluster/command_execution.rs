@@ -161,7 +161,7 @@ fn check_line(
     let (tag, call) = Call::from_line(payload).map_err(|fault| fault.message)?;
     let method = call.method();
     match call {
-        Call::Gather(_) | Call::Follow(_) | Call::ClusterSession => {
+        Call::Gather(_) | Call::Follow(_) | Call::ClusterSession | Call::SendFile(_) => {
             return Err("a command sends no further ones".to_owned());
         }
         Call::Monitor(request) => check_monitor(&request, (rights, line_use))?,

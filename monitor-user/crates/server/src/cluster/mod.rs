@@ -26,4 +26,4 @@ pub use connector::{BusAddress, BusConnection, BusConnector};
 pub use job::{ClusterJob, ClusterSettings, FollowCall, GatherCall, answered};
 pub use language::ClusterLanguage;
 pub use rollup::{LastRollup, RollupViewer, cluster_metrics, rollup_for};
-pub use thread::ClusterThread;
+pub use thread::{ClusterJobs, ClusterThread};

@@ -4,13 +4,16 @@
 //! it runs; whether there is a server is not.
 
 use super::event_loop::run;
-use super::job::{ClusterJob, ClusterSettings};
+use super::job::{ClusterJob, ClusterSettings, GatherCall, answered};
 use monitor_cluster::command::ledger::FileLedger;
+use monitor_model::Refusal;
+use monitor_protocol::cluster::Gathered;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::thread::JoinHandle;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 
 /// Threads that look up users; a name service that hangs blocks one.
 const USER_LOOKUPS: usize = 4;
@@ -20,6 +23,10 @@ pub struct ClusterThread {
     jobs: UnboundedSender<ClusterJob>,
     thread: Option<JoinHandle<()>>,
 }
+
+/// Queues jobs for the thread.
+#[derive(Clone)]
+pub struct ClusterJobs(UnboundedSender<ClusterJob>);
 
 impl ClusterThread {
     /// Starts it; it connects by itself, as soon as there is a server.
@@ -46,6 +53,11 @@ impl ClusterThread {
         let _ = self.jobs.send(job);
     }
 
+    /// What queues jobs for it.
+    pub fn jobs(&self) -> ClusterJobs {
+        ClusterJobs(self.jobs.clone())
+    }
+
     /// Leaves the cluster and ends the thread; without a server, after a moment.
     pub fn stop(&mut self) {
         self.send(ClusterJob::Stop);
@@ -53,6 +65,19 @@ impl ClusterThread {
             // A panic of the thread has been logged.
             let _ = thread.join();
         }
+    }
+}
+
+impl ClusterJobs {
+    /// Lets nodes execute a line, and waits for their replies.
+    ///
+    /// # Errors
+    /// The call is refused, or the thread has ended.
+    pub async fn gather(&self, call: GatherCall) -> Result<Gathered, Refusal> {
+        let (answer, gathered) = oneshot::channel();
+        // If it fails, the answer is dropped.
+        let _ = self.0.send(ClusterJob::Gather(call, answer));
+        answered(gathered).await?
     }
 }
 

@@ -7,7 +7,11 @@ use crate::http::LoopbackRights;
 use crate::line::{Arrival, Line, LineConn, is_request, serve_lines};
 use crate::policy::{Class, Peer, Policy};
 use crate::socket::peer_of;
-use crate::{limits::ConnectionLimits, outbox::Outbox, user_shares::UserShares};
+use crate::{
+    limits::ConnectionLimits,
+    outbox::Outbox,
+    user_shares::{UserShare, UserShares},
+};
 use monitor_event::right::{ControlGrant, SessionId, Tool};
 use monitor_model::{Ns, Refusal, Status};
 use monitor_monitors::{Answer, Caller, MonitorInput};
@@ -334,6 +338,12 @@ impl Clients {
         let client = self.all.get(&conn)?;
         let Tool { uid, visibility, .. } = client.tool;
         Some(Viewer { outbox: Arc::clone(client.outbox.lines()?), uid, visibility })
+    }
+
+    /// What the user of a connection may take.
+    pub fn share(&mut self, conn: Conn) -> Option<Arc<UserShare>> {
+        let uid = self.all.get(&conn)?.tool.uid;
+        Some(self.shares.share(uid))
     }
 
     /// The session of a connection.

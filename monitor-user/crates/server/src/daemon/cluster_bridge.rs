@@ -5,7 +5,8 @@
 use super::request_thread::{PlatformLinks, RequestThread, Viewer};
 use super::settings::Settings;
 use crate::cluster::{
-    ClusterJob, ClusterLanguage, ClusterSettings, ClusterThread, FollowCall, GatherCall, LastRollup,
+    ClusterJob, ClusterJobs, ClusterLanguage, ClusterSettings, ClusterThread, FollowCall,
+    GatherCall, LastRollup,
 };
 use crate::http::DaemonRequest;
 use monitor_backend::Opener;
@@ -154,6 +155,11 @@ impl ClusterBridge {
         let (answer, gathered) = oneshot::channel();
         thread.send(ClusterJob::Gather(call, answer));
         Some(gathered)
+    }
+
+    /// Queues further jobs, also after this call; `None` for a node alone.
+    pub fn jobs(&self) -> Option<ClusterJobs> {
+        self.thread.as_ref().map(ClusterThread::jobs)
     }
 
     /// Follows nodes for a tool.

@@ -139,6 +139,11 @@ impl DaemonLoop {
             }
             MonitorOutput::Query { to, tag, query: ServiceQuery::ClusterSession } => {
                 self.begin_cluster_session(to, &tag);
+            MonitorOutput::Query { to, tag, query: ServiceQuery::SendFile(params) } => {
+                self.send_file(to, tag, params);
+            }
+            MonitorOutput::Query { to, tag, query: ServiceQuery::ReceiveFile(params) } => {
+                self.receive_file(to, tag, params);
             }
             MonitorOutput::Query { to, tag, query: ServiceQuery::Flight(part) } => {
                 self.send_job(SamplerJob::ExportFlight { to, tag, part });

@@ -71,6 +71,11 @@ impl FilesBridge {
         matches!(address, Address::Tls(_)).then(|| address.to_string())
     }
 
+    /// The files of this node, if they are served.
+    pub const fn node(&self) -> Option<&Arc<NodeFiles>> {
+        self.node.as_ref()
+    }
+
     /// What was refused since the start, by kind.
     pub fn refused(&self) -> BTreeMap<String, u64> {
         self.node.as_ref().map(|it| lock(&it.refused).clone()).unwrap_or_default()

@@ -14,6 +14,8 @@ mod cpu_parts;
 mod daemon_status;
 mod dispatch;
 mod drop_notices;
+mod file_calls;
+mod file_sends;
 pub mod files;
 mod files_bridge;
 mod flight;
@@ -31,12 +33,13 @@ mod timer;
 
 pub use settings::{Endpoint, Settings};
 
-use super::files::{DaemonFacts, NodesSource};
+use super::files::{DaemonFacts, NodesSource, Spool, Uploads};
 use super::policy::{Class, Policy};
 use super::{http, line::Arrival, socket::SocketListener};
 use clients::{ClientInput, Clients};
 use cluster_bridge::ClusterBridge;
-use config::Config;
+use config::{ClusterConfig, Config};
+use file_sends::FileSends;
 use files::FileReads;
 use files_bridge::FilesBridge;
 use http_bridge::HttpBridge;
@@ -125,6 +128,8 @@ struct DaemonLoop {
     cluster_loopback: LoopbackSessions,
     /// The thread of this node on the bus.
     cluster_bridge: ClusterBridge,
+    /// Files that are sent to other nodes.
+    file_sends: FileSends,
     /// What metrics are exposed.
     exposed: Arc<ScrapeConfig>,
     /// The socket; absent if the daemon is reached over HTTP only.
@@ -155,6 +160,12 @@ enum LoopEvent {
     Hangup,
 }
 
+/// Files that other nodes send.
+fn uploads(config: &ClusterConfig) -> Uploads {
+    let bytes = u64::try_from(config.received_bytes).unwrap_or(u64::MAX);
+    Uploads::new(Spool::new(config.received_folder()), bytes)
+}
+
 /// What the files of the node say of this service.
 fn files_facts(
     settings: &Settings,
@@ -174,6 +185,7 @@ fn files_facts(
         execute: config.execute.clone(),
         others,
         observe_all: config.grants[Class::ObserveAll as usize].clone(),
+        uploads: is_in_cluster.then(|| Arc::new(uploads(&config.cluster))),
         aggregator: config.aggregator.clone(),
         connector: Connector::default(),
     }
@@ -232,6 +244,7 @@ impl DaemonLoop {
             loopback,
             cluster_loopback,
             cluster_bridge,
+            file_sends: FileSends::default(),
             flight_enabled,
             sampler: Sampler::start((settings.node.number, backend), startup_notes)?,
             files: FileReads::default(),
@@ -328,6 +341,7 @@ impl DaemonLoop {
     fn client_arrival(&mut self, arrival: Arrival) -> Option<MonitorInput> {
         if let Arrival::Closed(conn) = &arrival {
             self.cluster_bridge.closed(*conn);
+            self.file_sends.closed(*conn);
             self.heap.schedule();
         }
         let (mut input, mut conn) = (None, None);

@@ -49,6 +49,7 @@ mod tcp_listener;
 #[cfg_attr(not(feature = "tls"), path = "no_tls_acceptor.rs")]
 mod tls_acceptor;
 mod tree;
+mod upload;
 
 pub use aggregator::{AggregatorConfig, ChildAddress, parse_children};
 pub use listen::{FilesListen, address_for_nodes};
@@ -56,6 +57,7 @@ pub use node::{DaemonFacts, NodeFiles};
 pub use nodes::{NodeAddress, NodesSource, check_name, follow_members, parse_nodes};
 pub use tcp_listener::TcpFilesListener;
 pub use tls_acceptor::TlsAcceptor;
+pub use upload::{AnnouncedUser, FileToSend, Spool, Uploads, send};
 
 use crate::limits::ConnectionLimits;
 use crate::policy::Peer;

@@ -11,6 +11,7 @@ use super::node_texts::{NodeText, NodeTexts};
 use super::nodes::{NodesSource, OtherNodes};
 use super::session::{SessionPolicy, SessionTable};
 use super::sexpr::put_pair;
+use super::upload::Uploads;
 use crate::http::DaemonRequest;
 use crate::lock::lock;
 use crate::policy::Grantee;
@@ -61,6 +62,10 @@ pub struct NodeFiles {
     address: Mutex<Option<Address>>,
     /// The sessions of all users.
     pub sessions: Arc<SessionTable>,
+    /// Files that other nodes send; absent on a node alone.
+    pub uploads: Option<Arc<Uploads>>,
+    /// Connects to other nodes, with the certificate of this one if it has one.
+    pub connector: Connector,
     /// What was refused, by kind.
     pub refused: Mutex<BTreeMap<String, u64>>,
 }
@@ -79,6 +84,8 @@ pub struct DaemonFacts {
     pub others: NodesSource,
     /// Users and groups that may observe all.
     pub observe_all: Vec<Grantee>,
+    /// Files that other nodes send; absent on a node alone.
+    pub uploads: Option<Arc<Uploads>>,
     /// The children of its aggregator.
     pub aggregator: AggregatorConfig,
     /// Connects to them, with the certificate of this node if it has one.
@@ -122,6 +129,8 @@ impl NodeFiles {
             name: facts.node.1,
             others: Arc::new(OtherNodes::new(facts.others, facts.connector.clone())),
             address: Mutex::default(),
+            uploads: facts.uploads,
+            connector: facts.connector.clone(),
             sessions: SessionTable::new(SessionPolicy::new(facts.execute), facts.connector),
             refused: Mutex::default(),
         }

@@ -60,6 +60,8 @@ pub enum NodeFile {
     Clone,
     /// Takes a copy of a session of another node.
     Copy,
+    /// Takes a file that another node has announced.
+    Upload,
     /// Commands of an administrator.
     Control,
 }
@@ -146,7 +148,7 @@ impl NodeFile {
 }
 
 /// The files in the order in which they are listed: each with its directory and its name.
-pub const FILES: [(NodeFile, NodeFile, &str); 23] = [
+pub const FILES: [(NodeFile, NodeFile, &str); 24] = [
     (NodeFile::Address, NodeFile::Root, "addr"),
     (NodeFile::Arch, NodeFile::Root, "arch"),
     (NodeFile::Clone, NodeFile::Root, "clone"),
@@ -159,6 +161,7 @@ pub const FILES: [(NodeFile, NodeFile, &str); 23] = [
     (NodeFile::State, NodeFile::Root, "state"),
     (NodeFile::Uname, NodeFile::Root, "uname"),
     (NodeFile::Version, NodeFile::Root, "version"),
+    (NodeFile::Upload, NodeFile::Root, "upload"),
     (NodeFile::Whoami, NodeFile::Root, "whoami"),
     (NodeFile::MonControl, NodeFile::Mon, "ctl"),
     (NodeFile::MonDesc, NodeFile::Mon, "desc"),

@@ -16,6 +16,7 @@ use super::reading::{ReadingFile, ReadingKind, Readings};
 use super::session::copy::receiver::CopyReceiver;
 use super::session::{OpenSessionFile, SessionContent, file_error};
 use super::sexpr::put_pair;
+use super::upload::UploadReceiver;
 use super::{cpu_counters, kernel_log};
 use crate::user_shares::UserShare;
 use bytes::Bytes;
@@ -125,9 +126,13 @@ impl NodeRoot {
         files.map(|it| self.attributes(user, it)).collect()
     }
 
-    /// Without sessions there is no file that opens one.
+    /// Without sessions there is no file that opens one; files of others come to a member alone.
     fn is_there(&self, file: NodeFile) -> bool {
-        !matches!(file, NodeFile::Clone | NodeFile::Copy) || self.node.sessions.is_on()
+        match file {
+            NodeFile::Clone | NodeFile::Copy => self.node.sessions.is_on(),
+            NodeFile::Upload => self.node.uploads.is_some(),
+            _ => true,
+        }
     }
 
     /// The attributes of a file: a length may be of the past.
@@ -149,6 +154,7 @@ impl NodeRoot {
             NodeFile::Err | NodeFile::Clone => (Qid { version, ..Qid::file(path) }, 0o400),
             NodeFile::Control => (Qid { version, ..Qid::file(path) }, 0o644),
             NodeFile::Copy => (Qid { version, ..Qid::file(path) }, 0o666),
+            NodeFile::Upload => (Qid { version, ..Qid::file(path) }, 0o222),
             NodeFile::Env | NodeFile::State | NodeFile::MonControl => {
                 (Qid { version, ..Qid::file(path) }, 0o644)
             }
@@ -191,6 +197,9 @@ impl NodeRoot {
         if file == NodeFile::Copy {
             return self.open_copy(mode);
         }
+        if file == NodeFile::Upload {
+            return self.open_upload(mode);
+        }
         if file == NodeFile::Control {
             let control = NodeControlFile::new(&self.node, user);
             return Ok(OpenFile::Control(control, Bytes::new()));
@@ -228,6 +237,21 @@ impl NodeRoot {
         }
         let receiver = CopyReceiver::new(&self.node.sessions, Arc::clone(&self.share));
         Ok(OpenFile::Copy(Box::new(receiver)))
+    }
+
+    /// Opens what takes a file of another node: only a client with the certificate of one.
+    fn open_upload(&self, mode: OpenMode) -> Result<OpenFile, FileError> {
+        let Some(uploads) = &self.node.uploads else {
+            return Err(FileError::new(Errno::NotFound, "this node is in no cluster"));
+        };
+        if self.origin != ClientOrigin::Node {
+            let why = "files of other nodes come over TLS: use `monitor send`";
+            return Err(FileError::new(Errno::Denied, why));
+        }
+        if mode.read || !mode.write {
+            return Err(FileError::new(Errno::Invalid, "upload is only written"));
+        }
+        Ok(OpenFile::Upload(Box::new(UploadReceiver::new(Arc::clone(uploads)))))
     }
 
     /// An error has been sent: what `err` says from now on.

@@ -11,6 +11,7 @@ use super::open_monitor::OpenMonitorFile;
 use super::reading::ReadingFile;
 use super::session::copy::receiver::CopyReceiver;
 use super::session::{OpenSessionFile, file_error};
+use super::upload::UploadReceiver;
 use bytes::Bytes;
 use monitor_ninep::tree::{Deferred, Direction, ReadRange};
 use monitor_ninep::{Errno, FileError};
@@ -39,6 +40,8 @@ pub enum OpenFile {
     Session(Box<OpenSessionFile>),
     /// A copy of a session of another node.
     Copy(Box<CopyReceiver>),
+    /// A file that another node has announced.
+    Upload(Box<UploadReceiver>),
     /// What happens to the node or a session.
     Monitor(Box<OpenMonitorFile>),
 }
@@ -102,6 +105,10 @@ impl OpenFile {
             Self::Session(file) => file.poll_read(range, context),
             Self::Copy(file) => file.poll_read(range.count, context).map_err(file_error),
             Self::Monitor(file) => file.poll_read(range, context),
+            Self::Upload(_) => {
+                let why = "upload is only written";
+                Poll::Ready(Err(FileError::new(Errno::NotPermitted, why)))
+            }
         }
     }
 
@@ -126,6 +133,7 @@ impl OpenFile {
                 Poll::Ready(taken.map(|()| content.len()).map_err(file_error))
             }
             Self::Monitor(file) => Poll::Ready(file.write(content)),
+            Self::Upload(file) => Poll::Ready(file.write(offset, content)),
             Self::Text(_) | Self::Err(..) | Self::Reading(_) => {
                 Poll::Ready(Err(FileError::new(Errno::NotPermitted, "this file is only read")))
             }
@@ -146,6 +154,7 @@ impl OpenFile {
             | Self::Control(..)
             | Self::MonControl(..)
             | Self::Copy(_)
+            | Self::Upload(_)
             | Self::Monitor(_) => {}
         }
     }

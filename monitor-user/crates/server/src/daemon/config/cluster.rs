@@ -33,6 +33,10 @@ pub struct ClusterConfig {
     pub removes_dead: bool,
     /// Whether this node shows the roll-ups of all nodes.
     pub gateway: bool,
+    /// The folder of files that other nodes send; beside the ledger if absent.
+    pub received: Option<PathBuf>,
+    /// Most bytes of the received files of a user.
+    pub received_bytes: usize,
     /// The nodes whose users may control processes here, as a node set; none if it is empty.
     pub control_from: String,
 }
@@ -48,8 +52,18 @@ impl Default for ClusterConfig {
             ledger: "/var/lib/monitor/ledger".into(),
             removes_dead: false,
             gateway: false,
+            received: None,
+            received_bytes: 1 << 30,
             control_from: String::new(),
         }
+    }
+}
+
+impl ClusterConfig {
+    /// The folder of files that other nodes send.
+    pub fn received_folder(&self) -> PathBuf {
+        let beside = || self.ledger.with_file_name("received");
+        self.received.clone().unwrap_or_else(beside)
     }
 }
 

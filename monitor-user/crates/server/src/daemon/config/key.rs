@@ -509,6 +509,18 @@ pub const KEYS: &[ConfigKey] = &[
     key(
         [
             "cluster",
+            "received",
+            "folder of the files that users send to this node; unset: received, beside the ledger",
+        ],
+        Path(|it| &mut it.cluster.received),
+    ),
+    key(
+        ["cluster", "received_bytes", "most bytes of the received files of a user"],
+        Size(|it| &mut it.cluster.received_bytes),
+    ),
+    key(
+        [
+            "cluster",
             "control_from",
             "nodes whose users may control processes here, such as n[1-3]; users of others observe",
         ],
