@@ -80,6 +80,11 @@ impl ClusterLanguage {
         Ok((node, thread))
     }
 
+    /// The thread, if it runs.
+    pub fn running(&self) -> Option<Arc<RequestThread>> {
+        lock(&self.0).running.as_ref().map(|(_, thread)| Arc::clone(thread))
+    }
+
     /// Notes that a node is a member, or is none any longer.
     pub fn change(&self, member: &MemberRecord, is_member: bool) {
         let mut shared = lock(&self.0);

@@ -22,14 +22,18 @@ use monitor_model::Ns;
 use monitor_omis::Node;
 use monitor_sampling::visibility::Visibility;
 use monitor_sys::clock;
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender, channel};
 use tokio::sync::oneshot;
 
 /// A packet begins within this time, or not at all.
 const BEGIN_WITHIN: Ns = Ns(5_000_000_000);
 /// The largest message: with its envelope it fits in one of the bus.
 const MAX_MESSAGE: usize = 768 << 10;
+
+/// What may wait for the task: further messages are dropped, and further packets refused.
+const MAX_WAITING: usize = 4096;
 
 /// Where a command that has ended is reported.
 pub type Ends = UnboundedSender<(Seq, ExecutedCommand)>;
@@ -47,7 +51,9 @@ pub struct LanguageExchange {
     outputs: UnboundedReceiver<RequestOutput>,
     /// Packets whose command has not ended.
     sent: HashMap<EntryId, OutgoingPacket>,
-    arrived: UnboundedSender<Arrived>,
+    arrived: Sender<Arrived>,
+    /// Messages of other nodes that were dropped.
+    n_dropped: Cell<u64>,
 }
 
 impl LanguageExchange {
@@ -57,10 +63,10 @@ impl LanguageExchange {
         runner: CommandRunner,
         ends: Ends,
     ) -> Self {
-        let (arrived, queue) = unbounded_channel();
+        let (arrived, queue) = channel(MAX_WAITING);
         let arrivals = Arrivals { language: language.clone(), runner, ends };
         drop(tokio::spawn(arrivals.run(queue)));
-        Self { language, outputs, sent: HashMap::new(), arrived }
+        Self { language, outputs, sent: HashMap::new(), arrived, n_dropped: Cell::new(0) }
     }
 
     /// The members by number.
@@ -158,13 +164,16 @@ impl LanguageExchange {
         let refused = match WirePacket::from_payload(&execution.payload) {
             None => return Some(execution),
             Some(Ok(packet)) => {
-                self.arrive(Arrived::Packet(execution, packet));
-                return None;
+                let seq = execution.seq;
+                match self.arrived.try_send(Arrived::Packet(execution, packet)) {
+                    Ok(()) => return None,
+                    Err(_) => (seq, format!("{MAX_WAITING} requests of other nodes wait")),
+                }
             }
-            Some(Err(why)) => ExecutionResult::Refused(why),
+            Some(Err(why)) => (execution.seq, why),
         };
         // Fails only if the thread ends.
-        let _ = ends.send((execution.seq, refused.into()));
+        let _ = ends.send((refused.0, ExecutionResult::Refused(refused.1).into()));
         None
     }
 
@@ -182,8 +191,14 @@ impl LanguageExchange {
     }
 
     fn arrive(&self, arrived: Arrived) {
-        // The task lives as long as this value.
-        let _ = self.arrived.send(arrived);
+        // The task lives as long as this value: there is no room.
+        if self.arrived.try_send(arrived).is_err() {
+            let n_dropped = self.n_dropped.get() + 1;
+            self.n_dropped.set(n_dropped);
+            if n_dropped.is_power_of_two() {
+                tracing::warn!(n_dropped, "messages of other nodes find no room");
+            }
+        }
     }
 }
 
@@ -223,7 +238,7 @@ struct Arrivals {
 }
 
 impl Arrivals {
-    async fn run(self, mut queue: UnboundedReceiver<Arrived>) {
+    async fn run(self, mut queue: Receiver<Arrived>) {
         while let Some(arrived) = queue.recv().await {
             match arrived {
                 Arrived::Packet(execution, packet) => {
@@ -234,7 +249,7 @@ impl Arrivals {
                 }
                 Arrived::Remote(input) => {
                     // Without the thread there is nothing that it could be for.
-                    if let Ok((_, requests)) = self.language.requests() {
+                    if let Some(requests) = self.language.running() {
                         requests.remote_input(input);
                     }
                 }
