@@ -40,10 +40,10 @@ impl BusAddress {
 }
 
 /// A connection that is being made; or why it failed.
-pub type BusConnection = Pin<Box<dyn Future<Output = Result<Box<dyn Bus>, String>>>>;
+pub type BusConnection = Pin<Box<dyn Future<Output = Result<Box<dyn Bus>, String>> + Send>>;
 
 /// Connects to the bus.
-pub trait BusConnector: Send {
+pub trait BusConnector: Send + Sync {
     /// Connects on the runtime of the caller, which also carries the bus. Entries come from the
     /// next one on, or from an earlier position.
     fn connect(&self, address: BusAddress, from: Option<Seq>) -> BusConnection;

@@ -13,6 +13,7 @@ use super::language_exchange::{LanguageExchange, send_peer};
 use super::member_table::MemberTable;
 use super::rollup::{RollupEvent, RollupExchange};
 use super::source_sessions::{SessionLines, SourceSessions};
+use super::timer_slots::TimerSlots;
 use monitor_cluster::bus::entry::{EntryId, Seq};
 use monitor_cluster::bus::membership::MembershipChange;
 use monitor_cluster::bus::{Bus, BusEvent, Topic};
@@ -26,15 +27,15 @@ use monitor_model::{Ns, Refusal, Status};
 use monitor_protocol::cluster::{ClusterState, Gathered, Members};
 use monitor_protocol::reply;
 use monitor_sys::{clock, random};
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::{Future as _, poll_fn};
+use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::pin;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 
 /// Time between two attempts to connect.
 const RETRY: Duration = Duration::from_secs(1);
@@ -44,7 +45,7 @@ const LEAVE: Duration = Duration::from_secs(1);
 /// Runs the node until it is stopped.
 pub async fn run(
     settings: ClusterSettings,
-    ledger: FileLedger,
+    (ledger, slots): (FileLedger, TimerSlots),
     mut jobs: UnboundedReceiver<ClusterJob>,
 ) {
     let from = ledger.last().map(|last| Seq(last.0 + 1));
@@ -70,6 +71,7 @@ pub async fn run(
     let language = LanguageExchange::new(language, runner.clone(), ended.clone());
     let mut cluster = ClusterLoop {
         own,
+        slots,
         node,
         bus,
         runner,
@@ -94,14 +96,16 @@ async fn connect(
     from: Option<Seq>,
     jobs: &mut UnboundedReceiver<ClusterJob>,
 ) -> Option<Box<dyn Bus>> {
-    let why = RefCell::new("it was not tried yet".to_owned());
+    let why = Mutex::new("it was not tried yet".to_owned());
+    // The text is whole, also after a panic.
+    let last = || why.lock().unwrap_or_else(PoisonError::into_inner);
     let connected = async {
         loop {
             let address = BusAddress::new(&settings.config, &settings.node);
             match settings.connector.connect(address, from).await {
                 Ok(bus) => return bus,
                 Err(error) => {
-                    let earlier = why.replace(error.clone());
+                    let earlier = std::mem::replace(&mut *last(), error.clone());
                     if earlier != error {
                         tracing::warn!("no connection to the bus: {error}; trying again");
                     }
@@ -124,11 +128,11 @@ async fn connect(
                 let _ = answer.send(Members { node, state, members: Vec::new() });
             }
             Some(ClusterJob::Gather(_, answer)) => {
-                let why = format!("this node has no connection to the bus: {}", why.borrow());
+                let why = format!("this node has no connection to the bus: {}", last());
                 let _ = answer.send(Err(Refusal::new(Status::Unreach, why)));
             }
             Some(ClusterJob::Follow(call)) => {
-                let why = format!("this node has no connection to the bus: {}", why.borrow());
+                let why = format!("this node has no connection to the bus: {}", last());
                 let refusal = Refusal::new(Status::Unreach, why);
                 call.outbox.reply(reply::refusal_line(&call.tag, &refusal));
             }
@@ -148,6 +152,8 @@ type Ended = (Seq, ExecutedCommand);
 /// The node on its bus.
 struct ClusterLoop {
     own: String,
+    /// When long waits end.
+    slots: TimerSlots,
     node: CommandNode<FileLedger>,
     bus: Box<dyn Bus>,
     runner: CommandRunner,
@@ -234,9 +240,9 @@ impl ClusterLoop {
 
     async fn next_event(&mut self, jobs: &mut UnboundedReceiver<ClusterJob>) -> ClusterEvent {
         let due = self.tick_due();
-        let Self { node, bus, ends, sessions, rollups, language, .. } = self;
+        let Self { node, bus, ends, sessions, rollups, language, slots, .. } = self;
         tokio::select! {
-            outputs = step(node, bus.as_mut()) => ClusterEvent::Outputs(outputs),
+            outputs = step(node, bus.as_mut(), *slots) => ClusterEvent::Outputs(outputs),
             job = jobs.recv() => ClusterEvent::Job(job),
             // The loop has a sender.
             Some(ended) = ends.recv() => ClusterEvent::Ended(ended),
@@ -413,11 +419,11 @@ impl ClusterLoop {
 
     /// Leaves the cluster; without a server, its silence ends the stay.
     async fn leave(&mut self) {
-        let Self { node, bus, .. } = self;
+        let Self { node, bus, slots, .. } = self;
         node.leave(clock::boot(), bus.as_mut());
         let left = async {
             while node.is_member() {
-                drop(step(node, bus.as_mut()).await);
+                drop(step(node, bus.as_mut(), *slots).await);
             }
         };
         if timeout(LEAVE, left).await.is_err() {
@@ -451,12 +457,16 @@ async fn until(due: Option<Ns>) {
 }
 
 /// Waits until the node has outputs.
-async fn step(node: &mut CommandNode<FileLedger>, bus: &mut dyn Bus) -> Vec<NodeOutput> {
+async fn step(
+    node: &mut CommandNode<FileLedger>,
+    bus: &mut dyn Bus,
+    slots: TimerSlots,
+) -> Vec<NodeOutput> {
     loop {
         let due = node.due();
         // A millisecond more: the timer may be early.
         let wait = Duration::from_nanos(due.since(clock::boot()).0) + Duration::from_millis(1);
-        let wait = sleep(wait);
+        let wait = sleep_until(slots.after(wait).into());
         pin!(wait);
         let outputs = poll_fn(|context| {
             let outputs = node.step_and_wake(clock::boot(), bus, context);

@@ -21,6 +21,7 @@ mod member_table;
 mod rollup;
 mod source_sessions;
 mod thread;
+mod timer_slots;
 
 pub use connector::{BusAddress, BusConnection, BusConnector};
 pub use job::{ClusterJob, ClusterSettings, FollowCall, GatherCall, answered};

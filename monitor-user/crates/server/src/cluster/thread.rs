@@ -5,6 +5,7 @@
 
 use super::event_loop::run;
 use super::job::{ClusterJob, ClusterSettings, GatherCall, answered};
+use super::timer_slots::TimerSlots;
 use monitor_cluster::command::ledger::FileLedger;
 use monitor_model::Refusal;
 use monitor_protocol::cluster::Gathered;
@@ -35,12 +36,17 @@ impl ClusterThread {
     /// The ledger cannot be opened, or another daemon uses it; no thread can be started.
     pub fn start(settings: ClusterSettings) -> io::Result<Self> {
         let ledger = open_ledger(&settings.config.ledger)?;
+        let slots = TimerSlots::begin();
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().max_blocking_threads(USER_LOOKUPS).build()?;
         let (jobs, queue) = unbounded_channel();
         let thread = std::thread::Builder::new().name("cluster".into());
         let thread = thread.spawn(move || {
-            runtime.block_on(run(settings, ledger, queue));
+            // As a task: what wakes the future of `block_on` goes through the kernel.
+            let running = runtime.spawn(run(settings, (ledger, slots), queue));
+            if let Err(error) = runtime.block_on(running) {
+                tracing::error!("cluster: {error}");
+            }
             // A name service that hangs does not hold up the end of the daemon.
             runtime.shutdown_background();
         })?;
