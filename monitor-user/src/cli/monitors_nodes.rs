@@ -1,5 +1,5 @@
-//! `monitor start --detach`, `list`, `cancel` and `events` with `--nodes`: monitors that the services
-//! of a set of nodes keep.
+//! `monitor start --detach`, `list`, `cancel` and `events` with `--nodes`: monitors that the
+//! services of a set of nodes keep.
 //!
 //! In: the arguments, a set of nodes. Out: what each node replies, equal replies once; samples with
 //! the name of their node. Nodes need `cluster.control_from` for the node of the command: what is

@@ -146,7 +146,8 @@ pub fn nodes_keep_a_monitor_until_it_is_cancelled(cluster: &ExampleCluster) {
         let line = format!("{node}: kept #");
         cluster.prints(("n1", &["events", "kept", "--nodes", "n[1-3]"]), 0, &line);
     }
-    let json = ["events", "kept", "--follow", "--for", "300ms", "--format", "json", "--nodes", "n3"];
+    let follow = ["events", "kept", "--follow", "--for", "300ms"];
+    let json = [&follow[..], &["--format", "json", "--nodes", "n3"]].concat();
     cluster.prints(("n1", &json), 0, "\"node\":\"n3\"");
     let (code, text) = printed("n1", &["cancel", "kept", "--nodes", "@*"]);
     assert_eq!((code, text.as_str()), (Some(0), "n[1-3]: kept\n"));

@@ -1,8 +1,8 @@
 //! `monitor job list --nodes`: the parallel jobs of a set of nodes.
 //!
 //! In: a set of nodes, each of which executes `job_list`, and then `job_info` of each job. Out: a
-//! row for each job of all nodes, as a table, JSON or CSV. The service of a node lists the jobs that
-//! the user may see there.
+//! row for each job of all nodes, as a table, JSON or CSV. The service of a node lists the jobs
+//! that the user may see there.
 
 use super::args::JobListArgs;
 use super::job_on_nodes::NodePart;

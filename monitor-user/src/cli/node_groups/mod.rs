@@ -14,7 +14,7 @@ mod yaml;
 use config::Groups;
 use monitor_cluster::node_set::{GroupLookup, resolve_groups};
 use monitor_model::name::nearest;
-use source::{Answer, GroupSource};
+use source::{GroupAnswer, GroupSource};
 use std::cell::OnceCell;
 
 /// The value of `--nodes`, with the nodes of its groups.
@@ -45,21 +45,21 @@ fn text(source: &GroupSource, group: &str) -> Result<String, String> {
         format!("source {:?} has no such group{near}", source.name)
     };
     match source.map(group) {
-        Answer::Text(text) if !text.trim().is_empty() => Ok(text),
+        GroupAnswer::Text(text) if !text.trim().is_empty() => Ok(text),
         // A program prints nothing for a group that it does not know, too.
-        Answer::Text(text) => match source.list() {
-            Answer::Text(names) if names.iter().any(|it| it == group) => Ok(text),
-            Answer::Text(names) => Err(unknown(&names)),
-            Answer::None => Err(format!("source {:?} has no nodes of it", source.name)),
-            Answer::Failed(why) => Err(why),
+        GroupAnswer::Text(text) => match source.list() {
+            GroupAnswer::Text(names) if names.iter().any(|it| it == group) => Ok(text),
+            GroupAnswer::Text(names) => Err(unknown(&names)),
+            GroupAnswer::None => Err(format!("source {:?} has no nodes of it", source.name)),
+            GroupAnswer::Failed(why) => Err(why),
         },
-        Answer::None => match source.list() {
-            Answer::Text(names) => Err(unknown(&names)),
-            Answer::None => Err(unknown(&[])),
-            Answer::Failed(why) => Err(why),
+        GroupAnswer::None => match source.list() {
+            GroupAnswer::Text(names) => Err(unknown(&names)),
+            GroupAnswer::None => Err(unknown(&[])),
+            GroupAnswer::Failed(why) => Err(why),
         },
-        Answer::Failed(why) => match source.list() {
-            Answer::Text(names) if !names.iter().any(|it| it == group) => Err(unknown(&names)),
+        GroupAnswer::Failed(why) => match source.list() {
+            GroupAnswer::Text(names) if !names.iter().any(|it| it == group) => Err(unknown(&names)),
             _ => Err(why),
         },
     }

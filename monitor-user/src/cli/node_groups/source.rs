@@ -47,7 +47,7 @@ pub struct Upcalls {
 }
 
 /// What a source says.
-pub enum Answer<T> {
+pub enum GroupAnswer<T> {
     /// What was asked for.
     Text(T),
     /// It has no such group, or no program for the question.
@@ -58,24 +58,28 @@ pub enum Answer<T> {
 
 impl GroupSource {
     /// The nodes of a group, as a set.
-    pub fn map(&self, group: &str) -> Answer<String> {
+    pub fn map(&self, group: &str) -> GroupAnswer<String> {
         match &self.origin {
-            Origin::File(groups) => groups.get(group).cloned().map_or(Answer::None, Answer::Text),
+            Origin::File(groups) => {
+                groups.get(group).cloned().map_or(GroupAnswer::None, GroupAnswer::Text)
+            }
             Origin::Upcalls(upcalls) => self.answer(upcalls, &upcalls.map, Some(group)),
         }
     }
 
     /// The names of its groups.
-    pub fn list(&self) -> Answer<Vec<String>> {
+    pub fn list(&self) -> GroupAnswer<Vec<String>> {
         let upcalls = match &self.origin {
-            Origin::File(groups) => return Answer::Text(groups.keys().cloned().collect()),
+            Origin::File(groups) => return GroupAnswer::Text(groups.keys().cloned().collect()),
             Origin::Upcalls(upcalls) => upcalls,
         };
-        let Some(list) = &upcalls.list else { return Answer::None };
+        let Some(list) = &upcalls.list else { return GroupAnswer::None };
         match self.answer(upcalls, list, None) {
-            Answer::Text(text) => Answer::Text(text.split(',').map(str::to_owned).collect()),
-            Answer::None => Answer::None,
-            Answer::Failed(why) => Answer::Failed(why),
+            GroupAnswer::Text(text) => {
+                GroupAnswer::Text(text.split(',').map(str::to_owned).collect())
+            }
+            GroupAnswer::None => GroupAnswer::None,
+            GroupAnswer::Failed(why) => GroupAnswer::Failed(why),
         }
     }
 
@@ -86,43 +90,45 @@ impl GroupSource {
     /// A program has failed, or there is none.
     pub fn all(&self) -> Result<String, String> {
         let all = match &self.origin {
-            Origin::File(groups) => groups.get(ALL).cloned().map_or(Answer::None, Answer::Text),
-            Origin::Upcalls(Upcalls { all: None, .. }) => Answer::None,
+            Origin::File(groups) => {
+                groups.get(ALL).cloned().map_or(GroupAnswer::None, GroupAnswer::Text)
+            }
+            Origin::Upcalls(Upcalls { all: None, .. }) => GroupAnswer::None,
             Origin::Upcalls(upcalls) => {
                 self.answer(upcalls, upcalls.all.as_deref().unwrap_or_default(), None)
             }
         };
         match all {
-            Answer::Text(text) => return Ok(text),
-            Answer::Failed(why) => return Err(why),
-            Answer::None => {}
+            GroupAnswer::Text(text) => return Ok(text),
+            GroupAnswer::Failed(why) => return Err(why),
+            GroupAnswer::None => {}
         }
         let missing = || format!("source {:?} has neither {ALL:?} nor \"list\"", self.name);
         let names = match self.list() {
-            Answer::Text(names) => names,
-            Answer::None => return Err(missing()),
-            Answer::Failed(why) => return Err(why),
+            GroupAnswer::Text(names) => names,
+            GroupAnswer::None => return Err(missing()),
+            GroupAnswer::Failed(why) => return Err(why),
         };
         let mut texts = Vec::new();
         for name in names.iter().filter(|name| !name.is_empty()) {
             match self.map(name) {
-                Answer::Text(text) if text.is_empty() => {}
-                Answer::Text(text) => texts.push(text),
-                Answer::None => return Err(missing()),
-                Answer::Failed(why) => return Err(why),
+                GroupAnswer::Text(text) if text.is_empty() => {}
+                GroupAnswer::Text(text) => texts.push(text),
+                GroupAnswer::None => return Err(missing()),
+                GroupAnswer::Failed(why) => return Err(why),
             }
         }
         Ok(texts.join(","))
     }
 
-    fn answer(&self, upcalls: &Upcalls, line: &str, group: Option<&str>) -> Answer<String> {
+    fn answer(&self, upcalls: &Upcalls, line: &str, group: Option<&str>) -> GroupAnswer<String> {
         let folder = upcalls.folder.to_string_lossy();
         let mut values = vec![("CFGDIR", &*folder), ("SOURCE", &self.name)];
         values.extend(group.map(|group| ("GROUP", group)));
         let line = substituted(line, &values);
         match output(&line, upcalls) {
-            Ok(text) => Answer::Text(joined(&text)),
-            Err(why) => Answer::Failed(format!("source {:?}: {line:?} {why}", self.name)),
+            Ok(text) => GroupAnswer::Text(joined(&text)),
+            Err(why) => GroupAnswer::Failed(format!("source {:?}: {line:?} {why}", self.name)),
         }
     }
 }
@@ -217,9 +223,9 @@ mod tests {
             }),
         };
         let why = |map: &str| match source(map).map("gpu") {
-            Answer::Failed(why) => why,
-            Answer::Text(text) => text,
-            Answer::None => "none".to_owned(),
+            GroupAnswer::Failed(why) => why,
+            GroupAnswer::Text(text) => text,
+            GroupAnswer::None => "none".to_owned(),
         };
         assert_eq!(why("echo n1; echo n2 $SOURCE"), "n1,n2,site");
         assert_eq!(why("exit 3"), "source \"site\": \"exit 3\" has failed: exit status: 3");

@@ -34,8 +34,8 @@ fn what_is_no_group_is_named_with_the_nearest() {
     let check = |text: &str, want: &str| assert_eq!(folded(text).unwrap_err(), want);
     check("@gpuu", "group \"@gpuu\": source \"local\" has no such group: the nearest is \"gpu\"");
     check(
-        "@racks:r",
-        "group \"@racks:r\": source \"racks\" has no such group: the nearest is \"r1\"",
+        "@racks:bot",
+        "group \"@racks:bot\": source \"racks\" has no such group: the nearest is \"both\"",
     );
     check(
         "@rack:r1",

@@ -1,7 +1,8 @@
 //! The commands around recordings, one file each.
 //!
-//! `record` writes samples (`sink`), of other nodes too (`record_nodes`), `replay` prints them as `watch` would, `report` summarizes them,
-//! `export` converts them, `save` fetches the daemon's flight recorder.
+//! `record` writes samples (`sink`), of other nodes too (`record_nodes`), `replay` prints them as
+//! `watch` would, `report` summarizes them, `export` converts them, `save` fetches the daemon's
+//! flight recorder.
 
 pub mod args;
 mod page;

@@ -1,8 +1,9 @@
 //! `monitor when --nodes`: one rule on each node of a set.
 //!
 //! In: an event, processes by command name, a set of nodes. Out: a line for each event with the
-//! name of its node, in text one for an event of several nodes, and at the end how many each node has sent, and the sum. The service of each
-//! node watches, with the rights of the user there; it ends with the command.
+//! name of its node, in text one for an event of several nodes, and at the end how many each node
+//! has sent, and the sum. The service of each node watches, with the rights of the user there; it
+//! ends with the command.
 
 use super::args::WhenArgs;
 use super::event::{Actions, WhenEvent};

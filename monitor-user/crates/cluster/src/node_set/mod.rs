@@ -2,8 +2,8 @@
 //!
 //! In: the text of a user, names of nodes. Out: the names of a set, or the text that names a set in
 //! the shortest form (`fold`). Which nodes there are is not known here: the caller gives what `@*`
-//! stands for, and `resolve_groups` writes the nodes of other groups into a text, as a lookup of the
-//! caller has them. Wildcards are errors.
+//! stands for, and `resolve_groups` writes the nodes of other groups into a text, as a lookup of
+//! the caller has them. Wildcards are errors.
 
 mod expand;
 mod fold;
