@@ -8,7 +8,7 @@ use super::client::with_daemon;
 use super::exit::{Exit, Failure};
 use super::node_blocks::blocks;
 use super::node_replies::MissingNodes;
-use super::output::{notice, print};
+use super::output::print;
 use monitor_client::{SendFile, SentFile};
 use monitor_format::human;
 use monitor_model::id::Ns;
