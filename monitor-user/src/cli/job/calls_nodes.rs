@@ -45,7 +45,8 @@ pub fn calls_nodes(args: &JobCallsArgs, on: (&str, Duration)) -> Result<Exit, Fa
     with_daemon(socket, async |client| -> Result<Exit, Failure> {
         let mut job = JobOnNodes::find(&client, on, &args.job).await?;
         let (ranks, nodes) = (job.ranks().len(), human::escaped_text(&job.nodes()));
-        output::notice(&format!("measuring {ranks} ranks on {nodes} for {seconds}s"));
+        let noun = if ranks == 1 { "rank" } else { "ranks" };
+        output::notice(&format!("measuring {ranks} {noun} on {nodes} for {seconds}s"));
         let request = |name: &str| request(args, name);
         let mut called = job.call_each(&client, (on.1, args.span), request).await?;
         let mut parts = Vec::new();

@@ -25,6 +25,7 @@ use monitor_model::id::Ns;
 use monitor_model::sample::{Note, Sample};
 use monitor_sampling::approximate_notes::is_approximate_note;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -148,12 +149,14 @@ impl NodesRecorder<'_> {
         if !set_boot_time(&mut sample) {
             sample.notes.push(Note::missing("the time since boot is not known".to_owned()));
         }
-        if !self.files.contains_key(node) {
-            let path = file_of(self.args, node)?;
-            let sink = open_sink((self.args, &path), node, sample.backend.name())?;
-            self.files.insert(node.to_owned(), NodeFile { sink, missed: 0, is_full: false });
-        }
-        let Some(file) = self.files.get_mut(node) else { return Ok(false) };
+        let file = match self.files.entry(node.to_owned()) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let path = file_of(self.args, node)?;
+                let sink = open_sink((self.args, &path), node, sample.backend.name())?;
+                entry.insert(NodeFile { sink, missed: 0, is_full: false })
+            }
+        };
         for note in client::delivery_notes(event, &mut file.missed) {
             file.sink.note(note);
         }
