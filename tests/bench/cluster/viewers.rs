@@ -61,7 +61,14 @@ pub fn run(most: usize) {
     let output = AgentOutput { reply: None, rows: Some(rows) };
     let agents = runtime.block_on(agents(&site, n_nodes, &output));
     // Two viewers share a daemon; the third one has another.
-    let daemons = ["web", "v1"].map(|it| Node::start(&site, it, "procfs"));
+    let daemons = ["web", "v1"].map(|name| {
+        let folder = site.folder.join("nodes").join(name);
+        let config = std::fs::read_to_string(folder.join("monitor.toml")).unwrap();
+        // As docs/CLUSTER.md says for tools that follow many nodes at this rate.
+        let config = format!("{config}[limits]\nqueue_bytes = \"16MiB\"\n");
+        std::fs::write(folder.join("monitor.toml"), config).unwrap();
+        Node::start(&site, name, "procfs")
+    });
     daemons.iter().for_each(|it| it.connect().sees(n_nodes + 3));
     let (is_stopped, is_over) = (Arc::new(AtomicBool::new(false)), Arc::default());
     let never = Arc::new(AtomicBool::new(false));
