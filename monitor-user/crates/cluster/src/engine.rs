@@ -25,6 +25,7 @@ pub const LEASE: Ns = Ns(30_000_000_000);
 pub const FIRST_CONN: Conn = 1 << 63;
 
 /// What the caller has to do.
+#[allow(clippy::large_enum_variant, reason = "most outputs are those of this node")]
 pub enum ClusterOutput {
     /// Handle an output of this node's engine.
     Local(MonitorOutput),
@@ -249,7 +250,7 @@ impl Cluster {
             Message::Answer { ticket, answer } => {
                 self.part_answered(ticket, answer.result(), (now, acts));
             }
-            Message::Event { ticket, event } => self.part_event(ticket, event, acts),
+            Message::Event { ticket, event } => self.part_event(ticket, *event, acts),
             Message::Cancelled { ticket } => self.part_cancelled(ticket, acts),
         }
     }

@@ -63,7 +63,7 @@ pub enum Message {
         /// The part.
         ticket: Ticket,
         /// The event.
-        event: Event,
+        event: Box<Event>,
     },
     /// Cancel a part.
     Cancel {

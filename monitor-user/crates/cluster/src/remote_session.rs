@@ -82,7 +82,7 @@ impl Cluster {
         if event.ended.is_some() {
             self.end_session(conn, now, acts);
         }
-        self.send(now, &to, Message::Event { ticket, event }, acts);
+        self.send(now, &to, Message::Event { ticket, event: Box::new(event) }, acts);
     }
 
     /// Cancels a part for the requesting node, and confirms.
