@@ -42,8 +42,8 @@ pub fn a_file_goes_from_node_to_node(cluster: &ExampleCluster) {
     cluster.prints(("n3", &send("n1")), 1, "this node serves no files: see files.tls");
     let hidden = ["send", path, "--name", "../x", "--nodes", "n2"];
     cluster.prints(("n1", &hidden), 1, "is no name of a received file");
-    cluster.prints(("n1", &["send", "/no-such", "--nodes", "n2"]), 1, "/no-such: No such file");
-    cluster.prints(("n1", &["send", "/dev/null", "--nodes", "n2"]), 1, "is no regular file");
+    cluster.prints(("n1", &["send", "/no-such", "--nodes", "n2"]), 6, "/no-such: No such file");
+    cluster.prints(("n1", &["send", "/dev/null", "--nodes", "n2"]), 2, "is no regular file");
 }
 
 /// What is announced is what is taken, from a client with a certificate and the key.

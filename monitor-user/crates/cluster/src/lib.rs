@@ -6,6 +6,7 @@
 pub mod bus;
 pub mod command;
 pub mod follow;
+pub mod migration;
 pub mod node_set;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;

@@ -176,7 +176,8 @@ mod tests {
     use monitor_sys::fsuid;
     use std::path::PathBuf;
     use std::time::Duration;
-    use tokio::time::{sleep, timeout};
+    use tokio::task::yield_now;
+    use tokio::time::timeout;
 
     /// Uploads whose folder is removed with the test.
     struct OfTest(Arc<Uploads>, PathBuf);
@@ -243,7 +244,7 @@ mod tests {
         assert!(!deadlined.add(b"ab").expect("two bytes"));
         let removed = async {
             while of_test.partials() > 0 {
-                sleep(Duration::from_millis(1)).await;
+                yield_now().await;
             }
         };
         timeout(Duration::from_secs(60), removed).await.expect("it is removed");
