@@ -123,8 +123,10 @@ fn root_a_job_on_three_nodes_is_one_job() {
         return;
     }
     let Some(program) = CaseRuntime::named("openmpi5").built_of(TEST, "mpi.c") else { return };
-    for (tool, package) in [("nats-server", "nats-server"), ("ip", "iproute2")] {
-        if Command::new(tool).arg("-V").output().is_err() {
+    for (tool, version, package) in
+        [("nats-server", "--version", "nats-server"), ("ip", "-V", "iproute2")]
+    {
+        if Command::new(tool).arg(version).output().is_err() {
             return skip(TEST, &format!("no {tool}: apt install {package}"));
         }
     }

@@ -83,10 +83,9 @@ pub fn a_session_of_the_cluster_has_all_nodes(cluster: &ExampleCluster) {
     let lines = ["2 [] user_event(7): 3 [$0] print($1)", "4 [] enable(2)"];
     let raise = ["5 [] raise_event(7,[8])"];
     cluster.prints(("n2", &[&rule[..], &lines, &raise].concat()), 0, "] print(0,[8])");
-    let part = r#""part":"node","fields":["load1"]"#;
-    let of_two = format!(
-        r#"{{"id":1,"method":"monitor","params":{{{part},"targets":[{{"node":"n1"}},{{"node":"n2"}}]}}}}"#
-    );
+    let targets = r#"[{"node":"n1"},{"node":"n2"}]"#;
+    let params = format!(r#"{{"part":"node","fields":["load1"],"targets":{targets}}}"#);
+    let of_two = format!(r#"{{"id":1,"method":"monitor","params":{params}}}"#);
     cluster.prints(("n1", &["ask", &of_two]), 0, r#""node":"n2","status":"SUCCESS""#);
     cluster.prints(("n1", &["ask", r#"{"id":1,"method":"x"}"#]), 2, "unknown method");
 }

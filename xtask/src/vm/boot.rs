@@ -20,6 +20,9 @@ const STATUS: &str = "vm: status ";
 /// Longest that a guest may take; an emulated processor is some twenty times slower than ours.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
 
+/// A test that takes longer is printed with its time.
+const LONG_TEST: Duration = Duration::from_secs(10);
+
 /// Modules that a guest loads; those that a kernel does not have are built in, or not needed
 /// there. Their order is that of the alphabet, so `init.sh` tries again until nothing is new.
 const MODULES: &[&str] = &[
@@ -108,12 +111,18 @@ fn follow(mut guest: Child) -> Result<String, String> {
         let _ = guest.wait();
         late
     });
-    let mut status = None;
+    let (mut status, mut since) = (None, Instant::now());
     for line in BufReader::new(console).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned();
         match line.strip_prefix(STATUS) {
             Some(rest) => status = Some(rest.to_owned()),
             None => println!("{line}"),
+        }
+        if line.starts_with("test ") {
+            if since.elapsed() > LONG_TEST {
+                println!("    {:.0} s", since.elapsed().as_secs_f64());
+            }
+            since = Instant::now();
         }
     }
     let _ = done.send(());

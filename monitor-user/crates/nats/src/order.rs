@@ -145,7 +145,7 @@ impl OrderReader {
 
     /// Makes a consumer from the next entry on. If one was not made, the servers may have no leader
     /// that makes it: that is asked first, because a question is answered sooner. Then two are made
-    /// at a time, which are seldom both placed on the server that is lost; the other one ends.
+    /// at a time, which are rarely both placed on the server that is lost; the other one ends.
     async fn consume(&self, position: &mut Position) -> Result<Deliveries, Failed> {
         if position.failures.consumers > 0 {
             let limit = position.failures.state();

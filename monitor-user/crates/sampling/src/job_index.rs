@@ -1,8 +1,8 @@
 //! The jobs and ranks of all processes, shared by all consumers.
 //!
 //! In: readings of all processes, and claims that a process is a rank. Out: the job of each
-//! process, the processes of a rank, and the ranks of this node. Environments are read only for
-//! readings in which a consumer needs jobs.
+//! process, and the processes of a rank. Environments are read only for readings in which a
+//! consumer needs jobs.
 
 use super::job::{self, JobTable, RankRegistry, RankSelector};
 use super::{target::Namespaces, visibility::Visibility};
@@ -15,8 +15,6 @@ use monitor_model::{
 #[derive(Debug, Default)]
 pub struct JobIndex {
     jobs: JobTable,
-    /// Number of registry changes that were reported.
-    reported: u64,
 }
 
 /// A claim that a process is a rank, or a check that the user owns the process.
@@ -77,19 +75,6 @@ impl JobIndex {
         let registry = self.jobs.registry_mut();
         let registered = registry.register(process.id, rank);
         registered.map_err(|full| Refusal::limit(full.to_string()))
-    }
-
-    /// The ranks of this node; `None` if unchanged since the last call.
-    pub fn changed_ranks(&mut self) -> Option<Vec<RankTarget>> {
-        let registry = self.jobs.registry();
-        if std::mem::replace(&mut self.reported, registry.changes()) == registry.changes() {
-            return None;
-        }
-        let named = |it: &job::Rank| RankTarget {
-            namespace: it.namespace.to_string(),
-            rank: Some(it.rank),
-        };
-        Some(registry.ranks().map(named).collect())
     }
 }
 
@@ -201,19 +186,5 @@ mod tests {
         assert!(world.found().is_empty());
         world.sample.at = before;
         assert_eq!(world.claim(7, 0), Err(Status::NotFound), "the claim meant the earlier process");
-    }
-
-    #[test]
-    fn ranks_are_reported_when_they_change() {
-        let mut world = World::new("process 7\nat 1s end 7");
-        assert_eq!(world.index.changed_ranks(), None);
-        assert_eq!(world.claim(7, 0), Ok(()));
-        let rank = RankTarget { namespace: "job".into(), rank: Some(7) };
-        assert_eq!(
-            (world.index.changed_ranks(), world.index.changed_ranks()),
-            (Some(vec![rank]), None)
-        );
-        world.read();
-        assert_eq!(world.index.changed_ranks(), Some(vec![]));
     }
 }

@@ -9,8 +9,8 @@ use super::view::{Output, Reading};
 use super::{consumer::Consumer, detach_delay::DetachDelay, exit_log::ExitLog};
 use monitor_backend::{Backend, Error};
 use monitor_model::{
-    Capability, Devices, Node, Note, Ns, Pid, Process, ProcessField, RankTarget, ReadSpec, Refusal,
-    Sample, Status,
+    Capability, Devices, Node, Note, Ns, Pid, Process, ProcessField, ReadSpec, Refusal, Sample,
+    Status,
 };
 use monitor_sys::clock;
 use std::{cell::OnceCell, sync::Arc};
@@ -46,8 +46,6 @@ pub struct SharedReader {
     /// The shed capabilities, with the note about each.
     shed: Vec<(Capability, String)>,
     detach_delay: DetachDelay,
-    /// Whether ranks are tracked without a consumer of jobs.
-    tracks_ranks: bool,
     /// When all processes must be read at the latest.
     next_full_read: Option<Ns>,
     /// CPU time of all consumers so far.
@@ -68,7 +66,6 @@ impl SharedReader {
             job_index: JobIndex::default(),
             shed: Vec::new(),
             detach_delay: DetachDelay::default(),
-            tracks_ranks: false,
             next_full_read: None,
             consumers_cpu: Ns(0),
         }
@@ -99,12 +96,6 @@ impl SharedReader {
     pub fn notes(&self) -> Vec<Note> {
         let shed = self.shed.iter().map(|(_, text)| Note::remark(text.as_str()));
         self.backend_notes.iter().cloned().chain(shed).collect()
-    }
-
-    /// Tracks ranks from now on, even without a consumer of jobs.
-    pub fn track_ranks(&mut self, now: Ns) {
-        self.tracks_ranks = true;
-        self.next_full_read = Some(now);
     }
 
     /// Detaches capabilities whose delay is over, and reads pending exit records, which would fill
@@ -143,11 +134,6 @@ impl SharedReader {
         let sample = sample.map_err(|error| refusal(&error));
         let settle = |claim| self.job_index.register(claim, sample.as_ref().map_err(Clone::clone)?);
         claims.iter().map(settle).collect()
-    }
-
-    /// The ranks of this node; `None` if unchanged since the last call.
-    pub fn changed_ranks(&mut self) -> Option<Vec<RankTarget>> {
-        self.job_index.changed_ranks()
     }
 
     /// Takes a reading for these consumers and sets their results.
@@ -230,15 +216,11 @@ impl SharedReader {
 
     /// Reads all processes, and keeps the records of those that have ended.
     fn read_all_processes(&mut self, spec: &ReadSpec) -> Result<Sample, Error> {
-        let mut spec = spec.clone();
-        if self.tracks_ranks && !spec.wants(ProcessField::Job) {
-            spec.costly.push(ProcessField::Job);
-        }
-        let mut sample = self.backend.read(&spec)?;
-        self.job_index.learn(&mut sample, &spec, &mut *self.backend);
+        let mut sample = self.backend.read(spec)?;
+        self.job_index.learn(&mut sample, spec, &mut *self.backend);
         self.exit_log.take_from(&mut sample);
         // Without hooks there are no pending records to read.
-        let is_needed = self.tracks_ranks || self.backend.wake_fd().is_some();
+        let is_needed = self.backend.wake_fd().is_some();
         self.next_full_read =
             is_needed.then_some(Ns(sample.at.boot.0.saturating_add(FULL_READ_INTERVAL.0)));
         Ok(sample)

@@ -107,7 +107,8 @@ impl NodeCalls {
         let ranks: Vec<(RankShare, Option<u32>)> = ranks.map(rank).collect::<Option<_>>()?;
         let pids = ranks.iter().filter_map(|(share, pid)| Some((share.rank, (*pid)?))).collect();
         let rows = |all: &Value, n_values| -> Option<Vec<CalledRow>> {
-            all.list()?.chunks(n_values).map(row).collect()
+            let whole = |values: &[Value]| row(values).filter(|_| values.len() == n_values);
+            all.list()?.chunks(n_values).map(whole).collect()
         };
         let note = |it: &Value| Some(format!("{node}: {}", text(it)?));
         Some(Self {

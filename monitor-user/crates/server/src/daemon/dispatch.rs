@@ -139,6 +139,7 @@ impl DaemonLoop {
             }
             MonitorOutput::Query { to, tag, query: ServiceQuery::ClusterSession } => {
                 self.begin_cluster_session(to, &tag);
+            }
             MonitorOutput::Query { to, tag, query: ServiceQuery::SendFile(params) } => {
                 self.send_file(to, tag, params);
             }

@@ -4,8 +4,8 @@
 //! each node; or a key for it. The bus carries name, size and SHA-256, and the key back.
 
 use super::DaemonLoop;
-use super::cluster_bridge::reply_later;
 use super::cluster_bridge::alone;
+use super::cluster_bridge::reply_later;
 use crate::cluster::{ClusterJobs, GatherCall};
 use crate::files::{AnnouncedUser, FileToSend, NodeFiles, Uploads, send};
 use crate::user_shares::UserShare;

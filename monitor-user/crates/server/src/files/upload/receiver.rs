@@ -52,6 +52,8 @@ struct Incoming {
 impl Drop for Deadlined {
     fn drop(&mut self) {
         self.expiry.abort();
+        // The task that was aborted has it a little longer.
+        drop(lock(&self.incoming).take());
     }
 }
 

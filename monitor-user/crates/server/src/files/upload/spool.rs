@@ -13,10 +13,10 @@ use monitor_sys::fsuid;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Uid};
 use rustix::fs::{chownat, fchmod, fchown, fstatvfs, mkdirat, open, openat, renameat, statat};
 use rustix::io::Errno;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,7 +75,14 @@ impl Spool {
     ///
     /// One cannot be made, or is no folder of the user.
     pub fn prepare(&self, (uid, gid): (u32, u32)) -> io::Result<()> {
-        let make = |mode, at: &Path| DirBuilder::new().recursive(true).mode(mode).create(at);
+        // Whatever the umask of the service is.
+        let make = |mode, at: &Path| -> io::Result<()> {
+            if at.is_dir() {
+                return Ok(());
+            }
+            DirBuilder::new().recursive(true).mode(mode).create(at)?;
+            fs::set_permissions(at, Permissions::from_mode(mode))
+        };
         make(0o711, &self.folder)?;
         make(0o700, &self.folder.join(PARTIAL))?;
         let folder = self.open_folder()?;
