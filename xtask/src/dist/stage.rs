@@ -23,6 +23,7 @@ const FILES: &[(&str, &str)] = &[
         "usr/lib/systemd/system/monitor-rendezvous.service",
     ),
     ("tests/packaging/monitor.toml", "etc/monitor/monitor.toml"),
+    ("tests/packaging/deb/monitor.lintian-overrides", "usr/share/lintian/overrides/monitor"),
     ("README.md", "usr/share/doc/monitor/README.md"),
     ("docs/OPERATING.md", "usr/share/doc/monitor/OPERATING.md"),
 ];
