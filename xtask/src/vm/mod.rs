@@ -80,8 +80,8 @@ fn needed() -> Outcome {
     Err(format!("a guest needs programs that are missing: apt-get install {}", missing.join(" ")))
 }
 
-/// Beginnings of the names of test binaries that have nothing for another kernel. They are built all
-/// the same: without their packages, cargo builds most crates a second time.
+/// Beginnings of the names of test binaries that have nothing for another kernel. They are built
+/// all the same: without their packages, cargo builds most crates a second time.
 const OMITTED: &[&str] = &["xtask-", "monitor_ebpf-"];
 
 /// Builds the test binaries that every kernel runs; where they are.
