@@ -16,12 +16,13 @@ use super::node_blocks::blocks;
 use super::node_replies::{NodeReplies, call_result, gather_call};
 use super::output::{self, Output, OutputState};
 use super::plan::Plan;
-use super::run_loop::{EndSignals, LoopEnd, tick};
+use super::run_loop::{EndSignals, tick};
+use super::sample_lines;
 use super::watch_nodes::SAMPLES;
-use monitor_client::{Cancel, Event, MonitorRequest};
+use monitor_client::{Cancel, MonitorRequest};
 use monitor_format::human;
 use monitor_protocol::answer::{Cancelled, MonitorSummary};
-use monitor_protocol::call::{Call, Tag};
+use monitor_protocol::call::Call;
 use monitor_protocol::params::MonitorName;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -131,12 +132,10 @@ pub fn cancel(args: &CancelArgs, on: (&str, Duration)) -> Result<Exit, Failure> 
 pub fn events(args: &EventsArgs, on: (&str, Duration)) -> Result<Exit, Failure> {
     let name = args.name.clone().ok_or_else(|| Failure::usage("--nodes: name the monitor"))?;
     let call = Call::Attach(MonitorName { id: name.as_str().into() });
-    let line = call.to_line(Some(&Tag::Number(1)));
-    let line = String::from_utf8_lossy(line.trim_ascii_end()).into_owned();
     runtime()?.block_on(async {
         let signals = EndSignals::install()?;
         let client = connect(args.daemon.socket.as_deref()).await?;
-        let nodes = FollowedNodes::start(&client, on, vec![line], SAMPLES).await?;
+        let nodes = FollowedNodes::start(&client, on, vec![call.to_text()], SAMPLES).await?;
         KeptSamples { args, nodes, left: BTreeMap::new(), writers: BTreeMap::new() }
             .print(signals)
             .await
@@ -160,7 +159,7 @@ impl KeptSamples<'_> {
             let item = tokio::select! {
                 biased;
                 end = signals.recv() => {
-                    exit = if end == LoopEnd::Interrupted { Exit::Interrupted } else { Exit::Ok };
+                    exit = end.exit();
                     break;
                 }
                 () = tick(end) => break,
@@ -182,10 +181,6 @@ impl KeptSamples<'_> {
         struct Attached {
             kept: usize,
         }
-        #[derive(Deserialize)]
-        struct EventLine {
-            params: Event,
-        }
         if seq == 0 {
             match call_result(line) {
                 Ok(result) => {
@@ -197,10 +192,7 @@ impl KeptSamples<'_> {
             }
             return Ok(OutputState::Open);
         }
-        // What a later version sends beside events.
-        let Ok(EventLine { params: mut event }) = serde_json::from_str(line) else {
-            return Ok(OutputState::Open);
-        };
+        let Some(mut event) = sample_lines::event(line) else { return Ok(OutputState::Open) };
         self.nodes.count_lost(node, event.dropped);
         self.nodes.count(node, u64::from(event.sample.is_some()));
         // Nodes are named as the cluster names them; several may be on one host.

@@ -8,9 +8,9 @@ use super::output::notice;
 use monitor_client::{Client, Gather, Gathered};
 use monitor_cluster::node_set::fold;
 use monitor_model::id::Ns;
-use monitor_protocol::call::{Call, Tag};
+use monitor_protocol::call::Call;
 use monitor_protocol::cluster::NodeOutcome;
-use serde::Deserialize;
+use monitor_protocol::reply::CallReply;
 use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
@@ -127,9 +127,7 @@ pub async fn gather_call(
     on: (&str, Duration),
     call: &Call,
 ) -> Result<NodeReplies<Box<RawValue>>, Failure> {
-    let line = call.to_line(Some(&Tag::Number(1)));
-    let line = String::from_utf8_lossy(line.trim_ascii_end()).into_owned();
-    Ok(NodeReplies::read(&gather(client, on, line).await?, call_result))
+    Ok(NodeReplies::read(&gather(client, on, call.to_text()).await?, call_result))
 }
 
 /// The result in the reply to a call.
@@ -137,21 +135,9 @@ pub async fn gather_call(
 /// # Errors
 /// It is an error, or no reply to a call.
 pub fn call_result(reply: &str) -> Result<Box<RawValue>, String> {
-    #[derive(Deserialize)]
-    struct CallReply {
-        result: Option<Box<RawValue>>,
-        error: Option<CallError>,
-    }
-    #[derive(Deserialize)]
-    struct CallError {
-        message: String,
-    }
-    let reply: CallReply = serde_json::from_str(reply).map_err(|why| why.to_string())?;
-    match (reply.result, reply.error) {
-        (Some(result), _) => Ok(result),
-        (None, Some(error)) => Err(error.message),
-        (None, None) => Err("its reply has no result".to_owned()),
-    }
+    let reply: CallReply<Box<RawValue>> =
+        serde_json::from_str(reply).map_err(|why| why.to_string())?;
+    reply.into_result("its reply has no result")
 }
 
 #[cfg(test)]

@@ -8,15 +8,16 @@ use super::args::daemon::NodesArgs;
 use super::client::{connect, runtime};
 use super::exit::{Exit, Failure};
 use super::output::{self, Output, OutputState, Screen, notice};
-use super::run_loop::{EndSignals, LoopEnd};
+use super::run_loop::EndSignals;
 use monitor_client::{Client, Gather, Gathered, Members, NodeStatus};
 use monitor_cluster::node_set::fold;
 use monitor_format::grid::{Column, Grid, Side};
 use monitor_format::{human, wrap};
 use monitor_model::id::Ns;
-use monitor_protocol::call::{Call, Tag};
+use monitor_protocol::call::Call;
 use monitor_protocol::cluster::{ClusterState, Member, MemberState};
-use serde::{Deserialize, Serialize};
+use monitor_protocol::reply::CallReply;
+use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -61,10 +62,8 @@ async fn watch(args: &NodesArgs, client: &Client) -> Result<Exit, Failure> {
                 }
             }
         };
-        match end {
-            Some(LoopEnd::Interrupted) => return Ok(Exit::Interrupted),
-            Some(_) => return Ok(Exit::Ok),
-            None => {}
+        if let Some(end) = end {
+            return Ok(end.exit());
         }
     }
 }
@@ -108,8 +107,7 @@ impl ClusterView {
         if members.state != ClusterState::Member {
             return Ok(Self::of_this_node(members, client.node_status().await?));
         }
-        let call = Call::NodeStatus.to_line(Some(&Tag::Number(1)));
-        let line = String::from_utf8_lossy(call.trim_ascii_end()).into_owned();
+        let line = Call::NodeStatus.to_text();
         let within_ns = Some(Ns::from(args.within).0);
         let gathered = client.gather(&Gather { nodes: None, line, within_ns }).await?;
         // Nodes may have come and gone meanwhile.
@@ -212,29 +210,14 @@ impl ClusterView {
     }
 }
 
-/// The reply of a node to `node_status`.
-#[derive(Deserialize)]
-struct StatusReply {
-    result: Option<NodeStatus>,
-    error: Option<StatusError>,
-}
-
-#[derive(Deserialize)]
-struct StatusError {
-    message: String,
-}
-
 fn status_of(reply: Option<&str>, why: Option<String>) -> Result<NodeStatus, String> {
     let Some(reply) = reply else {
         return Err(why.unwrap_or_else(|| "no reply".to_owned()));
     };
     // A node of another version may reply something else.
-    let reply: StatusReply = serde_json::from_str(reply).map_err(|why| why.to_string())?;
-    match (reply.result, reply.error) {
-        (Some(status), _) => Ok(status),
-        (None, Some(error)) => Err(error.message),
-        (None, None) => Err("its reply has no status".to_owned()),
-    }
+    let reply: CallReply<NodeStatus> =
+        serde_json::from_str(reply).map_err(|why| why.to_string())?;
+    reply.into_result("its reply has no status")
 }
 
 /// The difference between two clocks.

@@ -50,6 +50,13 @@ pub enum LoopEnd {
     Terminated,
 }
 
+impl LoopEnd {
+    /// The exit code of a command that has nothing else to report.
+    pub fn exit(self) -> Exit {
+        if self == Self::Interrupted { Exit::Interrupted } else { Exit::Ok }
+    }
+}
+
 /// The note about `missed` readings; `None` for 0.
 pub fn skipped_note(missed: u64) -> Option<Note> {
     let text = format!("{missed} readings skipped: the previous one took longer than the interval");

@@ -3,13 +3,12 @@
 use super::exit::Failure;
 use super::node_replies::call_result;
 use monitor_client::{Event, MonitorRequest, SampleReply};
-use monitor_protocol::call::{Call, Tag};
+use monitor_protocol::call::Call;
 use serde::Deserialize;
 
 /// The line that begins a series.
 pub fn begin(request: MonitorRequest) -> String {
-    let call = Call::Monitor(Box::new(request)).to_line(Some(&Tag::Number(1)));
-    String::from_utf8_lossy(call.trim_ascii_end()).into_owned()
+    Call::Monitor(Box::new(request)).to_text()
 }
 
 /// What a line says.
@@ -33,10 +32,6 @@ impl SampleLine {
     /// # Errors
     /// The reply is no sample.
     pub fn read(seq: u64, line: &str) -> Result<Self, Failure> {
-        #[derive(Deserialize)]
-        struct EventLine {
-            params: Event,
-        }
         if seq == 0 {
             return Ok(match call_result(line) {
                 Ok(result) => {
@@ -46,10 +41,18 @@ impl SampleLine {
                 Err(why) => Self::Refused(why),
             });
         }
-        let read: Result<EventLine, _> = serde_json::from_str(line);
-        Ok(read.map_or(Self::Other, |EventLine { params }| {
-            let is_partial = params.partial;
-            Self::Event { event: Box::new(params), is_partial }
+        Ok(event(line).map_or(Self::Other, |event| {
+            let is_partial = event.partial;
+            Self::Event { event: Box::new(event), is_partial }
         }))
     }
+}
+
+/// The event of a line that is no reply; `None` for what a later version sends beside events.
+pub fn event(line: &str) -> Option<Event> {
+    #[derive(Deserialize)]
+    struct EventLine {
+        params: Event,
+    }
+    serde_json::from_str(line).ok().map(|EventLine { params }| params)
 }

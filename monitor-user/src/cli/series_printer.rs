@@ -6,7 +6,7 @@ use super::client::{DISCONNECTED, reconnected};
 use super::event_writer::EventWriter;
 use super::exit::{Exit, Failure};
 use super::output::{Output, OutputState, Screen, notice};
-use super::run_loop::{EndSignals, LoopEnd};
+use super::run_loop::EndSignals;
 use monitor_client::{Series, SeriesItem};
 use monitor_protocol::event::{EndReason, Event};
 
@@ -49,10 +49,7 @@ impl SeriesPrinter {
         while left != Some(0) {
             let event = tokio::select! {
                 biased;
-                end = self.signals.recv() => {
-                    let is_interrupted = end == LoopEnd::Interrupted;
-                    return Ok(if is_interrupted { Exit::Interrupted } else { Exit::Ok });
-                }
+                end = self.signals.recv() => return Ok(end.exit()),
                 event = self.series.next() => event?,
             };
             match event {

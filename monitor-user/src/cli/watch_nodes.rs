@@ -76,8 +76,7 @@ async fn follow(
     }
     let exit = match ended {
         Some(LoopEnd::Gone) => return Ok(Exit::Ok),
-        Some(LoopEnd::Interrupted) => Exit::Interrupted,
-        _ => Exit::Ok,
+        ended => ended.map_or(Exit::Ok, LoopEnd::exit),
     };
     let rest = printer.print()?;
     let exit = if exit == Exit::Ok && printer.is_partial { Exit::Partial } else { exit };

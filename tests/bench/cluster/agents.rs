@@ -1,7 +1,7 @@
 //! Gathers from light agents, beside the same number of bare clients in the same process.
 
-use super::gather::{REPLY, compare};
-use super::sites::{AGENTS, AT_A_TIME, AgentOutput, DEADLINE, TOOL, agents, runtime, site};
+use super::gather::{REPLY, compare, floor_ms, floor_replies};
+use super::sites::{AGENTS, AT_A_TIME, AgentOutput, TOOL, agents, runtime, site};
 use monitor_cluster::bus::entry::Targets;
 use monitor_cluster::command::{CallOptions, CommandOutcome};
 use monitor_model::Ns;
@@ -25,10 +25,7 @@ pub fn run(most: usize) {
     let (mut caller, _nodes) = runtime.block_on(floor(&floor_at, n_nodes, &reply_bytes(&reply)));
     let bytes = command_bytes(TOOL, PAYLOAD);
     let ours = || runtime.block_on(gather(&agents));
-    let floor = || {
-        let gathered = runtime.block_on(caller.gather(&bytes, n_nodes)).unwrap();
-        gathered.expect("all replies of the floor").as_secs_f64() * 1e3
-    };
+    let floor = || runtime.block_on(floor_ms(&mut caller, &bytes, n_nodes));
     compare(&format!("2 KB from each of {n_nodes} agents"), ours, floor);
     let _guard = runtime.enter();
     drop(agents);
@@ -50,11 +47,7 @@ async fn floor(site: &TestSite, n_nodes: usize, reply: &[u8]) -> (FloorCaller, J
             answering.spawn(async move { node.answer_all().await.unwrap() });
         }
     }
-    let bytes = command_bytes(TOOL, PAYLOAD);
-    let start = Instant::now();
-    while caller.gather(&bytes, n_nodes).await.unwrap().is_none() {
-        assert!(start.elapsed() < DEADLINE, "the floor does not reply");
-    }
+    floor_replies(&mut caller, &command_bytes(TOOL, PAYLOAD), n_nodes).await;
     (caller, answering)
 }
 

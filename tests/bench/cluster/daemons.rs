@@ -1,8 +1,8 @@
 //! Gathers from daemons, beside the same number of processes with a bare client each.
 
-use super::gather::compare;
+use super::gather::{compare, floor_ms, floor_replies};
 use super::node::{Connection, Node};
-use super::sites::{DEADLINE, TOOL, runtime, site};
+use super::sites::{TOOL, runtime, site};
 use crate::program::Program;
 use monitor_nats::suite::{FloorCaller, FloorNode, TestSite, command_bytes, reply_bytes};
 use monitor_nats::{NatsConnection, NatsUser};
@@ -47,14 +47,8 @@ pub fn run(most: usize) {
     let n_bytes = reply_bytes(reply.as_bytes()).len();
     let _floor: Vec<_> = (1..=n_nodes).map(|it| start_floor(&floor_at, it, n_bytes)).collect();
     let bytes = command_bytes(TOOL, request().as_bytes());
-    let start = Instant::now();
-    while runtime.block_on(caller.gather(&bytes, n_nodes)).unwrap().is_none() {
-        assert!(start.elapsed() < DEADLINE, "the floor does not reply");
-    }
-    let floor = || {
-        let gathered = runtime.block_on(caller.gather(&bytes, n_nodes)).unwrap();
-        gathered.expect("all replies of the floor").as_secs_f64() * 1e3
-    };
+    runtime.block_on(floor_replies(&mut caller, &bytes, n_nodes));
+    let floor = || runtime.block_on(floor_ms(&mut caller, &bytes, n_nodes));
     let ours = || gather(&mut connection).0;
     compare(&format!("2 KB from each of {n_nodes} daemons"), ours, floor);
 }

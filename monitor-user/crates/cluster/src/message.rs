@@ -2,11 +2,14 @@
 //!
 //! They begin with the end of a line, which those of `follow` do not.
 
-use super::bus::entry::{MalformedMessage, read_json};
+use super::bus::entry::{MalformedMessage, marked_json, read_json};
 use super::request::RequestMessage;
 use monitor_model::{MonitorRequest, Refusal, Status};
 use monitor_protocol::event::Event;
 use serde::{Deserialize, Serialize};
+
+/// What these messages begin with.
+const MARK: &[u8] = b"\n";
 
 /// What a daemon sends to another one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -21,9 +24,7 @@ pub enum PeerMessage {
 impl PeerMessage {
     /// The message as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = b"\n".to_vec();
-        bytes.extend(serde_json::to_vec(self).expect("plain data has a form in JSON"));
-        bytes
+        marked_json(MARK, self)
     }
 
     /// The message of bytes; `None` if they are of another kind.
@@ -31,7 +32,7 @@ impl PeerMessage {
     /// # Errors
     /// They are of this kind, and of no version that is known here.
     pub fn from_bytes(bytes: &[u8]) -> Option<Result<Self, MalformedMessage>> {
-        Some(read_json(bytes.strip_prefix(b"\n")?))
+        Some(read_json(bytes.strip_prefix(MARK)?))
     }
 }
 

@@ -3,7 +3,7 @@
 //! In: profiles. Out: that of all ranks: calls, times and bytes are added, and the imbalance is
 //! that of all ranks. All must have been measured for about the same time.
 
-use crate::call_profile::{CallProfile, CallTotals, CalledRow};
+use crate::call_profile::{CallProfile, CallTotals, CalledRow, imbalance_of};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -53,14 +53,12 @@ impl JoinedRow {
     }
 
     fn row(self, (function, place): (Arc<str>, Option<Arc<str>>), n_ranks: usize) -> CalledRow {
-        let n = n_ranks as f64;
-        let mean_ns = self.sums.time_ns as f64 / n;
-        let imbalance = (n_ranks > 1 && self.longest_ns > 0.0).then(|| {
-            // Rounding may make the mean larger than the longest.
-            ((self.longest_ns - mean_ns) / self.longest_ns * n / (n - 1.0) * 100.0).max(0.0)
-        });
-        let Self { sums, ranks, percents, .. } = self;
-        CalledRow { function, place, sums, ranks, percent: percents / n.max(1.0), imbalance }
+        let Self { sums, ranks, percents, longest_ns } = self;
+        // Rounding may make the mean larger than the longest.
+        let imbalance = imbalance_of(longest_ns, sums.time_ns as f64, n_ranks);
+        let imbalance = imbalance.map(|it| it.max(0.0));
+        let percent = percents / n_ranks.max(1) as f64;
+        CalledRow { function, place, sums, ranks, percent, imbalance }
     }
 }
 

@@ -181,13 +181,17 @@ fn percent(part: u64, whole: u64) -> f64 {
 
 /// The imbalance of times of ranks; ranks without one have 0.
 fn imbalance(times: &BTreeMap<u32, u64>, ranks: usize) -> Option<f64> {
-    let max = *times.values().max()? as f64;
-    if ranks < 2 || max == 0.0 {
+    let max = *times.values().max()?;
+    imbalance_of(max as f64, times.values().sum::<u64>() as f64, ranks)
+}
+
+/// The imbalance of ranks by the longest time and the sum of all, as [`CalledRow::imbalance`].
+pub fn imbalance_of(max: f64, sum: f64, ranks: usize) -> Option<f64> {
+    if ranks < 2 || max <= 0.0 {
         return None;
     }
     let ranks = ranks as f64;
-    let mean = times.values().sum::<u64>() as f64 / ranks;
-    Some((max - mean) / max * ranks / (ranks - 1.0) * 100.0)
+    Some((max - sum / ranks) / max * ranks / (ranks - 1.0) * 100.0)
 }
 
 #[cfg(test)]

@@ -38,7 +38,11 @@ pub fn join(classes: impl IntoIterator<Item = StackClass>) -> Vec<StackClass> {
             }
         }
     }
-    let mut classes: Vec<StackClass> = places.into_values().collect();
+    largest_first(places.into_values())
+}
+
+fn largest_first(classes: impl Iterator<Item = StackClass>) -> Vec<StackClass> {
+    let mut classes: Vec<StackClass> = classes.collect();
     classes.sort_by_key(|it| (u64::MAX - it.ranks.len(), it.representative));
     classes
 }
@@ -60,9 +64,7 @@ pub fn classes(threads: &[RankThread]) -> Vec<StackClass> {
         pid: threads[0].pid,
         path,
     };
-    let mut classes: Vec<StackClass> = places.into_iter().map(class).collect();
-    classes.sort_by_key(|it| (u64::MAX - it.ranks.len(), it.representative));
-    classes
+    largest_first(places.into_iter().map(class))
 }
 
 /// The path to the first function of MPI; all of a stack that has none.

@@ -239,6 +239,13 @@ impl Call {
     pub fn to_line(&self, id: Option<&Tag>) -> Vec<u8> {
         to_line(&CallLine { jsonrpc: "2.0", id, call: self })
     }
+
+    /// The line of this call for other nodes: with a tag, because it has a reply, and without its
+    /// end.
+    pub fn to_text(&self) -> String {
+        let line = self.to_line(Some(&Tag::Number(1)));
+        String::from_utf8_lossy(line.trim_ascii_end()).into_owned()
+    }
 }
 
 /// Parses parameters. Positional ones would change their meaning when a key is added.

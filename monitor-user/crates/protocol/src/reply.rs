@@ -3,7 +3,7 @@
 use super::call::{Fault, Tag};
 use super::line::to_line;
 use monitor_model::{Refusal, Status};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 #[derive(Serialize)]
 struct ResultLine<'a, R> {
@@ -30,6 +30,33 @@ struct ErrorObject<'a> {
 #[derive(Serialize)]
 struct ErrorData {
     status: &'static str,
+}
+
+/// A reply to a call, as far as its reader needs it.
+#[derive(Debug, Deserialize)]
+pub struct CallReply<T> {
+    result: Option<T>,
+    error: Option<CallError>,
+}
+
+#[derive(Debug, Deserialize)]
+struct CallError {
+    message: String,
+}
+
+impl<T> CallReply<T> {
+    /// The result.
+    ///
+    /// # Errors
+    ///
+    /// The message of its error, or `without` if it has neither.
+    pub fn into_result(self, without: &str) -> Result<T, String> {
+        match (self.result, self.error) {
+            (Some(result), _) => Ok(result),
+            (None, Some(error)) => Err(error.message),
+            (None, None) => Err(without.to_owned()),
+        }
+    }
 }
 
 /// Serializes a result.

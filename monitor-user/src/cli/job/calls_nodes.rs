@@ -17,7 +17,6 @@ use monitor_format::wrap::{COLUMNS, wrap};
 use monitor_jobs::call_join::join;
 use monitor_jobs::call_profile::{CallProfile, CallTotals, CalledRow, RankShare};
 use monitor_omis::Value;
-use monitor_protocol::cluster::NodeOutcome;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -49,16 +48,8 @@ pub fn calls_nodes(args: &JobCallsArgs, on: (&str, Duration)) -> Result<Exit, Fa
         output::notice(&format!("measuring {ranks} {noun} on {nodes} for {seconds}s"));
         let request = |name: &str| request(args, name);
         let mut called = job.call_each(&client, (on.1, args.span), request).await?;
-        let mut parts = Vec::new();
-        for (node, results) in std::mem::take(&mut called.results) {
-            match NodeCalls::from_results(&node, &results) {
-                Some(calls) => parts.push(calls),
-                None => {
-                    let why = "its reply is malformed";
-                    called.missing.add(&node, (NodeOutcome::Refused, why));
-                }
-            }
-        }
+        let taken = called.take(NodeCalls::from_results).into_iter();
+        let parts: Vec<NodeCalls> = taken.map(|it| it.1).collect();
         if parts.is_empty() {
             let exit = called.missing.end(0, Exit::Ok);
             return Ok(if called.is_denied { Exit::Denied } else { exit });
@@ -188,12 +179,7 @@ impl NodesCalls {
     fn new(job: &JobOnNodes, parts: Vec<NodeCalls>, is_timed: bool) -> Self {
         let profiles: Vec<CallProfile> = parts.iter().map(|it| it.profile.clone()).collect();
         Self {
-            heading: JobHeading {
-                id: job.id.as_str().into(),
-                runtime: job.runtime(),
-                size: None,
-                nodes: job.nodes().into(),
-            },
+            heading: job.heading(),
             profile: join(&profiles),
             pids: parts.iter().flat_map(|it| it.pids.clone()).collect(),
             hosts: job.hosts(),

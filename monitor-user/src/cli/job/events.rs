@@ -12,7 +12,7 @@ use crate::cli::client::runtime;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::folded_events::NodeEvent;
 use crate::cli::output::{self, Output, OutputState, notice};
-use crate::cli::run_loop::{EndSignals, LoopEnd};
+use crate::cli::run_loop::EndSignals;
 use monitor_client::tool::Tool;
 use monitor_format::human;
 use monitor_jobs::job_log::{JobChange, JobTransition};
@@ -235,10 +235,7 @@ impl Printer {
         loop {
             let reply = tokio::select! {
                 biased;
-                end = signals.recv() => {
-                    let is_interrupted = end == LoopEnd::Interrupted;
-                    return Ok(if is_interrupted { Exit::Interrupted } else { Exit::Ok });
-                }
+                end = signals.recv() => return Ok(end.exit()),
                 reply = lines.recv() => reply.ok_or_else(history::lost)?,
             };
             let values = reply.0.iter().flat_map(|answer| answer.results.iter());

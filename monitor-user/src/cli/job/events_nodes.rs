@@ -12,7 +12,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::folded_events::FoldedEvents;
 use crate::cli::followed_nodes::{CountedName, FollowedItem, FollowedNodes};
 use crate::cli::output::{Output, OutputState};
-use crate::cli::run_loop::{EndSignals, LoopEnd, tick};
+use crate::cli::run_loop::{EndSignals, tick};
 use monitor_omis::Value;
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn follow(
         let item = tokio::select! {
             biased;
             end = signals.recv() => {
-                exit = if end == LoopEnd::Interrupted { Exit::Interrupted } else { Exit::Ok };
+                exit = end.exit();
                 break;
             }
             () = tick(due) => {

@@ -4,6 +4,7 @@
 //! nodes without a reply. The id is the same on all nodes, as that of PRRTE and Slurm is; a name
 //! that is none of an id, such as a pid, is of one node alone and refused.
 
+use super::job_heading::JobHeading;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::node_replies::{MissingNodes, gather};
 use crate::cli::output::notice;
@@ -99,6 +100,16 @@ impl JobOnNodes {
         Ok(all)
     }
 
+    /// The first line of a report about it.
+    pub fn heading(&self) -> JobHeading {
+        JobHeading {
+            id: self.id.as_str().into(),
+            runtime: self.runtime(),
+            size: None,
+            nodes: self.nodes().into(),
+        }
+    }
+
     /// The runtimes that nodes name.
     pub fn runtime(&self) -> String {
         let all: BTreeSet<&str> = self.parts.values().map(|it| it.runtime.as_str()).collect();
@@ -115,6 +126,21 @@ impl JobOnNodes {
 }
 
 impl CalledNodes {
+    /// Takes the results out, as `read` reads them; a node whose results are none is missing.
+    pub fn take<T>(&mut self, read: impl Fn(&str, &[Value]) -> Option<T>) -> Vec<(String, T)> {
+        let mut taken = Vec::new();
+        for (node, results) in std::mem::take(&mut self.results) {
+            match read(&node, &results) {
+                Some(it) => taken.push((node, it)),
+                None => {
+                    let why = "its reply is malformed";
+                    self.missing.add(&node, (NodeOutcome::Refused, why));
+                }
+            }
+        }
+        taken
+    }
+
     /// Whether a node has a job whose id begins so.
     fn has_id(&self, beginning: &str) -> bool {
         let ids = self.results.iter().filter_map(|(_, results)| text(results.first()?));
@@ -216,18 +242,15 @@ impl JobOnNodes {
     }
 
     fn from_called(
-        called: CalledNodes,
+        mut called: CalledNodes,
         job: &str,
         named: Option<RankSet>,
     ) -> Result<Self, Failure> {
-        let CalledNodes { results, late, mut missing, .. } = called;
         let mut found: BTreeMap<String, BTreeMap<String, NodePart>> = BTreeMap::new();
-        for (node, results) in results {
-            match NodePart::from_results(&results) {
-                Some((id, part)) => drop(found.entry(id).or_default().insert(node, part)),
-                None => missing.add(&node, (NodeOutcome::Refused, "its reply is malformed")),
-            }
+        for (node, (id, part)) in called.take(|_, results| NodePart::from_results(results)) {
+            found.entry(id).or_default().insert(node, part);
         }
+        let CalledNodes { late, missing, .. } = called;
         // A pid names a process of each node.
         let pids = found.extract_if(.., |id, _| !id.starts_with(job));
         let pids: BTreeSet<String> = pids.map(|(id, _)| id).collect();

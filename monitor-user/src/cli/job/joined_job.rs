@@ -9,6 +9,7 @@ use super::node_job::NodeJob;
 use super::reader::user;
 use monitor_cluster::node_set::fold;
 use monitor_format::human;
+use monitor_jobs::call_profile::imbalance_of;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -129,14 +130,12 @@ impl JoinedJob {
         Some((rank, self.ranks.get(&rank)?.0.as_str()))
     }
 
-    /// Imbalance of the CPU time, percent: 0 if all ranks have the same, 100 if only one has any:
-    /// `(max - mean) / max * n / (n - 1)`, as that of times in MPI. `None` for one rank.
+    /// Imbalance of the CPU time, percent: 0 if all ranks have the same, 100 if only one has any,
+    /// as that of times in MPI. `None` for one rank.
     pub fn imbalance(&self) -> Option<f64> {
-        let times = self.cpu_times().filter(|it| it.len() > 1)?;
-        let n = times.len() as f64;
+        let times = self.cpu_times()?;
         let max = times.iter().map(|it| it.1).fold(0.0, f64::max);
-        let mean = times.iter().map(|it| it.1).sum::<f64>() / n;
-        (max > 0.0).then(|| (max - mean) / max * n / (n - 1.0) * 100.0)
+        imbalance_of(max, times.iter().map(|it| it.1).sum(), times.len())
     }
 
     /// As an object, with its nodes.

@@ -1,5 +1,6 @@
 //! What a node says of its jobs: the reply to `job_list`.
 
+use super::job_on_nodes::text;
 use monitor_omis::{Status, Value, parse};
 
 /// The request.
@@ -36,8 +37,7 @@ pub fn jobs(reply: &str) -> Result<Vec<NodeJob>, String> {
     let reply = parse::reply(reply.as_bytes()).map_err(|why| why.to_string())?;
     let answer = reply.0.first().ok_or("its reply is empty")?;
     if answer.status != Status::OK {
-        let detail = answer.results.first().and_then(Value::text);
-        let detail = detail.map(|text| format!(": {}", String::from_utf8_lossy(text.as_bytes())));
+        let detail = answer.results.first().and_then(text).map(|text| format!(": {text}"));
         return Err(format!("status {}{}", answer.status.0, detail.unwrap_or_default()));
     }
     let Some(Value::List(values)) = answer.results.first() else {
@@ -50,9 +50,6 @@ pub fn jobs(reply: &str) -> Result<Vec<NodeJob>, String> {
 
 impl NodeJob {
     fn from_values(values: &[Value]) -> Option<Self> {
-        let text = |value: &Value| {
-            value.text().map(|text| String::from_utf8_lossy(text.as_bytes()).into_owned())
-        };
         // -1 stands for an unknown number.
         let number = |value: &Value| value.integer::<u32>();
         let [id, runtime, launcher, uid, local_ranks, size, state, age] = values else {

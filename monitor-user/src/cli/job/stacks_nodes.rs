@@ -5,7 +5,6 @@
 //! moment.
 
 use super::args::JobStacksArgs;
-use super::job_heading::JobHeading;
 use super::job_on_nodes::{JobOnNodes, text};
 use super::merged_stacks::MergedStacks;
 use crate::cli::client::with_daemon;
@@ -16,7 +15,6 @@ use monitor_jobs::RankSet;
 use monitor_jobs::stack_class::{self, StackClass};
 use monitor_jobs::stack_tree::{StackRow, StackTree};
 use monitor_omis::Value;
-use monitor_protocol::cluster::NodeOutcome;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,17 +52,8 @@ pub fn read(args: &JobStacksArgs, on: (&str, Duration)) -> Result<NodesStacks, F
         let mut job = JobOnNodes::find(&client, on, &args.job).await?;
         let request = |name: &str| request(args, name);
         let mut called = job.call_each(&client, (on.1, lasts), request).await?;
-        let mut read = Vec::new();
-        for (node, results) in std::mem::take(&mut called.results) {
-            match NodeStacks::from_results(&node, &results) {
-                Some(stacks) => read.push(stacks),
-                None => {
-                    let why = "its reply is malformed";
-                    called.missing.add(&node, (NodeOutcome::Refused, why));
-                }
-            }
-        }
-        let stacks = merged((args, &job), read);
+        let taken = called.take(NodeStacks::from_results).into_iter();
+        let stacks = merged((args, &job), taken.map(|it| it.1));
         Ok(NodesStacks { stacks, missing: called.missing, is_denied: called.is_denied })
     })
 }
@@ -79,7 +68,10 @@ fn request(args: &JobStacksArgs, name: &str) -> String {
     format!("job_stacks({},\"{threads}\"{looks}{lines})", Value::from(name))
 }
 
-fn merged((args, job): (&JobStacksArgs, &JobOnNodes), read: Vec<NodeStacks>) -> MergedStacks {
+fn merged(
+    (args, job): (&JobStacksArgs, &JobOnNodes),
+    read: impl Iterator<Item = NodeStacks>,
+) -> MergedStacks {
     let mut stacks = RankStacks::default();
     let (mut trees, mut classes, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     let mut looks = usize::from(args.count);
@@ -100,13 +92,7 @@ fn merged((args, job): (&JobStacksArgs, &JobOnNodes), read: Vec<NodeStacks>) -> 
     stacks.classes = stack_class::join(classes);
     let ranks = RankSet::union(stacks.classes.iter().map(|it| &it.ranks));
     stacks.ranks = usize::try_from(ranks.len()).unwrap_or(usize::MAX);
-    let heading = JobHeading {
-        id: job.id.as_str().into(),
-        runtime: job.runtime(),
-        size: None,
-        nodes: job.nodes().into(),
-    };
-    let (hosts, every) = (job.hosts(), args.every);
+    let (heading, hosts, every) = (job.heading(), job.hosts(), args.every);
     MergedStacks { job: heading, hosts, looks, every, stacks, notes, is_partial }
 }
 

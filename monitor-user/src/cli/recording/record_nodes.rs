@@ -15,7 +15,7 @@ use crate::cli::followed_nodes::{FollowedItem, FollowedNodes};
 use crate::cli::node_blocks::blocks;
 use crate::cli::output::{OutputState, notice};
 use crate::cli::plan::Plan;
-use crate::cli::run_loop::{EndSignals, LoopEnd};
+use crate::cli::run_loop::EndSignals;
 use crate::cli::sample_lines::{self, SampleLine};
 use crate::cli::watch_nodes::SAMPLES;
 use monitor_client::{Event, MonitorRequest};
@@ -89,15 +89,11 @@ impl NodesRecorder<'_> {
         mut nodes: FollowedNodes,
         mut signals: EndSignals,
     ) -> Result<Exit, Failure> {
-        let mut exit = Exit::Ok;
         while !nodes.is_over() {
             let item = tokio::select! {
                 biased;
-                end = signals.recv() => {
-                    // Recordings end so, as those of one node.
-                    exit = if end == LoopEnd::Interrupted { Exit::Ok } else { exit };
-                    break;
-                }
+                // Recordings end so, as those of one node.
+                _ = signals.recv() => break,
                 item = nodes.next() => item?,
             };
             if let FollowedItem::Line(node, seq, line) = item {
@@ -110,7 +106,7 @@ impl NodesRecorder<'_> {
         }
         let is_partial = self.files.values().any(|it| it.sink.is_partial());
         self.finish()?;
-        Ok(nodes.end(if is_partial { Exit::Partial } else { exit }))
+        Ok(nodes.end(if is_partial { Exit::Partial } else { Exit::Ok }))
     }
 
     /// Takes a line of a node.

@@ -12,7 +12,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::folded_events::{FoldedEvents, NodeEvent};
 use crate::cli::followed_nodes::{CountedName, FollowedItem, FollowedNodes};
 use crate::cli::output::{self, Output, OutputState};
-use crate::cli::run_loop::{EndSignals, LoopEnd, tick};
+use crate::cli::run_loop::{EndSignals, tick};
 use monitor_event::tap::Edge;
 use monitor_format::{events, human};
 use monitor_model::Ns;
@@ -107,7 +107,7 @@ impl NodeRule<'_> {
             let item = tokio::select! {
                 biased;
                 end = signals.recv() => {
-                    exit = if end == LoopEnd::Interrupted { Exit::Interrupted } else { Exit::Ok };
+                    exit = end.exit();
                     break;
                 }
                 () = tick(end) => break,

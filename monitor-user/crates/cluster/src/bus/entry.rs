@@ -245,6 +245,13 @@ pub fn split<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, Vec<u8>), Malforme
     Ok((read_json(&bytes[..end])?, bytes[end + 1..].to_vec()))
 }
 
+/// A message as JSON behind the bytes that say of which kind it is.
+pub fn marked_json(mark: &[u8], message: &impl Serialize) -> Vec<u8> {
+    let mut bytes = mark.to_vec();
+    bytes.extend(serde_json::to_vec(message).expect("plain data has a form in JSON"));
+    bytes
+}
+
 /// The format of a message.
 #[derive(Deserialize)]
 struct FormatKey {

@@ -3,8 +3,11 @@
 //! A command of this kind begins with the end of a line, which no line of a user has: so a user
 //! cannot write one.
 
-use crate::bus::entry::{MalformedMessage, join, read_json, split};
+use crate::bus::entry::{MalformedMessage, join, marked_json, read_json, split};
 use serde::{Deserialize, Serialize};
+
+/// What the command that begins a session begins with.
+const MARK: &[u8] = b"\n";
 
 /// What is followed, for one command: chosen by the node that asked.
 #[derive(
@@ -113,9 +116,7 @@ pub struct FollowRequest {
 impl FollowRequest {
     /// The payload of its command.
     pub fn to_payload(&self) -> Vec<u8> {
-        let mut payload = b"\n".to_vec();
-        payload.extend(serde_json::to_vec(self).expect("plain data has a form in JSON"));
-        payload
+        marked_json(MARK, self)
     }
 
     /// The request of a payload; `None` if the command is a line.
@@ -123,7 +124,7 @@ impl FollowRequest {
     /// # Errors
     /// It begins like one, and is none of this version.
     pub fn from_payload(payload: &[u8]) -> Option<Result<Self, String>> {
-        let json = payload.strip_prefix(b"\n")?;
+        let json = payload.strip_prefix(MARK)?;
         let read = read_json(json);
         Some(read.map_err(|why| format!("no request of this version to follow: {why}")))
     }

@@ -5,11 +5,11 @@
 //! that begins a followed session has one. What its tool may see and do is not in it: each node
 //! decides that by its own policy.
 
-use crate::bus::entry::read_json;
+use crate::bus::entry::{marked_json, read_json};
 use serde::{Deserialize, Serialize};
 
 /// What the payload of a packet begins with.
-const PREFIX: &[u8] = b"\n\n";
+const MARK: &[u8] = b"\n\n";
 
 /// Serialized form of `monitor_services::requests::Packet`; its nodes are those of the command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,14 +37,12 @@ pub struct WirePacket {
 impl WirePacket {
     /// The payload of its command.
     pub fn to_payload(&self) -> Vec<u8> {
-        let mut payload = PREFIX.to_vec();
-        payload.extend(serde_json::to_vec(self).expect("plain data has a form in JSON"));
-        payload
+        marked_json(MARK, self)
     }
 
     /// Whether the payload of a command is that of a packet.
     pub fn is_packet(payload: &[u8]) -> bool {
-        payload.starts_with(PREFIX)
+        payload.starts_with(MARK)
     }
 
     /// The packet of a payload; `None` if the command is another one.
@@ -52,7 +50,7 @@ impl WirePacket {
     /// # Errors
     /// It begins like one, and is none of this version.
     pub fn from_payload(payload: &[u8]) -> Option<Result<Self, String>> {
-        let read = read_json(payload.strip_prefix(PREFIX)?);
+        let read = read_json(payload.strip_prefix(MARK)?);
         Some(read.map_err(|why| format!("no request of this version: {why}")))
     }
 }

@@ -4,19 +4,18 @@
 //! each node; or a key for it. The bus carries name, size and SHA-256, and the key back.
 
 use super::DaemonLoop;
-use super::cluster_bridge::alone;
-use super::cluster_bridge::reply_later;
+use super::cluster_bridge::{alone, reply_later};
 use crate::cluster::{ClusterJobs, GatherCall};
-use crate::files::{AnnouncedUser, FileToSend, NodeFiles, Uploads, send};
+use crate::files::{FileToSend, NodeFiles, Uploads, send};
 use crate::user_shares::UserShare;
-use monitor_model::{Refusal, Status};
+use monitor_model::{Credentials, Refusal, Status};
 use monitor_protocol::call::{Call, Tag};
 use monitor_protocol::cluster::{Gather, NodeOutcome, NodeReply};
+use monitor_protocol::reply::CallReply;
 use monitor_protocol::transfer::{NodeSent, ReceiveFile, ReceivingFile, SendFile, SentFile};
 use monitor_protocol::{Conn, reply};
 use monitor_remote::Address;
 use monitor_sys::users;
-use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -102,9 +101,7 @@ impl Sending {
         let file = blocking(move || FileToSend::open(&path, (user.uid, user.gid))).await?;
         let (bytes, sha256, executable) = (file.bytes, file.sha256, file.executable);
         let call = Call::ReceiveFile(ReceiveFile { name, bytes, sha256, executable });
-        let line = call.to_line(Some(&Tag::Number(1)));
-        let line = String::from_utf8_lossy(line.trim_ascii_end()).into_owned();
-        let gather = Gather { nodes: Some(nodes), line, within_ns };
+        let gather = Gather { nodes: Some(nodes), line: call.to_text(), within_ns };
         let gathered = self.jobs.gather(GatherCall { uid: self.uid, params: gather }).await?;
         let nodes = self.upload(Arc::new(file), gathered.nodes).await;
         Ok(SentFile { bytes, sha256, nodes })
@@ -146,27 +143,17 @@ impl Sending {
 
 /// Reads the reply to `receive_file`.
 fn receiving(line: &str) -> Result<ReceivingFile, String> {
-    #[derive(Deserialize)]
-    struct Reply {
-        result: Option<ReceivingFile>,
-        error: Option<ReplyError>,
-    }
-    #[derive(Deserialize)]
-    struct ReplyError {
-        message: String,
-    }
     let malformed = |why| format!("its reply is malformed: {why}");
-    let reply: Reply = serde_json::from_str(line).map_err(malformed)?;
-    let why = reply.error.map_or_else(|| "its reply has no result".to_owned(), |it| it.message);
-    reply.result.ok_or(why)
+    let reply: CallReply<ReceivingFile> = serde_json::from_str(line).map_err(malformed)?;
+    reply.into_result("its reply has no result")
 }
 
 /// A user of this host.
-async fn known_user(uid: u32) -> Result<AnnouncedUser, Refusal> {
+async fn known_user(uid: u32) -> Result<Credentials, Refusal> {
     // The look-up may wait for a name service.
     let gid = blocking(move || Ok(users::primary_group(uid))).await?;
     let unknown = || Refusal::denied(format!("user {uid} is not known on this node"));
-    gid.map(|gid| AnnouncedUser { uid, gid }).ok_or_else(unknown)
+    gid.map(|gid| Credentials { uid, gid }).ok_or_else(unknown)
 }
 
 async fn blocking<T: Send + 'static>(

@@ -5,7 +5,7 @@
 
 use super::spool::{MAX_FILES, Spool};
 use crate::lock::lock;
-use monitor_model::{Refusal, Status};
+use monitor_model::{Credentials, Refusal, Status};
 use monitor_ninep::{Errno, FileError};
 use monitor_protocol::transfer::ReceiveFile;
 use monitor_sys::{fsuid, random};
@@ -30,15 +30,6 @@ pub const KEY_DIGITS: usize = 2 * KEY_BYTES;
 /// The longest name of a file (NAME_MAX).
 const NAME_BYTES: usize = 255;
 
-/// The user of an announcement, as this host knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AnnouncedUser {
-    /// Its number.
-    pub uid: u32,
-    /// Its primary group.
-    pub gid: u32,
-}
-
 /// All of them.
 pub struct Uploads {
     /// Where files go.
@@ -58,8 +49,8 @@ struct UploadState {
 
 /// A file that may come.
 pub struct Upload {
-    /// Its user.
-    pub user: AnnouncedUser,
+    /// Its user, as this host knows it.
+    pub user: Credentials,
     /// Its name, bytes and SHA-256.
     pub file: ReceiveFile,
     /// When its time is over.
@@ -101,7 +92,7 @@ impl Uploads {
     /// The name is none, the user cannot own files here, or a limit is reached.
     pub fn announce(
         self: &Arc<Self>,
-        user: AnnouncedUser,
+        user: Credentials,
         file: ReceiveFile,
         now: Instant,
     ) -> Result<(String, PathBuf), Refusal> {
@@ -185,11 +176,8 @@ impl Uploads {
     /// Forgets those that have not begun in time.
     fn forget_late(&self, now: Instant) {
         let late: Vec<Upload> = {
-            let mut state = lock(&self.state);
-            let is_late = |it: &Upload| it.begin_until <= now;
-            let keys: Vec<_> = state.announced.iter().filter(|it| is_late(it.1)).collect();
-            let keys: Vec<[u8; 32]> = keys.into_iter().map(|it| *it.0).collect();
-            keys.iter().filter_map(|key| state.announced.remove(key)).collect()
+            let announced = &mut lock(&self.state).announced;
+            announced.extract_if(.., |_, it| it.begin_until <= now).map(|it| it.1).collect()
         };
         // Each takes the lock when it is dropped.
         drop(late);
@@ -214,68 +202,55 @@ fn check_name(name: &str) -> Result<(), Refusal> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::test_uploads::TestUploads;
     use super::*;
     use monitor_protocol::transfer::FileDigest;
 
-    /// Uploads whose folder is removed with the test.
-    struct OfTest(Arc<Uploads>, PathBuf);
-
-    impl OfTest {
-        fn new(name: &str, user_bytes: u64) -> Self {
-            let folder = format!("monitor-uploads-{name}-{}", std::process::id());
-            let folder = std::env::temp_dir().join(folder);
-            Self(Arc::new(Uploads::new(Spool::new(folder.clone()), user_bytes)), folder)
-        }
-
-        fn announce(&self, name: &str, bytes: u64, now: Instant) -> Result<String, String> {
-            let (uid, gid) = (fsuid::effective_uid(), rustix::process::getegid().as_raw());
-            let sha256 = FileDigest([0; 32]);
-            let file = ReceiveFile { name: name.to_owned(), bytes, sha256, executable: false };
-            let announced = self.0.announce(AnnouncedUser { uid, gid }, file, now);
-            announced.map(|it| it.0).map_err(|why| why.message)
-        }
-    }
-
-    impl Drop for OfTest {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.1);
-        }
+    fn announce(
+        uploads: &TestUploads,
+        name: &str,
+        bytes: u64,
+        now: Instant,
+    ) -> Result<String, String> {
+        let sha256 = FileDigest([0; 32]);
+        let file = ReceiveFile { name: name.to_owned(), bytes, sha256, executable: false };
+        uploads.announce(file, now).map_err(|why| why.message)
     }
 
     #[test]
     fn a_key_permits_one_upload_in_its_time() {
-        let uploads = OfTest::new("keys", 100);
+        let uploads = TestUploads::new("keys");
         let now = Instant::now();
-        let key = uploads.announce("a", 1, now).unwrap();
+        let key = announce(&uploads, "a", 1, now).unwrap();
         assert!(uploads.0.take(b"", now).is_err());
         assert_eq!(
             uploads.0.take(key.as_bytes(), now).map(|it| it.file.name).ok(),
             Some("a".into())
         );
         assert!(uploads.0.take(key.as_bytes(), now).is_err());
-        let key = uploads.announce("a", 1, now).unwrap();
+        let key = announce(&uploads, "a", 1, now).unwrap();
         assert!(uploads.0.take(key.as_bytes(), now + BEGIN_TIME).is_err());
     }
 
     #[test]
     fn what_comes_in_counts_until_it_is_there_or_given_up() {
-        let uploads = OfTest::new("limits", 100);
+        let uploads = TestUploads::new("limits");
         let now = Instant::now();
-        let key = uploads.announce("a", 60, now).unwrap();
-        let why = uploads.announce("b", 41, now).unwrap_err();
+        let key = announce(&uploads, "a", 60, now).unwrap();
+        let why = announce(&uploads, "b", 41, now).unwrap_err();
         assert!(why.contains("60 come in, and 41 are more than the limit 100"), "{why}");
         let upload = uploads.0.take(key.as_bytes(), now).ok();
-        assert!(uploads.announce("b", 41, now).is_err(), "it comes in");
+        assert!(announce(&uploads, "b", 41, now).is_err(), "it comes in");
         drop(upload);
-        let _key = uploads.announce("b", 41, now).unwrap();
-        assert!(uploads.announce("c", 60, now).is_err());
+        let _key = announce(&uploads, "b", 41, now).unwrap();
+        assert!(announce(&uploads, "c", 60, now).is_err());
         // One that does not begin in time is given up.
-        uploads.announce("c", 60, now + BEGIN_TIME).unwrap();
-        let uploads = OfTest::new("count", 100);
+        announce(&uploads, "c", 60, now + BEGIN_TIME).unwrap();
+        let uploads = TestUploads::new("count");
         for _ in 0..USER_UPLOADS {
-            uploads.announce("a", 0, now).unwrap();
+            announce(&uploads, "a", 0, now).unwrap();
         }
-        let why = uploads.announce("a", 0, now).unwrap_err();
+        let why = announce(&uploads, "a", 0, now).unwrap_err();
         assert!(why.starts_with("16 files of user "), "{why}");
     }
 

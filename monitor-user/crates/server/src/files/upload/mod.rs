@@ -14,8 +14,10 @@ mod announced;
 mod receiver;
 mod sender;
 mod spool;
+#[cfg(test)]
+mod test_uploads;
 
-pub use announced::{AnnouncedUser, Uploads};
+pub use announced::Uploads;
 pub use receiver::UploadReceiver;
 pub use sender::{FileToSend, send};
 pub use spool::Spool;

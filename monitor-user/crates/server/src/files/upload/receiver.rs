@@ -171,47 +171,28 @@ fn failed(why: std::io::Error) -> FileError {
 
 #[cfg(test)]
 mod tests {
-    use super::super::announced::{AnnouncedUser, WHOLE_TIME};
-    use super::super::spool::Spool;
+    use super::super::announced::WHOLE_TIME;
+    use super::super::test_uploads::TestUploads;
     use super::*;
     use monitor_protocol::transfer::{FileDigest, ReceiveFile};
     use monitor_sys::fsuid;
-    use std::path::PathBuf;
     use std::time::Duration;
     use tokio::task::yield_now;
     use tokio::time::timeout;
 
-    /// Uploads whose folder is removed with the test.
-    struct OfTest(Arc<Uploads>, PathBuf);
-
-    impl OfTest {
-        fn new(name: &str) -> Self {
-            let folder = format!("monitor-receiver-{name}-{}", std::process::id());
-            let folder = std::env::temp_dir().join(folder);
-            Self(Arc::new(Uploads::new(Spool::new(folder.clone()), 100)), folder)
-        }
-
-        fn announce(&self, now: Instant) -> String {
-            let (uid, gid) = (fsuid::effective_uid(), rustix::process::getegid().as_raw());
-            let (name, sha256) = ("a".to_owned(), FileDigest(Sha256::digest(b"abc").into()));
-            let file = ReceiveFile { name, bytes: 3, sha256, executable: false };
-            self.0.announce(AnnouncedUser { uid, gid }, file, now).expect("there is room").0
-        }
-
-        fn partials(&self) -> usize {
-            std::fs::read_dir(self.1.join(".partial")).expect("a folder").count()
-        }
+    fn announce(uploads: &TestUploads, now: Instant) -> String {
+        let (name, sha256) = ("a".to_owned(), FileDigest(Sha256::digest(b"abc").into()));
+        let file = ReceiveFile { name, bytes: 3, sha256, executable: false };
+        uploads.announce(file, now).expect("there is room")
     }
 
-    impl Drop for OfTest {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.1);
-        }
+    fn partials(uploads: &TestUploads) -> usize {
+        std::fs::read_dir(uploads.1.join(".partial")).expect("a folder").count()
     }
 
     #[tokio::test]
     async fn what_is_not_complete_when_it_is_closed_leaves_nothing() {
-        let of_test = OfTest::new("closed");
+        let of_test = TestUploads::new("closed");
         let path = of_test.0.spool.path(fsuid::effective_uid(), "a");
         let write = |content: &[u8]| {
             let mut receiver = UploadReceiver::new(Arc::clone(&of_test.0));
@@ -224,28 +205,28 @@ mod tests {
             assert!(receiver.write(at + 1, b"x").is_err(), "a gap");
             receiver
         };
-        let key = of_test.announce(Instant::now());
+        let key = announce(&of_test, Instant::now());
         let receiver = write(&[key.as_bytes(), b"ab"].concat());
         assert!(matches!(receiver.phase, Phase::Refused(_)));
         drop(receiver);
-        assert_eq!((of_test.partials(), path.exists()), (0, false));
-        let key = of_test.announce(Instant::now());
+        assert_eq!((partials(&of_test), path.exists()), (0, false));
+        let key = announce(&of_test, Instant::now());
         drop(write(&[key.as_bytes(), b"abc"].concat()));
         assert_eq!(std::fs::read(path).expect("it is complete"), b"abc");
-        assert_eq!(of_test.partials(), 0);
+        assert_eq!(partials(&of_test), 0);
     }
 
     #[tokio::test]
     async fn an_upload_ends_when_its_time_is_over() {
-        let of_test = OfTest::new("late");
+        let of_test = TestUploads::new("late");
         let soon = Instant::now() + Duration::from_millis(50);
         let earlier = soon.checked_sub(WHOLE_TIME).expect("the machine runs for longer");
-        let key = of_test.announce(earlier);
+        let key = announce(&of_test, earlier);
         let upload = of_test.0.take(key.as_bytes(), earlier).expect("it was announced");
         let deadlined = Deadlined::begin(&of_test.0, upload).expect("a file");
         assert!(!deadlined.add(b"ab").expect("two bytes"));
         let removed = async {
-            while of_test.partials() > 0 {
+            while partials(&of_test) > 0 {
                 yield_now().await;
             }
         };
