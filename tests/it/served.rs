@@ -27,10 +27,19 @@ pub struct Folder(PathBuf);
 
 impl Folder {
     pub fn new() -> Self {
+        Self::below(&std::env::temp_dir())
+    }
+
+    /// One in memory: the disk may be nine tenths full, and then a service takes no files.
+    pub fn in_memory() -> Self {
+        Self::below(Path::new("/dev/shm"))
+    }
+
+    fn below(folder: &Path) -> Self {
         use std::os::unix::fs::PermissionsExt as _;
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("monitor-it-{}-{n}", std::process::id()));
+        let path = folder.join(format!("monitor-it-{}-{n}", std::process::id()));
         // An earlier test with this pid may have been killed.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir(&path).unwrap();

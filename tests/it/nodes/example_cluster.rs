@@ -29,7 +29,7 @@ impl ExampleCluster {
         let [_, high, middle, low] = std::process::id().to_be_bytes();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let host = format!("127.{}.{middle}.{low}", 1 + (number + u32::from(high)) % 250);
-        let cluster = Self { folder: Folder::new(), host };
+        let cluster = Self { folder: Folder::in_memory(), host };
         cluster.script(&["start"]);
         cluster
     }
