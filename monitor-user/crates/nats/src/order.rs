@@ -23,12 +23,17 @@ use tokio::sync::{Notify, watch};
 
 /// After this time without an entry, the stream is asked whether there is one.
 const QUIET: Duration = Duration::from_secs(5);
-/// Time before a consumer that failed is made again.
+/// Time before a consumer that failed is made again; it is doubled each time, until it is the
+/// longest, and not the same on all nodes: servers that are slow because many nodes ask would get
+/// slower.
 const RETRY: Duration = Duration::from_millis(200);
+const LONGEST_RETRY: Duration = Duration::from_secs(2);
 /// How long the state of the stream is awaited: only its leader answers, and that from memory.
 const STATE: Duration = Duration::from_millis(500);
 /// Failures in a row after which it is awaited for `TIMEOUT`: the servers are slow, and elect none.
 const ELECTION: u32 = 20;
+/// How long the state and a new consumer are awaited where there is one server.
+const ONE_SERVER: Duration = Duration::from_secs(10);
 /// How long a new consumer is awaited at first: nats-server also places them on servers that are
 /// lost, as long as it does not know that, and such a consumer is never there.
 const NEW_CONSUMER: Duration = Duration::from_millis(500);
@@ -65,17 +70,31 @@ struct Failures {
     all: u32,
     /// Of new consumers.
     consumers: u32,
+    /// Whether there are several servers: with one, none is elected, and what is late was not lost.
+    has_election: bool,
 }
 
 impl Failures {
     /// How long the state of the stream is awaited.
     const fn state(self) -> Duration {
-        if self.all < ELECTION { STATE } else { TIMEOUT }
+        if self.has_election && self.all < ELECTION { STATE } else { ONE_SERVER }
     }
 
     /// How long a new consumer is awaited.
     fn consumer(self) -> Duration {
+        if !self.has_election {
+            return ONE_SERVER;
+        }
         NEW_CONSUMER.saturating_mul(1 << (self.consumers / SAME_TIME).min(8)).min(TIMEOUT)
+    }
+
+    /// The pause after them; `part` of it, from 0 to 1, is different on each node.
+    fn pause(self, part: f64) -> Duration {
+        if self.has_election {
+            return RETRY;
+        }
+        let doubled = RETRY.saturating_mul(1 << self.all.min(8)).min(LONGEST_RETRY);
+        doubled.mul_f64(0.5 + part / 2.0)
     }
 }
 
@@ -104,7 +123,7 @@ impl OrderReader {
             if let Err(error) = self.follow_once(&mut position).await {
                 tracing::info!("bus: {error}");
                 position.failures.all = position.failures.all.saturating_add(1);
-                tokio::time::sleep(RETRY).await;
+                tokio::time::sleep(position.failures.pause(random_part())).await;
             }
         }
     }
@@ -113,9 +132,11 @@ impl OrderReader {
     async fn follow_once(&self, position: &mut Position) -> Result<(), Failed> {
         let Self { server, reconnected, .. } = self;
         let leader = self.check_range(position).await?;
+        let leader_is_known = leader.is_some();
+        position.failures.has_election = leader_is_known;
         let Deliveries { mut messages, host, .. } = self.consume(position).await?;
         let servers = ConsumerServers { host, leader };
-        position.failures = Failures::default();
+        position.failures = Failures { has_election: leader_is_known, ..Failures::default() };
         let mut n_delivered = 0;
         loop {
             let message = tokio::select! {
@@ -123,7 +144,8 @@ impl OrderReader {
                 () = reconnected.notified() => return Ok(()),
                 () = tokio::time::sleep(QUIET) => {
                     // Without an answer the consumer may be lost with its server.
-                    let state = within(STATE, "state of the stream", server.state()).await?;
+                    let limit = position.failures.state();
+                    let state = within(limit, "state of the stream", server.state()).await?;
                     let is_behind = state.last.0 + 1 != position.next.0;
                     if is_behind || servers.are_lost(state.leader.as_ref()) {
                         return Ok(());
@@ -147,15 +169,17 @@ impl OrderReader {
     /// that makes it: that is asked first, because a question is answered sooner. Then two are made
     /// at a time, which are rarely both placed on the server that is lost; the other one ends.
     async fn consume(&self, position: &mut Position) -> Result<Deliveries, Failed> {
-        if position.failures.consumers > 0 {
+        if position.failures.has_election && position.failures.consumers > 0 {
             let limit = position.failures.state();
             within(limit, "leader of the servers", self.server.find_leader()).await?;
         }
         let start = DeliverPolicy::ByStartSequence { start_sequence: position.next.0 };
         let make = || Box::pin(self.server.consume("consumer", (start, subject::ORDER)));
         let limit = position.failures.consumer();
-        let made = match position.failures.consumers {
-            0 => within(limit, "consumer", make()).await,
+        let made = match position.failures {
+            Failures { consumers: 0, .. } | Failures { has_election: false, .. } => {
+                within(limit, "consumer", make()).await
+            }
             _ => {
                 let first = select_ok([make(), make()]);
                 within(limit, "consumer", first).await.map(|(first, _other)| first)
@@ -222,6 +246,13 @@ impl OrderReader {
     }
 }
 
+/// A number from 0 to 1, another one each time.
+fn random_part() -> f64 {
+    // Without random numbers all nodes pause for as long.
+    let [byte] = monitor_sys::random::bytes::<1>().unwrap_or([u8::MAX]);
+    f64::from(byte) / f64::from(u8::MAX)
+}
+
 /// Waits for an answer for some time.
 async fn within<T>(
     limit: Duration,
@@ -255,7 +286,19 @@ mod tests {
 
     #[test]
     fn a_new_consumer_is_awaited_longer_each_time() {
-        let of = |consumers| Failures { all: 0, consumers }.consumer().as_millis();
+        let of = |consumers| {
+            let failures = Failures { all: 0, consumers, has_election: true };
+            failures.consumer().as_millis()
+        };
         assert_eq!([0, 2, 3, 5, 6, 100].map(of), [500, 500, 1000, 1000, 2000, 2000]);
+    }
+
+    #[test]
+    fn one_server_that_is_slow_is_asked_less_often() {
+        let failures = |all| Failures { all, consumers: all, has_election: false };
+        assert_eq!(failures(3).consumer(), ONE_SERVER);
+        let pauses = [1, 2, 9].map(|all| failures(all).pause(1.0).as_millis());
+        assert_eq!(pauses, [400, 800, 2000]);
+        assert_eq!(failures(9).pause(0.0), LONGEST_RETRY / 2);
     }
 }

@@ -18,8 +18,6 @@ use monitor_model::Ns;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// How often the members are read, if they change meanwhile.
-const BASE_ATTEMPTS: u32 = 50;
 /// What a released lease holds.
 const FREE: &str = "";
 
@@ -156,49 +154,74 @@ impl Server {
         Ok(Some(EntryMark { seq, stamp: stream_time(message.time), id }))
     }
 
-    /// The members at a position that was the last one at some time during the questions.
+    /// The members at the position that was the last one when they were asked for.
     pub async fn base(&self) -> Result<Base, Failed> {
-        for _ in 0..BASE_ATTEMPTS {
-            let (_, as_of) = self.range().await?;
-            let last = self.mark(as_of).await?;
-            let claims = self.last_entries(subject::MEMBERS).await?;
-            let removals = self.last_entries(subject::REMOVALS).await?;
-            // A later entry hides what there was at the position, unless it repeats that.
-            let is_hiding = |it: &MemberEntry| it.since() > as_of;
-            if claims.values().chain(removals.values()).any(is_hiding) {
-                continue;
-            }
-            let members = claims.values().filter_map(|claim| {
-                let member = member(claim, removals.get(&claim.entry.origin))?;
-                // An announcement after the position comes in the order.
-                let is_draining = member.is_draining && claim.seq <= as_of;
-                Some(MemberRecord { is_draining, ..member })
-            });
-            let members = members.collect();
-            return Ok(Base { as_of, last, members });
+        let (_, as_of) = self.range().await?;
+        let last = self.mark(as_of).await?;
+        let mut claims = self.last_entries(subject::MEMBERS).await?;
+        let mut removals = self.last_entries(subject::REMOVALS).await?;
+        self.uncover(&mut claims, subject::member, as_of).await?;
+        self.uncover(&mut removals, subject::removed, as_of).await?;
+        let members = claims.values().filter_map(|claim| {
+            let member = member(claim, removals.get(&claim.entry.origin))?;
+            // An announcement after the position comes in the order.
+            let is_draining = member.is_draining && claim.seq <= as_of;
+            Some(MemberRecord { is_draining, ..member })
+        });
+        let members = members.collect();
+        Ok(Base { as_of, last, members })
+    }
+
+    /// Replaces entries that came after a position by what they hide: the last one until then, about
+    /// the same node. One that repeats what was there hides nothing. Where many nodes join, some do
+    /// so during each reading of all.
+    async fn uncover(
+        &self,
+        entries: &mut BTreeMap<String, MemberEntry>,
+        subject_of: fn(&str) -> String,
+        as_of: Seq,
+    ) -> Result<(), Failed> {
+        let later = entries.extract_if(.., |_, it| it.since() > as_of);
+        let later: Vec<String> = later.map(|(node, _)| node).collect();
+        for node in later {
+            let all = self.entries(DeliverPolicy::All, &subject_of(&node)).await?;
+            let until_then = all.into_iter().filter(|it| it.seq <= as_of).next_back();
+            entries.extend(until_then.map(|it| (node, it)));
         }
-        Err(failed("members")("they change too often"))
+        Ok(())
     }
 
     /// The last entry about each node, on subjects with a wildcard.
     async fn last_entries(&self, filter: &str) -> Result<BTreeMap<String, MemberEntry>, Failed> {
+        let about = |it: MemberEntry| {
+            let node = match &it.entry.body {
+                EntryBody::Removed { node, .. } => node.clone(),
+                _ => it.entry.origin.clone(),
+            };
+            (node, it)
+        };
+        let entries = self.entries(DeliverPolicy::LastPerSubject, filter).await?;
+        Ok(entries.into_iter().map(about).collect())
+    }
+
+    /// The entries about members that there are, in their order.
+    async fn entries(
+        &self,
+        which: DeliverPolicy,
+        filter: &str,
+    ) -> Result<Vec<MemberEntry>, Failed> {
         let question = "members";
-        let deliveries = self.consume(question, (DeliverPolicy::LastPerSubject, filter)).await?;
-        let Deliveries { mut n_pending, mut messages, .. } = deliveries;
-        let mut found = BTreeMap::new();
+        let Deliveries { mut n_pending, mut messages, .. } =
+            self.consume(question, (which, filter)).await?;
+        let mut found = Vec::new();
         while n_pending > 0 {
             let Some(message) = messages.next().await else { break };
             let message = message.map_err(failed(question))?;
             let about = message.info().map_err(failed(question))?;
             n_pending = about.pending;
             let seq = Seq(about.stream_sequence);
-            if let Some(entry) = subject::read_entry(&message.subject, &message.payload) {
-                let node = match &entry.body {
-                    EntryBody::Removed { node, .. } => node.clone(),
-                    _ => entry.origin.clone(),
-                };
-                found.insert(node, MemberEntry { seq, entry });
-            }
+            let entry = subject::read_entry(&message.subject, &message.payload);
+            found.extend(entry.map(|entry| MemberEntry { seq, entry }));
         }
         Ok(found)
     }
