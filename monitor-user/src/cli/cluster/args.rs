@@ -4,6 +4,7 @@ use crate::cli::args::daemon::{ConfigFileArgs, DaemonArgs};
 use crate::cli::args::{PrintArgs, interval};
 use crate::cli::exit;
 use clap::{Args, Subcommand};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -56,6 +57,10 @@ pub struct ClusterInitArgs {
     /// Certificate of an authority that will sign those of the servers; default: a new one
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
+    /// Address at which nodes take files and processes of other nodes, with TLS, such as
+    /// 0.0.0.0:5641; default: none
+    #[arg(long, value_name = "ADDRESS")]
+    pub files: Option<SocketAddr>,
     /// Let configurations name the files in the folder, for a cluster on this host
     #[arg(long)]
     pub in_place: bool,

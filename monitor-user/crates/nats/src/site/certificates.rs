@@ -1,13 +1,15 @@
-//! Certificates of the servers, and of the authority that signs them.
+//! Certificates of the servers and the nodes, and of the authority that signs them.
 //!
-//! In: the hosts of the servers. Out: `ca/ca.crt` with its key, and for each server a key with a
-//! certificate for its host; or, if the authority is another one, a request that it has to sign.
+//! In: the hosts of the servers, the names of nodes that serve files. Out: `ca/ca.crt` with its
+//! key, and for each a key with a certificate; or, if the authority is another one, a request that
+//! it has to sign.
 //! A certificate that is removed is made again, for the key that is there.
 
 use super::address::ServerAddress;
 use super::error::SiteError;
 use super::folder::{PUBLIC, SECRET, SiteFolder};
 use super::plan::Site;
+use super::users::{SiteUsers, node_folder};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose,
@@ -19,52 +21,101 @@ use time::{Duration, OffsetDateTime};
 pub const CA: &str = "ca/ca.crt";
 /// Its key.
 const CA_KEY: &str = "ca/ca.key";
+/// How the names of the key and the certificate of a node begin.
+pub const NODE: &str = "node";
 /// How long the authority is valid: ten years.
 const CA_DAYS: i64 = 3652;
-/// How long a certificate of a server is valid: two years.
-const SERVER_DAYS: i64 = 730;
+/// How long a certificate of a server or a node is valid: two years.
+const SIGNED_DAYS: i64 = 730;
 /// Clocks of other hosts may be behind by this.
 const CLOCK_DAYS: i64 = 1;
 
-/// Writes the keys and certificates that do not exist, and lists requests that wait for a
-/// signature.
-pub fn write_all(
-    site: &Site,
-    ca: Option<&Path>,
-    folder: &mut SiteFolder,
-) -> Result<Vec<PathBuf>, SiteError> {
-    let authority = match site.has_own_ca {
-        true => None,
-        false => Some(Authority::open(site, folder)?),
-    };
-    if let Some(ca) = ca {
-        write_own_ca(ca, folder)?;
+/// The keys and certificates of a site.
+pub struct Certificates {
+    /// Absent if another authority signs.
+    authority: Option<Authority>,
+    to_sign: Vec<PathBuf>,
+}
+
+impl Certificates {
+    /// With the authority of the folder, or another one, whose certificate this is.
+    pub fn open(
+        site: &Site,
+        ca: Option<&Path>,
+        folder: &mut SiteFolder,
+    ) -> Result<Self, SiteError> {
+        let authority = match site.has_own_ca {
+            true => None,
+            false => Some(Authority::open(site, folder)?),
+        };
+        if let Some(ca) = ca {
+            write_own_ca(ca, folder)?;
+        }
+        Ok(Self { authority, to_sign: Vec::new() })
     }
-    let mut to_sign = Vec::new();
-    for (server, name) in site.all_servers() {
-        let place = Path::new("servers").join(name);
-        let key = key_pair(folder, &place.join("server.key"))?;
-        let mut params = server_params(site, server)?;
-        let certificate = place.join("server.crt");
-        match &authority {
+
+    /// Writes those of the servers that do not exist.
+    pub fn write_servers(&mut self, site: &Site, folder: &mut SiteFolder) -> Result<(), SiteError> {
+        for (server, name) in site.all_servers() {
+            let params = params_of(vec![server.host.clone()], &common_name(site, server))?;
+            self.write((&Path::new("servers").join(name), "server"), params, folder)?;
+        }
+        Ok(())
+    }
+
+    /// Writes those of the nodes that do not exist, where nodes serve files.
+    pub fn write_nodes(
+        &mut self,
+        site: &Site,
+        users: &SiteUsers,
+        folder: &mut SiteFolder,
+    ) -> Result<(), SiteError> {
+        let Some(files) = site.files else { return Ok(()) };
+        for user in &users.nodes {
+            let mut names = vec![user.name.clone()];
+            if !files.ip().is_unspecified() {
+                // Other nodes reach it by this address.
+                names.push(files.ip().to_string());
+            }
+            let params = params_of(names, &format!("{} of cluster {}", user.name, site.name))?;
+            self.write((&node_folder(&user.name), NODE), params, folder)?;
+        }
+        Ok(())
+    }
+
+    /// Requests that wait for a signature.
+    pub fn into_to_sign(self) -> Vec<PathBuf> {
+        self.to_sign
+    }
+
+    /// Writes key and certificate, or a request for one, unless they exist.
+    fn write(
+        &mut self,
+        (place, name): (&Path, &str),
+        mut params: CertificateParams,
+        folder: &mut SiteFolder,
+    ) -> Result<(), SiteError> {
+        let key = key_pair(folder, &place.join(format!("{name}.key")))?;
+        let certificate = place.join(format!("{name}.crt"));
+        match &self.authority {
             _ if folder.has(&certificate) => {}
             Some(authority) => {
-                set_validity(&mut params, SERVER_DAYS);
+                set_validity(&mut params, SIGNED_DAYS);
                 params.use_authority_key_identifier_extension = true;
                 let signed = params.signed_by(&key, &authority.issuer);
-                let signed = signed.map_err(failed("certificate of a server"))?;
+                let signed = signed.map_err(failed("certificate"))?;
                 folder.write_new(&certificate, PUBLIC, &signed.pem())?;
             }
             None => {
                 let request = params.serialize_request(&key).map_err(failed("request"))?;
                 let text = request.pem().map_err(failed("request"))?;
-                let file = place.join("server.csr");
+                let file = place.join(format!("{name}.csr"));
                 folder.write_new(&file, PUBLIC, &text)?;
-                to_sign.push(file);
+                self.to_sign.push(file);
             }
         }
+        Ok(())
     }
-    Ok(to_sign)
 }
 
 /// Copies the certificate of another authority into the folder.
@@ -115,12 +166,11 @@ pub fn common_name(site: &Site, server: &ServerAddress) -> String {
     format!("{} of cluster {}", server.host, site.name)
 }
 
-fn server_params(site: &Site, server: &ServerAddress) -> Result<CertificateParams, SiteError> {
-    let params = CertificateParams::new(vec![server.host.clone()]);
-    let mut params = params.map_err(failed("certificate of a server"))?;
-    params.distinguished_name = named(&common_name(site, server));
+fn params_of(names: Vec<String>, common_name: &str) -> Result<CertificateParams, SiteError> {
+    let mut params = CertificateParams::new(names).map_err(failed("certificate"))?;
+    params.distinguished_name = named(common_name);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    // A server is a client of the others.
+    // Each is a client of the others.
     params.extended_key_usages =
         vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     Ok(params)

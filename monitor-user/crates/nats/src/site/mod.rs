@@ -26,6 +26,7 @@ pub use error::SiteError;
 pub use plan::SiteRequest;
 pub use racks::Rack;
 
+use certificates::Certificates;
 use folder::SiteFolder;
 use plan::Site;
 use std::collections::BTreeSet;
@@ -61,8 +62,10 @@ pub struct SiteReport {
 pub fn write_site(request: &SiteRequest) -> Result<SiteReport, SiteError> {
     let mut folder = SiteFolder::open(&request.folder)?;
     let site = Site::resolve(request, &mut folder)?;
-    let to_sign = certificates::write_all(&site, request.ca.as_deref(), &mut folder)?;
+    let mut certificates = Certificates::open(&site, request.ca.as_deref(), &mut folder)?;
+    certificates.write_servers(&site, &mut folder)?;
     let users = SiteUsers::write_all(&site, request, &mut folder)?;
+    certificates.write_nodes(&site, &users, &mut folder)?;
     server_files::write_all(&site, &users, &mut folder)?;
     node_files::write_all((&site, request), &users, &mut folder)?;
     let n_nodes = users.n_nodes();
@@ -72,7 +75,7 @@ pub fn write_site(request: &SiteRequest) -> Result<SiteReport, SiteError> {
         n_nodes,
         servers: site.all_servers().into_iter().map(|(_, name)| name).collect(),
         written: folder.into_written(),
-        to_sign,
+        to_sign: certificates.into_to_sign(),
         is_large: site.n_clients(n_nodes) > MANY_NODES,
     })
 }

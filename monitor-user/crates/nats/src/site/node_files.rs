@@ -3,12 +3,13 @@
 //! In: the site and its users. Out: `nodes/NAME/`, which is copied to the node. The seed is beside
 //! them already.
 
-use super::certificates::CA;
+use super::certificates::{CA, NODE};
 use super::error::SiteError;
 use super::folder::{PUBLIC, SiteFolder};
 use super::plan::{Site, SiteRequest};
 use super::users::{SEED, SiteUser, SiteUsers, node_folder};
 use crate::permissions::Role;
+use std::net::SocketAddr;
 use std::path::Path;
 
 /// Where the files of a node are on it.
@@ -79,7 +80,8 @@ fn section(
          ledger = {ledger:?}\n\
          removes_dead = {removes_dead}\n\
          gateway = {is_gateway}\n\
-         control_from = {control_from:?}\n",
+         control_from = {control_from:?}\n\
+         {files}",
         name = user.name,
         cluster = site.name,
         servers = servers.join(", "),
@@ -87,5 +89,20 @@ fn section(
         ca = format!("{etc}/{CA_FILE}"),
         removes_dead = user.role == Role::Service,
         control_from = site.control_from,
+        files = site.files.map(|address| files_section(address, etc)).unwrap_or_default(),
+    )
+}
+
+/// The section of the files that other nodes send and read.
+fn files_section(address: SocketAddr, etc: &str) -> String {
+    format!(
+        "\n[files]\n\
+         tls = \"{address}\"\n\
+         certificate = {certificate:?}\n\
+         key = {key:?}\n\
+         authority = {authority:?}\n",
+        certificate = format!("{etc}/{NODE}.crt"),
+        key = format!("{etc}/{NODE}.key"),
+        authority = format!("{etc}/{CA_FILE}"),
     )
 }

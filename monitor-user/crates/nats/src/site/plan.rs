@@ -9,6 +9,7 @@ use super::folder::{PUBLIC, SiteFolder};
 use super::racks::Rack;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// The file with the site.
@@ -41,6 +42,8 @@ pub struct SiteRequest {
     pub control_from: String,
     /// The certificate of an authority that signs those of the servers; none: one is made.
     pub ca: Option<PathBuf>,
+    /// Where nodes serve files to other nodes; none: they serve none.
+    pub files: Option<SocketAddr>,
     /// Whether configurations name files in the folder, for a cluster on this host.
     pub in_place: bool,
 }
@@ -59,6 +62,9 @@ pub struct Site {
     pub control_from: String,
     /// Whether another authority signs the certificates of servers.
     pub has_own_ca: bool,
+    /// Where nodes serve files to other nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<SocketAddr>,
     /// Whether configurations name files in the folder.
     pub in_place: bool,
     /// Servers of racks, each with its nodes.
@@ -195,6 +201,7 @@ impl Site {
             services,
             control_from: request.control_from.clone(),
             has_own_ca: request.ca.is_some(),
+            files: request.files,
             in_place: request.in_place,
             racks: Vec::new(),
         };
@@ -213,6 +220,7 @@ impl Site {
                 !request.control_from.is_empty() && request.control_from != self.control_from,
             ),
             ("--ca", request.ca.is_some() && !self.has_own_ca),
+            ("--files", request.files.is_some() && request.files != self.files),
             ("--in-place", request.in_place && !self.in_place),
         ];
         match differs.into_iter().find(|(_, differs)| *differs) {

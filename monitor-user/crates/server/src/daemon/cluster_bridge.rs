@@ -48,10 +48,7 @@ impl ClusterBridge {
         requests: Sender<DaemonRequest>,
     ) -> io::Result<Self> {
         let config = settings.loaded.config.cluster.clone();
-        let node = match config.node.as_str() {
-            "" => settings.node.name.clone(),
-            name => name.to_owned(),
-        };
+        let node = config.node_name(&settings.node.name).to_owned();
         let (outgoing, outputs) = unbounded_channel();
         let start = move |own, outgoing| RequestThread::start(own, platform.clone(), outgoing);
         let language = ClusterLanguage::new(&node, Box::new(start), outgoing);

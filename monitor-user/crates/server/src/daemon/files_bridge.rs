@@ -54,7 +54,8 @@ impl FilesBridge {
             let it = TcpFilesListener::open((address, "files.tls"), tls, of_node())?;
             let bound = it.address()?;
             tracing::info!("serving files on {bound}, with TLS");
-            node.set_address(address_for_nodes(&settings.node.name, bound));
+            let name = config.cluster.node_name(&settings.node.name);
+            node.set_address(address_for_nodes(name, bound));
             self.tasks.spawn(it.run());
         }
         if node.others.are_members() {
