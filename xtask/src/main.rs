@@ -9,6 +9,8 @@ mod autogroup;
 mod bench;
 mod build_ebpf;
 mod ci;
+mod criu;
+mod debian;
 mod dist;
 mod docs;
 mod fuzz;
@@ -101,6 +103,12 @@ const COMMANDS: &[Command] = &[
         takes: Takes::NOTHING,
         help: "Get the MPI runtimes that Debian does not have, for the tests of jobs, from PyPI",
         run: wheels::run,
+    },
+    Command {
+        name: "criu",
+        takes: Takes::NOTHING,
+        help: "Get CRIU of Debian 13, for the tests of processes that migrate",
+        run: criu::run,
     },
     Command {
         name: "docs",

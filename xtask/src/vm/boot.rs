@@ -3,7 +3,8 @@
 //! In: packages, test binaries and a filter of tests. Out: what the guest prints, as it prints
 //! it, and an error unless its tests passed. The guest's first program is `init.sh`.
 
-use super::package::{Packages, entries, write};
+use super::package::Packages;
+use crate::debian::{entries, write};
 use crate::step;
 use crate::verdict::Outcome;
 use crate::workspace::{cannot, root};

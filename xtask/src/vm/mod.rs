@@ -8,17 +8,17 @@ mod boot;
 mod package;
 
 use crate::arguments::Arguments;
+use crate::debian::{Suite, TRIXIE};
 use crate::step;
 use crate::verdict::Outcome;
 use crate::workspace::root;
-use package::Suite;
 use std::path::PathBuf;
 
 /// The kernels there are, with the Debian release that has each.
 const KERNELS: &[(&str, Suite)] = &[
     ("5.10", Suite { name: "bullseye", security: "bullseye-security" }),
     ("6.1", Suite { name: "bookworm", security: "bookworm-security" }),
-    ("6.12", Suite { name: "trixie", security: "trixie-security" }),
+    ("6.12", TRIXIE),
 ];
 
 /// Programs that must be installed, and Debian's packages that have them.

@@ -1,27 +1,16 @@
 //! Debian's packages of a guest: its kernel, and one static program to begin with.
 //!
-//! In: a release. Out: the unpacked packages below `target/vm`, fetched once. apt keeps lists and
-//! state of its own there, so that neither the release nor the sources of this machine matter.
+//! In: a release. Out: the unpacked packages below `target/vm`, fetched once.
 
+use crate::debian::{Apt, Suite, entries, unpack, write};
 use crate::step;
 use crate::workspace::cannot;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-/// Where Debian keeps the key that its releases are signed with.
-const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Depends on the newest kernel of its release.
 const KERNEL: &str = "linux-image-amd64";
 const BUSYBOX: &str = "busybox-static";
-
-/// A release of Debian.
-pub struct Suite {
-    /// Its name.
-    pub name: &'static str,
-    /// The suite with its security updates.
-    pub security: &'static str,
-}
 
 /// What was unpacked.
 pub struct Packages {
@@ -48,7 +37,7 @@ pub fn fetch(suite: &Suite, folder: &Path) -> Result<Packages, String> {
         for package in [&format!("linux-image-{image}"), BUSYBOX] {
             let _ = step::output(apt.call("apt-get", &["download", package]).current_dir(folder))?;
         }
-        unpack(folder, &unpacked)?;
+        unpack_guest(folder, &unpacked)?;
         write(&folder.join("complete"), "")?;
     }
     let release = only(&unpacked.join("lib/modules"))?;
@@ -64,56 +53,8 @@ pub fn fetch(suite: &Suite, folder: &Path) -> Result<Packages, String> {
     })
 }
 
-/// apt with lists and state of its own.
-struct Apt {
-    options: Vec<String>,
-}
-
-impl Apt {
-    fn new(suite: &Suite, folder: &Path) -> Result<Self, String> {
-        let state = folder.join("apt");
-        for below in ["lists/partial", "cache/archives/partial"] {
-            let path = state.join(below);
-            fs::create_dir_all(&path).map_err(|error| cannot("make", &path, &error))?;
-        }
-        let line = |host: &str, name: &str| format!("deb [signed-by={KEYRING}] {host} {name} main");
-        let sources = [
-            line("http://deb.debian.org/debian", suite.name),
-            line("http://deb.debian.org/debian-security", suite.security),
-        ];
-        write(&state.join("sources.list"), &(sources.join("\n") + "\n"))?;
-        write(&state.join("status"), "")?;
-        let at = |path: &str| state.join(path).display().to_string();
-        let options = vec![
-            format!("Dir::Etc::sourcelist={}", at("sources.list")),
-            "Dir::Etc::sourceparts=-".into(),
-            format!("Dir::State::lists={}", at("lists")),
-            format!("Dir::State::status={}", at("status")),
-            format!("Dir::Cache={}", at("cache")),
-            // The user `_apt` may not read the folder of the lists.
-            "APT::Sandbox::User=root".into(),
-            "APT::Architecture=amd64".into(),
-        ];
-        Ok(Self { options })
-    }
-
-    fn call(&self, program: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new(program);
-        for option in &self.options {
-            command.args(["-o", option]);
-        }
-        command.args(arguments);
-        command
-    }
-}
-
-fn unpack(folder: &Path, into: &Path) -> Result<(), String> {
-    for entry in entries(folder)? {
-        if entry.extension().is_some_and(|ending| ending == "deb") {
-            let _ = step::output(Command::new("dpkg-deb").arg("--extract").arg(&entry).arg(into))?;
-            fs::remove_file(&entry).map_err(|error| cannot("remove", &entry, &error))?;
-        }
-    }
+fn unpack_guest(folder: &Path, into: &Path) -> Result<(), String> {
+    unpack(folder, into)?;
     // Newer releases have /usr/lib alone.
     let usr = into.join("usr/lib/modules");
     if usr.exists() {
@@ -128,15 +69,4 @@ fn unpack(folder: &Path, into: &Path) -> Result<(), String> {
 fn only(folder: &Path) -> Result<PathBuf, String> {
     let found = entries(folder)?.into_iter().next();
     found.ok_or_else(|| format!("{} is empty: remove {0} and try again", folder.display()))
-}
-
-/// What is in a folder.
-pub fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let all = fs::read_dir(folder).map_err(|error| cannot("read", folder, &error))?;
-    Ok(all.flatten().map(|entry| entry.path()).collect())
-}
-
-/// Writes a text file.
-pub fn write(path: &Path, text: &str) -> Result<(), String> {
-    fs::write(path, text).map_err(|error| cannot("write", path, &error))
 }
