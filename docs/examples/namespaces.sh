@@ -6,6 +6,8 @@
 #   namespaces.sh mpirun FOLDER WORDS        mpirun of Open MPI 5 on n1, with ranks on all nodes
 #   namespaces.sh cut FOLDER NODE            takes the link of a node down
 #   namespaces.sh join FOLDER NODE           takes it up again
+#   namespaces.sh kill FOLDER NODE           kills the daemon of a node
+#   namespaces.sh serve FOLDER NODE          starts it again
 #   namespaces.sh stop FOLDER                ends all of it
 #
 # Needs root, nats-server, iproute2, util-linux, and monitor with the feature nats. MONITOR names
@@ -110,7 +112,15 @@ start_node() {
         ip address add $NETWORK.${node#n}/24 dev eth0
         ip link set eth0 up"
     wait_for "the processes of $node" "$0" enter "$FOLDER" "$node" test -e /proc/1/ns
-    "$0" enter "$FOLDER" "$node" "$MONITOR" serve --backend procfs --socket "$folder/monitor.sock" \
+    serve "$node"
+}
+
+# The daemon of a node; its pid is that in the node.
+# shellcheck disable=SC2016 # The variables are those of the inner shell.
+serve() {
+    local node=$1 folder=$FOLDER/nodes/$1
+    "$0" enter "$FOLDER" "$node" sh -c 'echo $$ > "$0/pid"; exec "$@"' "$folder" \
+        "$MONITOR" serve --backend procfs --socket "$folder/monitor.sock" \
         --config "$folder/monitor.toml" >> "$folder/log" 2>&1 < /dev/null &
 }
 
@@ -123,9 +133,9 @@ sees_all() {
 
 init() {
     "$MONITOR" cluster init --out "$FOLDER" --nodes 'n[1-3]' --servers "$SERVER" \
-        --service 'n[1-2]' --gateways n1 --control-from n1 --in-place
+        --service 'n[1-2]' --gateways n1 --control-from n1 --files 0.0.0.0:5641 --in-place
     for node in $NODES; do
-        printf '[files]\nsocket = "off"\n' >> "$FOLDER/nodes/$node/monitor.toml"
+        echo 'socket = "off"' >> "$FOLDER/nodes/$node/monitor.toml"
         echo "$NETWORK.${node#n} $node"
     done > "$FOLDER/hosts"
     echo 127.0.0.1 localhost >> "$FOLDER/hosts"
@@ -176,7 +186,7 @@ stop() {
     done
 }
 
-ACTION=${1:?start, enter, mpirun, cut, join or stop}
+ACTION=${1:?start, enter, mpirun, cut, join, kill, serve or stop}
 FOLDER=$(realpath -m "${2:?which folder?}")
 shift 2
 case "$ACTION" in
@@ -191,6 +201,8 @@ case "$ACTION" in
     mpirun) run_mpi "$@" ;;
     cut) in_hub ip link set "${1:?which node?}" down ;;
     join) in_hub ip link set "${1:?which node?}" up ;;
+    kill) enter "${1:?which node?}" kill -KILL "$(cat "$FOLDER/nodes/$1/pid")" ;;
+    serve) serve "${1:?which node?}" ;;
     stop) stop ;;
     *) fail "unknown action $ACTION" ;;
 esac

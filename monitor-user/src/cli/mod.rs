@@ -24,6 +24,7 @@ mod forwarded_signals;
 mod gdb;
 mod job;
 mod log;
+mod migrate;
 mod monitors;
 mod monitors_nodes;
 mod node_blocks;
@@ -114,6 +115,7 @@ fn dispatch(command: Option<Command>) -> Result<Exit, Failure> {
         Some(Command::Ask(args)) => ask::ask(&args),
         Some(Command::Nodes(args)) => nodes::nodes(&args),
         Some(Command::Send(args)) => send::send(&args),
+        Some(Command::Migrate(args)) => migrate::migrate(&args),
         Some(Command::Cluster(args)) => cluster::cluster(&args),
         Some(Command::Gdb(args)) => gdb::gdb(&args),
         Some(Command::Services(args)) => services::services(&args),

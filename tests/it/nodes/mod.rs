@@ -9,6 +9,9 @@ mod example_cluster;
 mod files;
 mod followed;
 mod gateway;
+#[cfg(feature = "tls")]
+mod migrations;
+mod namespace_cluster;
 mod namespaces;
 mod ranks;
 mod replies;

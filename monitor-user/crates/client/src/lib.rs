@@ -36,6 +36,10 @@ pub use monitor_protocol::cluster::{
 };
 pub use monitor_protocol::doctor::DoctorReport;
 pub use monitor_protocol::event::{Alert, EndReason, Event};
+pub use monitor_protocol::migration::{
+    ListedMigration, ListedMigrations, MigrateProcess, MigratedProcess, MigrationEnd,
+    MigrationOutcome,
+};
 pub use monitor_protocol::params::{Cancel, FileWatch, Flight, Heartbeat};
 pub use monitor_protocol::rollup::{ClusterRollup, RollupQuery};
 pub use monitor_protocol::status::DaemonStatus;
@@ -268,6 +272,24 @@ impl Client {
     /// The file cannot be read; the node has no `files.tls`; or as [`Client::members`].
     pub async fn send_file(&self, params: &SendFile) -> Result<SentFile, Error> {
         self.get(&Call::SendFile(params.clone())).await
+    }
+
+    /// Moves a process of the daemon's node to another one, and returns where it runs.
+    ///
+    /// # Errors
+    ///
+    /// The caller is not root, or the process cannot migrate; or as [`Client::members`].
+    pub async fn migrate_process(&self, params: &MigrateProcess) -> Result<MigratedProcess, Error> {
+        self.get(&Call::MigrateProcess(params.clone())).await
+    }
+
+    /// Lists the migrations that the daemon's node knows.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::migrate_process`].
+    pub async fn migrations(&self) -> Result<ListedMigrations, Error> {
+        self.get(&Call::Migrations).await
     }
 
     /// Lets nodes execute a line, and returns what became of it on each.

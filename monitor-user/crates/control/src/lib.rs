@@ -23,7 +23,7 @@ mod stop_reason;
 // Operations.
 pub mod call_questions;
 pub mod call_stacks;
-mod checkpoint;
+pub mod checkpoint;
 mod executor;
 mod file_query;
 pub mod held_launch;

@@ -9,7 +9,7 @@ use monitor_symbols::held_file::FileRef;
 use procfs::process::{MMapPath, MemoryMap};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::{fs::File, ops::Range};
+use std::{fs::File, io::ErrorKind, ops::Range};
 
 /// Most bytes that a probe replaces.
 const MAX_PROBE_BYTES: u64 = 5;
@@ -77,19 +77,25 @@ fn originals(
     Ok((0..).zip(&bytes[..read]).map(patch).collect())
 }
 
-/// Opens a mapped file through the root of the process, which may be in a container.
 /// The path of a file of a process as this program sees it.
 pub fn path_of(process: &ProcessRef, path: &Path) -> PathBuf {
     let inside = path.strip_prefix("/").unwrap_or(path);
     Path::new("/proc").join(process.id.pid.0.to_string()).join("root").join(inside)
 }
 
-fn mapped_file(process: &ProcessRef, map: &MemoryMap, path: &Path) -> Result<File, ControlError> {
+/// Opens a mapped file through the root of the process, which may be in a container.
+pub fn mapped_file(
+    process: &ProcessRef,
+    map: &MemoryMap,
+    path: &Path,
+) -> Result<File, ControlError> {
     let path = path_of(process, path);
-    let file = File::open(&path)
-        .map_err(|error| ControlError::from_io("opening the mapped file", &error))?;
-    if file.metadata().is_ok_and(|it| it.ino() == map.inode) {
-        return Ok(file);
+    match File::open(&path) {
+        Ok(file) if file.metadata().is_ok_and(|it| it.ino() == map.inode) => return Ok(file),
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(ControlError::from_io("opening the mapped file", &error));
+        }
+        Ok(_) | Err(_) => {}
     }
     let why = format!("{} was replaced on disk, so its original bytes are unknown", path.display());
     Err(ControlError::Unsupported(why))

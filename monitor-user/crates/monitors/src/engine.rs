@@ -254,6 +254,13 @@ impl MonitorEngine {
             Call::ReceiveFile(params) => {
                 query((from, &tag), ServiceQuery::ReceiveFile(params), out)
             }
+            Call::MigrateProcess(params) => {
+                query((from, &tag), ServiceQuery::MigrateProcess(params), out)
+            }
+            Call::MigrationStep(params) => {
+                query((from, &tag), ServiceQuery::MigrationStep(params), out)
+            }
+            Call::Migrations => query((from, &tag), ServiceQuery::Migrations, out),
             Call::Register(params) => self.register(&caller, tag.clone(), params, now),
         };
         if let Err(refusal) = &answer {

@@ -3,6 +3,7 @@
 use super::{Answer, Caller};
 use monitor_model::{Ns, Refusal};
 use monitor_protocol::call::{Call, Tag};
+use monitor_protocol::migration::{MigrateProcess, MigrationStep};
 use monitor_protocol::rollup::RollupQuery;
 use monitor_protocol::transfer::{ReceiveFile, SendFile};
 use monitor_protocol::{
@@ -106,6 +107,12 @@ pub enum ServiceQuery {
     SendFile(SendFile),
     /// A file of another node.
     ReceiveFile(ReceiveFile),
+    /// A process for another node.
+    MigrateProcess(MigrateProcess),
+    /// A step of a process of another node.
+    MigrationStep(MigrationStep),
+    /// The processes that migrate.
+    Migrations,
 }
 
 /// A request to read the metadata of a file, as this user.

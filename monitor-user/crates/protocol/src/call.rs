@@ -5,6 +5,7 @@
 
 use super::cluster::{Follow, Gather};
 use super::line::to_line;
+use super::migration::{MigrateProcess, MigrationStep};
 use super::params::{Cancel, FileWatch, Flight, Heartbeat, MonitorName, Register, Sum};
 use super::rollup::RollupQuery;
 use super::transfer::{ReceiveFile, SendFile};
@@ -85,6 +86,12 @@ pub enum Call {
     SendFile(SendFile),
     /// Takes a file of another node.
     ReceiveFile(ReceiveFile),
+    /// Moves a process of this node to another one.
+    MigrateProcess(MigrateProcess),
+    /// Takes a step of a migration, on the node that a process comes to.
+    MigrationStep(MigrationStep),
+    /// Lists the migrations that this node knows.
+    Migrations,
 }
 
 /// Why a line is not a valid call.
@@ -118,7 +125,7 @@ struct Envelope<'a> {
 }
 
 /// Names of the methods, in the order of the manual.
-pub const METHODS: [&str; 24] = [
+pub const METHODS: [&str; 27] = [
     "hello",
     "monitor",
     "cancel",
@@ -143,6 +150,9 @@ pub const METHODS: [&str; 24] = [
     "cluster_session",
     "send_file",
     "receive_file",
+    "migrate_process",
+    "migration_step",
+    "migrations",
 ];
 
 impl Call {
@@ -201,7 +211,10 @@ impl Call {
             "rollup" => Self::Rollup(read(params)?),
             "cluster_session" => Self::ClusterSession,
             "send_file" => Self::SendFile(read(params)?),
-            _ => Self::ReceiveFile(read(params)?),
+            "receive_file" => Self::ReceiveFile(read(params)?),
+            "migrate_process" => Self::MigrateProcess(read(params)?),
+            "migration_step" => Self::MigrationStep(read(params)?),
+            _ => Self::Migrations,
         })
     }
 
@@ -232,6 +245,9 @@ impl Call {
             Self::ClusterSession => "cluster_session",
             Self::SendFile(_) => "send_file",
             Self::ReceiveFile(_) => "receive_file",
+            Self::MigrateProcess(_) => "migrate_process",
+            Self::MigrationStep(_) => "migration_step",
+            Self::Migrations => "migrations",
         }
     }
 
@@ -293,6 +309,8 @@ mod tests {
                 "follow" => r#"{"lines":["1 [] a()"]}"#,
                 "send_file" => r#"{"path":"/a","nodes":"n1"}"#,
                 "receive_file" => &received,
+                "migrate_process" => r#"{"pid":3,"to":"n2"}"#,
+                "migration_step" => r#"{"id":"a","step":"commit","pid":3,"name":"a","from":"n1"}"#,
                 _ => "{}",
             };
             let line =

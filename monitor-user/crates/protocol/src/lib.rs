@@ -12,6 +12,7 @@ pub mod decode;
 pub mod doctor;
 pub mod event;
 mod line;
+pub mod migration;
 pub mod params;
 pub mod reply;
 pub mod rollup;

@@ -3,6 +3,7 @@
 //! A listener turns bytes into lines and lines into bytes; the engines interpret the lines. Every
 //! length is checked before anything is stored.
 
+mod blocking;
 pub mod cluster;
 pub mod daemon;
 pub mod files;
@@ -11,6 +12,7 @@ pub mod limits;
 pub mod line;
 mod lock;
 pub mod metrics;
+mod migrations;
 pub mod outbox;
 pub mod policy;
 pub mod socket;

@@ -305,6 +305,30 @@ pub struct SendArgs {
     pub daemon: DaemonArgs,
 }
 
+/// Arguments of `migrate`.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct MigrateArgs {
+    /// The process, with all its threads
+    #[arg(required_unless_present = "list", requires = "to")]
+    pub pid: Option<u32>,
+    /// The node that it goes to
+    #[arg(long, value_name = "NODE", requires = "pid")]
+    pub to: Option<String>,
+    /// Wait this long until its copy there is ready
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = interval)]
+    pub within: Duration,
+    /// List the migrations of this node that have no outcome yet
+    #[arg(long, conflicts_with = "pid")]
+    pub list: bool,
+    /// Output format.
+    #[command(flatten)]
+    pub printed: PrintArgs,
+    /// The daemon.
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
 /// Arguments of `conformance`.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]

@@ -68,6 +68,8 @@ pub enum Command {
     Nodes(daemon::NodesArgs),
     /// Send a file to other nodes of the cluster, over TLS from node to node
     Send(daemon::SendArgs),
+    /// Migrate a process to another node of the cluster, or list migrations
+    Migrate(daemon::MigrateArgs),
     /// Write what a cluster needs, or check the links of this node to it
     Cluster(cluster::args::ClusterArgs),
     /// Print the manual of the services that requests can call

@@ -18,7 +18,7 @@
 //! the first of commit and abort that it executes. So the source resumes its copy only when it has
 //! not asked for a commit, or the target has dropped its own.
 //!
-//! It opens no file, and knows neither CRIU nor the bus. No service uses it yet.
+//! It opens no file, and knows neither CRIU nor the bus.
 
 mod source;
 mod target;

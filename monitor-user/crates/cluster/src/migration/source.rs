@@ -4,9 +4,11 @@
 //! written down.
 
 use super::TargetReply;
+use serde::{Deserialize, Serialize};
 
 /// What the source has written down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SourceState {
     /// CRIU dumps the process, which is frozen. Nothing has left this node.
     Dumping,

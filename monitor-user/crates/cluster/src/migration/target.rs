@@ -4,9 +4,11 @@
 //! written down.
 
 use super::TargetReply;
+use serde::{Deserialize, Serialize};
 
 /// What the target has written down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TargetState {
     /// Nothing of this migration.
     Unknown,

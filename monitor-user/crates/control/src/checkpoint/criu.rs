@@ -5,7 +5,7 @@
 
 use super::folder::io_error;
 use crate::ControlError;
-use monitor_sys::{fd_limit, spawn};
+use monitor_sys::{fd_limit, spawn as child};
 use std::fs::{File, TryLockError};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -23,17 +23,33 @@ pub fn command() -> Command {
     let mut command = Command::new(PROGRAM);
     let _command = command.stdin(Stdio::null());
     fd_limit::restore_in(&mut command);
-    spawn::default_signals(&mut command);
+    child::default_signals(&mut command);
     command
 }
 
 /// Starts CRIU with these arguments on the dump in this folder.
 pub fn start(arguments: &[&str], folder: &Path) -> Result<Child, ControlError> {
+    spawn(command(), arguments, folder)
+}
+
+/// Starts it in a cgroup, whose `cgroup.procs` is open, with variables for the scripts that it
+/// executes.
+pub fn start_in(
+    arguments: &[&str],
+    folder: &Path,
+    (procs, variables): (File, &[(&str, &Path)]),
+) -> Result<Child, ControlError> {
+    let mut command = command();
+    let _command = command.envs(variables.iter().copied());
+    child::in_cgroups(&mut command, vec![procs]);
+    spawn(command, arguments, folder)
+}
+
+fn spawn(mut command: Command, arguments: &[&str], folder: &Path) -> Result<Child, ControlError> {
     let log = File::create(folder.join(LOG));
     let log = log.map_err(|error| io_error("creating the log of CRIU in", folder, &error))?;
     // CRIU inherits the lock and holds it while it runs; some file systems have no locks.
     let _without = log.try_lock();
-    let mut command = command();
     let _command = command.args(arguments).arg("--images-dir").arg(folder);
     // A process of a foreign session is restored in the session of the user worker.
     let _command = command.args(["--shell-job", "-v1"]).stdout(Stdio::null()).stderr(log);
@@ -86,9 +102,14 @@ fn logged_error(folder: &Path) -> String {
     first_error(&std::fs::read_to_string(folder.join(LOG)).unwrap_or_default()).to_owned()
 }
 
-/// The first error, which causes the others. Failures of optional helper programs do not count.
+/// What CRIU calls an error and goes on after: optional helper programs, and a limit of its own that
+/// it cannot raise.
+const HARMLESS: [&str; 2] = ["exited, status=", "RLIMIT_NOFILE for self"];
+
+/// The first error, which causes the others.
 pub fn first_error(log: &str) -> &str {
-    let is_one = |line: &&str| line.starts_with("Error") && !line.contains("exited, status=");
+    let is_harmless = |line: &str| HARMLESS.iter().any(|it| line.contains(it));
+    let is_one = |line: &&str| line.starts_with("Error") && !is_harmless(line);
     log.lines().find(is_one).unwrap_or("it gives no reason")
 }
 
@@ -109,6 +130,7 @@ mod tests {
     #[test]
     fn the_first_error_is_the_reason() {
         let log = "Error (criu/util.c:642): exited, status=1\n\
+             Error (criu/util.c:1533): rlimit: Can't setup RLIMIT_NOFILE for self: no\n\
              Error (criu/b.c:2): y\nError (criu/c.c:3): z\n";
         assert_eq!(first_error(log), "Error (criu/b.c:2): y");
         assert_eq!(first_error(""), "it gives no reason");

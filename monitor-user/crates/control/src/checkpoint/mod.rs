@@ -17,6 +17,8 @@ mod jobs;
 mod recover;
 mod restore;
 mod tree;
+// Migration without a common folder.
+pub mod migration;
 
 use super::{ControlError, process_ref::ProcessRef};
 pub use check::CriuCheck;

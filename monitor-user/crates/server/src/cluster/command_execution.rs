@@ -161,7 +161,11 @@ fn check_line(
     let (tag, call) = Call::from_line(payload).map_err(|fault| fault.message)?;
     let method = call.method();
     match call {
-        Call::Gather(_) | Call::Follow(_) | Call::ClusterSession | Call::SendFile(_) => {
+        Call::Gather(_)
+        | Call::Follow(_)
+        | Call::ClusterSession
+        | Call::SendFile(_)
+        | Call::MigrateProcess(_) => {
             return Err("a command sends no further ones".to_owned());
         }
         Call::Monitor(request) => check_monitor(&request, (rights, line_use))?,
@@ -204,6 +208,7 @@ const fn only_observes(call: &Call) -> bool {
             | Call::Status
             | Call::NodeStatus
             | Call::Members
+            | Call::Migrations
     )
 }
 

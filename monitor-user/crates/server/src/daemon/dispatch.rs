@@ -146,6 +146,15 @@ impl DaemonLoop {
             MonitorOutput::Query { to, tag, query: ServiceQuery::ReceiveFile(params) } => {
                 self.receive_file(to, tag, params);
             }
+            MonitorOutput::Query { to, tag, query: ServiceQuery::MigrateProcess(params) } => {
+                self.migrate_process(to, tag, params);
+            }
+            MonitorOutput::Query { to, tag, query: ServiceQuery::MigrationStep(step) } => {
+                self.migration_step(to, tag, step);
+            }
+            MonitorOutput::Query { to, tag, query: ServiceQuery::Migrations } => {
+                self.list_migrations(to, tag);
+            }
             MonitorOutput::Query { to, tag, query: ServiceQuery::Flight(part) } => {
                 self.send_job(SamplerJob::ExportFlight { to, tag, part });
             }

@@ -22,6 +22,7 @@ mod flight;
 mod http_bridge;
 mod internal_requests;
 mod loopback;
+mod migration_calls;
 mod node_status;
 pub mod reload;
 pub(crate) mod request_thread;
@@ -34,6 +35,7 @@ mod timer;
 pub use settings::{Endpoint, Settings};
 
 use super::files::{DaemonFacts, NodesSource, Spool, Uploads};
+use super::migrations::Migrations;
 use super::policy::{Class, Policy};
 use super::{http, line::Arrival, socket::SocketListener};
 use clients::{ClientInput, Clients};
@@ -130,6 +132,8 @@ struct DaemonLoop {
     cluster_bridge: ClusterBridge,
     /// Files that are sent to other nodes.
     file_sends: FileSends,
+    /// Processes that come and leave; a node alone has none.
+    migrations: Option<Arc<Migrations>>,
     /// What metrics are exposed.
     exposed: Arc<ScrapeConfig>,
     /// The socket; absent if the daemon is reached over HTTP only.
@@ -164,6 +168,18 @@ enum LoopEvent {
 fn uploads(config: &ClusterConfig) -> Uploads {
     let bytes = u64::try_from(config.received_bytes).unwrap_or(u64::MAX);
     Uploads::new(Spool::new(config.received_folder()), bytes)
+}
+
+/// The migrations that an earlier service has left go on; a node alone has none.
+fn open_migrations(
+    config: &ClusterConfig,
+    bridge: &ClusterBridge,
+) -> std::io::Result<Option<Arc<Migrations>>> {
+    let Some(jobs) = bridge.jobs() else { return Ok(None) };
+    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    let node = (bridge.node(), boot_id.trim().to_owned());
+    let received = Spool::path_of(&config.received_folder(), 0, "");
+    Ok(Some(Migrations::open(node, (config.migrations_folder(), received), jobs)))
 }
 
 /// What the files of the node say of this service.
@@ -228,6 +244,7 @@ impl DaemonLoop {
         let cluster_links = PlatformLinks { monitors, ..links.clone() };
         let start = (settings.opener, cluster_links);
         let cluster_bridge = ClusterBridge::open(&mut settings, start, http.requests())?;
+        let migrations = open_migrations(&settings.loaded.config.cluster, &cluster_bridge)?;
         // A node alone has no other nodes, and sends them nothing.
         let (outgoing, _) = unbounded_channel();
         let (sender, arrivals) = channel(ARRIVALS);
@@ -245,6 +262,7 @@ impl DaemonLoop {
             cluster_loopback,
             cluster_bridge,
             file_sends: FileSends::default(),
+            migrations,
             flight_enabled,
             sampler: Sampler::start((settings.node.number, backend), startup_notes)?,
             files: FileReads::default(),
@@ -267,6 +285,9 @@ impl DaemonLoop {
 
     /// Ends the threads and closes the connections.
     async fn shut_down(mut self) {
+        if let Some(migrations) = self.migrations.take() {
+            migrations.stop().await;
+        }
         self.cluster_bridge.stop();
         self.files.stop();
         self.request_thread.stop();

@@ -60,10 +60,20 @@ impl Default for ClusterConfig {
 }
 
 impl ClusterConfig {
+    /// The name of this node, on a host of this name.
+    pub fn node_name<'a>(&'a self, host: &'a str) -> &'a str {
+        if self.node.is_empty() { host } else { &self.node }
+    }
+
     /// The folder of files that other nodes send.
     pub fn received_folder(&self) -> PathBuf {
         let beside = || self.ledger.with_file_name("received");
         self.received.clone().unwrap_or_else(beside)
+    }
+
+    /// The folder of processes that migrate, and of what is written down of them.
+    pub fn migrations_folder(&self) -> PathBuf {
+        self.ledger.with_file_name("migrations")
     }
 }
 

@@ -16,8 +16,9 @@ mod sender;
 mod spool;
 #[cfg(test)]
 mod test_uploads;
+mod to_nodes;
 
 pub use announced::Uploads;
 pub use receiver::UploadReceiver;
-pub use sender::{FileToSend, send};
 pub use spool::Spool;
+pub use to_nodes::FileSender;

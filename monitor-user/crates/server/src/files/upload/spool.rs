@@ -66,7 +66,12 @@ impl Spool {
 
     /// Where a file of a user will be.
     pub fn path(&self, uid: u32, name: &str) -> PathBuf {
-        self.folder.join(uid.to_string()).join(name)
+        Self::path_of(&self.folder, uid, name)
+    }
+
+    /// Where a file of a user will be in a spool at this folder.
+    pub fn path_of(folder: &Path, uid: u32, name: &str) -> PathBuf {
+        folder.join(uid.to_string()).join(name)
     }
 
     /// Makes the folder with that of a user.
