@@ -24,12 +24,27 @@ pub struct CountedName {
     pub one: &'static str,
     /// Several.
     pub many: &'static str,
+    /// Whether there are at least as many where something is missing.
+    pub is_total: bool,
 }
 
 impl CountedName {
     fn count(self, n: u64) -> String {
         format!("{n} {}", if n == 1 { self.one } else { self.many })
     }
+}
+
+/// What a node has sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeCount {
+    /// The name of the node.
+    pub node: String,
+    /// The number that has come.
+    pub n: u64,
+    /// Lines that were lost.
+    pub lost: u64,
+    /// Whether nothing is missing: it was followed all the time, and nothing was lost.
+    pub is_complete: bool,
 }
 
 /// The nodes that are followed.
@@ -55,6 +70,8 @@ struct FollowedNode {
     lost: u64,
     /// What was lost and is not among the updates yet.
     unprinted_lost: u64,
+    /// Whether it was not followed for a time, so that it is not known what there was.
+    had_gap: bool,
 }
 
 impl FollowedNode {
@@ -62,6 +79,12 @@ impl FollowedNode {
     fn may_send(&self) -> bool {
         use FollowedState::{Dead, Expired, Left, Refused};
         !self.is_done && !matches!(self.state, Some(Refused | Expired | Left | Dead))
+    }
+
+    /// Whether nothing of what it had is missing.
+    fn is_complete(&self) -> bool {
+        let is_followed = self.is_done || self.state == Some(FollowedState::Open);
+        is_followed && !self.had_gap && self.lost == 0
     }
 }
 
@@ -125,6 +148,8 @@ impl FollowedNodes {
         if let Some(state) = state {
             let before = node.state.replace(state);
             node.has_begun |= state == FollowedState::Open;
+            // The session of a silent node goes on, and its lines have numbers.
+            node.had_gap |= !matches!(state, FollowedState::Open | FollowedState::Silent);
             if let Some(text) = update_text((before, is_new), state, why.as_deref()) {
                 self.add_update(name.clone(), text);
             }
@@ -173,6 +198,30 @@ impl FollowedNodes {
         }
     }
 
+    /// Notes that a node has had something that is not known here; why.
+    pub fn incomplete(&mut self, name: &str, why: &str) {
+        if let Some(node) = self.nodes.get_mut(name) {
+            node.had_gap = true;
+            self.add_update(name.to_owned(), why.to_owned());
+        }
+    }
+
+    /// What each node has sent, by name.
+    pub fn counts(&self) -> Vec<NodeCount> {
+        let count = |(name, node): (&String, &FollowedNode)| NodeCount {
+            node: name.clone(),
+            n: node.n,
+            lost: node.lost,
+            is_complete: node.is_complete(),
+        };
+        self.nodes.iter().map(count).collect()
+    }
+
+    /// Whether nothing of any node is missing.
+    pub fn is_complete(&self) -> bool {
+        self.nodes.values().all(FollowedNode::is_complete)
+    }
+
     /// Number of nodes that send now.
     pub fn n_sending(&self) -> usize {
         let is_open = |it: &&FollowedNode| it.may_send() && it.state == Some(FollowedState::Open);
@@ -189,11 +238,16 @@ impl FollowedNodes {
     pub fn end(mut self, exit: Exit) -> Exit {
         self.print_updates();
         let begun = || self.nodes.iter().filter(|(_, node)| node.has_begun);
-        let text = |node: &FollowedNode| match node.lost {
-            0 => self.counted.count(node.n),
-            lost => format!("{}, {lost} lost", self.counted.count(node.n)),
+        let text = |node: &FollowedNode, is_complete: bool| {
+            let least = if self.counted.is_total && !is_complete { "at least " } else { "" };
+            let count = self.counted.count(node.n);
+            match node.lost {
+                0 => format!("{least}{count}"),
+                lost => format!("{least}{count}, {lost} lost"),
+            }
         };
-        for block in blocks(begun().map(|(name, node)| (name.as_str(), text(node)))) {
+        let of_node = |node: &FollowedNode| text(node, node.is_complete());
+        for block in blocks(begun().map(|(name, node)| (name.as_str(), of_node(node)))) {
             notice(&format!("{}: {}", block.set(), block.text));
         }
         let sum = |part: fn(&FollowedNode) -> u64| begun().map(|(_, node)| part(node)).sum::<u64>();
@@ -204,12 +258,13 @@ impl FollowedNodes {
                 lost: sum(|node| node.lost),
                 ..FollowedNode::default()
             };
-            notice(&format!("{n_begun} nodes: {}", text(&all)));
+            notice(&format!("{n_begun} nodes: {}", text(&all, self.is_complete())));
         }
         let is_whole = |node: &FollowedNode| {
             node.is_done || node.has_begun && node.state == Some(FollowedState::Open)
         };
-        let are_whole = self.nodes.values().all(is_whole);
+        let is_complete = !self.counted.is_total || self.is_complete();
+        let are_whole = is_complete && self.nodes.values().all(is_whole);
         match (exit, n_begun, are_whole) {
             (Exit::Ok, 0, _) => Exit::Failed,
             (Exit::Ok, _, false) => Exit::Partial,
@@ -261,7 +316,20 @@ fn update_text(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use FollowedState::{Dead, Expired, Open, Refused};
+    use FollowedState::{Dead, Expired, Open, Refused, Silent};
+
+    #[test]
+    fn a_count_is_complete_unless_something_was_lost_or_not_followed() {
+        let open = || FollowedNode { state: Some(Open), n: 3, ..FollowedNode::default() };
+        assert!(open().is_complete());
+        assert!(!FollowedNode { lost: 1, ..open() }.is_complete());
+        // It was removed and is followed again: what happened meanwhile is not known.
+        assert!(!FollowedNode { had_gap: true, ..open() }.is_complete());
+        for state in [Silent, Dead, Refused] {
+            assert!(!FollowedNode { state: Some(state), ..open() }.is_complete());
+        }
+        assert!(FollowedNode { state: Some(Dead), is_done: true, ..open() }.is_complete());
+    }
 
     #[test]
     fn a_node_that_comes_later_or_goes_is_named() {

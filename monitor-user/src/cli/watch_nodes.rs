@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// What is counted of each node.
-pub const SAMPLES: CountedName = CountedName { one: "sample", many: "samples" };
+pub const SAMPLES: CountedName = CountedName { one: "sample", many: "samples", is_total: false };
 
 /// Reads and prints samples of each node until it is stopped or the count is reached.
 ///

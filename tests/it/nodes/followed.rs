@@ -2,9 +2,10 @@
 
 use super::example_cluster::{ExampleCluster, NODES};
 use crate::deadline::until;
-use crate::served::monitor;
-use std::path::PathBuf;
+use crate::served::{Folder, monitor};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A command that goes on, with what it prints in files.
 pub struct Followed {
@@ -17,10 +18,18 @@ pub struct Followed {
 
 impl Followed {
     pub fn start(cluster: &ExampleCluster, node: &str, words: &[&str]) -> Self {
-        let [output, errors] = ["watch.out", "watch.err"].map(|name| cluster.folder.join(name));
-        let [to, errors_to] = [&output, &errors].map(|path| std::fs::File::create(path).unwrap());
+        Self::run((&cluster.folder, &cluster.socket(node)), words)
+    }
+
+    /// A command that asks the service of a socket; what it prints is in files of the folder.
+    pub fn run((folder, socket): (&Folder, &Path), words: &[&str]) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let files = ["out", "err"].map(|end| folder.join(&format!("command-{number}.{end}")));
+        let [to, errors_to] = files.each_ref().map(|path| std::fs::File::create(path).unwrap());
+        let [output, errors] = files;
         let mut command = monitor();
-        command.args(words).env("MONITOR_SOCKET", cluster.socket(node));
+        command.args(words).env("MONITOR_SOCKET", socket);
         let child = command.stdin(Stdio::null()).stdout(to).stderr(errors_to).spawn().unwrap();
         Self { child, output, errors, seen: 0 }
     }
@@ -46,6 +55,16 @@ impl Followed {
         let seen = || is_true(self).then_some(());
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| until(seen)));
         assert!(found.is_ok(), "no {what}: {}{}", self.rows(), self.errors());
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Waits for its end, and returns its exit code.
+    #[track_caller]
+    pub fn code(&mut self) -> Option<i32> {
+        until(|| self.child.try_wait().unwrap()).code()
     }
 
     /// Whether its rule is stored on n3.

@@ -17,6 +17,7 @@ mod ranks;
 mod replies;
 #[cfg(feature = "tls")]
 mod sent_files;
+mod totals;
 
 use crate::root::privilege::skip;
 use example_cluster::{ExampleCluster, NODES, REQUEST};
@@ -93,6 +94,7 @@ fn three_nodes_survive_a_killed_node_and_a_server_that_comes_back() {
     #[cfg(feature = "tls")]
     files::has_state(&mut members, "n3", "up");
     ranks::ranks_on_nodes_are_those_of_one_job(&cluster);
+    ranks::a_total_of_a_job_acts_on_its_ranks(&cluster);
 
     // In order, a node is not dead but has left.
     cluster.script(&["stop"]);

@@ -64,11 +64,14 @@ impl Namespaces {
         self.command_of("n1", words).output().unwrap()
     }
 
+    pub fn socket(&self, node: &str) -> PathBuf {
+        self.folder.join("nodes").join(node).join("monitor.sock")
+    }
+
     /// A command of the program that asks a node.
     pub fn command_of(&self, node: &str, words: &[&str]) -> Command {
-        let socket = self.folder.join("nodes").join(node).join("monitor.sock");
         let mut command = monitor();
-        command.args(words).env("MONITOR_SOCKET", socket);
+        command.args(words).env("MONITOR_SOCKET", self.socket(node));
         command
     }
 

@@ -3,6 +3,8 @@
 use super::example_cluster::ExampleCluster;
 use super::followed::Followed;
 use crate::deadline::until;
+use serde_json::json;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command};
 
 /// Processes that are the ranks of a job; they end with the test.
@@ -81,4 +83,32 @@ pub fn ranks_on_nodes_are_those_of_one_job(cluster: &ExampleCluster) {
         let is_printed = |rank: &Child| when.rows().contains(&format!(" {} ended", rank.id()));
         ranks.0.iter().all(is_printed) && when.errors().contains("monitor: n3: 2 events\n")
     });
+}
+
+/// The job is on n3 alone: the other nodes have nothing to count, and nothing to do.
+pub fn a_total_of_a_job_acts_on_its_ranks(cluster: &ExampleCluster) {
+    let job = format!("it-total-{}", std::process::id());
+    let mut ranks = Ranks::start(&job, &cluster.folder.join("it-total-rank"));
+    let once = ["--job", &job, "--nodes", "n[2-3]", "--total-above", "0", "--format", "json"];
+    let mut when =
+        Followed::start(cluster, "n1", &[&["when", "end", "kill TERM"], &once[..]].concat());
+    until(|| when.is_watching(cluster).then_some(()));
+    assert_eq!(when.rows(), "");
+    ranks.0[0].kill().unwrap();
+    assert_eq!(ranks.0[1].wait().unwrap().signal(), Some(15), "{}", when.errors());
+    assert_eq!(when.code(), Some(0), "{}", when.errors());
+    let rows = when.rows();
+    let objects: Vec<serde_json::Value> =
+        rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [total, signalled] = &objects[..] else { panic!("{rows}") };
+    assert_eq!((&total["total"], &total["is_complete"]), (&json!(1), &json!(true)), "{rows}");
+    assert_eq!((&signalled["nodes"], &signalled["missing"]), (&json!("n3"), &json!([])), "{rows}");
+    let rule = |job: &str| ["when", "end", "--job", job, "--nodes", "n3"].map(str::to_owned);
+    let prints = |job: &str, code, text: &str| {
+        let words = rule(job);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        cluster.prints(("n1", &words), code, text);
+    };
+    prints("it-no-such", 6, "no job \"it-no-such\" on these nodes");
+    prints(&format!("{job}:0"), 2, "name it without ranks");
 }

@@ -5,6 +5,7 @@
 
 use super::{
     CallContext, Handler, Outcome, ResultSpec, ServiceSpec,
+    job::act::rank_processes,
     spec::{error, param},
 };
 use monitor_event::{CallResult, Refusal, Right};
@@ -54,6 +55,33 @@ pub const SERVICES: &[ServiceSpec] = &[
                      > 10 [0] attach_cgroup(\"/job\")\n< 10 [0] attach_cgroup(0,[7])"],
         errors: &[error(Status::RESOURCE, "the session has 64 patterns", "")],
         handler: Handler::Synchronous(attach_cgroup),
+        ..ServiceSpec::BASE
+    },
+    ServiceSpec {
+        name: "attach_job",
+        right: Right::Observe,
+        params: &[param("job", ParamType::Text)],
+        results: &[ResultSpec::new("tids", "integer*")],
+        help: "Adds the processes of a parallel job, or of some of its ranks, to the scope. \
+               Children that they create from now on are in the scope as well, ranks that start \
+               later are not. `job` is the text of `job_info`.",
+        examples: &["process 7 $PMIX_NAMESPACE=77 $PMIX_RANK=0\n\
+                     process 8 $PMIX_NAMESPACE=77 $PMIX_RANK=1\n\
+                     > 10 [0] attach_job(\"77:1\")\n< 10 [0] attach_job(0,[8])\n\
+                     > 11 [0] attach_job(\"77\")\n< 11 [0] attach_job(0,[7,8])"],
+        errors: &[
+            error(
+                Status::NO_SUCH_OBJECT,
+                "a job or a rank that does not exist, or that the caller may not see",
+                "> 10 [0] attach_job(\"77\")",
+            ),
+            error(
+                Status::RANGE,
+                "the beginning of several ids, or what is no set of ranks",
+                "process 7 $PMIX_NAMESPACE=77 $PMIX_RANK=0\n> 10 [0] attach_job(\"77:x\")",
+            ),
+        ],
+        handler: Handler::Synchronous(attach_job),
         ..ServiceSpec::BASE
     },
     ServiceSpec {
@@ -124,15 +152,25 @@ fn attach_matching(ctx: &mut CallContext<'_>, like: Filter) -> Result<Outcome, R
         ctx.platform.describe(&mut all);
     }
     let sees = ctx.session.tool.visibility;
-    let is_meant = |it: &&Process| sees.shows(it) && like.admits(it);
-    let meant: Vec<_> = all.iter().filter(is_meant).collect();
-    for it in &meant {
+    all.retain(|it| sees.shows(it) && like.admits(it));
+    let tids = attach_all(ctx, &all);
+    ctx.session.scope.add_pattern(like);
+    Ok(CallResult::with(vec![tids]).into())
+}
+
+fn attach_job(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
+    let processes = rank_processes(ctx, args)?;
+    ctx.prepare_scope()?;
+    Ok(CallResult::with(vec![attach_all(ctx, &processes)]).into())
+}
+
+/// Adds processes to the scope; returns their numbers.
+fn attach_all(ctx: &mut CallContext<'_>, processes: &[Process]) -> Value {
+    for it in processes {
         ctx.session.attach(it.id);
         ctx.session.note_visibility(it);
     }
-    ctx.session.scope.add_pattern(like);
-    let tids = meant.into_iter().map(|it| ctx.number(it.id)).collect();
-    Ok(CallResult::with(vec![Value::List(tids)]).into())
+    Value::List(processes.iter().map(|it| ctx.number(it.id)).collect())
 }
 
 fn detach(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {

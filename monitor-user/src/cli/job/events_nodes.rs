@@ -16,7 +16,7 @@ use crate::cli::run_loop::{EndSignals, tick};
 use monitor_omis::Value;
 use std::time::Duration;
 
-const EVENTS: CountedName = CountedName { one: "event", many: "events" };
+const EVENTS: CountedName = CountedName { one: "event", many: "events", is_total: false };
 
 /// Prints events until the end.
 ///

@@ -35,7 +35,8 @@ pub struct CalledNodes {
     pub is_denied: bool,
 }
 
-/// Lets nodes execute a request about a job.
+/// Lets nodes execute a request about a job, or several that follow each other in one line: the
+/// results are those of all.
 ///
 /// # Errors
 /// The set is none, or the service does not answer.
@@ -149,13 +150,14 @@ impl CalledNodes {
 
     fn add(&mut self, node: &str, reply: &str) {
         let refuse = |why: String| (NodeOutcome::Refused, why);
-        let read = parse::reply(reply.as_bytes());
-        let answer = read.ok().and_then(|reply| reply.0.into_iter().next());
-        let (outcome, why) = match answer {
+        let answers = parse::reply(reply.as_bytes()).map(|reply| reply.0).unwrap_or_default();
+        if !answers.is_empty() && answers.iter().all(|answer| answer.status.is_success()) {
+            let results = answers.into_iter().flat_map(|answer| answer.results);
+            return self.results.push((node.to_owned(), results.collect()));
+        }
+        let failed = answers.into_iter().find(|answer| !answer.status.is_success());
+        let (outcome, why) = match failed {
             None => refuse("its reply is malformed".to_owned()),
-            Some(answer) if answer.status.is_success() => {
-                return self.results.push((node.to_owned(), answer.results));
-            }
             Some(answer) if answer.status == Status::NO_SUCH_OBJECT => {
                 return self.without.push(node.to_owned());
             }

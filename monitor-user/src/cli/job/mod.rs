@@ -31,7 +31,7 @@ mod host_connection;
 mod host_guard;
 mod host_usage;
 mod job_heading;
-mod job_on_nodes;
+pub mod job_on_nodes;
 mod joined_job;
 mod launch;
 mod launch_args;

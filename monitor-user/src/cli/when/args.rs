@@ -34,6 +34,7 @@ Examples:
   monitor when 'call abort' print,stop -- ./program
   monitor when 'call read,write' count --for 10s --terminate -- ./server
   monitor when end print,count --comm 'worker*' --nodes 'n[1-8]'
+  monitor when 'call abort' 'print,kill TERM' --job 4711.0 --nodes '@*' --total-above 3
 ";
 
 /// The exit codes: those of all commands, and that of the watched command.
@@ -83,11 +84,30 @@ pub struct WhenArgs {
     /// Read additional call signatures from this folder
     #[arg(long, value_name = "FOLDER")]
     pub calls: Vec<PathBuf>,
-    /// Watch on these nodes of the cluster, such as n[1-3],m7 or @*, by --comm: events end, signal,
-    /// call and return, actions print and count
+    /// Watch on these nodes of the cluster, such as n[1-3],m7 or @*, by --comm or --job: events
+    /// end, signal, call and return, actions print and count; with --total-above also stop and kill
     #[arg(long, value_name = "SET", value_parser = node_set, help_heading = "Many nodes",
         conflicts_with_all = ["pid", "command", "trampoline", "explain", "calls"])]
     pub nodes: Option<String>,
+    /// With --nodes: watch the processes of this parallel job, and their children
+    #[arg(
+        long,
+        value_name = "JOB",
+        requires = "nodes",
+        conflicts_with = "comm",
+        help_heading = "Many nodes"
+    )]
+    pub job: Option<String>,
+    /// With --nodes: do the actions once, when the nodes have more than N events together, and end;
+    /// stop and kill act on the watched processes of all nodes
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "nodes",
+        conflicts_with = "lines",
+        help_heading = "Many nodes"
+    )]
+    pub total_above: Option<u64>,
     /// With --nodes: wait this long for nodes that do not begin
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = interval,
         requires = "nodes", help_heading = "Many nodes")]

@@ -11,7 +11,9 @@ pub mod event;
 mod explain;
 mod nodes;
 mod show;
+mod total;
 mod watch;
+mod watched_processes;
 
 use super::exit::{Exit, Failure};
 use super::log;
@@ -26,11 +28,11 @@ pub fn when(args: &WhenArgs) -> Result<u8, Failure> {
     log::start(0);
     let event = WhenEvent::from_text(&args.event)?;
     let actions = Actions::from_text(&args.actions)?;
-    actions.check(&event)?;
     if let Some(nodes) = &args.nodes {
         let exit = nodes::when_nodes(args, (&event, actions), (nodes, args.within))?;
         return Ok(exit as u8);
     }
+    actions.check(&event)?;
     watch::watch(args, &event, &actions)
 }
 

@@ -1,67 +1,92 @@
 //! `monitor when --nodes`: one rule on each node of a set.
 //!
-//! In: an event, processes by command name, a set of nodes. Out: a line for each event with the
-//! name of its node, in text one for an event of several nodes, and at the end how many each node
-//! has sent, and the sum. The service of each node watches, with the rights of the user there; it
-//! ends with the command.
+//! In: an event, processes by command name or of a job, a set of nodes. Out: a line for each event
+//! with the name of its node, in text one for an event of several nodes, and at the end how many
+//! each node has sent, and the sum; with `--total-above` only what is done once, when the sum
+//! exceeds a number. The service of each node watches, with the rights of the user there; it ends
+//! with the command.
 
 use super::args::WhenArgs;
 use super::event::{Actions, WhenEvent};
+use super::total::{self, EventTotal, SignalledNodes};
+use super::watched_processes::{ATTACHES, WatchedProcesses};
 use crate::cli::client::{connect, runtime};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::folded_events::{FoldedEvents, NodeEvent};
 use crate::cli::followed_nodes::{CountedName, FollowedItem, FollowedNodes};
-use crate::cli::output::{self, Output, OutputState};
+use crate::cli::output::{self, Output, OutputState, notice};
 use crate::cli::run_loop::{EndSignals, tick};
+use monitor_client::Client;
 use monitor_event::tap::Edge;
 use monitor_format::{events, human};
 use monitor_model::Ns;
 use monitor_model::event::Signal;
-use monitor_omis::{Reply, Status, Value, parse};
+use monitor_omis::{Answer, Reply, Status, Value, parse};
 use monitor_sys::clock;
 use serde_json::{Value as Json, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
-const EVENTS: CountedName = CountedName { one: "event", many: "events" };
+const EVENTS: CountedName = CountedName { one: "event", many: "events", is_total: true };
+/// The number of the request that is stored, which a notice about it has, too.
+const RULE: u32 = 2;
 /// The number of the action that sends an event; replies have others.
 const SENDS: u32 = 3;
 
-/// Watches on all nodes until it is stopped, or a limit is reached.
+/// Watches on all nodes until it is stopped, a limit is reached, or a total is exceeded.
 ///
 /// # Errors
-/// If an option is of this node alone, no service answers, or the set of nodes is none.
+/// If an option is of this node alone, no service answers, the set of nodes is none, or no node has
+/// the job.
 pub fn when_nodes(
     args: &WhenArgs,
     (event, actions): (&WhenEvent, Actions),
     on: (&str, Duration),
 ) -> Result<Exit, Failure> {
-    if actions.time || actions.signal.is_some() {
-        return Err(Failure::usage("--nodes: actions are print and count"));
-    }
-    let lines = requests(event, &args.comm)?;
+    check(args, actions)?;
+    let rule_lines = rule_lines(event)?;
     runtime()?.block_on(async {
-        let signals = EndSignals::install()?;
+        let mut signals = EndSignals::install()?;
         let client = connect(args.daemon.socket.as_deref()).await?;
-        let nodes = FollowedNodes::start(&client, on, lines, EVENTS).await?;
-        let rule = NodeRule {
-            event,
-            prints: actions.print,
-            is_json: args.printed.is_json(),
-            n_replies: args.comm.len() as u64 + 2,
+        let watched = WatchedProcesses::find(args, &client, on).await?;
+        let lines: Vec<String> = watched.attach().into_iter().chain(rule_lines).collect();
+        let (prints, is_json) = (actions.print, args.printed.is_json());
+        let rule = NodeRule { event, prints, is_json, n_replies: lines.len() as u64 };
+        let mut following = RuleFollowing {
+            nodes: FollowedNodes::start(&client, on, lines, EVENTS).await?,
+            folded: FoldedEvents::default(),
+            total: args.total_above.map(EventTotal::new),
         };
         let end = args.span.map(|span| Instant::now() + span);
-        rule.follow((nodes, signals), (end, args.lines)).await
+        let ended = following.run(&rule, &mut signals, (end, args.lines)).await?;
+        let signal = actions.signal.map(|number| (&watched, number));
+        following.end(&rule, ended, (&client, on, signal)).await
     })
 }
 
-/// The requests of one node: they attach processes, and watch for the event.
-fn requests(event: &WhenEvent, comms: &[String]) -> Result<Vec<String>, Failure> {
-    if comms.is_empty() {
-        return Err(Failure::usage("no process selected: use --comm"));
-    }
-    let attach = |name: &String| format!("1 [0] attach_command({})", Value::from(name.as_str()));
-    let mut lines: Vec<String> = comms.iter().map(attach).collect();
+/// Checks what the nodes can do.
+fn check(args: &WhenArgs, actions: Actions) -> Result<(), Failure> {
+    let is_once = args.total_above.is_some();
+    let has_any = args.comm.iter().any(|comm| comm.chars().all(|it| it == '*'));
+    let why = match () {
+        () if args.comm.is_empty() && args.job.is_none() => {
+            "no process selected: use --comm, or --job with --nodes"
+        }
+        () if actions.time => "--nodes: calls are not timed there: use print or count",
+        () if actions.signal.is_some() && !is_once => {
+            "--nodes: actions are print and count; stop and kill need --total-above, and act on \
+             the watched processes of all nodes"
+        }
+        () if actions.signal.is_some() && has_any => {
+            "--comm '*' with stop or kill would act on all processes of the nodes: name them"
+        }
+        () => return Ok(()),
+    };
+    Err(Failure::usage(why))
+}
+
+/// The requests that store the rule on a node, and enable it.
+fn rule_lines(event: &WhenEvent) -> Result<[String; 2], Failure> {
     let functions = |names: &[String]| Value::from(names.join("|").as_str());
     let (service, values) = match event {
         WhenEvent::Call(Edge::Start, names) => {
@@ -80,9 +105,10 @@ fn requests(event: &WhenEvent, comms: &[String]) -> Result<Vec<String>, Failure>
             return Err(Failure::usage(why));
         }
     };
-    lines.push(format!("2 [0] {service}: {SENDS} [0] print([{values}])"));
-    lines.push("4 [0] enable(2)".to_owned());
-    Ok(lines)
+    Ok([
+        format!("{RULE} [0] {service}: {SENDS} [0] print([{values}])"),
+        format!("4 [0] enable({RULE})"),
+    ])
 }
 
 /// A rule on many nodes.
@@ -94,61 +120,156 @@ struct NodeRule<'a> {
     n_replies: u64,
 }
 
-impl NodeRule<'_> {
-    async fn follow(
-        &self,
-        (mut nodes, mut signals): (FollowedNodes, EndSignals),
+/// An event of a node.
+struct SentEvent {
+    node: String,
+    /// When it came.
+    at: Ns,
+    values: Vec<Value>,
+}
+
+/// Why a rule has ended.
+enum RuleEnd {
+    /// It was ended so, or no node sends any longer.
+    Ended(Exit),
+    /// Its time is over.
+    Time,
+    /// The reader of the output is gone.
+    Reader,
+    /// This event has exceeded the total.
+    Exceeded(SentEvent),
+}
+
+/// What the nodes send.
+struct RuleFollowing {
+    nodes: FollowedNodes,
+    folded: FoldedEvents,
+    /// The total that is to be exceeded.
+    total: Option<EventTotal>,
+}
+
+impl RuleFollowing {
+    /// Follows the nodes until the time, or this number of lines.
+    async fn run(
+        &mut self,
+        rule: &NodeRule<'_>,
+        signals: &mut EndSignals,
         (end, most): (Option<Instant>, Option<u64>),
-    ) -> Result<Exit, Failure> {
-        let (mut n_lines, mut exit) = (0, Exit::Ok);
-        let mut folded = FoldedEvents::default();
-        while !nodes.is_over() && most.is_none_or(|most| n_lines < most) {
-            let due = folded.due();
+    ) -> Result<RuleEnd, Failure> {
+        let mut n_lines = 0;
+        while !self.nodes.is_over() && most.is_none_or(|most| n_lines < most) {
+            let due = self.folded.due();
             let item = tokio::select! {
                 biased;
-                end = signals.recv() => {
-                    exit = end.exit();
-                    break;
-                }
-                () = tick(end) => break,
+                end = signals.recv() => return Ok(RuleEnd::Ended(end.exit())),
+                () = tick(end) => return Ok(RuleEnd::Time),
                 () = tick(due) => {
-                    if Output::Stream.put(folded.take().as_bytes())? == OutputState::Closed {
-                        return Ok(Exit::Ok);
+                    if Output::Stream.put(self.folded.take().as_bytes())? == OutputState::Closed {
+                        return Ok(RuleEnd::Reader);
                     }
                     continue;
                 }
-                item = nodes.next() => item?,
+                item = self.nodes.next() => item?,
             };
             let FollowedItem::Line(node, seq, line) = item else { continue };
             // What the service sends beside replies is none.
             let Ok(reply) = parse::reply(line.as_bytes()) else { continue };
-            if seq < self.n_replies {
-                if let Some(why) = refusal(&reply) {
-                    nodes.refused(&node, &why);
-                }
-                continue;
-            }
+            self.note_failures((&node, seq < rule.n_replies), &reply);
             for values in sent(&reply) {
-                nodes.count(&node, 1);
-                n_lines += u64::from(self.prints);
-                if !self.prints {
+                let (node, values) = (node.clone(), values.to_vec());
+                let event = SentEvent { node, at: clock::now().unix, values };
+                self.nodes.count(&event.node, 1);
+                if self.total.as_mut().is_some_and(EventTotal::count) {
+                    return Ok(RuleEnd::Exceeded(event));
+                }
+                if self.total.is_some() || !rule.prints {
                     continue;
                 }
-                let at = clock::now().unix;
-                if !self.is_json {
-                    folded.add(self.node_event((&node, at), values));
-                    continue;
-                }
-                let line = output::json(&self.to_json((&node, at), values))?;
-                if Output::Stream.put(line.as_bytes())? == OutputState::Closed {
-                    return Ok(Exit::Ok);
+                n_lines += 1;
+                if self.print(rule, &event)? == OutputState::Closed {
+                    return Ok(RuleEnd::Reader);
                 }
             }
         }
-        let _state = Output::Stream.put(folded.take().as_bytes())?;
-        Ok(nodes.end(exit))
+        Ok(RuleEnd::Ended(Exit::Ok))
     }
 
+    /// Notes what a node has refused, and events that it has not sent.
+    fn note_failures(&mut self, (node, is_first): (&str, bool), reply: &Reply) {
+        for answer in reply.0.iter().filter(|it| !it.status.is_success()) {
+            match refusal(answer) {
+                // The job has no rank there.
+                _ if answer.id.0 == ATTACHES.into() && answer.status == Status::NO_SUCH_OBJECT => {}
+                why if is_first && answer.status != Status::LOST => self.nodes.refused(node, &why),
+                why => match lost_events(answer) {
+                    Some(n) => self.nodes.count_lost(node, n),
+                    None => self.nodes.incomplete(node, &why),
+                },
+            }
+        }
+    }
+
+    fn print(&mut self, rule: &NodeRule<'_>, event: &SentEvent) -> Result<OutputState, Failure> {
+        let SentEvent { node, at, values } = event;
+        if rule.is_json {
+            let line = output::json(&rule.to_json((node, *at), values))?;
+            return Output::Stream.put(line.as_bytes());
+        }
+        self.folded.add(rule.node_event((node, *at), values));
+        Ok(OutputState::Open)
+    }
+
+    /// Does what is done once, prints what each node has sent, and makes the exit code.
+    async fn end(
+        mut self,
+        rule: &NodeRule<'_>,
+        ended: RuleEnd,
+        (client, on, signal): (&Client, (&str, Duration), Option<(&WatchedProcesses, u32)>),
+    ) -> Result<Exit, Failure> {
+        let exit = match (ended, self.total) {
+            (RuleEnd::Reader, _) => return Ok(Exit::Ok),
+            (RuleEnd::Exceeded(event), Some(total)) => {
+                let printed = self.print_total(rule, (&event, total));
+                // What cannot be printed is done all the same.
+                let exit = match signal {
+                    Some(signal) => {
+                        let done = SignalledNodes::signal(client, on, signal).await?;
+                        let line = total::line(done.text(), &done.to_json(), rule.is_json)?;
+                        let _state = Output::Stream.put(line.as_bytes())?;
+                        done.end()
+                    }
+                    None => Exit::Ok,
+                };
+                printed?;
+                exit
+            }
+            (RuleEnd::Time, Some(_)) => Exit::TimedOut,
+            (RuleEnd::Ended(exit), _) => exit,
+            (RuleEnd::Time | RuleEnd::Exceeded(_), _) => Exit::Ok,
+        };
+        let _state = Output::Stream.put(self.folded.take().as_bytes())?;
+        if let Some(total) = self.total.filter(|total| !total.is_exceeded()) {
+            notice(&total.text(&self.nodes));
+        }
+        Ok(self.nodes.end(exit))
+    }
+
+    /// Prints the total, and the event that exceeded it, if events are printed.
+    fn print_total(
+        &mut self,
+        rule: &NodeRule<'_>,
+        (event, total): (&SentEvent, EventTotal),
+    ) -> Result<(), Failure> {
+        if rule.prints {
+            let _state = self.print(rule, event)?;
+        }
+        let (text, object) = (total.text(&self.nodes), total.to_json(&self.nodes));
+        let lines = self.folded.take() + &total::line(text, &object, rule.is_json)?;
+        Output::Stream.put(lines.as_bytes()).map(drop)
+    }
+}
+
+impl NodeRule<'_> {
     fn node_event(&self, (node, at): (&str, Ns), values: &[Value]) -> NodeEvent {
         let pid = number(values, 0).unwrap_or(-1);
         let what = human::escaped_text(&self.what(values));
@@ -200,12 +321,18 @@ impl NodeRule<'_> {
     }
 }
 
-/// Why a request was refused.
-fn refusal(reply: &Reply) -> Option<String> {
-    let failed = reply.0.iter().find(|answer| answer.status != Status::OK)?;
-    let text = failed.results.iter().find_map(Value::text);
+/// Why a request was refused, or what a notice says.
+fn refusal(answer: &Answer) -> String {
+    let text = answer.results.iter().find_map(Value::text);
     let text = text.map(|it| it.to_str_lossy().into_owned());
-    Some(text.unwrap_or_else(|| format!("status {}", failed.status.0)))
+    text.unwrap_or_else(|| format!("status {}", answer.status.0))
+}
+
+/// The number of events that a notice says to be lost, if it knows it.
+fn lost_events(answer: &Answer) -> Option<u64> {
+    let is_lost = answer.status == Status::LOST;
+    let n: i64 = answer.results.first().filter(|_| is_lost)?.integer()?;
+    u64::try_from(n).ok()
 }
 
 /// The values of the events in a reply.
@@ -221,7 +348,14 @@ fn number(values: &[Value], index: usize) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
     use monitor_omis::Dialect;
+
+    #[derive(Parser)]
+    struct Words {
+        #[command(flatten)]
+        when: WhenArgs,
+    }
 
     fn rule(event: &WhenEvent) -> NodeRule<'_> {
         NodeRule { event, prints: true, is_json: false, n_replies: 3 }
@@ -229,18 +363,33 @@ mod tests {
 
     #[test]
     fn every_event_is_a_valid_request_of_the_service() {
-        let comms = ["work*".to_owned(), "a\"b".to_owned()];
         for text in ["call open,close", "return libc:open@GLIBC_2.2.5", "signal TERM", "end"] {
             let event = WhenEvent::from_text(text).expect("an event");
-            for line in requests(&event, &comms).expect("requests") {
+            for line in rule_lines(&event).expect("requests") {
                 let read = parse::request(line.as_bytes(), Dialect::Extended);
                 assert!(read.is_ok(), "{line}: {read:?}");
             }
         }
         let exec = WhenEvent::from_text("exec").expect("an event");
-        assert!(requests(&exec, &comms).is_err_and(|it| it.exit == Exit::Usage));
-        let end = WhenEvent::from_text("end").expect("an event");
-        assert!(requests(&end, &[]).is_err_and(|it| it.message.contains("--comm")));
+        assert!(rule_lines(&exec).is_err_and(|it| it.exit == Exit::Usage));
+    }
+
+    #[test]
+    fn what_nodes_cannot_do_is_refused_by_name() {
+        let refusal = |words: &[&str]| {
+            let words = ["when", "end"].iter().chain(words).chain(&["--nodes", "n1"]);
+            let cli = Words::try_parse_from(words).expect("valid words");
+            let actions = Actions::from_text(&cli.when.actions).expect("actions");
+            check(&cli.when, actions).err().map(|it| it.message).unwrap_or_default()
+        };
+        assert!(refusal(&[]).contains("use --comm, or --job"));
+        assert_eq!(refusal(&["--comm", "a"]), "");
+        assert!(refusal(&["time", "--comm", "a"]).contains("use print or count"));
+        assert!(refusal(&["stop", "--comm", "a"]).contains("need --total-above"));
+        let once = ["--total-above", "3"];
+        assert_eq!(refusal(&[&["stop", "--job", "77"][..], &once].concat()), "");
+        let all = ["kill TERM", "--comm", "*"];
+        assert!(refusal(&[&all[..], &once].concat()).contains("name them"));
     }
 
     #[test]
@@ -270,8 +419,17 @@ mod tests {
         let reply = parse::reply(b"3 [0] print(0,[7,3,0])").expect("a reply");
         assert_eq!(sent(&reply).count(), 1);
         let other = parse::reply(b"4 [0] enable(0,[7])").expect("a reply");
-        assert_eq!((sent(&other).count(), refusal(&other)), (0, None));
-        let refused = parse::reply(b"2 [0] process_signal(400,2,\"no right\")").expect("a reply");
-        assert_eq!(refusal(&refused).as_deref(), Some("no right"));
+        assert_eq!(sent(&other).count(), 0);
+    }
+
+    #[test]
+    fn a_notice_says_how_many_events_are_lost_or_why() {
+        let answer = |line: &[u8]| parse::reply(line).expect("a reply").0.remove(0);
+        let refused = answer(b"2 [0] process_signal(400,2,\"no right\")");
+        assert_eq!((refusal(&refused).as_str(), lost_events(&refused)), ("no right", None));
+        assert_eq!(lost_events(&answer(b"2 [0] process_signal(407,5)")), Some(5));
+        assert_eq!(lost_events(&answer(b"0 [] error(407,7,\"read faster\")")), Some(7));
+        let unseen = answer(b"2 [0] start_lib_call(407,-1,\"calls not seen\")");
+        assert_eq!((lost_events(&unseen), refusal(&unseen).as_str()), (None, "calls not seen"));
     }
 }

@@ -126,7 +126,10 @@ pub const SERVICES: &[ServiceSpec] = &[
 ];
 
 /// The processes of the ranks that the first parameter names.
-fn rank_processes(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Vec<Process>, Refusal> {
+///
+/// # Errors
+/// The caller sees no such job or rank, or several jobs have this name.
+pub fn rank_processes(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Vec<Process>, Refusal> {
     let processes = visible_processes(ctx)?;
     let jobs = jobs(ctx, &processes);
     let found = find_ranks(&jobs, &job_text(args)).map_err(|why| refusal(&why))?;
