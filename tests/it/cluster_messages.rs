@@ -5,8 +5,8 @@
 //! and changes none.
 
 use monitor_cluster::bus::entry::{
-    BusEntry, Command, CommandReply, EntryBody, EntryId, Incarnation, LedgerId, ReplyStatus, Seq,
-    StreamTime, Targets,
+    BusEntry, Command, CommandReply, EntryBody, EntryId, FORMATS, Incarnation, LedgerId,
+    ReplyStatus, Seq, StreamTime, Targets,
 };
 use monitor_cluster::follow::message::{FollowId, FollowMessage, FollowRequest};
 use monitor_cluster::message::PeerMessage;
@@ -36,8 +36,8 @@ fn messages() -> Vec<(&'static str, Vec<u8>, Read)> {
     };
     let entries = [
         ("command", EntryBody::Command(command)),
-        ("joined", EntryBody::Joined { incarnation, ledger, since: Some(since) }),
-        ("draining", EntryBody::Draining { incarnation, ledger, since }),
+        ("joined", EntryBody::Joined { incarnation, ledger, since: Some(since), formats: FORMATS }),
+        ("draining", EntryBody::Draining { incarnation, ledger, since, formats: FORMATS }),
         ("left", EntryBody::Left { incarnation }),
         ("removed", EntryBody::Removed { node: "n3".to_owned(), incarnation }),
     ];

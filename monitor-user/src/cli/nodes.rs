@@ -10,12 +10,13 @@ use super::exit::{Exit, Failure};
 use super::output::{self, Output, OutputState, Screen, notice};
 use super::run_loop::EndSignals;
 use monitor_client::{Client, Gather, Gathered, Members, NodeStatus};
+use monitor_cluster::bus::entry::FORMATS;
 use monitor_cluster::node_set::fold;
 use monitor_format::grid::{Column, Grid, Side};
 use monitor_format::{human, wrap};
 use monitor_model::id::Ns;
 use monitor_protocol::call::Call;
-use monitor_protocol::cluster::{ClusterState, Member, MemberState};
+use monitor_protocol::cluster::{ClusterState, Member, MemberState, MessageFormats};
 use monitor_protocol::reply::CallReply;
 use serde::Serialize;
 use serde_json::json;
@@ -86,6 +87,8 @@ struct NodeRow {
     /// How exactly that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     clock_error_ns: Option<u64>,
+    /// The formats of messages between nodes that it reads.
+    formats: MessageFormats,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<NodeStatus>,
     /// Why there is no status.
@@ -129,6 +132,7 @@ impl ClusterView {
             late_ns: None,
             clock_ahead_ns: None,
             clock_error_ns: None,
+            formats: FORMATS,
             status: Some(status),
             why: None,
         };
@@ -141,7 +145,7 @@ impl ClusterView {
         let mut replies: BTreeMap<_, _> = replies.collect();
         let mut unix_ns = sent;
         let mut rows = Vec::new();
-        for Member { node, state, since_unix_ns } in &members.members {
+        for Member { node, state, since_unix_ns, formats } in &members.members {
             let reply = replies.remove(node);
             let late_ns = reply.as_ref().and_then(|it| it.late_ns);
             unix_ns = unix_ns.max(sent.saturating_add(late_ns.unwrap_or(0)));
@@ -163,6 +167,7 @@ impl ClusterView {
                 late_ns,
                 clock_ahead_ns: clock.and_then(|it| it.ahead_ns),
                 clock_error_ns: clock.map(|it| it.error_ns),
+                formats: *formats,
                 status,
                 why,
             });
@@ -170,21 +175,32 @@ impl ClusterView {
         Self { members, rows, unix_ns }
     }
 
-    /// The members without a status.
-    fn silent(&self) -> Vec<&NodeRow> {
+    /// The rows of members.
+    fn member_rows(&self) -> impl Iterator<Item = &NodeRow> {
         let is_member = |row: &&NodeRow| {
             [MemberState::Up.name(), MemberState::Draining.name()].contains(&row.state)
         };
-        self.rows.iter().filter(is_member).filter(|row| row.status.is_none()).collect()
+        self.rows.iter().filter(is_member)
+    }
+
+    /// The members without a status.
+    fn silent(&self) -> Vec<&NodeRow> {
+        self.member_rows().filter(|row| row.status.is_none()).collect()
     }
 
     fn notices(&self) -> Vec<String> {
-        let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut by_reason: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for row in self.silent() {
             let why = row.why.as_deref().unwrap_or("it came only now");
-            by_reason.entry(why).or_default().push(&row.node);
+            by_reason.entry(why.to_owned()).or_default().push(&row.node);
         }
-        let line = |(why, nodes): (&str, Vec<&str>)| format!("{}: {why}", fold(nodes));
+        let own = self.rows.iter().find(|row| row.node == self.members.node);
+        for row in self.member_rows() {
+            if let Some(why) = own.and_then(|own| unread(own, row)) {
+                by_reason.entry(why).or_default().push(&row.node);
+            }
+        }
+        let line = |(why, nodes): (String, Vec<&str>)| format!("{}: {why}", fold(nodes));
         by_reason.into_iter().map(line).collect()
     }
 
@@ -208,6 +224,26 @@ impl ClusterView {
         grid.lines(wrap::COLUMNS, &mut out);
         Ok(out)
     }
+}
+
+/// Why messages of a node are not read here, or those from here not there.
+fn unread(own: &NodeRow, row: &NodeRow) -> Option<String> {
+    let (here, there) = (own.formats, row.formats);
+    let node = &own.node;
+    if !here.reads(there) {
+        let (format, own) = (there.newest, formats(here));
+        return Some(format!("its messages have format {format}, and {node} reads {own}: refused"));
+    }
+    if !there.reads(here) {
+        let (own, format) = (formats(there), here.newest);
+        return Some(format!("it reads format {own}, and {node} sends {format}: refused there"));
+    }
+    None
+}
+
+/// The formats of a node, as `1` or `1-2`.
+fn formats(MessageFormats { oldest, newest }: MessageFormats) -> String {
+    if oldest == newest { newest.to_string() } else { format!("{oldest}-{newest}") }
 }
 
 fn status_of(reply: Option<&str>, why: Option<String>) -> Result<NodeStatus, String> {
@@ -237,11 +273,12 @@ fn clock(there: u64, sent: u64, late: u64) -> ClockDifference {
     ClockDifference { ahead_ns, error_ns }
 }
 
-const COLUMNS: [(&str, Side); 11] = [
+const COLUMNS: [(&str, Side); 12] = [
     ("NODE", Side::Left),
     ("STATE", Side::Left),
     ("SINCE", Side::Right),
     ("VERSION", Side::Left),
+    ("FORMAT", Side::Left),
     ("BACKEND", Side::Left),
     ("KERNEL", Side::Left),
     ("LOAD", Side::Right),
@@ -251,7 +288,7 @@ const COLUMNS: [(&str, Side); 11] = [
     ("LATE", Side::Right),
 ];
 
-fn cells(row: &NodeRow, now_ns: u64) -> [String; 11] {
+fn cells(row: &NodeRow, now_ns: u64) -> [String; 12] {
     let dash = || "-".to_owned();
     let duration = |ns: u64| human::duration_text(ns as f64);
     let status = row.status.as_ref();
@@ -261,6 +298,7 @@ fn cells(row: &NodeRow, now_ns: u64) -> [String; 11] {
         row.state.to_owned(),
         row.since_unix_ns.map_or_else(dash, |since| duration(now_ns.saturating_sub(since))),
         of_status(|it| Some(it.version.clone())).unwrap_or_else(dash),
+        formats(row.formats),
         of_status(|it| Some(it.backend.clone())).unwrap_or_else(dash),
         of_status(|it| Some(it.kernel.clone())).unwrap_or_else(dash),
         of_status(|it| it.load1.map(|load| format!("{load:.2}"))).unwrap_or_else(dash),
@@ -302,7 +340,8 @@ mod tests {
     }
 
     fn member(node: &str, state: MemberState) -> Member {
-        Member { node: node.to_owned(), state, since_unix_ns: Some(90 * SECOND) }
+        let since_unix_ns = Some(90 * SECOND);
+        Member { node: node.to_owned(), state, since_unix_ns, formats: FORMATS }
     }
 
     #[test]
@@ -349,9 +388,29 @@ mod tests {
         let text = view.text(false).unwrap();
         let words: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
-        let n1 =
-            ["n1", "up", "10s", "0.1.0", "ebpf", "6.18", "0.50", "75%", "2", "±500us", "1.0ms"];
-        assert_eq!(words[1], n1, "{text}");
+        let n1 = ["n1", "up", "10s", "0.1.0", "1", "ebpf", "6.18", "0.50", "75%", "2", "±500us"];
+        assert_eq!((&words[1][..11], words[1][11]), (&n1[..], "1.0ms"), "{text}");
         assert_eq!(words[2][..3], ["n2", "dead", "10s"], "{text}");
+    }
+
+    #[test]
+    fn a_member_whose_messages_are_not_read_is_named() {
+        let with = |node: &str, newest: u32| Member {
+            formats: MessageFormats { oldest: newest - 1, newest },
+            ..member(node, MemberState::Up)
+        };
+        let members = Members {
+            node: "n1".into(),
+            state: ClusterState::Member,
+            members: vec![with("n1", 3), with("n2", 3), with("n3", 2), with("n4", 4)],
+        };
+        let view = ClusterView::of_all(members, Gathered::default());
+        let notices = view.notices();
+        let has = |line: &str| notices.iter().any(|it| it == line);
+        assert!(has("n3: it reads format 1-2, and n1 sends 3: refused there"), "{notices:?}");
+        assert!(has("n4: its messages have format 4, and n1 reads 2-3: refused"), "{notices:?}");
+        assert!(view.text(false).unwrap().contains(" 3-4 "));
+        let json: serde_json::Value = serde_json::from_str(&view.text(true).unwrap()).unwrap();
+        assert_eq!(json["nodes"][3]["formats"], json!({ "oldest": 3, "newest": 4 }));
     }
 }

@@ -273,9 +273,12 @@ impl MemberEntry {
 
 /// The membership that the last entries about a node make.
 fn member(claim: &MemberEntry, removal: Option<&MemberEntry>) -> Option<MemberRecord> {
-    let (incarnation, ledger, is_draining) = match claim.entry.body {
-        EntryBody::Joined { incarnation, ledger, .. } => (incarnation, ledger, false),
-        EntryBody::Draining { incarnation, ledger, .. } => (incarnation, ledger, true),
+    let is_draining = matches!(claim.entry.body, EntryBody::Draining { .. });
+    let (incarnation, ledger, formats) = match claim.entry.body {
+        EntryBody::Joined { incarnation, ledger, formats, .. }
+        | EntryBody::Draining { incarnation, ledger, formats, .. } => {
+            (incarnation, ledger, formats)
+        }
         _ => return None,
     };
     let is_removed = removal.filter(|it| it.seq > claim.since()).is_some_and(|removal| {
@@ -285,7 +288,8 @@ fn member(claim: &MemberEntry, removal: Option<&MemberEntry>) -> Option<MemberRe
         *ended == incarnation
     });
     let (node, since) = (claim.entry.origin.clone(), claim.since());
-    (!is_removed).then_some(MemberRecord { node, ledger, incarnation, since, is_draining })
+    let record = MemberRecord { node, ledger, incarnation, since, is_draining, formats };
+    (!is_removed).then_some(record)
 }
 
 /// A time of the server.

@@ -79,6 +79,29 @@ pub struct Members {
     pub members: Vec<Member>,
 }
 
+/// The formats of messages between nodes that a version reads; it writes the newest one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageFormats {
+    /// The oldest one.
+    pub oldest: u32,
+    /// The newest one.
+    pub newest: u32,
+}
+
+impl Default for MessageFormats {
+    /// Those of a version that does not say it: the first one.
+    fn default() -> Self {
+        Self { oldest: 1, newest: 1 }
+    }
+}
+
+impl MessageFormats {
+    /// Whether a node with these reads what one with the others writes.
+    pub const fn reads(self, others: Self) -> bool {
+        self.oldest <= others.newest && others.newest <= self.newest
+    }
+}
+
 /// A node that is a member, or was one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
@@ -89,6 +112,9 @@ pub struct Member {
     /// Since when, by the clock of the bus; absent if that was before the service was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_unix_ns: Option<u64>,
+    /// The formats of its messages, as it said when it joined.
+    #[serde(default)]
+    pub formats: MessageFormats,
 }
 
 /// The state of a member.

@@ -5,6 +5,7 @@
 //! with a later `format`: one that means something else to a version that ignores its fields.
 
 use monitor_model::Ns;
+use monitor_protocol::cluster::MessageFormats;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeSet;
 use thiserror::Error;
@@ -12,6 +13,9 @@ use thiserror::Error;
 /// The format of messages that this version writes and reads; it reads earlier ones, too. One
 /// without the key `format` has the first.
 pub const FORMAT: u32 = 1;
+
+/// The formats that this version reads, as a node says when it joins.
+pub const FORMATS: MessageFormats = MessageFormats { oldest: 1, newest: FORMAT };
 
 /// A position in the order, from 1; 0 is before all.
 #[derive(
@@ -92,6 +96,9 @@ pub enum EntryBody {
         ledger: LedgerId,
         /// Where the stay began, if this only repeats it.
         since: Option<Seq>,
+        /// The formats that it reads.
+        #[serde(default)]
+        formats: MessageFormats,
     },
     /// The origin leaves soon, but remains a member until then: what has to be done on it
     /// before can be done.
@@ -102,6 +109,9 @@ pub enum EntryBody {
         ledger: LedgerId,
         /// Where the stay began.
         since: Seq,
+        /// The formats that it reads.
+        #[serde(default)]
+        formats: MessageFormats,
     },
     /// The origin leaves.
     Left {

@@ -61,7 +61,7 @@ impl Membership {
         self.as_of = at.seq;
         match &at.entry.body {
             EntryBody::Command(_) => MembershipChange::Unchanged,
-            EntryBody::Joined { incarnation, ledger, since } => {
+            EntryBody::Joined { incarnation, ledger, since, formats } => {
                 let (node, incarnation) = (at.entry.origin.clone(), *incarnation);
                 let is_repetition = since.is_some();
                 let is_ended = self.get(&node).is_none_or(|it| it.incarnation != incarnation);
@@ -70,8 +70,8 @@ impl Membership {
                     return MembershipChange::Unchanged;
                 }
                 let since = since.unwrap_or(at.seq);
-                let (ledger, is_draining) = (*ledger, false);
-                self.join(MemberRecord { node, ledger, incarnation, since, is_draining })
+                let (ledger, formats, is_draining) = (*ledger, *formats, false);
+                self.join(MemberRecord { node, ledger, incarnation, since, is_draining, formats })
             }
             EntryBody::Draining { incarnation, ledger, .. } => {
                 self.drain(&at.entry.origin, (*incarnation, *ledger))
@@ -119,6 +119,10 @@ impl Membership {
 mod tests {
     use super::super::entry::{BusEntry, EntryId, StreamTime};
     use super::*;
+    use monitor_protocol::cluster::MessageFormats;
+
+    /// Those of a later version.
+    const OTHERS: MessageFormats = MessageFormats { oldest: 1, newest: 2 };
     use proptest::prelude::*;
 
     fn at(seq: u64, origin: &str, body: EntryBody) -> SequencedEntry {
@@ -128,7 +132,7 @@ mod tests {
 
     fn joined(incarnation: u64, ledger: u64) -> EntryBody {
         let (incarnation, ledger) = (Incarnation(incarnation), LedgerId(ledger));
-        EntryBody::Joined { incarnation, ledger, since: None }
+        EntryBody::Joined { incarnation, ledger, since: None, formats: OTHERS }
     }
 
     #[test]
@@ -142,7 +146,8 @@ mod tests {
         assert_eq!(members.apply(&at(4, "s", removed(1))), MembershipChange::Unchanged);
         assert!(matches!(members.apply(&at(5, "s", removed(3))), MembershipChange::Removed(_)));
         assert!(matches!(members.apply(&at(6, "a", joined(4, 8))), MembershipChange::Joined(_)));
-        assert_eq!(members.get("a").unwrap().since, Seq(6));
+        let member = members.get("a").unwrap();
+        assert_eq!((member.since, member.formats), (Seq(6), OTHERS));
     }
 
     #[test]
@@ -152,7 +157,7 @@ mod tests {
         let removed = EntryBody::Removed { node: "a".into(), incarnation: Incarnation(1) };
         drop(members.apply(&at(2, "s", removed)));
         let (incarnation, ledger) = (Incarnation(1), LedgerId(7));
-        let again = EntryBody::Joined { incarnation, ledger, since: Some(Seq(1)) };
+        let again = EntryBody::Joined { incarnation, ledger, since: Some(Seq(1)), formats: OTHERS };
         assert_eq!(members.apply(&at(3, "a", again)), MembershipChange::Unchanged);
         assert_eq!(members.get("a"), None);
     }
@@ -163,7 +168,7 @@ mod tests {
 
     fn draining(incarnation: u64, ledger: u64) -> EntryBody {
         let (incarnation, ledger) = (Incarnation(incarnation), LedgerId(ledger));
-        EntryBody::Draining { incarnation, ledger, since: Seq(1) }
+        EntryBody::Draining { incarnation, ledger, since: Seq(1), formats: OTHERS }
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod membership;
 use self::entry::StreamTime;
 use self::entry::{BusEntry, CommandReply, EntryId, Incarnation, LedgerId, Seq, SequencedEntry};
 use monitor_model::Ns;
+use monitor_protocol::cluster::MessageFormats;
 use std::task::{Context, Poll, Waker};
 
 /// How long an entry with the same id as an earlier one is dropped: no sender repeats its entry
@@ -93,6 +94,8 @@ pub struct MemberRecord {
     pub since: Seq,
     /// Whether it has announced that it leaves.
     pub is_draining: bool,
+    /// The formats of messages that it reads.
+    pub formats: MessageFormats,
 }
 
 /// What a bus reports.

@@ -247,7 +247,7 @@ impl PendingCall {
 mod tests {
     use super::*;
     use crate::bus::MemberRecord;
-    use crate::bus::entry::{Incarnation, LedgerId};
+    use crate::bus::entry::{FORMATS, Incarnation, LedgerId};
 
     /// The result of a command to `a` at position 5, whose reply comes then, with these members.
     fn outcome(members_as_of: u64, names: &[&str]) -> Option<CommandOutcome> {
@@ -257,6 +257,7 @@ mod tests {
             incarnation: Incarnation(1),
             since: Seq(1),
             is_draining: false,
+            formats: FORMATS,
         };
         let members = Membership::new(Seq(members_as_of), names.iter().map(member).collect());
         let options = CallOptions {

@@ -172,7 +172,7 @@ impl Liveness {
 mod tests {
     use super::*;
     use crate::bus::MemberRecord;
-    use crate::bus::entry::{LedgerId, Seq};
+    use crate::bus::entry::{FORMATS, LedgerId, Seq};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -183,6 +183,7 @@ mod tests {
             incarnation: Incarnation(incarnation),
             since: Seq(1),
             is_draining: false,
+            formats: FORMATS,
         };
         Membership::new(Seq(9), vec![member("own"), member("a"), member("b")])
     }

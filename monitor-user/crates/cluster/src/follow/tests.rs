@@ -5,7 +5,7 @@ use super::message::{FollowId, FollowMessage};
 use super::source::{FollowSources, SourceKey, SourceOutput};
 use super::{KEEP, LEASE, SILENT};
 use crate::bus::MemberRecord;
-use crate::bus::entry::{Incarnation, LedgerId, Seq};
+use crate::bus::entry::{FORMATS, Incarnation, LedgerId, Seq};
 use crate::bus::membership::Membership;
 use monitor_model::Ns;
 use proptest::prelude::*;
@@ -18,6 +18,7 @@ fn members(names: &[&str]) -> Membership {
         incarnation: Incarnation(1),
         since: Seq(1),
         is_draining: false,
+        formats: FORMATS,
     };
     Membership::new(Seq(1), names.iter().map(record).collect())
 }

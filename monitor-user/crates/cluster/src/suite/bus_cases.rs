@@ -4,8 +4,8 @@ use super::fixture::{BusFixture, LONG};
 use super::nodes::SuiteNodes;
 use super::wait::{expect, until};
 use crate::bus::entry::{
-    BusEntry, Command, CommandReply, EntryBody, EntryId, Incarnation, LedgerId, ReplyStatus, Seq,
-    SequencedEntry, StreamTime, Targets,
+    BusEntry, Command, CommandReply, EntryBody, EntryId, FORMATS, Incarnation, LedgerId,
+    ReplyStatus, Seq, SequencedEntry, StreamTime, Targets,
 };
 use crate::bus::{Bus, BusEvent, LeaseGrant, OwnRecord, Topic, try_event};
 use monitor_model::Ns;
@@ -130,7 +130,7 @@ pub fn a_removed_stay(fixture: &mut dyn BusFixture) {
     let [mut a, mut service] = ["a", "s"].map(|name| fixture.connect(name, None));
     let joined = |incarnation, since| {
         let (incarnation, ledger) = (Incarnation(incarnation), LedgerId(7));
-        EntryBody::Joined { incarnation, ledger, since }
+        EntryBody::Joined { incarnation, ledger, since, formats: FORMATS }
     };
     let removed = |incarnation| {
         let incarnation = Incarnation(incarnation);

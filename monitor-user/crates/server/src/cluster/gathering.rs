@@ -152,7 +152,7 @@ pub fn with_hint(why: String, node: &str, names: &BTreeSet<&str>) -> String {
 mod tests {
     use super::*;
     use monitor_cluster::bus::MemberRecord;
-    use monitor_cluster::bus::entry::{EntryId, Incarnation, LedgerId, Seq};
+    use monitor_cluster::bus::entry::{EntryId, FORMATS, Incarnation, LedgerId, Seq};
     use monitor_protocol::cluster::Gather;
 
     fn members() -> Membership {
@@ -162,6 +162,7 @@ mod tests {
             incarnation: Incarnation(1),
             since: Seq(1),
             is_draining: false,
+            formats: FORMATS,
         };
         Membership::new(Seq(1), vec![record("login1"), record("n2")])
     }

@@ -187,7 +187,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monitor_cluster::bus::entry::{Incarnation, LedgerId, Seq};
+    use monitor_cluster::bus::entry::{FORMATS, Incarnation, LedgerId, Seq};
     use tokio::sync::mpsc::unbounded_channel;
 
     fn member(node: &str, since: u64) -> MemberRecord {
@@ -198,6 +198,7 @@ mod tests {
             incarnation,
             since: Seq(since),
             is_draining: false,
+            formats: FORMATS,
         }
     }
 

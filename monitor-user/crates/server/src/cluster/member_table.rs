@@ -4,7 +4,7 @@
 //! node with its state, and since when. A time is that of this node, when the change came.
 
 use monitor_cluster::bus::membership::{Membership, MembershipChange};
-use monitor_protocol::cluster::{Member, MemberState};
+use monitor_protocol::cluster::{Member, MemberState, MessageFormats};
 use std::collections::BTreeMap;
 
 /// Number of nodes that are no members any more and still listed.
@@ -13,9 +13,16 @@ const MAX_FORMER: usize = 4096;
 /// The members and former members, by name.
 #[derive(Default)]
 pub struct MemberTable {
-    all: BTreeMap<String, (MemberState, Option<u64>)>,
+    all: BTreeMap<String, ListedNode>,
     /// Whether the members were known once: those of the beginning have no time.
     is_known: bool,
+}
+
+/// A node that is a member, or was one.
+struct ListedNode {
+    state: MemberState,
+    since: Option<u64>,
+    formats: MessageFormats,
 }
 
 impl MemberTable {
@@ -28,7 +35,8 @@ impl MemberTable {
             MembershipChange::Left(member) => (member, MemberState::Left),
             MembershipChange::Removed(member) => (member, MemberState::Dead),
         };
-        self.all.insert(member.node.clone(), (state, Some(unix_ns)));
+        let node = ListedNode { state, since: Some(unix_ns), formats: member.formats };
+        self.all.insert(member.node.clone(), node);
         self.forget_oldest();
     }
 
@@ -37,14 +45,18 @@ impl MemberTable {
         let since = self.is_known.then_some(unix_ns);
         for member in members.iter() {
             let state = if member.is_draining { MemberState::Draining } else { MemberState::Up };
-            let is_noted = self.all.get(&member.node).is_some_and(|it| it.0 == state);
-            if !is_noted {
-                self.all.insert(member.node.clone(), (state, since));
+            let formats = member.formats;
+            match self.all.get_mut(&member.node).filter(|it| it.state == state) {
+                Some(noted) => noted.formats = formats,
+                None => {
+                    let node = ListedNode { state, since, formats };
+                    self.all.insert(member.node.clone(), node);
+                }
             }
         }
-        for (node, (state, since)) in &mut self.all {
-            if is_member(*state) && members.get(node).is_none() {
-                (*state, *since) = (MemberState::Dead, Some(unix_ns));
+        for (node, it) in &mut self.all {
+            if is_member(it.state) && members.get(node).is_none() {
+                (it.state, it.since) = (MemberState::Dead, Some(unix_ns));
             }
         }
         self.is_known |= members.iter().next().is_some();
@@ -53,18 +65,19 @@ impl MemberTable {
 
     /// Since when a node is a member.
     pub fn list(&self) -> Vec<Member> {
-        let member = |(node, (state, since)): (&String, &(MemberState, Option<u64>))| Member {
+        let member = |(node, it): (&String, &ListedNode)| Member {
             node: node.clone(),
-            state: *state,
-            since_unix_ns: *since,
+            state: it.state,
+            since_unix_ns: it.since,
+            formats: it.formats,
         };
         self.all.iter().map(member).collect()
     }
 
     fn forget_oldest(&mut self) {
-        let former = |it: &(&String, &(MemberState, Option<u64>))| !is_member(it.1.0);
+        let former = |it: &(&String, &ListedNode)| !is_member(it.1.state);
         while self.all.iter().filter(former).count() > MAX_FORMER {
-            let oldest = self.all.iter().filter(former).min_by_key(|it| it.1.1);
+            let oldest = self.all.iter().filter(former).min_by_key(|it| it.1.since);
             let Some(node) = oldest.map(|it| it.0.clone()) else { return };
             self.all.remove(&node);
         }
@@ -79,7 +92,7 @@ const fn is_member(state: MemberState) -> bool {
 mod tests {
     use super::*;
     use monitor_cluster::bus::MemberRecord;
-    use monitor_cluster::bus::entry::{Incarnation, LedgerId, Seq};
+    use monitor_cluster::bus::entry::{FORMATS, Incarnation, LedgerId, Seq};
 
     fn record(node: &str) -> MemberRecord {
         MemberRecord {
@@ -88,6 +101,7 @@ mod tests {
             incarnation: Incarnation(1),
             since: Seq(1),
             is_draining: false,
+            formats: FORMATS,
         }
     }
 
@@ -128,5 +142,15 @@ mod tests {
             ("c".to_owned(), MemberState::Up, Some(8)),
         ];
         assert_eq!(listed(&table), want);
+    }
+
+    #[test]
+    fn a_node_that_comes_again_with_a_later_version_has_its_formats() {
+        let mut table = MemberTable::default();
+        table.update(&members(&["a"]), 1);
+        let later = MessageFormats { oldest: 1, newest: 2 };
+        let again = MemberRecord { formats: later, ..record("a") };
+        table.update(&Membership::new(Seq(2), vec![again]), 5);
+        assert_eq!((table.list()[0].formats, table.list()[0].since_unix_ns), (later, None));
     }
 }

@@ -12,7 +12,8 @@ pub use output::{Execution, ExecutionResult, ExecutorOutput};
 use super::ledger::{EntryKey, Ledger};
 use super::stream_clock::StreamClock;
 use crate::bus::entry::{
-    Command, CommandReply, EntryBody, EntryId, Incarnation, ReplyStatus, Seq, SequencedEntry,
+    Command, CommandReply, EntryBody, EntryId, FORMATS, Incarnation, ReplyStatus, Seq,
+    SequencedEntry,
 };
 use crate::bus::membership::MembershipChange;
 use crate::bus::{BaseCause, MemberRecord, OwnRecord, RETENTION};
@@ -590,9 +591,11 @@ impl<L: Ledger> CommandExecutor<L> {
         };
         let (incarnation, ledger) = (self.incarnation, self.ledger.id());
         if let (Some(since), Some(_)) = (since, self.drain) {
-            return ExecutorOutput::Multicast(EntryBody::Draining { incarnation, ledger, since });
+            let body = EntryBody::Draining { incarnation, ledger, since, formats: FORMATS };
+            return ExecutorOutput::Multicast(body);
         }
-        ExecutorOutput::Multicast(EntryBody::Joined { incarnation, ledger, since })
+        let body = EntryBody::Joined { incarnation, ledger, since, formats: FORMATS };
+        ExecutorOutput::Multicast(body)
     }
 
     /// Whether the bus may soon drop the entry of the stay.

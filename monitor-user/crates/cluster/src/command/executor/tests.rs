@@ -2,7 +2,7 @@
 
 use super::super::ledger::MemoryLedger;
 use super::*;
-use crate::bus::entry::{BusEntry, LedgerId, StreamTime, Targets};
+use crate::bus::entry::{BusEntry, FORMATS, LedgerId, StreamTime, Targets};
 use crate::bus::membership::Membership;
 
 const SECOND: u64 = 1_000_000_000;
@@ -75,7 +75,7 @@ impl Bench {
 
 fn joined(incarnation: u64) -> EntryBody {
     let incarnation = Incarnation(incarnation);
-    EntryBody::Joined { incarnation, ledger: LEDGER, since: None }
+    EntryBody::Joined { incarnation, ledger: LEDGER, since: None, formats: FORMATS }
 }
 
 fn removed(incarnation: u64) -> EntryBody {
@@ -90,7 +90,14 @@ fn command(begin_within: u64) -> EntryBody {
 
 fn record(incarnation: u64, ledger: LedgerId, since: u64) -> MemberRecord {
     let (incarnation, since) = (Incarnation(incarnation), Seq(since));
-    MemberRecord { node: "n".into(), ledger, incarnation, since, is_draining: false }
+    MemberRecord {
+        node: "n".into(),
+        ledger,
+        incarnation,
+        since,
+        is_draining: false,
+        formats: FORMATS,
+    }
 }
 
 fn is_joining(out: &Outputs, stay: u64) -> bool {

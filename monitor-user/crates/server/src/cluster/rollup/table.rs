@@ -180,7 +180,7 @@ fn sum_users(records: &[(&str, &NodeRollup)]) -> (Vec<UserSummary>, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monitor_protocol::cluster::MemberState;
+    use monitor_protocol::cluster::{MemberState, MessageFormats};
     use monitor_protocol::rollup::{JobUsage, Usage, UserUsage};
 
     const SECOND: u64 = 1_000_000_000;
@@ -208,6 +208,7 @@ mod tests {
             node: (*node).to_owned(),
             state: MemberState::Up,
             since_unix_ns: None,
+            formats: MessageFormats::default(),
         };
         names.iter().map(member).collect()
     }

@@ -112,10 +112,11 @@ impl MemberAddresses {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monitor_protocol::cluster::{NodeOutcome, NodeReply};
+    use monitor_protocol::cluster::{MessageFormats, NodeOutcome, NodeReply};
 
     fn member(node: &str, state: MemberState, since_unix_ns: u64) -> Member {
-        Member { node: node.to_owned(), state, since_unix_ns: Some(since_unix_ns) }
+        let (node, since_unix_ns) = (node.to_owned(), Some(since_unix_ns));
+        Member { node, state, since_unix_ns, formats: MessageFormats::default() }
     }
 
     fn reply(node: &str, files: &str) -> NodeReply {
