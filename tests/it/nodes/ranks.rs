@@ -69,7 +69,9 @@ pub fn ranks_on_nodes_are_those_of_one_job(cluster: &ExampleCluster) {
     prints("n1", &on(&["calls", "--for", "50ms"], &job), 2, "1 to 55 whole seconds");
     prints("n1", &on(&["calls", "--for", "1s"], &job), 1, "calls are measured by eBPF only");
     prints("n2", &on(&["show"], "it-no-such"), 6, "no job \"it-no-such\" on these nodes");
-    prints("n2", &on(&["hold"], &job), 5, "monitor: n3: refused: ");
+    let why = "monitor: n3: refused: users of the sending node may only observe here: root of this \
+               node permits more by naming it in cluster.control_from\n";
+    prints("n2", &on(&["hold"], &job), 5, why);
     prints("n1", &on(&["hold"], &job), 0, &format!("job {job}: held ranks 0-1 on n3\n"));
     ranks.wait_for_state('T');
     prints("n1", &on(&["release"], &some), 0, &format!("job {job}: released rank 1 on n3\n"));

@@ -146,7 +146,7 @@ fn a_signal_goes_to_the_processes_of_all_nodes(site: &Site) {
     first.end();
     assert_eq!(denied.code(), Some(5), "{}", denied.errors());
     let errors = denied.errors();
-    assert!(errors.contains("n[1-3]: refused: "), "{errors}");
+    assert!(errors.contains("n[1-3]: refused: ") && errors.contains("control_from"), "{errors}");
     assert_eq!(denied.rows(), "total 1, above 0\nsent SIGTERM to no process\n");
     site.has(5);
     let mut fires = site.rule("n1", &["kill TERM", "--total-above", "0"]);

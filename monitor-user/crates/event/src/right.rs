@@ -27,6 +27,8 @@ pub enum ControlGrant {
     /// No process.
     #[default]
     None,
+    /// No process: it is a tool of another node, which `cluster.control_from` does not name.
+    OtherNode,
     /// Processes of its user: those that a debugger of the user could attach to.
     Own,
     /// Processes of all users.
@@ -106,15 +108,35 @@ impl Tool {
         }
     }
 
+    /// Whether the tool may start processes.
+    ///
+    /// # Errors
+    /// `PERMISSION`, with what is missing.
+    pub fn may_start(&self) -> Result<(), Refusal> {
+        if self.control >= ControlGrant::Own { Ok(()) } else { Err(self.denied()) }
+    }
+
     fn may_control(&self, process: &Process) -> Result<(), Refusal> {
-        let need = match self.control {
-            ControlGrant::All => return Ok(()),
-            ControlGrant::Own if self.credentials().may_read(process) => return Ok(()),
-            ControlGrant::Own => "control-all",
-            ControlGrant::None => "control-own",
+        match self.control {
+            ControlGrant::All => Ok(()),
+            ControlGrant::Own if self.credentials().may_read(process) => Ok(()),
+            _ => Err(self.denied()),
+        }
+    }
+
+    /// The refusal that names what is missing for control.
+    fn denied(&self) -> Refusal {
+        let granted = |need| format!("user {} is not granted \"{need}\" here; ask root", self.uid);
+        let text = match self.control {
+            ControlGrant::OtherNode => {
+                "users of the sending node may only observe here: root of this node permits more \
+                 by naming it in cluster.control_from"
+                    .to_owned()
+            }
+            ControlGrant::None => granted("control-own"),
+            ControlGrant::Own | ControlGrant::All => granted("control-all"),
         };
-        let text = format!("user {} is not granted \"{need}\" here; ask root", self.uid);
-        Err(Refusal::new(Status::PERMISSION, text))
+        Refusal::new(Status::PERMISSION, text)
     }
 }
 
@@ -160,6 +182,18 @@ mod tests {
         check(ControlGrant::Own, 7, Ok(()));
         check(ControlGrant::Own, 0, Err("control-all"));
         check(ControlGrant::All, 0, Ok(()));
+    }
+
+    #[test]
+    fn a_tool_of_another_node_learns_which_key_permits_control() {
+        let tool = Tool { uid: 7, gid: 7, control: ControlGrant::OtherNode, ..Tool::default() };
+        for refused in [tool.may_start(), tool.may(Right::Control, &process_of(7))] {
+            let why = refused.expect_err("no control");
+            assert_eq!(why.status, Status::PERMISSION);
+            assert!(why.text.contains("cluster.control_from"), "{}", why.text);
+        }
+        assert!(Tool { control: ControlGrant::None, ..tool }.may_start().is_err());
+        assert!(Tool { control: ControlGrant::Own, ..tool }.may_start().is_ok());
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl CommandRunner {
     pub async fn execute(self, command: Execution) -> ExecutedCommand {
         let rights = match self.may_control(&command.origin) {
             true => LoopbackRights::Control,
-            false => LoopbackRights::Observe,
+            false => LoopbackRights::OtherNode,
         };
         match FollowRequest::from_payload(&command.payload) {
             None => self.reply(command, rights).await.into(),
@@ -169,7 +169,7 @@ fn check_line(
             return Err("a command sends no further ones".to_owned());
         }
         Call::Monitor(request) => check_monitor(&request, (rights, line_use))?,
-        call if rights == LoopbackRights::Observe && !only_observes(&call) => {
+        call if rights == LoopbackRights::OtherNode && !only_observes(&call) => {
             let why = "users of other nodes may only observe: see cluster.control_from";
             return Err(format!("{method}: {why}"));
         }
@@ -185,7 +185,7 @@ fn check_monitor(
     (rights, line_use): (LoopbackRights, LineUse),
 ) -> Result<(), String> {
     let why = match (line_use, request.every_ns.is_some(), request.lease_ns.is_some()) {
-        (LineUse::Reply, true, true) if rights == LoopbackRights::Observe => {
+        (LineUse::Reply, true, true) if rights == LoopbackRights::OtherNode => {
             "a series that is left there changes the node: see cluster.control_from"
         }
         (LineUse::Reply, true, false) => "a series of samples is no reply: omit every_ns",
@@ -268,30 +268,30 @@ mod tests {
 
     #[test]
     fn a_user_of_another_node_observes_and_a_named_one_may_do_more() {
-        use LoopbackRights::{Control, Observe};
-        check("1 [] stop([2])", Observe, Ok(()));
-        check(r#"{"id":1,"method":"node_status"}"#, Observe, Ok(()));
+        use LoopbackRights::{Control, OtherNode};
+        check("1 [] stop([2])", OtherNode, Ok(()));
+        check(r#"{"id":1,"method":"node_status"}"#, OtherNode, Ok(()));
         let why = "cancel: users of other nodes may only observe: see cluster.control_from";
-        check(r#"{"id":1,"method":"cancel"}"#, Observe, Err(why));
+        check(r#"{"id":1,"method":"cancel"}"#, OtherNode, Err(why));
         check(r#"{"id":1,"method":"cancel"}"#, Control, Ok(()));
         let nested = r#"{"id":1,"method":"gather","params":{"line":"x"}}"#;
         check(nested, Control, Err("a command sends no further ones"));
         let series = r#"{"id":1,"method":"monitor","params":{"every_ns":1}}"#;
         let why = "monitor: a series of samples is no reply: omit every_ns";
         check(series, Control, Err(why));
-        let session = (Observe, LineUse::Session);
+        let session = (OtherNode, LineUse::Session);
         assert!(check_line(series.as_bytes(), session).is_ok());
         let leased = r#"{"id":1,"method":"monitor","params":{"every_ns":1,"lease_ns":1}}"#;
         assert!(check_line(leased.as_bytes(), session).is_err());
         let why = "monitor: a series that is left there changes the node: see cluster.control_from";
-        check(leased, Observe, Err(why));
+        check(leased, OtherNode, Err(why));
         check(leased, Control, Ok(()));
         let attach = br#"{"id":1,"method":"attach","params":{"id":"a"}}"#;
         assert!(check_line(attach, session).is_err());
         assert!(check_line(attach, (Control, LineUse::Session)).is_ok());
         assert!(check_line(nested.as_bytes(), session).is_err());
         assert!(check_line(br#"{"id":1,"method":"cancel"}"#, session).is_err());
-        check(r#"{"method":"hello"}"#, Observe, Err("hello: without an id there is no reply"));
+        check(r#"{"method":"hello"}"#, OtherNode, Err("hello: without an id there is no reply"));
         check("1 [] a()\n2 [] b()", Control, Err("a command is one line"));
     }
 

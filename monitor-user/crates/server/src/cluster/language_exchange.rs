@@ -296,7 +296,7 @@ impl Arrivals {
         let peer = peer.map_err(|_| "the user cannot be looked up".to_owned())?;
         let rights = match self.runner.may_control(nodes.0) && self.runner.may_control(nodes.1) {
             true => LoopbackRights::Control,
-            false => LoopbackRights::Observe,
+            false => LoopbackRights::OtherNode,
         };
         let (reply, answer) = oneshot::channel();
         let gid = peer.gid;

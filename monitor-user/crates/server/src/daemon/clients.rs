@@ -181,6 +181,7 @@ impl Clients {
     fn granted(&self, peer: &Peer, rights: LoopbackRights) -> (Visibility, ControlGrant) {
         let control = match rights {
             LoopbackRights::Observe => ControlGrant::None,
+            LoopbackRights::OtherNode => ControlGrant::OtherNode,
             LoopbackRights::Control => self.policy.control_grant(peer),
         };
         (self.policy.visibility(peer), control)

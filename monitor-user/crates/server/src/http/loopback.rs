@@ -25,6 +25,8 @@ const QUEUE_BYTES: usize = 4 << 20;
 pub enum LoopbackRights {
     /// Observe only.
     Observe,
+    /// Observe only: the user is one of a node that `cluster.control_from` does not name.
+    OtherNode,
     /// What the policy grants the user.
     Control,
 }

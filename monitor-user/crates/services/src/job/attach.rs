@@ -4,7 +4,7 @@
 //! user worker of the tool starts as its user, and ends when the tool disconnects.
 
 use super::{controlled_ranks, results_of_one};
-use crate::process::start::{bytes, check_may_start, launch_spec};
+use crate::process::start::{bytes, launch_spec};
 use crate::spec::{error, param, params};
 use crate::{CallContext, Handler, Outcome, ResultSpec, ServiceSpec};
 use monitor_control::tool_daemon::SHELL;
@@ -63,7 +63,7 @@ pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
 }];
 
 fn attach(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
-    check_may_start(ctx)?;
+    ctx.session.tool.may_start()?;
     let [_, command, per] = params(args);
     let named = per.text().map(Text::to_str_lossy);
     let per = named.as_deref().and_then(DaemonsPer::from_name).ok_or_else(|| {

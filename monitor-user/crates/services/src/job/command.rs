@@ -4,7 +4,7 @@
 //! the tool runs as its user: it finds the jobs of that user alone, unless that is root.
 
 use super::results_of_one;
-use crate::process::start::{bytes, check_may_start};
+use crate::process::start::bytes;
 use crate::session::StartOptions;
 use crate::spec::params;
 use crate::{CallContext, Outcome};
@@ -30,7 +30,7 @@ pub fn run(
     act: JobAct,
     then: crate::context::Completion,
 ) -> Result<Outcome, Refusal> {
-    check_may_start(ctx)?;
+    ctx.session.tool.may_start()?;
     let StartOptions { folder, environment, .. } = ctx.session.start_options.clone();
     ctx.act_on_none(&ProcessAction::JobCommand(JobCommand { act, environment, folder }), then)
 }

@@ -4,7 +4,7 @@
 //! which the user worker of the tool starts as its user, and which outlives the tool.
 
 use super::command::{malformed, printed, run, text};
-use crate::process::start::{attach_started, bytes, check_may_start, launch_spec};
+use crate::process::start::{attach_started, bytes, launch_spec};
 use crate::spec::{error, param, params};
 use crate::{CallContext, Handler, Outcome, ResultSpec, ServiceSpec};
 use monitor_control::user_worker::SELF_EXE;
@@ -94,7 +94,7 @@ fn launch(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal>
             Ok(CallResult::with(vec![Value::from(answer.job.as_str()), Value::from(pid)]))
         });
     }
-    check_may_start(ctx)?;
+    ctx.session.tool.may_start()?;
     let program = launch_spec(ctx, SELF_EXE.as_ref(), launch.words());
     ctx.act_on_none(&ProcessAction::Start(program), |ctx, report| {
         let started = report.by_process.first().map(|(id, _)| *id).unwrap_or_default();

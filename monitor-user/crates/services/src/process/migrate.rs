@@ -4,7 +4,7 @@
 //! which the engine executes (`requests/migrate`); a restored process. CRIU is checked at each
 //! call: it may have been installed since.
 
-use super::start::{attach_started, check_may_start};
+use super::start::attach_started;
 use super::{CONTROLLED, TID};
 use crate::spec::{error, param, params};
 use crate::{CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, timeouts};
@@ -141,7 +141,7 @@ fn migrate(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal
 }
 
 fn restore(ctx: &mut CallContext<'_>, name: &Value) -> Result<Outcome, Refusal> {
-    check_may_start(ctx)?;
+    ctx.session.tool.may_start()?;
     let name = name.text().map(|it| it.to_str_lossy().into_owned()).unwrap_or_default();
     ctx.act_on_none(&ProcessAction::Restore(name), attach_started)
 }

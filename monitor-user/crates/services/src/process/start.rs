@@ -7,7 +7,7 @@ use crate::{
     CallContext, ExecutionLevel, Handler, Outcome, ResultSpec, ServiceSpec, session::StartOptions,
 };
 use monitor_control::LaunchSpec;
-use monitor_event::{ActionReport, CallResult, ControlGrant, Refusal};
+use monitor_event::{ActionReport, CallResult, Refusal};
 use monitor_model::id::is_same;
 use monitor_omis::param_type::{Param, ParamType};
 use monitor_omis::{Dialect, Status, Value};
@@ -120,7 +120,7 @@ pub fn bytes(value: &Value) -> Vec<u8> {
 }
 
 fn start(ctx: &mut CallContext<'_>, args: &[Value], stopped: bool) -> Result<Outcome, Refusal> {
-    check_may_start(ctx)?;
+    ctx.session.tool.may_start()?;
     let arguments = args[1].list().unwrap_or_default().iter().map(bytes).collect();
     let program = launch_spec(ctx, OsStr::from_bytes(&bytes(&args[0])), arguments);
     let program = LaunchSpec { stopped, ..program };
@@ -131,16 +131,6 @@ fn start(ctx: &mut CallContext<'_>, args: &[Value], stopped: bool) -> Result<Out
 pub fn launch_spec(ctx: &CallContext<'_>, path: &OsStr, arguments: Vec<Vec<u8>>) -> LaunchSpec {
     let StartOptions { folder, environment, streams } = ctx.session.start_options.clone();
     LaunchSpec { path: path.into(), arguments, environment, folder, streams, stopped: false }
-}
-
-/// Checks that the caller may start processes.
-pub fn check_may_start(ctx: &CallContext<'_>) -> Result<(), Refusal> {
-    let tool = ctx.session.tool;
-    if tool.control != ControlGrant::None {
-        return Ok(());
-    }
-    let text = format!("user {} is not granted \"control-own\" here; ask root", tool.uid);
-    Err(Refusal::new(Status::PERMISSION, text))
 }
 
 /// Attaches a process that was started or restored.

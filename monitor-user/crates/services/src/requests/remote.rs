@@ -50,8 +50,13 @@ impl RequestEngine {
             return denied(format!("the session is not one of user {}", tool.uid));
         }
         let is_stored = matches!(body, PacketBody::Store(_));
-        if is_stored && tool.control < state.session.tool.control && *from != self.shared.node {
-            return denied(format!("node {} may not control processes here", from.0));
+        let granted = state.session.tool.control;
+        let is_less = granted >= ControlGrant::Own && tool.control < granted;
+        if is_stored && is_less && *from != self.shared.node {
+            return denied(format!(
+                "node {} may not control processes here: name it in cluster.control_from",
+                from.0
+            ));
         }
         Ok(tool.control.min(state.session.tool.control))
     }
