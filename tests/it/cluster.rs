@@ -185,6 +185,28 @@ fn requests_of_tools_on_two_nodes_have_one_total_order() {
 }
 
 #[test]
+fn stored_requests_of_the_cluster_are_listed_where_they_are() {
+    let daemons = start_all(["", "", ""]);
+    let mut tool = cluster_session(&daemons[0]);
+    assert_eq!(tool.request("1 [] define_user_event(9)"), "1 [0,1,2] define_user_event(0)");
+    assert_eq!(tool.request("2 [1] user_event(9): 3 [$0] print($1)"), "2 [1] user_event(0)");
+    let listed = |daemon: &Daemon, session: &mut SocketSession| {
+        let own = session.request("4 [0] define_user_event(8)");
+        assert!(own.starts_with("4 [0] define_user_event("), "{own}");
+        let own = session.request("5 [0] user_event(8): 6 [0] print($1)");
+        assert!(own.starts_with("5 [0] user_event("), "{own}");
+        let answer = SocketSession::connect(&daemon.socket).call("rules", &json!({}));
+        let rows = answer["result"].as_array().expect("rows").clone();
+        rows.iter().map(|it| (it["node"].clone(), it["id"].clone())).collect::<Vec<_>>()
+    };
+    let mut of_node = SocketSession::connect(&daemons[1].socket);
+    let want = [(Value::Null, json!(5)), (json!("a"), json!(2))];
+    assert_eq!(listed(&daemons[1], &mut of_node), want);
+    let mut of_other = SocketSession::connect(&daemons[2].socket);
+    assert_eq!(listed(&daemons[2], &mut of_other), [(Value::Null, json!(5))]);
+}
+
+#[test]
 fn a_connection_without_cluster_session_is_one_of_its_node() {
     let (daemons, mut client) = net();
     assert_eq!(client.request("1 [] number_of_nodes()"), "1 [0] number_of_nodes(0,1)");

@@ -71,6 +71,9 @@ pub struct MonitorSummary {
 pub struct RuleSummary {
     /// The number of the session, which is one connection.
     pub session: u64,
+    /// The node of that connection, if the session is one of the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// Its user.
     pub uid: u32,
     /// The process of the session.

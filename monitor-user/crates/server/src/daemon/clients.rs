@@ -2,7 +2,7 @@
 //!
 //! In: streams and lines. Out: inputs for the engines; lines into outboxes. Knows no monitors.
 
-use super::{client_outbox::ClientOutbox, request_thread::Viewer};
+use super::{client_outbox::ClientOutbox, rule_listing::Viewer};
 use crate::http::LoopbackRights;
 use crate::line::{Arrival, Line, LineConn, is_request, serve_lines};
 use crate::policy::{Class, Peer, Policy};

@@ -2,7 +2,8 @@
 //!
 //! A node alone has no thread.
 
-use super::request_thread::{PlatformLinks, RequestThread, Viewer};
+use super::request_thread::{PlatformLinks, RequestThread};
+use super::rule_listing::Viewer;
 use super::settings::Settings;
 use crate::cluster::{
     ClusterJob, ClusterJobs, ClusterLanguage, ClusterSettings, ClusterThread, FollowCall,
@@ -90,6 +91,11 @@ impl ClusterBridge {
             return Err(alone());
         }
         self.language.requests()
+    }
+
+    /// The thread of requests of the cluster, if it runs.
+    pub fn running_requests(&self) -> Option<Arc<RequestThread>> {
+        self.language.running()
     }
 
     /// Notes that requests of a connection are those of the cluster.

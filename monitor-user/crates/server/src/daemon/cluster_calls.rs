@@ -3,7 +3,7 @@
 
 use super::DaemonLoop;
 use super::cluster_bridge::{alone, reply_later};
-use super::request_thread::Viewer;
+use super::rule_listing::Viewer;
 use crate::cluster::{FollowCall, GatherCall, LastRollup, RollupViewer, answered, rollup_for};
 use monitor_model::{Ns, Refusal, Status};
 use monitor_protocol::cluster::{ClusterSession, Follow, Gather, Members};

@@ -2,6 +2,7 @@
 //! node.
 
 use super::DaemonLoop;
+use super::rule_listing::{AskNext, RuleListing};
 use super::sampler::{DueReads, SamplerJob};
 use crate::http::LoopbackRights;
 use crate::policy::Peer;
@@ -118,7 +119,10 @@ impl DaemonLoop {
             }
             MonitorOutput::Query { to, tag, query: ServiceQuery::Rules } => {
                 if let Some(viewer) = self.clients.viewer(to) {
-                    self.request_thread.list_rules(viewer, tag);
+                    let cluster = self.cluster_bridge.running_requests();
+                    let cluster = cluster
+                        .map(|it| -> AskNext { Box::new(move |listing| it.list_rules(listing)) });
+                    self.request_thread.list_rules(RuleListing::new(viewer, tag, cluster));
                 }
             }
             MonitorOutput::Query { to, tag, query: ServiceQuery::Probes } => self.doctor(to, tag),

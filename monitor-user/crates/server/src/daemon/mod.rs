@@ -26,6 +26,7 @@ mod migration_calls;
 mod node_status;
 pub mod reload;
 pub(crate) mod request_thread;
+mod rule_listing;
 pub mod sampler;
 mod self_usage;
 mod settings;

@@ -4,7 +4,7 @@
 //! deadlines. It never waits for the sampler thread, because actions on an event must run within
 //! microseconds. Reply lines go directly into the outboxes of their connections.
 
-use super::{drop_notices::DropNotices, loopback::LoopbackMonitors};
+use super::{drop_notices::DropNotices, loopback::LoopbackMonitors, rule_listing::RuleListing};
 use crate::{line::Line, outbox::Outbox};
 use monitor_backend::Opener;
 use monitor_cluster::request::{ClusterRequests, RemoteInput, RequestOutput};
@@ -12,8 +12,7 @@ use monitor_event::right::Tool;
 use monitor_model::Ns;
 use monitor_omis::{Dialect, Status};
 use monitor_platform::{EventSource, linux::Linux, linux::recorder::ServiceConfig};
-use monitor_protocol::{Conn, call::Tag, reply};
-use monitor_sampling::visibility::Visibility;
+use monitor_protocol::Conn;
 use monitor_services::requests::{EngineInput, FollowSettings, RequestLimits};
 use monitor_services::{context::ClusterMember, diag::DiagSettings};
 use monitor_sys::clock;
@@ -42,18 +41,8 @@ enum RequestJob {
     Remote(RemoteInput),
     Diag(DiagSettings),
     Follow(FollowSettings),
-    Rules(Viewer, Tag),
+    Rules(RuleListing),
     End(String),
-}
-
-/// A client that lists the rules.
-pub struct Viewer {
-    /// Where the answer goes.
-    pub outbox: Arc<Outbox>,
-    /// The client's user.
-    pub uid: u32,
-    /// Which processes the client may see.
-    pub visibility: Visibility,
 }
 
 /// What the platform needs of the rest of the daemon.
@@ -137,9 +126,9 @@ impl RequestThread {
         self.send(RequestJob::Members(members));
     }
 
-    /// Sends a client the list of rules.
-    pub fn list_rules(&self, viewer: Viewer, tag: Tag) {
-        self.send(RequestJob::Rules(viewer, tag));
+    /// Adds the stored requests to a list.
+    pub fn list_rules(&self, listing: RuleListing) {
+        self.send(RequestJob::Rules(listing));
     }
 
     /// Sets the configured thresholds of diagnostic events.
@@ -251,7 +240,7 @@ impl RequestLoop {
                 }
             }
             RequestJob::Closed(conn) => self.session_closed(conn),
-            RequestJob::Rules(viewer, tag) => self.reply_rules(&viewer, &tag),
+            RequestJob::Rules(listing) => self.list_rules(listing),
             RequestJob::Members(members) => self.input(EngineInput::Members(members)),
             RequestJob::Diag(settings) => self.input(EngineInput::Diagnoses(settings)),
             RequestJob::Follow(settings) => self.follow(settings),
@@ -269,11 +258,9 @@ impl RequestLoop {
         }
     }
 
-    /// Answers with the client's own rules, or all if the client may see all processes.
-    fn reply_rules(&mut self, viewer: &Viewer, tag: &Tag) {
-        let is_shown = |it: &Tool| viewer.visibility == Visibility::All || it.uid == viewer.uid;
-        let rules = self.requests.rules(is_shown, &mut self.platform);
-        viewer.outbox.reply(reply::result_line(tag, rules));
+    fn list_rules(&mut self, listing: RuleListing) {
+        let rules = self.requests.rules(|it| listing.shows(it), &mut self.platform);
+        listing.add(rules);
     }
 
     /// Without a session, the platform is closed some time after nothing is followed any more.

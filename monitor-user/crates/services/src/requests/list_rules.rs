@@ -22,6 +22,7 @@ impl RequestEngine {
         for state in sessions {
             for (id, rule) in &state.stored.requests {
                 let mut row = row(&self.shared.registry, state, (*id, rule));
+                row.node = self.member_name(state.session.tool.session.entry);
                 if rule.kernel.is_installed {
                     let key = (state.session.tool.session, *id);
                     // The kernel's count includes the events that it reported.
@@ -33,6 +34,12 @@ impl RequestEngine {
         }
         all.sort_unstable_by_key(|(serial, _)| *serial);
         all.into_iter().map(|(_, rule)| rule).collect()
+    }
+
+    /// The name of a member by its number.
+    fn member_name(&self, number: u32) -> Option<String> {
+        let member = self.members.iter().find(|it| it.node.0 == number)?;
+        Some(member.name.clone())
     }
 }
 
@@ -47,6 +54,7 @@ fn row(
     let actions = Request { event: None, ..Request::clone(&Arc::clone(&rule.request)) };
     answer::RuleSummary {
         session: tool.session.conn,
+        node: None,
         uid: tool.uid,
         requestor: tool.pid,
         id: id.0.get().unwrap_or_default(),
