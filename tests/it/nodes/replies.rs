@@ -8,6 +8,7 @@ pub fn many_nodes_reply_as_one(cluster: &ExampleCluster) {
     let ask = |nodes: &'static str| ["ask", "--nodes", nodes, REQUEST];
     cluster.prints(("n1", &ask("n[1-3]")), 0, "\nn[1-3] (3)\n");
     cluster.prints(("n2", &ask("@*!n3")), 0, "\nn[1-2] (2)\n");
+    cluster.prints(("n2", &ask("n?!*3")), 0, "\nn[1-2] (2)\n");
     let refused = "n4: refused: the node is not a member of the cluster";
     cluster.prints(("n1", &ask("n[1-4]")), 4, refused);
     cluster.prints(("n1", &ask("n[1-")), 2, "a bracket is not closed");

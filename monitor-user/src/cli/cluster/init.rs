@@ -5,7 +5,7 @@
 use super::args::ClusterInitArgs;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{self, notice};
-use monitor_cluster::node_set::{expand, fold};
+use monitor_cluster::node_set::{expand, fold, has_wildcard};
 use monitor_nats::site::{Rack, ServerAddress, SiteError, SiteReport, SiteRequest, write_site};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -30,6 +30,11 @@ pub fn init(args: &ClusterInitArgs) -> Result<Exit, Failure> {
 
 fn request(args: &ClusterInitArgs) -> Result<SiteRequest, Failure> {
     let set = |option: &str, text: &Option<String>| match text {
+        Some(text) if has_wildcard(text) => {
+            let why =
+                format!("{option}: {text:?}: wildcards match members, and there are none yet");
+            Err(Failure::usage(why))
+        }
         Some(text) => nodes(option, text),
         None => Ok(BTreeSet::new()),
     };

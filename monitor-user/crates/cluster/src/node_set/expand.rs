@@ -4,14 +4,18 @@
 //!  set      = operand { operator operand }     from left to right
 //!  operator = ","  union | "!" without | "&" both | "^" one of the two
 //!  operand  = pattern | "(" set ")" | "()"
-//!  pattern  = { letters, digits, "-", "_", "." | "[" ranges "]" } | "@*"
+//!  pattern  = { letters, digits, "-", "_", "." | "[" ranges "]" | "*" | "?" } | "@*"
 //! ```
+//!
+//! A pattern with `*`, any characters, or `?`, any character, is those of all nodes that match one
+//! of its texts; no node is an empty set.
 //!
 //! ClusterShell has no parentheses: `resolve_groups` writes them around the nodes of a group.
 
 use super::index::indices;
 use super::{MAX_NODES, NodeSetError};
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 /// The group of all nodes.
 pub const ALL: &str = "@*";
@@ -19,10 +23,13 @@ pub const ALL: &str = "@*";
 /// Parentheses within each other at most.
 const MAX_DEPTH: usize = 16;
 
+/// Bytes of masks that are compared with names at most.
+const MAX_COMPARED: usize = 16 << 20;
+
 /// What ends a pattern.
 pub const ENDS: &[char] = &[',', '!', '&', '^', '(', ')'];
 
-/// The names of a set of nodes; `all` are those of the group `@*`.
+/// The names of a set of nodes; `all` are those of the group `@*`, and those that wildcards match.
 ///
 /// # Errors
 /// The text is no set of nodes, or has too many.
@@ -82,6 +89,8 @@ fn operand<'t>(
     let names = match pattern.trim() {
         ALL => all.clone(),
         group if group.starts_with('@') => return Err(NodeSetError::Group(group.to_owned())),
+        pattern if has_wildcard(pattern) => matched(&of_pattern(pattern, check_mask)?, all)
+            .ok_or_else(|| NodeSetError::TooMany(pattern.to_owned()))?,
         pattern => of_pattern(pattern, check_literal)?.into_iter().collect(),
     };
     Ok((names, after))
@@ -156,6 +165,62 @@ pub fn of_pattern(
         names = names.iter().flat_map(with_each).collect();
     }
     Ok(names)
+}
+
+/// Whether a text has a wildcard, which stands for names that are not in it.
+pub fn has_wildcard(text: &str) -> bool {
+    text.contains(['*', '?'])
+}
+
+/// The names that match one of these masks; nothing if they are too many to compare.
+fn matched(masks: &[String], all: &BTreeSet<String>) -> Option<BTreeSet<String>> {
+    let (mut names, mut n_left) = (BTreeSet::new(), MAX_COMPARED);
+    for mask in masks {
+        // Names that begin like the mask follow each other.
+        let beginning = mask.split(['*', '?']).next().unwrap_or_default();
+        let alike = all.range::<str, _>((Bound::Included(beginning), Bound::Unbounded));
+        for name in alike.take_while(|name| name.starts_with(beginning)) {
+            n_left = usize::checked_sub(n_left, mask.len())?;
+            if matches_mask(name.as_bytes(), mask.as_bytes()) {
+                names.insert(name.clone());
+            }
+        }
+    }
+    Some(names)
+}
+
+/// Whether a name matches a mask as a whole: by going back to the last `*` alone.
+fn matches_mask(name: &[u8], mask: &[u8]) -> bool {
+    let (mut at, mut in_mask) = (0, 0);
+    let mut last_star = None;
+    while at < name.len() {
+        match mask.get(in_mask) {
+            Some(b'*') => {
+                last_star = Some((at, in_mask));
+                in_mask += 1;
+                continue;
+            }
+            // Any character: the bytes that go on with one belong to it.
+            Some(b'?') => {
+                in_mask += 1;
+                at += 1 + name[at + 1..].iter().take_while(|it| **it & 0xc0 == 0x80).count();
+                continue;
+            }
+            Some(wanted) if *wanted == name[at] => {
+                (at, in_mask) = (at + 1, in_mask + 1);
+                continue;
+            }
+            _ => {}
+        }
+        let Some((from, star)) = last_star else { return false };
+        last_star = Some((from + 1, star));
+        (at, in_mask) = (from + 1, star + 1);
+    }
+    mask[in_mask..].iter().all(|it| *it == b'*')
+}
+
+fn check_mask(name: &str, literal: &str) -> Result<(), NodeSetError> {
+    literal.split(['*', '?']).try_for_each(|literal| check_literal(name, literal))
 }
 
 pub fn check_literal(name: &str, literal: &str) -> Result<(), NodeSetError> {

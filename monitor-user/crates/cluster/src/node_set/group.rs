@@ -4,7 +4,7 @@
 //! each group in parentheses. `@*` remains, because only the service knows the members; in the text
 //! of a group it is all nodes of that source, as in ClusterShell. Reads no file.
 
-use super::expand::{ALL, ENDS, check_literal, end_of_pattern, of_pattern};
+use super::expand::{ALL, ENDS, check_literal, end_of_pattern, has_wildcard, of_pattern};
 use super::{NodeSetError, expand, fold};
 use std::collections::BTreeSet;
 
@@ -79,7 +79,12 @@ impl<L: GroupLookup> Resolver<'_, L> {
             let text = self.lookup.text(source, group).map_err(failed)?;
             if !text.trim().is_empty() {
                 let scope = Scope { source, depth: scope.depth + 1 };
-                nodes.extend(expand(&self.resolve(&text, scope)?, &BTreeSet::new())?);
+                // Wildcards match all nodes of the source.
+                let all = match has_wildcard(&text.replace(ALL, "")) {
+                    true => self.nodes(ALL, scope)?,
+                    false => BTreeSet::new(),
+                };
+                nodes.extend(expand(&self.resolve(&text, scope)?, &all)?);
             }
         }
         Ok(nodes)
@@ -107,6 +112,8 @@ mod tests {
                 (None, "none") => "",
                 (None, "loop") => "n1,@loop",
                 (None, "wrong") => "n[1",
+                (Some("rack"), "first") => "?1,m*",
+                (Some("endless"), "a" | "*") => "n*",
                 (Some("rack"), "r1") => "n1",
                 (Some("rack"), "r2") => "@r1,n2",
                 (Some("rack"), "*") => "n[1-2]",
@@ -133,12 +140,16 @@ mod tests {
         check("@rack:*,@rack:most", "(n[1-2]),(n2)");
         check("@*!@gpu", "@*!(m7,n[1-3])");
         check("(@gpu,n9)&n1", "((m7,n[1-3]),n9)&n1");
+        // The service knows the nodes that wildcards match; those of a group are of its source.
+        check("n*!@gpu", "n*!(m7,n[1-3])");
+        check("@rack:first", "(n1)");
     }
 
     #[test]
     fn a_group_that_is_none_is_named() {
         check("@gpv", "group \"@gpv\": is not known");
         check("@", "group \"@\": a name follows @, such as @gpu or @rack:r1");
+        check("@endless:a", "group \"@*\": it is in itself, or in more than 16 groups");
         check("@loop", "group \"@loop\": it is in itself, or in more than 16 groups");
         check("@wrong", "\"n[1\": a bracket is not closed, or closes none");
         check("@g;u", "\"g;u\": ';' is in no name of a node");

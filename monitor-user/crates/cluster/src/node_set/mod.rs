@@ -3,14 +3,14 @@
 //! In: the text of a user, names of nodes. Out: the names of a set, or the text that names a set in
 //! the shortest form (`fold`). Which nodes there are is not known here: the caller gives what `@*`
 //! stands for, and `resolve_groups` writes the nodes of other groups into a text, as a lookup of
-//! the caller has them. Wildcards are errors.
+//! the caller has them. Wildcards, as in `n*` and `n?`, match the nodes of `@*`.
 
 mod expand;
 mod fold;
 mod group;
 mod index;
 
-pub use expand::{expand, expand_patterns};
+pub use expand::{expand, expand_patterns, has_wildcard};
 pub use fold::fold;
 pub use group::{GroupLookup, resolve_groups};
 

@@ -50,7 +50,8 @@ fn what_is_no_set_is_named() {
     check_error("(n1)n2", "\"(n1)n2\": a parenthesis");
     check_error(&"(".repeat(100_000), "\"(((");
     check_error("(n1,)", "a name is missing before \")\"");
-    check_error("n*", "\"n*\": '*' is in no name");
+    check_error("n[1*]", "\"1*\" is no range");
+    check_error("n*;", "\"n*;\": ';' is in no name");
     check_error("n1 n2", "\"n1 n2\": ' ' is in no name");
 }
 
@@ -68,6 +69,38 @@ fn all_nodes_are_a_group() {
     let all: BTreeSet<String> = ["n1", "n2", "m3"].map(str::to_owned).into();
     let names = expand("@*!n2", &all).unwrap();
     assert_eq!(fold(names.iter().map(String::as_str)), "m3,n1");
+}
+
+/// A set with wildcards of the nodes below, and what `nodeset -f` of ClusterShell 1.9.1 prints.
+const WILDCARDS: &str = include_str!("wildcards.txt");
+
+#[test]
+fn wildcards_match_nodes_as_those_of_nodeset_do() {
+    let (mut all, mut n_compared) = (BTreeSet::new(), 0);
+    for line in WILDCARDS.lines().filter(|line| !line.starts_with('#')) {
+        let (text, want) = line.split_once('\t').unwrap();
+        if text == "all" {
+            all = expand(want, &BTreeSet::new()).unwrap();
+            continue;
+        }
+        let want = if want == "-" { "" } else { want };
+        let folded = expand(text, &all).map(|names| fold(names.iter().map(String::as_str)));
+        assert_eq!(folded.as_deref(), Ok(want), "{text}");
+        n_compared += 1;
+    }
+    assert!(n_compared > 100);
+}
+
+#[test]
+fn wildcards_match_whole_names_in_bounded_time() {
+    let names = |text: &str| -> BTreeSet<String> { expand(text, &BTreeSet::new()).unwrap() };
+    let all = &names("é1,n[0-4095]") | &BTreeSet::from(["a".repeat(200)]);
+    assert_eq!(expand("?1", &all).unwrap(), names("é1,n1"));
+    assert_eq!(expand("n[0-4095]*", &all).unwrap(), names("n[0-4095]"));
+    let endless = format!("{}b", "a*".repeat(100));
+    assert_eq!(expand(&endless, &all).unwrap(), BTreeSet::new());
+    let error = expand("*[0-65535]", &all).expect_err("too many");
+    assert_eq!(error, NodeSetError::TooMany("*[0-65535]".to_owned()));
 }
 
 #[test]
