@@ -172,9 +172,9 @@ impl Server {
         Ok(Base { as_of, last, members })
     }
 
-    /// Replaces entries that came after a position by what they hide: the last one until then, about
-    /// the same node. One that repeats what was there hides nothing. Where many nodes join, some do
-    /// so during each reading of all.
+    /// Replaces entries that came after a position by what they hide: the last one until then,
+    /// about the same node. One that repeats what was there hides nothing. Where many nodes join,
+    /// some do so during each reading of all.
     async fn uncover(
         &self,
         entries: &mut BTreeMap<String, MemberEntry>,
@@ -185,7 +185,7 @@ impl Server {
         let later: Vec<String> = later.map(|(node, _)| node).collect();
         for node in later {
             let all = self.entries(DeliverPolicy::All, &subject_of(&node)).await?;
-            let until_then = all.into_iter().filter(|it| it.seq <= as_of).next_back();
+            let until_then = all.into_iter().rfind(|it| it.seq <= as_of);
             entries.extend(until_then.map(|it| (node, it)));
         }
         Ok(())

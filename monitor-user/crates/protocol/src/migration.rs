@@ -1,4 +1,5 @@
-//! Processes that migrate to other nodes: the calls `migrate_process`, `migration_step` and `migrations`.
+//! Processes that migrate to other nodes: the calls `migrate_process`, `migration_step` and
+//! `migrations`.
 //!
 //! In: JSON. Out: their parameters and results. A migration is known on both nodes by its id.
 

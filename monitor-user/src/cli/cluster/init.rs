@@ -113,7 +113,8 @@ fn text(report: &SiteReport, out: &Path, deployment: Deployment) -> String {
            systemctl daemon-reload; systemctl restart nats-server\n\
          (for nodes that were added, copy accounts.conf; systemctl reload nats-server)\n\
          on each node: copy {shown}/nodes/NAME/ to /etc/monitor; cluster.seed must belong to\n\
-         the user monitor, mode 0600, as node.key; copy monitor.service.d to /etc/systemd/system, and then\n  \
+         the user monitor, mode 0600, as node.key; copy monitor.service.d to\n\
+         /etc/systemd/system, and then\n  \
            systemctl daemon-reload; systemctl restart monitor; monitor cluster doctor\n\
          {shown}/ca/ca.key and the seeds are secret: keep the folder from other users\n",
     );

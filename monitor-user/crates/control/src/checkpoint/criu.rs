@@ -102,8 +102,8 @@ fn logged_error(folder: &Path) -> String {
     first_error(&std::fs::read_to_string(folder.join(LOG)).unwrap_or_default()).to_owned()
 }
 
-/// What CRIU calls an error and goes on after: optional helper programs, and a limit of its own that
-/// it cannot raise.
+/// What CRIU calls an error and goes on after: optional helper programs, and a limit of its own
+/// that it cannot raise.
 const HARMLESS: [&str; 2] = ["exited, status=", "RLIMIT_NOFILE for self"];
 
 /// The first error, which causes the others.

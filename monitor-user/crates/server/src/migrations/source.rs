@@ -342,7 +342,7 @@ impl SourceMigration {
         SourceInput::Retry
     }
 
-    /// Removes what nobody needs any longer. A record that the other node may ask for stays.
+    /// Removes what is not needed any longer. A record that the other node may ask for stays.
     async fn finish(mut self) {
         self.release_guard().await;
         let place = Arc::clone(&self.place);

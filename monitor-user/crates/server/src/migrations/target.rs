@@ -64,7 +64,7 @@ impl TargetMigration {
         let _open = copy.wait_for(|it| *it != CopyState::Restoring).await;
     }
 
-    /// Executes the commit. A copy that is no longer there is not let run. Blocks.
+    /// Executes the commit. A copy that is no longer there is dropped. Blocks.
     ///
     /// # Errors
     /// A state cannot be written, or what it permits cannot be done.

@@ -1,19 +1,15 @@
 //! The guard of a process that is dumped: it thaws the process if this service is killed.
 //!
-//! In: the place of a migration. Out: a program that waits for a line, or for the end of the service. It
-//! is released before the other node may be asked to run a copy: from then on the process stays
-//! frozen until the outcome is known, and the next start of the service asks for it.
+//! In: the place of a migration. Out: a program that waits for a line, or for the end of the
+//! service. It is released before the other node may be asked to run a copy: from then on the
+//! process stays frozen until the outcome is known, and the next start of the service asks for it.
 
-use super::{CGROUP, MigrationPlace};
+use super::place::{ABANDONED_VARIABLE, CGROUP_VARIABLE, MigrationPlace};
 use crate::ControlError;
 use monitor_sys::spawn;
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 
-/// The file that says to CRIU that nobody waits for it.
-pub const ABANDONED: &str = "abandoned";
-/// Its path, for the scripts.
-pub const VARIABLE: &str = "MONITOR_ABANDONED";
 const GUARD: &str = include_str!("guard.sh");
 
 /// A running guard.
@@ -28,8 +24,8 @@ impl Guard {
         let mut command = Command::new("/bin/sh");
         command
             .args(["-c", GUARD])
-            .env(CGROUP, place.cgroup.path())
-            .env(VARIABLE, place.folder.join(ABANDONED))
+            .env(CGROUP_VARIABLE, place.cgroup.path())
+            .env(ABANDONED_VARIABLE, place.abandoned())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null());

@@ -1,5 +1,5 @@
-//! A process that migrates without a folder that both nodes see: dumped and left frozen, and restored
-//! frozen.
+//! A process that migrates without a folder that both nodes see: dumped and left frozen, and
+//! restored frozen.
 //!
 //! In: a process, or its images. Out: images and a frozen process. Nothing thaws it but the caller,
 //! by `MigrationCgroup`, when it knows which of the two copies is to run. These calls block.
@@ -7,106 +7,22 @@
 mod cgroup;
 mod changed_code;
 mod guard;
+mod place;
 
-use super::{blockers, check::CriuCheck, criu, dump::MAX_CRIU_TIME, folder};
+use super::{blockers, check::CriuCheck, criu, dump::MAX_CRIU_TIME};
 use crate::process_ref::ProcessRef;
 use crate::{ControlError, deadline::DeadlineWait};
 pub use cgroup::MigrationCgroup;
-use guard::ABANDONED;
 pub use guard::Guard;
 use monitor_model::{Identity, Pid};
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+pub use place::MigrationPlace;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Most time of `criu check`, which tries the kernel features that it needs.
 const MAX_CHECK_TIME: Duration = Duration::from_secs(10);
-/// The cgroup, for scripts that CRIU executes.
-const CGROUP: &str = "MONITOR_CGROUP";
 const FREEZE: &str = include_str!("freeze.sh");
 const HOLD: &str = include_str!("hold.sh");
-
-/// The folder of a migration on one node, which only its user may access, and its cgroup.
-pub struct MigrationPlace {
-    folder: PathBuf,
-    /// The cgroup.
-    pub cgroup: MigrationCgroup,
-}
-
-impl MigrationPlace {
-    /// With these; neither needs to exist.
-    pub const fn new(folder: PathBuf, cgroup: MigrationCgroup) -> Self {
-        Self { folder, cgroup }
-    }
-
-    /// The folder of the images.
-    pub fn images(&self) -> PathBuf {
-        self.folder.join("images")
-    }
-
-    /// Makes the folders.
-    ///
-    /// # Errors
-    /// One cannot be made, or other users could change it.
-    pub fn create(&self) -> Result<(), ControlError> {
-        folder::create(&self.folder)?;
-        folder::create(&self.images()).map(drop)
-    }
-
-    /// Whether a CRIU that an earlier service has started works here.
-    pub fn has_criu(&self) -> bool {
-        criu::is_running_in(&self.images())
-    }
-
-    /// Waits until none does any longer.
-    ///
-    /// # Errors
-    /// It takes longer than CRIU may.
-    pub fn wait_for_criu(&self) -> Result<(), ControlError> {
-        let until = Instant::now() + MAX_CRIU_TIME;
-        while self.has_criu() {
-            if Instant::now() >= until {
-                return Err(ControlError::TimedOut(format!("CRIU in {}", self.folder.display())));
-            }
-            std::thread::sleep(criu::POLL_INTERVAL);
-        }
-        Ok(())
-    }
-
-    /// Removes the folder; what cannot be removed is logged.
-    pub fn remove_folder(&self) {
-        match fs::remove_dir_all(&self.folder) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!("cannot remove {}: {error}", self.folder.display());
-            }
-            _ => {}
-        }
-    }
-
-    /// Runs CRIU in the cgroup, with a script for its steps.
-    fn run_criu(
-        &self,
-        arguments: &[&str],
-        (name, script): (&str, &str),
-    ) -> Result<bool, ControlError> {
-        let path = self.folder.join(name);
-        let failed = |error| folder::io_error("writing", &path, &error);
-        fs::write(&path, script).map_err(failed)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).map_err(failed)?;
-        let script = path.to_str().ok_or_else(|| {
-            ControlError::InvalidArgument(format!("{}: the path is not UTF-8", path.display()))
-        })?;
-        let mut words = arguments.to_vec();
-        // The cgroups are ours, and not those that the process was in.
-        words.extend(["--manage-cgroups=ignore", "--action-script", script]);
-        let (cgroup, abandoned) = (self.cgroup.path(), self.folder.join(ABANDONED));
-        let variables = [(CGROUP, cgroup), (guard::VARIABLE, abandoned.as_path())];
-        let mut criu =
-            criu::start_in(&words, &self.images(), (self.cgroup.open_procs()?, &variables))?;
-        Ok(criu::wait(&mut criu, Instant::now() + MAX_CRIU_TIME))
-    }
-}
 
 /// Whether CRIU works here.
 ///
@@ -116,8 +32,8 @@ pub fn check_criu() -> Result<String, ControlError> {
     CriuCheck::default().version(&mut DeadlineWait::new(MAX_CHECK_TIME, None))
 }
 
-/// Checks that a process can migrate: nothing that it shares with others here would be lost, no tool
-/// has it, and its code is that of its files.
+/// Checks that a process can migrate: nothing that it shares with others here would be lost, no
+/// tool has it, and its code is that of its files.
 ///
 /// # Errors
 /// What prevents it.
