@@ -11,6 +11,7 @@ use serde_json::Value;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Each test has its own folder, so its file is that of one process.
 const COUNTS: &str = "
@@ -52,11 +53,19 @@ struct Counter<'a> {
 }
 
 impl<'a> Counter<'a> {
+    /// With a pid that no other node has.
     fn start(nodes: &'a Namespaces, node: &str, name: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(1000);
+        Self::start_after(nodes, (node, NEXT.fetch_add(50, Ordering::Relaxed)), name)
+    }
+
+    /// With the pid after this one.
+    fn start_after(nodes: &'a Namespaces, (node, pid): (&str, u32), name: &str) -> Self {
         let (program, file) = (nodes.folder.join("counts.py"), nodes.folder.join(name));
         std::fs::write(&program, COUNTS).unwrap();
         let script = format!(
-            "cd /; setsid /usr/bin/python3 {} {} > /dev/null 2>&1 < /dev/null & echo $!",
+            "cd /; echo {pid} > /proc/sys/kernel/ns_last_pid
+            setsid /usr/bin/python3 {} {} > /dev/null 2>&1 < /dev/null & echo $!",
             program.display(),
             file.display()
         );
@@ -90,13 +99,13 @@ impl<'a> Counter<'a> {
             let mut look = self.nodes.script(&["enter", node, "pgrep", "-f", &name]);
             look.stdin(Stdio::null()).output().unwrap().status.success()
         };
-        ["n1", "n2"].into_iter().filter(has_it).collect()
+        ["n1", "n2", "n3"].into_iter().filter(has_it).collect()
     }
 }
 
 impl Drop for Counter<'_> {
     fn drop(&mut self) {
-        for node in ["n1", "n2"] {
+        for node in ["n1", "n2", "n3"] {
             let name = format!("{}$", self.file.display());
             let _ = self.nodes.script(&["enter", node, "pkill", "-9", "-f", &name]).status();
         }
@@ -153,6 +162,20 @@ fn root_a_process_goes_on_on_another_node_or_stays() {
     assert!(code == Some(5) && text.contains("user 65534 migrates no processes"), "{text}");
     counter.goes_on();
 
+    // Once: a second migration at the same time is refused, whichever comes first.
+    let mut second = nodes.command_of("n1", &["migrate", &pid, "--to", "n3"]);
+    let second = second.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (code, text) = migrate(&pid, "n3");
+    let second = second.wait_with_output().unwrap();
+    let other = [second.stdout, second.stderr].concat();
+    let other = String::from_utf8(other).unwrap();
+    let n_done = [&text, &other].iter().filter(|it| it.contains("runs on n3")).count();
+    assert_eq!(n_done, 1, "{code}: {text}{other}");
+    assert_eq!(counter.places(), ["n3"]);
+    counter.goes_on();
+
+    let counter = Counter::start(&nodes, "n1", "count-again");
+    let pid = counter.pid.to_string();
     let (code, text) = migrate(&pid, "n2");
     assert!(code == 0 && text.contains("runs on n2, frozen for "), "{code}: {text}");
     assert_eq!(counter.places(), ["n2"]);
@@ -168,12 +191,11 @@ fn root_a_process_goes_on_on_another_node_or_stays() {
     of_n2.goes_on();
 
     // A pid that another process has: nothing is frozen, and nothing moves.
-    let other = Counter::start(&nodes, "n1", "other");
-    let taken = nodes.script(&["enter", "n2", "test", "-e", &format!("/proc/{}", other.pid)]);
-    let is_taken = { taken }.status().unwrap().success();
-    let (code, text) = migrate(&other.pid.to_string(), "n2");
-    assert_eq!(code == 0, !is_taken, "{code}: {text}");
-    other.goes_on();
+    let others = [("n1", "other"), ("n2", "same")];
+    let others = others.map(|(node, name)| Counter::start_after(&nodes, (node, 900), name));
+    let (code, text) = migrate(&others[0].pid.to_string(), "n2");
+    assert!(code == 1 && text.contains("another process of this node has the pid 901"), "{text}");
+    others.iter().for_each(Counter::goes_on);
     counter.goes_on();
 }
 

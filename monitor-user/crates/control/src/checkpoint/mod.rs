@@ -27,8 +27,20 @@ use std::path::Path;
 
 /// Checks that the process can be moved to another node.
 pub fn check_movable(process: &ProcessRef) -> Result<(), ControlError> {
+    check_not_frozen(process)?;
     refuse_if(blockers::first_relative(process)?)?;
     check_lossless(process)
+}
+
+/// Checks that the process is not frozen: then another migration may have a copy of it.
+fn check_not_frozen(process: &ProcessRef) -> Result<(), ControlError> {
+    match migration::MigrationCgroup::freezes(process) {
+        false => Ok(()),
+        true => {
+            let why = format!("process {} is frozen, or migrates already", process.pid());
+            Err(ControlError::WrongState(why))
+        }
+    }
 }
 
 /// Checks that no data in transit to or from the process would be lost.

@@ -57,7 +57,7 @@ pub use node::{DaemonFacts, NodeFiles};
 pub use nodes::{NodeAddress, NodesSource, check_name, follow_members, parse_nodes};
 pub use tcp_listener::TcpFilesListener;
 pub use tls_acceptor::TlsAcceptor;
-pub use upload::{FileSender, Spool, Uploads};
+pub use upload::{FileSender, Spool, Uploads, free_bytes};
 
 use crate::limits::ConnectionLimits;
 use crate::policy::Peer;

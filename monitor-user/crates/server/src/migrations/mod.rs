@@ -19,7 +19,7 @@ mod target;
 
 use crate::blocking::blocking;
 use crate::cluster::ClusterJobs;
-use crate::files::FileSender;
+use crate::files::{FileSender, free_bytes};
 use crate::lock::lock;
 use monitor_cluster::migration::{SourceState, TargetInput, TargetState};
 use monitor_control::ControlError;
@@ -102,7 +102,8 @@ impl Migrations {
             EndState::Source(_) => {
                 tracing::warn!("migration {id} to {}, {}, goes on", listed.peer, listed.state);
                 let peer = self.peer(&record);
-                self.spawn_source(peer, record, None);
+                // One record is one file, and a process has none while another one is open.
+                let _view = self.spawn_source(peer, record, None);
             }
             EndState::Target(TargetState::Dropped) if self.is_old(&record) => {
                 self.store.remove(&id)
@@ -142,17 +143,22 @@ impl Migrations {
         peer: MigrationPeer,
         record: MigrationRecord,
         beginning: Option<Beginning>,
-    ) -> watch::Receiver<SourceView> {
-        let (id, stop) = (record.id.clone(), self.stop.subscribe());
-        let state = (record, beginning);
-        let (source, view) = SourceMigration::new((self.store.clone(), peer), state, stop);
+    ) -> Result<watch::Receiver<SourceView>, Refusal> {
         let mut table = lock(&self.state);
         // Those that have ended are forgotten.
         while table.tasks.try_join_next().is_some() {}
         table.sources.retain(|_, view| view.has_changed().is_ok());
+        let pid = record.pid;
+        if table.sources.values().any(|view| view.borrow().record.pid == pid) {
+            let why = format!("process {pid} migrates already: see monitor migrate --list");
+            return Err(Refusal::new(Status::Exists, why));
+        }
+        let (id, stop) = (record.id.clone(), self.stop.subscribe());
+        let state = (record, beginning);
+        let (source, view) = SourceMigration::new((self.store.clone(), peer), state, stop);
         table.tasks.spawn(source.run());
         table.sources.insert(id, view.clone());
-        view
+        Ok(view)
     }
 
     /// Migrates a process; returns when it is known where it runs, or that this is not known.
@@ -175,7 +181,7 @@ impl Migrations {
             return Err(Refusal::new(Status::Error, why));
         }
         let beginning = Beginning { sender, until };
-        let mut view = self.spawn_source(peer, record, Some(beginning));
+        let mut view = self.spawn_source(peer, record, Some(beginning))?;
         let is_known = |view: &SourceView| {
             use SourceState as State;
             matches!(view.state(), State::Committed | State::Aborted | State::Aborting)
@@ -201,7 +207,7 @@ impl Migrations {
         if !is_id(&id) {
             return Err(Refusal::bad(format!("{id:?} is no id: see cluster.node")));
         }
-        let boot_id = self.boot_id.clone();
+        let (boot_id, folder) = (self.boot_id.clone(), self.received.clone());
         blocking(move || {
             check_criu().map_err(refusal)?;
             let process = ProcessRef::open_current(pid).map_err(|why| match why {
@@ -209,6 +215,7 @@ impl Migrations {
                 other => refusal(other),
             })?;
             check_migratable(&process).map_err(refusal)?;
+            check_room(&process, &folder)?;
             let cgroup = MigrationCgroup::of_process(&process, &format!("{LEAVES}{id}"));
             let name = process.stat().map_err(refusal)?.comm;
             Ok(MigrationRecord {
@@ -371,6 +378,27 @@ fn check_root() -> Result<(), Refusal> {
             Err(Refusal::new(Status::NotSupported, why))
         }
     }
+}
+
+/// Checks that the disk has room for the images of a process, and for their archive.
+fn check_room(process: &ProcessRef, folder: &Path) -> Result<(), Refusal> {
+    let status = process.procfs().map_err(refusal)?.status();
+    let status = status.map_err(|_| Refusal::absent("the process has ended"))?;
+    let kib = status.vmrss.unwrap_or(0) + status.vmswap.unwrap_or(0);
+    let needed = kib.saturating_mul(2 * 1024);
+    let there = folder.ancestors().find(|it| it.is_dir()).unwrap_or(Path::new("/"));
+    let free = free_bytes(there).map_err(|why| {
+        Refusal::new(Status::Error, format!("the disk of {}: {why}", there.display()))
+    })?;
+    if needed <= free {
+        return Ok(());
+    }
+    let why = format!(
+        "its images and their archive take up to {needed} bytes, and {free} are free at {}, of \
+         which a tenth stays free",
+        there.display()
+    );
+    Err(Refusal::limit(why))
 }
 
 /// Checks that a process of another node could be restored here.

@@ -49,6 +49,12 @@ impl MigrationCgroup {
         Ok(Self { path: own.join(name) })
     }
 
+    /// Whether a process is frozen: it is in one, or another program has frozen it.
+    pub fn freezes(process: &ProcessRef) -> bool {
+        let procs = unified_procs(process.pid());
+        procs.ok().and_then(|it| event(it.parent()?, "frozen")).unwrap_or(false)
+    }
+
     /// Where one of this name would be at the root of the hierarchy: no service ends with it.
     ///
     /// # Errors

@@ -46,6 +46,7 @@ pub fn check_migratable(process: &ProcessRef) -> Result<(), ControlError> {
     if let Some(tracer) = process.tracer() {
         return Err(ControlError::AlreadyTraced { tracer });
     }
+    super::check_not_frozen(process)?;
     super::refuse_if(blockers::first_relative(process)?)?;
     super::refuse_if(blockers::first_blocker(process)?)?;
     super::refuse_if(changed_code::first_changed(process)?)

@@ -20,5 +20,5 @@ mod to_nodes;
 
 pub use announced::Uploads;
 pub use receiver::UploadReceiver;
-pub use spool::Spool;
+pub use spool::{Spool, free_bytes};
 pub use to_nodes::FileSender;

@@ -11,7 +11,7 @@
 
 use monitor_sys::fsuid;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Uid};
-use rustix::fs::{chownat, fchmod, fchown, fstatvfs, mkdirat, open, openat, renameat, statat};
+use rustix::fs::{chownat, fchmod, fchown, mkdirat, open, openat, renameat, statat, statvfs};
 use rustix::io::Errno;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -134,9 +134,7 @@ impl Spool {
     ///
     /// The file system does not say it.
     pub fn free_bytes(&self) -> io::Result<u64> {
-        let of = fstatvfs(self.open_folder()?)?;
-        let kept = of.f_blocks / FREE_PART;
-        Ok(of.f_bavail.saturating_sub(kept).saturating_mul(of.f_frsize))
+        free_bytes(&self.folder)
     }
 
     /// Begins a file.
@@ -165,6 +163,17 @@ impl Spool {
         }
         Ok(folder)
     }
+}
+
+/// Bytes that files in a folder may still take: a tenth of the file system stays free.
+///
+/// # Errors
+///
+/// The file system does not say it.
+pub fn free_bytes(folder: &Path) -> io::Result<u64> {
+    let of = statvfs(folder)?;
+    let kept = of.f_blocks / FREE_PART;
+    Ok(of.f_bavail.saturating_sub(kept).saturating_mul(of.f_frsize))
 }
 
 impl PartialFile {
