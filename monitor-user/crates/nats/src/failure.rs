@@ -6,6 +6,8 @@ use thiserror::Error;
 
 /// How long a question to the server, or the acknowledgement of an entry, is awaited.
 pub const TIMEOUT: Duration = Duration::from_secs(2);
+/// The same where there is one server: none is elected, and what is late was not lost.
+pub const ONE_SERVER: Duration = Duration::from_secs(10);
 
 /// A question that failed.
 #[derive(Debug, Error)]

@@ -46,7 +46,7 @@ pub use streams::Streams;
 
 use async_nats::Event;
 use disconnects::Connections;
-use failure::{TIMEOUT, failed};
+use failure::{ONE_SERVER, TIMEOUT, failed};
 use futures_util::StreamExt;
 use monitor_cluster::bus::entry::{BusEntry, CommandReply, Seq};
 use monitor_cluster::bus::{BaseCause, Bus, BusEvent, Topic, UnsequencedCause};
@@ -104,7 +104,9 @@ impl NatsBus {
         let [reconnected, alive] = [(); 2].map(|()| Arc::new(Notify::new()));
         let NatsOptions { connection, streams } = options;
         let client = connection.connect(on_event([reconnected.clone(), alive.clone()])).await?;
-        let context = async_nats::jetstream::ContextBuilder::new().timeout(TIMEOUT);
+        let has_one_server = client.server_info().cluster.is_none();
+        let limit = if has_one_server { ONE_SERVER } else { TIMEOUT };
+        let context = async_nats::jetstream::ContextBuilder::new().timeout(limit);
         let server = Server::open(context.build(client.clone()), &streams).await?;
         let node = connection.node;
         let replies = client.subscribe(subject::replies_to(&node)).await;

@@ -7,7 +7,7 @@
 //! entries may have others there.
 
 use super::consumer::Deliveries;
-use super::failure::{Failed, TIMEOUT, failed};
+use super::failure::{Failed, ONE_SERVER, TIMEOUT, failed};
 use super::outlet::EventOutlet;
 use super::server::{EntryMark, OrderState, Server, stream_time};
 use super::subject;
@@ -32,8 +32,6 @@ const LONGEST_RETRY: Duration = Duration::from_secs(2);
 const STATE: Duration = Duration::from_millis(500);
 /// Failures in a row after which it is awaited for `TIMEOUT`: the servers are slow, and elect none.
 const ELECTION: u32 = 20;
-/// How long the state and a new consumer are awaited where there is one server.
-const ONE_SERVER: Duration = Duration::from_secs(10);
 /// How long a new consumer is awaited at first: nats-server also places them on servers that are
 /// lost, as long as it does not know that, and such a consumer is never there.
 const NEW_CONSUMER: Duration = Duration::from_millis(500);
