@@ -12,8 +12,8 @@ fn compare(words: &str, script: &str, shown: &[&str]) {
     let got = through(&service, &ours, script);
     let log = service.log();
     let (want, got) = (
-        masked(&want.replace(&own.pid().to_string(), "PID")),
-        masked(&got.replace(&ours.pid().to_string(), "PID")),
+        masked(&want).replace(&own.pid().to_string(), "PID"),
+        masked(&got).replace(&ours.pid().to_string(), "PID"),
     );
     assert_eq!(got, want, "{got}\n--- natively:\n{want}\n--- log:\n{log}");
     for text in shown {

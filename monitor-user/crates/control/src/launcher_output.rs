@@ -112,9 +112,13 @@ impl KeptStream {
 mod tests {
     use super::*;
     use crate::output_log::OutputWait;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     fn stream(name: &str, label: Option<RankLabel>) -> KeptStream {
-        let path = std::env::temp_dir().join(format!("{name}.{}", std::process::id()));
+        // Tests run beside each other in one process.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let (pid, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("{name}.{pid}.{number}"));
         let (position, at) = KeptPosition::open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let source = OutputSource { group: "launch-7".into(), rank: None, is_error: false };

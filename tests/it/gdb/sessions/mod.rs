@@ -39,7 +39,8 @@ fn compare(service: &Served, session: &Session) {
 
 /// A transcript without what differs from process to process: addresses, process and thread ids.
 fn masked_of(program: &Debuggee, transcript: &str) -> String {
-    let text = masked(&transcript.replace(&program.pid().to_string(), "PID"));
+    // Addresses first: the digits of one may be those of the process.
+    let text = masked(transcript).replace(&program.pid().to_string(), "PID");
     // `Thread PID.TID`, whose first thread is `Thread PID.PID`.
     let mut parts = text.split("PID.");
     let mut masked = parts.next().unwrap_or_default().to_owned();
