@@ -52,7 +52,8 @@ const fn exit_of(migrated: &MigratedProcess) -> Exit {
 /// What has become of a process.
 fn text((pid, to): (u32, &str), migrated: &MigratedProcess) -> String {
     let why = migrated.why.as_deref().unwrap_or("no reason is known");
-    let frozen = migrated.frozen_ns.map(|ns| human::duration_text(ns as f64));
+    let frozen = migrated.frozen_ns.filter(|ns| *ns > 0);
+    let frozen = frozen.map(|ns| human::duration_text(ns as f64));
     let frozen = frozen.map(|it| format!(", frozen for {it}")).unwrap_or_default();
     let bytes = migrated.bytes.map(|bytes| human::scaled_text(bytes as f64, KIBI));
     let bytes = bytes.map(|it| format!(", {it}B of images")).unwrap_or_default();

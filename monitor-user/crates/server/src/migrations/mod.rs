@@ -102,8 +102,11 @@ impl Migrations {
             EndState::Source(_) => {
                 tracing::warn!("migration {id} to {}, {}, goes on", listed.peer, listed.state);
                 let peer = self.peer(&record);
-                // One record is one file, and a process has none while another one is open.
-                let _view = self.spawn_source(peer, record, None);
+                if let Err(why) = self.spawn_source(peer, record, None) {
+                    // It was refused before it had begun, and the service was killed then.
+                    tracing::warn!("migration {id}: {}", why.message);
+                    self.store.remove(&id);
+                }
             }
             EndState::Target(TargetState::Dropped) if self.is_old(&record) => {
                 self.store.remove(&id)
@@ -180,8 +183,18 @@ impl Migrations {
         {
             return Err(Refusal::new(Status::Error, why));
         }
+        let (store, first) = (self.store.clone(), record.clone());
+        blocking(move || {
+            store.write(&first).map_err(|why| {
+                let why = format!("the migration {} cannot be written down: {why}", first.id);
+                Refusal::new(Status::Error, why)
+            })
+        })
+        .await?;
         let beginning = Beginning { sender, until };
-        let mut view = self.spawn_source(peer, record, Some(beginning))?;
+        let id = record.id.clone();
+        let view = self.spawn_source(peer, record, Some(beginning));
+        let mut view = view.inspect_err(|_| self.store.remove(&id))?;
         let is_known = |view: &SourceView| {
             use SourceState as State;
             matches!(view.state(), State::Committed | State::Aborted | State::Aborting)

@@ -41,7 +41,7 @@ const ROOT: Credentials = Credentials { uid: 0, gid: 0 };
 pub struct SourceView {
     /// What is written down.
     pub record: MigrationRecord,
-    /// How long the process was frozen, once it is not.
+    /// How long the process was frozen, once it is not; 0 if it never was.
     pub frozen: Option<Ns>,
     /// Bytes of its images.
     pub bytes: Option<u64>,
@@ -57,7 +57,7 @@ impl SourceView {
     }
 }
 
-/// What only a migration has that begins now.
+/// What only a migration has that begins now; `Dumping` is written down already.
 pub struct Beginning {
     /// Sends its images.
     pub sender: FileSender,
@@ -174,7 +174,6 @@ impl SourceMigration {
     }
 
     async fn dump_guarded(&mut self) -> Result<(), Refusal> {
-        self.write(SourceState::Dumping).await?;
         let place = Arc::clone(&self.place);
         let guard = blocking(move || {
             place.create().and_then(|()| place.cgroup.create()).map_err(refusal)?;
@@ -232,8 +231,8 @@ impl SourceMigration {
             sleep(LONGEST_PAUSE).await;
         }
         self.release_guard().await;
-        let frozen = self.frozen_since.take().map(|since| clock::boot().since(since));
-        self.view.send_modify(|view| view.frozen = view.frozen.or(frozen));
+        let frozen = self.frozen_since.take().map_or(Ns(0), |since| clock::boot().since(since));
+        self.view.send_modify(|view| _ = view.frozen.get_or_insert(frozen));
     }
 
     async fn release_guard(&mut self) {
