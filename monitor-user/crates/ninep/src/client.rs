@@ -267,9 +267,13 @@ impl<S: Read + Write> Client<S> {
         let tag = if matches!(request, Request::Version { .. }) { NO_TAG } else { TAG };
         let mut out = Vec::new();
         request.put(tag, &mut out);
-        self.stream.write_all(&out)?;
-        self.stream.flush()?;
-        let frame = self.next_frame()?;
+        let sent = self.stream.write_all(&out).and_then(|()| self.stream.flush());
+        let frame = match (sent, self.next_frame()) {
+            (Ok(()), frame) => frame?,
+            // A server that takes no connection says why, and closes it before it reads.
+            (Err(_), Ok(frame)) => frame,
+            (Err(why), Err(_)) => return Err(why.into()),
+        };
         match self.decode(&frame)? {
             Reply::Error { text } => Err(ClientError::Refused(text.to_owned())),
             _ if frame.tag == tag => Ok(frame),
