@@ -8,11 +8,12 @@
 use super::environ::unnamed_rank;
 use super::membership::Membership;
 use super::registry::{MAX_RANKS, RankRegistry};
-use crate::parents::{FINAL_RECORD_TIMEOUT, ParentIndex};
+use crate::parents::{FINAL_RECORD_TIMEOUT, ParentIndex, parent_pid};
 use monitor_model::{
     Environ, Identity, Note, NoteAbout, Ns, Origin, Pid, Process, ProcessField, Rank, Sample,
 };
 use std::collections::{HashMap, HashSet};
+use std::iter::successors;
 use std::sync::Arc;
 
 /// How the namespace of an MPI job begins that its runtime does not name; the process id of the
@@ -53,10 +54,7 @@ impl JobTable {
     /// Adds a sample, and sets the job and rank of each of its processes.
     pub fn learn(&mut self, sample: &mut Sample) {
         let at = sample.at.boot;
-        // A parent is older than its children: its membership is set before theirs.
-        let mut all: Vec<_> = sample.processes.iter().collect();
-        all.sort_by_key(|it| it.id.start);
-        for process in all {
+        for process in parents_first(&sample.processes) {
             match &process.text.origin {
                 Some(origin) => self.read(process, origin, at),
                 None => self.inherit(process, at),
@@ -187,6 +185,27 @@ impl JobTable {
         });
         self.shared.retain(|membership| Arc::strong_count(membership) > 1);
     }
+}
+
+/// Processes in an order in which each comes after its parent: that is older, or has started in the
+/// same tick of the clock, and has the lower process id unless the ids began again in between.
+fn parents_first(processes: &[Process]) -> Vec<&Process> {
+    let mut all: Vec<_> = processes.iter().collect();
+    all.sort_by_key(|it| it.id.start);
+    for tied in all.chunk_by_mut(|one, other| one.id.start == other.id.start) {
+        let is_before_parent = |it: &&Process| parent_pid(it) > Some(it.id.pid);
+        if tied.len() > 1 && tied.iter().any(is_before_parent) {
+            let parents: HashMap<Pid, Pid> =
+                tied.iter().filter_map(|it| Some((it.id.pid, parent_pid(it)?))).collect();
+            let depth = |process: &Process| {
+                let next = |pid: &Pid| parents.get(pid).copied();
+                // A circle would be one of damaged rows.
+                successors(Some(process.id.pid), next).take(parents.len() + 1).count()
+            };
+            tied.sort_by_cached_key(|it| depth(it));
+        }
+    }
+    all
 }
 
 /// The note about environments that were too long to be read whole.

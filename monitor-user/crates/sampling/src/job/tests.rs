@@ -130,6 +130,23 @@ fn a_short_lived_process_belongs_to_the_job_of_its_parent() {
 }
 
 #[test]
+fn a_parent_of_the_same_tick_may_have_a_higher_pid() {
+    // Process ids have begun again between the two ranks of one proxy.
+    let at_once = |mut it: Process| {
+        it.id.start = Ns(5);
+        it
+    };
+    let all = vec![
+        at_once(with_environ(300, 32_766, "PMI_RANK=1")),
+        at_once(process(301, 300, None)),
+        at_once(with_environ(32_766, 32_765, "")),
+        at_once(with_environ(32_767, 32_766, "PMI_RANK=0")),
+    ];
+    let job = || Some("mpi:hydra-32766".to_owned());
+    assert_eq!(learn(&mut JobTable::default(), 1, all), [job(), job(), None, job()]);
+}
+
+#[test]
 fn the_parent_may_have_ended_before() {
     let mut jobs = JobTable::default();
     learn(&mut jobs, 1, vec![process(100, 1, Some("/slurm/job_7"))]);
