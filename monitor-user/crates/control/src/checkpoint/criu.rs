@@ -5,7 +5,7 @@
 
 use super::folder::io_error;
 use crate::ControlError;
-use monitor_sys::{fd_limit, spawn as child};
+use monitor_sys::{fd_limit, spawn};
 use std::fs::{File, TryLockError};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -23,13 +23,13 @@ pub fn command() -> Command {
     let mut command = Command::new(PROGRAM);
     let _command = command.stdin(Stdio::null());
     fd_limit::restore_in(&mut command);
-    child::default_signals(&mut command);
+    spawn::default_signals(&mut command);
     command
 }
 
 /// Starts CRIU with these arguments on the dump in this folder.
 pub fn start(arguments: &[&str], folder: &Path) -> Result<Child, ControlError> {
-    spawn(command(), arguments, folder)
+    launch(command(), arguments, folder)
 }
 
 /// Starts it in a cgroup, whose `cgroup.procs` is open, with variables for the scripts that it
@@ -41,11 +41,11 @@ pub fn start_in(
 ) -> Result<Child, ControlError> {
     let mut command = command();
     let _command = command.envs(variables.iter().copied());
-    child::in_cgroups(&mut command, vec![procs]);
-    spawn(command, arguments, folder)
+    spawn::in_cgroups(&mut command, vec![procs]);
+    launch(command, arguments, folder)
 }
 
-fn spawn(mut command: Command, arguments: &[&str], folder: &Path) -> Result<Child, ControlError> {
+fn launch(mut command: Command, arguments: &[&str], folder: &Path) -> Result<Child, ControlError> {
     let log = File::create(folder.join(LOG));
     let log = log.map_err(|error| io_error("creating the log of CRIU in", folder, &error))?;
     // CRIU inherits the lock and holds it while it runs; some file systems have no locks.

@@ -7,45 +7,31 @@ use super::DaemonLoop;
 use super::cluster_bridge::{alone, reply_later};
 use crate::migrations::Migrations;
 use monitor_model::{Refusal, Status};
+use monitor_protocol::Conn;
 use monitor_protocol::call::Tag;
 use monitor_protocol::migration::{MigrateProcess, MigrationStep};
-use monitor_protocol::{Conn, reply};
 use std::sync::Arc;
 
 impl DaemonLoop {
     /// Answers `migrate_process` when it is known where the process runs.
     pub(super) fn migrate_process(&mut self, to: Conn, tag: Tag, params: MigrateProcess) {
-        let ready = self.of_root(to).and_then(|migrations| {
-            let sender = self.file_sender(to)?;
-            Ok((migrations, sender))
-        });
+        let (migrations, sender) = (self.of_root(to), self.file_sender(to));
         let Some(viewer) = self.clients.viewer(to) else { return };
-        match ready {
-            Ok((migrations, sender)) => {
-                reply_later(viewer, tag, async move { migrations.migrate(params, sender).await });
-            }
-            Err(refusal) => viewer.outbox.reply(reply::refusal_line(&tag, &refusal)),
-        }
+        reply_later(viewer, tag, async move { migrations?.migrate(params, sender?).await });
     }
 
     /// Answers `migration_step`, of the node that a process leaves.
-    pub(super) fn migration_step(&mut self, to: Conn, tag: Tag, step: MigrationStep) {
+    pub(super) fn migration_step(&self, to: Conn, tag: Tag, step: MigrationStep) {
         let migrations = self.of_root(to);
         let Some(viewer) = self.clients.viewer(to) else { return };
-        match migrations {
-            Ok(migrations) => reply_later(viewer, tag, async move { migrations.step(step).await }),
-            Err(refusal) => viewer.outbox.reply(reply::refusal_line(&tag, &refusal)),
-        }
+        reply_later(viewer, tag, async move { migrations?.step(step).await });
     }
 
     /// Answers `migrations`.
-    pub(super) fn list_migrations(&mut self, to: Conn, tag: Tag) {
+    pub(super) fn list_migrations(&self, to: Conn, tag: Tag) {
         let migrations = self.of_root(to);
         let Some(viewer) = self.clients.viewer(to) else { return };
-        match migrations {
-            Ok(migrations) => reply_later(viewer, tag, async move { migrations.list().await }),
-            Err(refusal) => viewer.outbox.reply(reply::refusal_line(&tag, &refusal)),
-        }
+        reply_later(viewer, tag, async move { migrations?.list().await });
     }
 
     /// The migrations of this node, for a caller that is root.

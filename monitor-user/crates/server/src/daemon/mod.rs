@@ -48,6 +48,7 @@ use files_bridge::FilesBridge;
 use http_bridge::HttpBridge;
 use loopback::LoopbackSessions;
 use monitor_backend::Backend;
+use monitor_backends::host;
 use monitor_cluster::{Cluster, scope::Node};
 use monitor_control::user_worker;
 use monitor_model::{Capability, Note, Ns};
@@ -172,15 +173,12 @@ fn uploads(config: &ClusterConfig) -> Uploads {
 }
 
 /// The migrations that an earlier service has left go on; a node alone has none.
-fn open_migrations(
-    config: &ClusterConfig,
-    bridge: &ClusterBridge,
-) -> std::io::Result<Option<Arc<Migrations>>> {
-    let Some(jobs) = bridge.jobs() else { return Ok(None) };
-    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
-    let node = (bridge.node(), boot_id.trim().to_owned());
+fn open_migrations(config: &ClusterConfig, bridge: &ClusterBridge) -> Option<Arc<Migrations>> {
+    let jobs = bridge.jobs()?;
+    // The thread of the cluster does not start where it cannot be read.
+    let node = (bridge.node(), host::boot_id());
     let received = Spool::path_of(&config.received_folder(), 0, "");
-    Ok(Some(Migrations::open(node, (config.migrations_folder(), received), jobs)))
+    Some(Migrations::open(node, (config.migrations_folder(), received), jobs))
 }
 
 /// What the files of the node say of this service.
@@ -245,7 +243,7 @@ impl DaemonLoop {
         let cluster_links = PlatformLinks { monitors, ..links.clone() };
         let start = (settings.opener, cluster_links);
         let cluster_bridge = ClusterBridge::open(&mut settings, start, http.requests())?;
-        let migrations = open_migrations(&settings.loaded.config.cluster, &cluster_bridge)?;
+        let migrations = open_migrations(&settings.loaded.config.cluster, &cluster_bridge);
         // A node alone has no other nodes, and sends them nothing.
         let (outgoing, _) = unbounded_channel();
         let (sender, arrivals) = channel(ARRIVALS);

@@ -23,7 +23,9 @@ use crate::files::{FileSender, free_bytes};
 use crate::lock::lock;
 use monitor_cluster::migration::{SourceState, TargetInput, TargetState};
 use monitor_control::ControlError;
-use monitor_control::checkpoint::migration::{MigrationCgroup, check_criu, check_migratable};
+use monitor_control::checkpoint::migration::{
+    MigrationCgroup, check_criu, check_migratable, check_pid_is_free,
+};
 use monitor_control::process_ref::ProcessRef;
 use monitor_model::{Ns, Pid, Refusal, Status};
 use monitor_protocol::migration::{
@@ -184,13 +186,7 @@ impl Migrations {
             return Err(Refusal::new(Status::Error, why));
         }
         let (store, first) = (self.store.clone(), record.clone());
-        blocking(move || {
-            store.write(&first).map_err(|why| {
-                let why = format!("the migration {} cannot be written down: {why}", first.id);
-                Refusal::new(Status::Error, why)
-            })
-        })
-        .await?;
+        blocking(move || store.write(&first)).await?;
         let beginning = Beginning { sender, until };
         let id = record.id.clone();
         let view = self.spawn_source(peer, record, Some(beginning));
@@ -220,7 +216,7 @@ impl Migrations {
         if !is_id(&id) {
             return Err(Refusal::bad(format!("{id:?} is no id: see cluster.node")));
         }
-        let (boot_id, folder) = (self.boot_id.clone(), self.received.clone());
+        let (boot_id, folder) = (self.boot_id.clone(), self.store.folder_of(&id));
         blocking(move || {
             check_criu().map_err(refusal)?;
             let process = ProcessRef::open_current(pid).map_err(|why| match why {
@@ -260,7 +256,7 @@ impl Migrations {
             return Err(Refusal::bad(format!("id: {:?} is no id of a migration", step.id)));
         }
         if step.step == MigrationStepKind::Check {
-            let pid = step.pid;
+            let pid = Pid(step.pid);
             blocking(move || check_target(pid)).await?;
             return Ok(MigrationStepResult { copy: CopyState::Absent, why: None });
         }
@@ -292,7 +288,6 @@ impl Migrations {
         if table.targets.values().filter(is_open).count() >= MOST {
             return Err(Refusal::limit(format!("{MOST} processes come to this node already")));
         }
-        MigrationCgroup::remove_empty(CAME);
         let name = format!("{CAME}{}", step.id);
         let record = MigrationRecord {
             id: step.id.clone(),
@@ -415,14 +410,11 @@ fn check_room(process: &ProcessRef, folder: &Path) -> Result<(), Refusal> {
 }
 
 /// Checks that a process of another node could be restored here.
-fn check_target(pid: u32) -> Result<(), Refusal> {
+fn check_target(pid: Pid) -> Result<(), Refusal> {
     check_criu().map_err(refusal)?;
     MigrationCgroup::at_root("monitor").map_err(refusal)?;
-    match Path::new(&format!("/proc/{pid}")).exists() {
-        false => Ok(()),
-        true => {
-            let why = format!("another process of this node has the pid {pid}");
-            Err(Refusal::new(Status::Error, why))
-        }
-    }
+    check_pid_is_free(pid).map_err(refusal)?;
+    // Room for its cgroup: those of processes that have ended since are not needed.
+    MigrationCgroup::remove_empty(CAME);
+    Ok(())
 }

@@ -5,7 +5,7 @@
 
 use monitor_cluster::migration::{SourceState, TargetState};
 use monitor_control::checkpoint::migration::MigrationCgroup;
-use monitor_model::{Identity, Pid};
+use monitor_model::{Identity, Pid, Refusal, Status};
 use monitor_protocol::migration::{ListedMigration, MigrationEnd};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File};
@@ -119,7 +119,14 @@ impl RecordStore {
     ///
     /// # Errors
     /// It cannot be written; the one before is still there.
-    pub fn write(&self, record: &MigrationRecord) -> io::Result<()> {
+    pub fn write(&self, record: &MigrationRecord) -> Result<(), Refusal> {
+        self.replace(record).map_err(|why| {
+            let why = format!("the migration {} cannot be written down: {why}", record.id);
+            Refusal::new(Status::Error, why)
+        })
+    }
+
+    fn replace(&self, record: &MigrationRecord) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let path = self.path(&record.id);
         let partial = path.with_extension("partial");
@@ -132,13 +139,7 @@ impl RecordStore {
 
     /// Removes a record.
     pub fn remove(&self, id: &str) {
-        let path = self.path(id);
-        match fs::remove_file(&path) {
-            Err(why) if why.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!("cannot remove {}: {why}", path.display());
-            }
-            _ => {}
-        }
+        remove_file(&self.path(id));
     }
 
     /// All records. One that cannot be read is logged, and stays.
@@ -154,6 +155,16 @@ impl RecordStore {
     fn path(&self, id: &str) -> PathBuf {
         // An id may have dots, so the ending is not set but added.
         self.folder.join(format!("{id}.{ENDING}"))
+    }
+}
+
+/// Removes a file, if it is there; what cannot be removed is logged.
+pub fn remove_file(path: &Path) {
+    match fs::remove_file(path) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!("cannot remove {}: {why}", path.display());
+        }
+        _ => {}
     }
 }
 
@@ -185,9 +196,9 @@ mod tests {
             why: None,
             end: EndState::Source(SourceState::Dumping),
         };
-        store.write(&record).unwrap();
+        store.write(&record).map_err(|why| why.message).unwrap();
         record.end = EndState::Source(SourceState::Deciding);
-        store.write(&record).unwrap();
+        store.write(&record).map_err(|why| why.message).unwrap();
         assert_eq!(store.read_all(), [record.clone()]);
         assert_eq!((record.listed().state.as_str(), record.listed().frozen), ("deciding", false));
         // What a kill leaves beside it is none.

@@ -147,13 +147,7 @@ impl SourceMigration {
         let record = self.view.borrow().record.clone();
         let record = MigrationRecord { end: EndState::Source(state), ..record };
         let (store, written) = (self.store.clone(), record.clone());
-        blocking(move || {
-            store.write(&written).map_err(|why| {
-                let why = format!("the migration {} cannot be written down: {why}", written.id);
-                Refusal::new(Status::Error, why)
-            })
-        })
-        .await?;
+        blocking(move || store.write(&written)).await?;
         tracing::info!("migration {} to {}: {}", record.id, record.peer, record.listed().state);
         self.view.send_modify(|view| view.record = record);
         Ok(())

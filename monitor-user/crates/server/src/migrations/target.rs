@@ -10,14 +10,13 @@
 //! if it cannot be carried out it is an error, which decides nothing.
 
 use super::images;
-use super::record::{EndState, MigrationRecord, RecordStore};
+use super::record::{EndState, MigrationRecord, RecordStore, remove_file};
 use crate::lock::lock;
 use monitor_cluster::migration::{TargetEffect, TargetInput, TargetState};
 use monitor_control::ControlError;
 use monitor_control::checkpoint::migration::{MigrationPlace, restore_frozen};
 use monitor_model::{Pid, Refusal, Status};
 use monitor_protocol::migration::{CopyState, MigrationStepResult};
-use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
@@ -98,8 +97,7 @@ impl TargetMigration {
         record.end = EndState::Target(next);
         if let Err(why) = self.store.write(&record) {
             record.end = before;
-            let why = format!("the migration {} cannot be written down: {why}", record.id);
-            return Err(Refusal::new(Status::Error, why));
+            return Err(why);
         }
         tracing::info!("migration {} from {}: {}", record.id, record.peer, record.listed().state);
         for effect in effects {
@@ -186,12 +184,7 @@ impl TargetMigration {
     }
 
     fn remove_received(&self) {
-        match fs::remove_file(&self.received) {
-            Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!("cannot remove {}: {why}", self.received.display());
-            }
-            _ => {}
-        }
+        remove_file(&self.received);
     }
 }
 

@@ -97,11 +97,6 @@ impl MigrationCgroup {
         Err(ControlError::Unsupported(format!("this kernel has no {}", freeze.display())))
     }
 
-    /// Whether it is there.
-    pub fn exists(&self) -> bool {
-        self.path.is_dir()
-    }
-
     /// Lets a process enter, with all its threads.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ mod changed_code;
 mod guard;
 mod place;
 
-use super::{blockers, check::CriuCheck, criu, dump::MAX_CRIU_TIME};
+use super::{check::CriuCheck, criu, dump::MAX_CRIU_TIME};
 use crate::process_ref::ProcessRef;
 use crate::{ControlError, deadline::DeadlineWait};
 pub use cgroup::MigrationCgroup;
@@ -46,10 +46,22 @@ pub fn check_migratable(process: &ProcessRef) -> Result<(), ControlError> {
     if let Some(tracer) = process.tracer() {
         return Err(ControlError::AlreadyTraced { tracer });
     }
-    super::check_not_frozen(process)?;
-    super::refuse_if(blockers::first_relative(process)?)?;
-    super::refuse_if(blockers::first_blocker(process)?)?;
+    super::check_movable(process)?;
     super::refuse_if(changed_code::first_changed(process)?)
+}
+
+/// Checks that a process with this pid can be restored here.
+///
+/// # Errors
+/// Another process has it.
+pub fn check_pid_is_free(pid: Pid) -> Result<(), ControlError> {
+    match Path::new(&format!("/proc/{}", pid.0)).exists() {
+        false => Ok(()),
+        true => {
+            let why = format!("another process of this node has the pid {}", pid.0);
+            Err(ControlError::WrongState(why))
+        }
+    }
 }
 
 /// Dumps a process, and leaves it frozen in the cgroup of the place.
@@ -103,10 +115,7 @@ pub fn restore_frozen(pid: Pid, place: &MigrationPlace) -> Result<Identity, Cont
 }
 
 fn restore_in(pid: Pid, place: &MigrationPlace) -> Result<Identity, ControlError> {
-    if Path::new(&format!("/proc/{}", pid.0)).exists() {
-        let why = format!("another process of this node has the pid {}", pid.0);
-        return Err(ControlError::WrongState(why));
-    }
+    check_pid_is_free(pid)?;
     place.cgroup.create()?;
     let started = Instant::now();
     if !place.run_criu(&["restore", "--restore-detached"], ("hold.sh", HOLD))? {

@@ -43,18 +43,13 @@ impl MigrationPlace {
         folder::create(&self.images()).map(drop)
     }
 
-    /// Whether a CRIU that an earlier service has started works here.
-    pub fn has_criu(&self) -> bool {
-        criu::is_running_in(&self.images())
-    }
-
-    /// Waits until none does any longer.
+    /// Waits until no CRIU that an earlier service has started works here.
     ///
     /// # Errors
     /// It takes longer than CRIU may.
     pub fn wait_for_criu(&self) -> Result<(), ControlError> {
         let until = Instant::now() + MAX_CRIU_TIME;
-        while self.has_criu() {
+        while criu::is_running_in(&self.images()) {
             if Instant::now() >= until {
                 return Err(ControlError::TimedOut(format!("CRIU in {}", self.folder.display())));
             }
