@@ -5,6 +5,8 @@
 //! `cargo xtask soak copies [--nodes N]`: a program copied to many nodes, over a tree or not.
 //! `cargo xtask soak cluster [--nodes N] [--rounds N] [--seed N]`: commands to many nodes, while
 //! servers, nodes and networks are lost.
+//! `cargo xtask soak simulator [--nodes N] [--rounds N] [--seed N]`: commands to many nodes over a
+//! simulated network, with many seeds, and then a long run of one.
 //! `cargo xtask soak gdb`: all sessions of gdb, compared with gdb's own server.
 //! `cargo xtask soak shared [--for TIME] [--seed N]`: programs of two debuggers, a rule and `top`.
 //!
@@ -44,6 +46,14 @@ const CLUSTER_COMMANDS: u64 = 20_000;
 const CLUSTER_NODES: u64 = 100;
 const CLUSTER_LENGTH: [(&str, &str); 2] =
     [("MONITOR_SOAK_FAULTS", "20"), ("MONITOR_SOAK_OUTAGE", "60")];
+/// A test of the crate `cluster`. Rounds are seeds.
+const SIMULATOR: &str = "command::simulator::each_outcome_is_true_whatever_fails";
+const SIMULATOR_SEEDS: u64 = 1_000;
+const SIMULATOR_NODES: u64 = 300;
+/// Commands of each seed, and of the long run.
+const SIMULATOR_COMMANDS: [u64; 2] = [100, 100_000];
+/// Optimized, and an overflow is a panic.
+const PROFILE: &str = "fuzz";
 const SHARED: &str = "gdb::shared::root_two_debuggers_and_a_rule_share_programs_on_a_screen";
 const COPIES: &str = "soak::files_tree::root_a_tree_of_four_takes_less_than_copies_from_the_source";
 const SESSIONS: &str = "gdb::sessions::root_all_sessions_are_those_of_gdbserver";
@@ -51,7 +61,7 @@ const SESSIONS: &str = "gdb::sessions::root_all_sessions_are_those_of_gdbserver"
 /// A kind; a time for the kills, rounds for the requests.
 pub const TAKES: Takes = Takes {
     options: &[("--for", "TIME"), ("--nodes", "N"), ("--rounds", "N"), ("--seed", "N")],
-    operands: "requests | jobs | files | copies | cluster | gdb | shared",
+    operands: "requests | jobs | files | copies | cluster | simulator | gdb | shared",
     ..Takes::NOTHING
 };
 
@@ -66,6 +76,13 @@ pub fn run(arguments: &Arguments) -> Outcome {
         let nodes = number(arguments, "--nodes")?.unwrap_or(CLUSTER_NODES);
         let servers = ["1", "3"];
         let mut commands = servers.map(|servers| cluster(servers, [length, nodes, seed]));
+        return commands.iter_mut().try_for_each(step::run);
+    }
+    if test == SIMULATOR {
+        let nodes = number(arguments, "--nodes")?.unwrap_or(SIMULATOR_NODES);
+        let [few, many] = SIMULATOR_COMMANDS;
+        let mut commands = [(length, few), (1, many)]
+            .map(|(seeds, commands)| simulator([seeds, commands, nodes, seed]));
         return commands.iter_mut().try_for_each(step::run);
     }
     let mut command = step::cargo();
@@ -83,13 +100,29 @@ pub fn run(arguments: &Arguments) -> Outcome {
 
 /// Commands, nodes and the seed, with this number of servers.
 fn cluster(servers: &str, [commands, nodes, seed]: [u64; 3]) -> Command {
-    let mut command = step::cargo();
-    command.args(["test", "--locked", "--package", "monitor-nats", "--lib", "--"]);
-    command.args(["--exact", CLUSTER, "--test-threads=1", "--nocapture"]);
+    let mut command = optimized("monitor-nats", CLUSTER);
     command.envs(CLUSTER_LENGTH).env("MONITOR_SOAK_SERVERS", servers);
     command.env("MONITOR_SOAK_COMMANDS", commands.to_string());
     command.env("MONITOR_SOAK_NODES", nodes.to_string());
     command.env("MONITOR_SOAK_SEED", seed.to_string());
+    command
+}
+
+/// Seeds from this one on, commands of each, and nodes.
+fn simulator([seeds, commands, nodes, seed]: [u64; 4]) -> Command {
+    let mut command = optimized("monitor-cluster", SIMULATOR);
+    command.env("MONITOR_SIMULATOR_SEEDS", seeds.to_string());
+    command.env("MONITOR_SIMULATOR_COMMANDS", commands.to_string());
+    command.env("MONITOR_SIMULATOR_NODES", nodes.to_string());
+    command.env("MONITOR_SIMULATOR_SEED", seed.to_string());
+    command
+}
+
+/// A test of a crate that needs no service of the machine.
+fn optimized(package: &str, test: &str) -> Command {
+    let mut command = step::cargo();
+    command.args(["test", "--locked", "--profile", PROFILE, "--package", package, "--lib", "--"]);
+    command.args(["--exact", test, "--test-threads=1", "--nocapture"]);
     command
 }
 
@@ -119,8 +152,15 @@ fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), St
             let commands = number(arguments, "--rounds")?.unwrap_or(CLUSTER_COMMANDS);
             Ok((CLUSTER, "MONITOR_SOAK_COMMANDS", commands))
         }
+        ["simulator"] if arguments.value("--for").is_some() => {
+            Err("--for is not for this soak; use --rounds N".to_owned())
+        }
+        ["simulator"] => {
+            let seeds = number(arguments, "--rounds")?.unwrap_or(SIMULATOR_SEEDS);
+            Ok((SIMULATOR, "MONITOR_SIMULATOR_SEEDS", seeds))
+        }
         _ if arguments.value("--nodes").is_some() => {
-            Err("--nodes is for `soak copies` and `soak cluster`".to_owned())
+            Err("--nodes is for `soak copies`, `cluster` and `simulator`".to_owned())
         }
         [] if arguments.value("--rounds").is_some() => {
             Err("--rounds is for `soak requests`, `jobs` and `files`; else use --for TIME"
@@ -154,7 +194,7 @@ fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), St
             let words = words.join(" ");
             Err(format!(
                 "there is no soak `{words}`; there are `requests`, `jobs`, `files`, `copies`, \
-                 `cluster`, `gdb` and `shared`"
+                 `cluster`, `simulator`, `gdb` and `shared`"
             ))
         }
     }
@@ -208,6 +248,7 @@ mod tests {
         assert_eq!(of(&["copies", "--nodes=9"]), Ok((COPIES, "MONITOR_SOAK_NODES", 9)));
         assert_eq!(of(&["cluster"]), Ok((CLUSTER, "MONITOR_SOAK_COMMANDS", 20_000)));
         assert_eq!(of(&["cluster", "--rounds=9"]), Ok((CLUSTER, "MONITOR_SOAK_COMMANDS", 9)));
+        assert_eq!(of(&["simulator"]), Ok((SIMULATOR, "MONITOR_SIMULATOR_SEEDS", 1000)));
         for words in [
             &["--rounds", "7"][..],
             &["copies", "--rounds", "7"],

@@ -48,6 +48,8 @@ pub struct Shared {
     packets: BTreeMap<(u64, u64), Packet>,
     n_packets: u64,
     ports: BTreeMap<u64, Port>,
+    /// The port of each name.
+    named: HashMap<String, u64>,
 }
 
 /// How often the network loses, delays and copies.
@@ -82,7 +84,8 @@ struct Port {
     /// The last entry that was delivered, or that members were reported after, and its stamp.
     last: Option<(Seq, EntryId, StreamTime)>,
     inbox: VecDeque<BusEvent>,
-    is_connected: bool,
+    /// Until when it is cut off from the server.
+    cut_until: u64,
     /// Whether a packet `Deliver` is under way.
     is_delivering: bool,
     /// Entries without a position, and until when they are tried.
@@ -128,6 +131,7 @@ impl SimNetwork {
             packets: BTreeMap::new(),
             n_packets: 0,
             ports: BTreeMap::new(),
+            named: HashMap::new(),
         })))
     }
 
@@ -151,11 +155,12 @@ impl SimNetwork {
                 members,
                 cause: BaseCause::Start,
             }]),
-            is_connected: true,
+            cut_until: 0,
             is_delivering: true,
             unacknowledged: BTreeMap::new(),
         };
         shared.ports.insert(number, port);
+        shared.named.insert(name.to_owned(), number);
         shared.send(Packet::Deliver(number), 0);
         drop(shared);
         SimPort { network: self.clone(), number }
@@ -182,10 +187,16 @@ impl Shared {
         None
     }
 
-    pub fn set_connected(&mut self, port: u64, is_connected: bool) {
+    /// Cuts a port off from the server until this time.
+    pub fn cut(&mut self, port: u64, until: u64) {
         if let Some(port) = self.ports.get_mut(&port) {
-            port.is_connected = is_connected;
+            port.cut_until = until;
         }
+    }
+
+    /// A port that is not cut off.
+    fn connected(&self, port: u64) -> Option<&Port> {
+        self.ports.get(&port).filter(|port| port.cut_until <= self.now)
     }
 
     pub fn has_events(&self, port: u64) -> bool {
@@ -271,7 +282,7 @@ impl Shared {
     }
 
     fn is_reachable(&self, port: u64) -> bool {
-        self.is_server_up() && self.ports.get(&port).is_some_and(|port| port.is_connected)
+        self.is_server_up() && self.connected(port).is_some()
     }
 
     fn publish_arrived(&mut self, port: u64, entry: BusEntry) {
@@ -316,6 +327,13 @@ impl Shared {
     fn send_event(&mut self, port: u64, event: BusEvent) {
         for delay in self.delays() {
             self.send(Packet::Event(port, event.clone()), delay);
+        }
+    }
+
+    /// Sends an event to the port of this name, if it is there.
+    fn send_to(&mut self, name: &str, event: BusEvent) {
+        if let Some(port) = self.named.get(name) {
+            self.send_event(*port, event);
         }
     }
 
@@ -417,7 +435,7 @@ impl Shared {
             port.unacknowledged.remove(&id);
             return;
         }
-        if port.is_connected {
+        if port.cut_until <= now {
             for delay in self.delays() {
                 self.send(Packet::Publish(number, entry.clone()), delay);
             }
@@ -445,11 +463,9 @@ impl Bus for SimPort {
 
     fn reply(&mut self, to: &str, reply: CommandReply) {
         let mut shared = self.shared();
-        let Some(own) = shared.ports.get(&self.number).filter(|it| it.is_connected) else { return };
+        let Some(own) = shared.connected(self.number) else { return };
         let event = BusEvent::Reply { from: own.name.clone(), reply };
-        let ports = shared.ports.iter().filter(|(_, port)| port.name == to);
-        let ports: Vec<u64> = ports.map(|(number, _)| *number).collect();
-        ports.into_iter().for_each(|port| shared.send_event(port, event.clone()));
+        shared.send_to(to, event);
     }
 
     fn read_own_record(&mut self, now: Ns) {
@@ -467,11 +483,9 @@ impl Bus for SimPort {
 
     fn send(&mut self, to: &str, bytes: Vec<u8>) {
         let mut shared = self.shared();
-        let Some(own) = shared.ports.get(&self.number).filter(|it| it.is_connected) else { return };
+        let Some(own) = shared.connected(self.number) else { return };
         let event = BusEvent::Message { from: own.name.clone(), bytes };
-        let ports = shared.ports.iter().filter(|(_, port)| port.name == to);
-        let ports: Vec<u64> = ports.map(|(number, _)| *number).collect();
-        ports.into_iter().for_each(|port| shared.send_event(port, event.clone()));
+        shared.send_to(to, event);
     }
 
     // Commands need none of these.
@@ -488,6 +502,9 @@ impl Bus for SimPort {
 
 impl Drop for SimPort {
     fn drop(&mut self) {
-        self.shared().ports.remove(&self.number);
+        let mut shared = self.shared();
+        if let Some(port) = shared.ports.remove(&self.number) {
+            shared.named.remove(&port.name);
+        }
     }
 }
