@@ -122,11 +122,13 @@ impl NatsBus {
         let (questions, question_queue) = mpsc::channel(MAX_CALLS);
         let mut tasks = JoinSet::new();
         let (own, in_order) = watch::channel(None);
+        let (sign, signs) = watch::channel(Vec::new());
         let reader = OrderReader {
             server: server.clone(),
             node: node.clone(),
             outlet: outlet.clone(),
             reconnected,
+            signs: signs.clone(),
             own,
         };
         tasks.spawn(reader.follow(next, last));
@@ -134,7 +136,6 @@ impl NatsBus {
         tasks.spawn(publisher.publish_all(publication_queue));
         tasks.spawn(questions::answer_all(server, node.clone(), question_queue, outlet.clone()));
         tasks.spawn(forward(replies, outlet.clone(), reply_events));
-        let (sign, signs) = watch::channel(Vec::new());
         tasks.spawn(signs_of_life::publish_all(client.clone(), node.clone(), signs, alive));
         Ok(Self {
             node,

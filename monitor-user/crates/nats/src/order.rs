@@ -21,8 +21,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
-/// After this time without an entry, the stream is asked whether there is one.
+/// After this number of own signs of life without an entry, the stream is asked whether there is
+/// one: the node is awake then.
+const QUIET_SIGNS: u32 = 2;
+/// The same for a node that gives none.
 const QUIET: Duration = Duration::from_secs(5);
+/// And for one that has given some, and may give no more.
+const LONG_QUIET: Duration = Duration::from_secs(20);
 /// Time before a consumer that failed is made again; it is doubled each time, until it is the
 /// longest, and not the same on all nodes: servers that are slow because many nodes ask would get
 /// slower.
@@ -49,6 +54,8 @@ pub struct OrderReader {
     pub node: String,
     pub outlet: EventOutlet,
     pub reconnected: Arc<Notify>,
+    /// The signs of life of this node.
+    pub signs: watch::Receiver<Vec<u8>>,
     /// An entry that is in the order must not be sent again.
     pub own: watch::Sender<OwnEntry>,
 }
@@ -140,7 +147,7 @@ impl OrderReader {
             let message = tokio::select! {
                 message = messages.next() => message,
                 () = reconnected.notified() => return Ok(()),
-                () = tokio::time::sleep(QUIET) => {
+                () = self.quiet() => {
                     // Without an answer the consumer may be lost with its server.
                     let limit = position.failures.state();
                     let state = within(limit, "state of the stream", server.state()).await?;
@@ -161,6 +168,20 @@ impl OrderReader {
             }
             self.report(&message, position).await?;
         }
+    }
+
+    /// Waits until it is time to ask whether there is an entry.
+    async fn quiet(&self) {
+        let mut signs = self.signs.clone();
+        let limit = if signs.borrow_and_update().is_empty() { QUIET } else { LONG_QUIET };
+        let some = async {
+            for _ in 0..QUIET_SIGNS {
+                // The bus is gone, and so is this task soon.
+                let _ = signs.changed().await;
+            }
+        };
+        // The end of either is that time.
+        let _ = tokio::time::timeout(limit, some).await;
     }
 
     /// Makes a consumer from the next entry on. If one was not made, the servers may have no leader

@@ -8,10 +8,12 @@
 
 use super::gathering::{ExecutionReply, MAX_RESULT};
 use super::source_sessions::OpenedSession;
+use super::users::CommandUsers;
 use crate::http::message::lines;
-use crate::http::{DaemonRequest, LoopbackClient, LoopbackRights};
+use crate::http::{
+    DaemonRequest, LineRefusal, LoopbackClient, LoopbackLine, LoopbackRights, NoLines,
+};
 use crate::line::is_request;
-use crate::policy::Peer;
 use monitor_cluster::command::{Execution, ExecutionResult, MAX_WITHIN};
 use monitor_cluster::follow::message::FollowRequest;
 use monitor_cluster::follow::source::SourceKey;
@@ -19,15 +21,12 @@ use monitor_cluster::node_set::expand;
 use monitor_model::Ns;
 use monitor_model::request::MonitorRequest;
 use monitor_protocol::call::{Call, Tag};
-use monitor_sys::{clock, users};
+use monitor_sys::clock;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::sync::mpsc::Sender;
 use tokio::time::timeout;
-
-/// The group of a user that this host does not know: one that no process has (setresgid(2)).
-const NO_GROUP: u32 = u32::MAX;
 
 /// What has become of a command.
 pub enum ExecutedCommand {
@@ -48,6 +47,8 @@ impl From<ExecutionResult> for ExecutedCommand {
 pub struct CommandRunner {
     /// Where connections inside the daemon are opened.
     pub requests: Sender<DaemonRequest>,
+    /// Their users.
+    pub users: CommandUsers,
     /// The nodes whose users may control processes, as a node set.
     pub control_from: String,
 }
@@ -72,11 +73,7 @@ impl CommandRunner {
         (uid, until): (u32, Ns),
         rights: LoopbackRights,
     ) -> Result<LoopbackClient, ExecutionResult> {
-        // The lookup of a user may wait for a name service.
-        let peer = tokio::task::spawn_blocking(move || peer_of(uid)).await;
-        let Ok(peer) = peer else {
-            return Err(ExecutionResult::Refused("the user cannot be looked up".to_owned()));
-        };
+        let peer = self.users.find(uid).await.map_err(ExecutionResult::Refused)?;
         let client = LoopbackClient::connect_with_rights(&self.requests, peer, rights).await;
         let client = client.map_err(ExecutionResult::Refused)?;
         if clock::boot() >= until { Err(ExecutionResult::Expired) } else { Ok(client) }
@@ -113,15 +110,25 @@ impl CommandRunner {
             Ok(line) => line,
             Err(why) => return ExecutionResult::Refused(why),
         };
-        let client = match self.connect((uid, until), rights).await {
-            Ok(client) => client,
-            Err(result) => return result,
+        let peer = match self.users.find(uid).await {
+            Ok(peer) => peer,
+            Err(why) => return ExecutionResult::Refused(why),
         };
+        let CheckedLine { text, tag } = line;
+        let sent = (text.into(), until);
+        let mut client = LoopbackLine::send(&self.requests, (peer, rights), sent).await;
         let limit = Duration::from_nanos(MAX_WITHIN.0);
-        let reply = timeout(limit, reply_of(&client, line)).await;
-        // The caller does not wait for longer.
-        let reply = reply.unwrap_or_else(|_| Err("there was no reply in time".to_owned()));
-        ExecutionResult::Executed(reply_bytes(reply))
+        let why = match timeout(limit, reply_of(&mut client, tag.as_ref())).await {
+            Ok(Ok(reply)) => return ExecutionResult::Executed(reply_bytes(Ok(reply))),
+            Ok(Err(NoLines::NotHandled(LineRefusal::Late))) => return ExecutionResult::Expired,
+            Ok(Err(NoLines::NotHandled(LineRefusal::Refused(why)))) => {
+                return ExecutionResult::Refused(why);
+            }
+            Ok(Err(NoLines::Ended)) => "the daemon is stopping",
+            // The caller does not wait for longer.
+            Err(_) => "there was no reply in time",
+        };
+        ExecutionResult::Executed(reply_bytes(Err(why.to_owned())))
     }
 
     /// Whether users of a node may control processes here.
@@ -212,15 +219,6 @@ const fn only_observes(call: &Call) -> bool {
     )
 }
 
-/// A user by its number, with its groups on this host.
-pub fn peer_of(uid: u32) -> Peer {
-    let pid = std::process::id();
-    match users::primary_group(uid) {
-        Some(gid) => Peer { uid, gid, pid, groups: users::groups(uid, gid) },
-        None => Peer { uid, gid: NO_GROUP, pid, groups: Vec::new() },
-    }
-}
-
 /// The tag of a line of the daemon.
 #[derive(Deserialize)]
 struct TaggedLine {
@@ -228,12 +226,12 @@ struct TaggedLine {
     id: Option<Tag>,
 }
 
-/// Sends a line, and returns its reply.
-async fn reply_of(client: &LoopbackClient, line: CheckedLine) -> Result<String, String> {
-    client.request(line.text).await;
-    while let Some(chunk) = client.next_lines().await {
+/// The reply to the line of a connection; `tag` is that of a call.
+async fn reply_of(client: &mut LoopbackLine, tag: Option<&Tag>) -> Result<String, NoLines> {
+    loop {
+        let chunk = client.next_lines().await?;
         for found in lines(&chunk) {
-            let is_reply = match &line.tag {
+            let is_reply = match tag {
                 // A request stores nothing that could send a line before its reply.
                 None => true,
                 Some(tag) => serde_json::from_slice::<TaggedLine>(found)
@@ -244,7 +242,6 @@ async fn reply_of(client: &LoopbackClient, line: CheckedLine) -> Result<String, 
             }
         }
     }
-    Err("the daemon is stopping".to_owned())
 }
 
 fn reply_bytes(reply: Result<String, String>) -> Vec<u8> {
@@ -299,6 +296,7 @@ mod tests {
     fn control_is_for_users_of_the_nodes_that_are_named() {
         let runner = |set: &str| CommandRunner {
             requests: tokio::sync::mpsc::channel(1).0,
+            users: CommandUsers::default(),
             control_from: set.to_owned(),
         };
         assert!(!runner("").may_control("n1"));

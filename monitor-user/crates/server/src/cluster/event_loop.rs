@@ -14,6 +14,7 @@ use super::member_table::MemberTable;
 use super::rollup::{RollupEvent, RollupExchange};
 use super::source_sessions::{SessionLines, SourceSessions};
 use super::timer_slots::TimerSlots;
+use super::users::CommandUsers;
 use monitor_cluster::bus::entry::{EntryId, Seq};
 use monitor_cluster::bus::membership::MembershipChange;
 use monitor_cluster::bus::{Bus, BusEvent, Topic};
@@ -67,7 +68,8 @@ pub async fn run(
     let ClusterSettings { config, node: own, requests, rollup, language, .. } = settings;
     bus.subscribe(Topic::RollupRequest);
     let rollups = RollupExchange::new(&own, requests.clone(), rollup);
-    let runner = CommandRunner { requests, control_from: config.control_from };
+    let users = CommandUsers::default();
+    let runner = CommandRunner { requests, users, control_from: config.control_from };
     let language = LanguageExchange::new(language, runner.clone(), ended.clone());
     let mut cluster = ClusterLoop {
         own,

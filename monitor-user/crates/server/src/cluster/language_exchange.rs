@@ -5,7 +5,7 @@
 //! commands and messages of the bus; inputs of the request thread and the daemon loop, in the order
 //! in which they came. What the user of a packet may do here is looked up by a task, in that order.
 
-use super::command_execution::{CommandRunner, ExecutedCommand, peer_of};
+use super::command_execution::{CommandRunner, ExecutedCommand};
 use super::following::BusNode;
 use super::language::ClusterLanguage;
 use crate::http::{DaemonRequest, LoopbackRights};
@@ -291,9 +291,7 @@ impl Arrivals {
     /// The rights of a user here: control only if both the node that sends the request and the
     /// node of the tool are trusted with it.
     async fn tool(&self, nodes: (&str, &str), uid: u32) -> Result<Tool, String> {
-        // The lookup of a user may wait for a name service.
-        let peer = tokio::task::spawn_blocking(move || peer_of(uid)).await;
-        let peer = peer.map_err(|_| "the user cannot be looked up".to_owned())?;
+        let peer = self.runner.users.find(uid).await?;
         let rights = match self.runner.may_control(nodes.0) && self.runner.may_control(nodes.1) {
             true => LoopbackRights::Control,
             false => LoopbackRights::OtherNode,
@@ -309,12 +307,13 @@ impl Arrivals {
     }
 
     async fn monitor(&self, from: String, message: Box<Message>) {
-        let uid = match &*message {
-            Message::Start { caller, .. } => Some(caller.uid),
+        let peer = match &*message {
+            Message::Start { caller, .. } => match self.runner.users.find(caller.uid).await {
+                Ok(peer) => Some(peer),
+                Err(why) => return tracing::warn!("message of {from}: {why}"),
+            },
             _ => None,
         };
-        let lookup = move || uid.map(peer_of);
-        let Ok(peer) = tokio::task::spawn_blocking(lookup).await else { return };
         // Fails only if the daemon is stopping.
         let _ = self.runner.requests.send(DaemonRequest::Peer { from, message, peer }).await;
     }

@@ -22,6 +22,7 @@ mod rollup;
 mod source_sessions;
 mod thread;
 mod timer_slots;
+mod users;
 
 pub use connector::{BusAddress, BusConnection, BusConnector};
 pub use job::{ClusterJob, ClusterSettings, FollowCall, GatherCall, answered};

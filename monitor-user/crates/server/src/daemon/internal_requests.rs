@@ -8,7 +8,7 @@ use super::loopback::{LoopbackRequest, LoopbackSessions};
 use super::sampler::{SamplerJob, ScrapeJob};
 use super::{DaemonLoop, LoopbackOwner, http_bridge::MetricsReply};
 use crate::cluster::{RollupViewer, cluster_metrics, rollup_for};
-use crate::http::{AccessLevel, DaemonRequest};
+use crate::http::{AccessLevel, DaemonRequest, LineRefusal, LineRequest};
 use crate::policy::{Class, Peer, Policy};
 use crate::{line::Arrival, outbox::Outbox};
 use monitor_event::right::{ControlGrant, Tool};
@@ -18,7 +18,7 @@ use monitor_monitors::MonitorInput;
 use monitor_protocol::rollup::RollupQuery;
 use monitor_protocol::{Conn, call::Tag};
 use monitor_sampling::visibility::Visibility;
-use monitor_sys::fsuid;
+use monitor_sys::{clock, fsuid};
 use std::sync::Arc;
 
 /// A user without processes: the overflow uid of Linux.
@@ -51,6 +51,7 @@ impl DaemonLoop {
                 let _ = reply.send(connected);
                 None
             }
+            DaemonRequest::Line(request) => self.loopback_line(*request),
             DaemonRequest::UserRights { peer, rights, reply } => {
                 let _ = reply.send(self.clients.user_rights(&peer, rights));
                 None
@@ -79,6 +80,36 @@ impl DaemonLoop {
         let (conn, opened) = self.clients.admit(&peer, rights, ClientOutbox::Lines(outbox))?;
         self.input(opened);
         Ok(conn)
+    }
+
+    /// Opens a loopback connection with its only line, unless the time of that is over.
+    fn loopback_line(&mut self, request: LineRequest) -> Option<MonitorInput> {
+        let LineRequest { peer, rights, line, until, outbox, reply } = request;
+        let connected = match clock::boot() < until {
+            true => self.clients.connect_user((&peer, rights), Arc::clone(&outbox)),
+            false => {
+                // The task that has sent it waits for the outbox, and then for why it is closed.
+                let _ = reply.send(Err(LineRefusal::Late));
+                outbox.close();
+                return None;
+            }
+        };
+        match connected {
+            Ok((conn, opened)) => {
+                self.input(opened);
+                let input = self.client_arrival(Arrival::Line(conn, line.into()));
+                // Fails only if nothing waits for the lines any longer: then it is closed.
+                if reply.send(Ok(conn)).is_err() {
+                    return self.client_arrival(Arrival::Closed(conn));
+                }
+                input
+            }
+            Err(why) => {
+                let _ = reply.send(Err(LineRefusal::Refused(why)));
+                outbox.close();
+                None
+            }
+        }
     }
 
     /// Starts a scrape, unless the same metrics are being made.

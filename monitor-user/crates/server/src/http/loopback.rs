@@ -5,6 +5,7 @@
 //! connection end with it, and share readings with all other monitors.
 
 use super::listen::AccessLevel;
+use super::loopback_line::LineRequest;
 use crate::{outbox::Outbox, policy::Peer};
 use bytes::Bytes;
 use monitor_cluster::message::Message;
@@ -62,6 +63,8 @@ pub enum DaemonRequest {
         /// Receives its number, or why it is refused.
         reply: oneshot::Sender<Result<Conn, String>>,
     },
+    /// Open a loopback connection of a user of this machine with its only line.
+    Line(Box<LineRequest>),
     /// What a user of this machine may see and control here.
     UserRights {
         /// The user.

@@ -14,6 +14,7 @@ mod history;
 mod listen;
 mod live;
 mod loopback;
+mod loopback_line;
 pub mod message;
 mod negotiation;
 mod page;
@@ -29,6 +30,7 @@ mod write_timeout;
 
 pub use listen::{AccessLevel, Listen};
 pub use loopback::{DaemonRequest, LoopbackClient, LoopbackRights};
+pub use loopback_line::{LineRefusal, LineRequest, LoopbackLine, NoLines};
 pub use playback::PlaybackClock;
 pub use state::ListenerState;
 pub use token::AccessToken;

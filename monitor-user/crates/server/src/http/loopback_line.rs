@@ -1,0 +1,104 @@
+//! One line inside the daemon: a connection that is opened with its only line, in one step.
+//!
+//! In: a user, its rights, a line. Out: what the daemon sends, or why the line was not handled. A
+//! line is one message to the daemon loop, where a connection would be two that wait for each other.
+
+use super::loopback::{DaemonRequest, LoopbackRights};
+use crate::{outbox::Outbox, policy::Peer};
+use bytes::Bytes;
+use monitor_model::Ns;
+use monitor_protocol::Conn;
+use std::sync::Arc;
+use tokio::sync::{mpsc::Sender, oneshot};
+
+/// Bytes of samples that may wait in its outbox.
+const QUEUE_BYTES: usize = 4 << 20;
+
+/// Why a line was not handled.
+#[derive(Debug, PartialEq, Eq)]
+pub enum LineRefusal {
+    /// Its time was over.
+    Late,
+    /// Its user may not connect, or the daemon is stopping.
+    Refused(String),
+}
+
+/// Why there are no lines.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NoLines {
+    /// The line was not handled.
+    NotHandled(LineRefusal),
+    /// It was handled, and the connection has ended: the daemon is stopping.
+    Ended,
+}
+
+/// A line for the daemon loop.
+pub struct LineRequest {
+    /// The user.
+    pub peer: Peer,
+    /// Its rights.
+    pub rights: LoopbackRights,
+    /// The line.
+    pub line: Bytes,
+    /// When it may no longer be handled, on the boot clock.
+    pub until: Ns,
+    /// Receives what is sent; closed if the line is refused.
+    pub outbox: Arc<Outbox>,
+    /// Receives the number of the connection, or why the line is refused.
+    pub reply: oneshot::Sender<Result<Conn, LineRefusal>>,
+}
+
+/// A connection for one line; closed when dropped.
+pub struct LoopbackLine {
+    connected: Option<oneshot::Receiver<Result<Conn, LineRefusal>>>,
+    outbox: Arc<Outbox>,
+    requests: Sender<DaemonRequest>,
+}
+
+impl LoopbackLine {
+    /// Sends a line of a user, to be handled before a time.
+    pub async fn send(
+        requests: &Sender<DaemonRequest>,
+        (peer, rights): (Peer, LoopbackRights),
+        (line, until): (Bytes, Ns),
+    ) -> Self {
+        let outbox = Arc::new(Outbox::new(QUEUE_BYTES));
+        outbox.reserve_reply();
+        let (reply, connected) = oneshot::channel();
+        let request = LineRequest { peer, rights, line, until, outbox: Arc::clone(&outbox), reply };
+        // Fails only if the daemon is stopping: then nothing is received.
+        let _ = requests.send(DaemonRequest::Line(Box::new(request))).await;
+        Self { connected: Some(connected), outbox, requests: requests.clone() }
+    }
+
+    /// Waits for lines, and returns all that are queued.
+    ///
+    /// # Errors
+    /// The line was refused, or the connection has ended.
+    pub async fn next_lines(&mut self) -> Result<Bytes, NoLines> {
+        if let Some(lines) = self.outbox.next().await {
+            return Ok(lines);
+        }
+        let Some(connected) = self.connected.take() else { return Err(NoLines::Ended) };
+        Err(match connected.await {
+            Ok(Ok(_)) => NoLines::Ended,
+            Ok(Err(refusal)) => NoLines::NotHandled(refusal),
+            // It was not taken.
+            Err(_) => {
+                NoLines::NotHandled(LineRefusal::Refused("the daemon is stopping".to_owned()))
+            }
+        })
+    }
+}
+
+impl Drop for LoopbackLine {
+    fn drop(&mut self) {
+        let Some(connected) = self.connected.take() else { return };
+        let requests = self.requests.clone();
+        drop(tokio::spawn(async move {
+            if let Ok(Ok(conn)) = connected.await {
+                let _ = requests.send(DaemonRequest::Disconnect { conn }).await;
+            }
+        }));
+    }
+}
