@@ -1,5 +1,5 @@
-//! `monitor start --detach`, `list`, `cancel` and `events` with `--nodes`: monitors that the
-//! services of a set of nodes keep.
+//! `monitor start`, `list`, `cancel` and `events` with `--nodes`: monitors of the services of a set
+//! of nodes.
 //!
 //! In: the arguments, a set of nodes. Out: what each node replies, equal replies once; samples with
 //! the name of their node. Nodes need `cluster.control_from` for the node of the command: what is
@@ -18,7 +18,8 @@ use super::output::{self, Output, OutputState};
 use super::plan::Plan;
 use super::run_loop::{EndSignals, tick};
 use super::sample_lines;
-use super::watch_nodes::SAMPLES;
+use super::sample_nodes::check_reading;
+use super::watch_nodes::{PrintedSeries, SAMPLES};
 use monitor_client::{Cancel, MonitorRequest};
 use monitor_format::human;
 use monitor_protocol::answer::{Cancelled, MonitorSummary};
@@ -33,16 +34,18 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Starts the monitor at each node, and leaves it there.
+/// Starts the monitor at each node, and prints its samples or leaves it there.
 ///
 /// # Errors
-/// It is not to be left there, no service answers, or the set of nodes is none.
+/// No service answers, or the set of nodes is none.
 pub fn start(args: &StartArgs, on: (&str, Duration)) -> Result<Exit, Failure> {
-    if !args.detach {
-        let why = "--nodes needs --detach; monitor watch --nodes prints samples of many nodes";
-        return Err(Failure::usage(why));
-    }
+    check_reading(&args.reading)?;
     let plan = Plan::resolve(&args.reading, SampleMode::Periodic)?;
+    if !args.detach {
+        let request = request(args, &plan);
+        let printed = PrintedSeries { reading: &args.reading, plan, every: args.every };
+        return printed.follow(args.daemon.socket.as_deref(), on, request);
+    }
     let call = Call::Monitor(Box::new(MonitorRequest { pmix: false, ..request(args, &plan) }));
     let NodeReplies { replies, missing } = ask(args.daemon.socket.as_deref(), on, &call)?;
     if replies.is_empty() {

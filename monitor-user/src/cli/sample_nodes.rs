@@ -3,7 +3,7 @@
 //! In: what is read, a set of nodes. Out: the rows of all nodes with the name of their node, in any
 //! format: a column, a label, or a sample for each node. Each node selects and sorts its rows.
 
-use super::args::SampleArgs;
+use super::args::{ReadingArgs, SampleArgs};
 use super::client::{self, with_daemon};
 use super::columns::SampleMode;
 use super::exit::{Exit, Failure};
@@ -35,7 +35,15 @@ pub fn check(args: &SampleArgs) -> Result<(), Failure> {
     if args.log.level() > 0 {
         return Err(Failure::usage("--nodes: the log of BPF programs is that of this node alone"));
     }
-    if args.reading.signals {
+    check_reading(&args.reading)
+}
+
+/// What a reading of other nodes does not have.
+///
+/// # Errors
+/// It is asked for.
+pub fn check_reading(args: &ReadingArgs) -> Result<(), Failure> {
+    if args.signals {
         return Err(Failure::usage("--nodes: samples of other nodes have no --signals"));
     }
     Ok(())

@@ -1,10 +1,10 @@
-//! `monitor watch --nodes`: samples of each node of a set, again and again, as rows of one output.
+//! `monitor watch --nodes`, and `start` with `--nodes`: samples of each node of a set, again and again, as rows of one output.
 //!
 //! In: what is read, a set of nodes. Out: a frame of all nodes for each interval: those that have
 //! sent a sample since the one before, or on a terminal the last one of each. A node that is late
 //! comes with the next frame; none is waited for longer than the interval.
 
-use super::args::WatchArgs;
+use super::args::{ReadingArgs, WatchArgs};
 use super::client::{connect, runtime};
 use super::columns::SampleMode;
 use super::event_writer::without_counts;
@@ -20,6 +20,7 @@ use monitor_client::MonitorRequest;
 use monitor_format::{Frame, FrameWriter, OutputFormat};
 use monitor_model::id::Ns;
 use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -32,24 +33,48 @@ pub const SAMPLES: CountedName = CountedName { one: "sample", many: "samples", i
 /// If no service answers, or the set of nodes is none.
 pub fn watch_nodes(args: &WatchArgs, on: (&str, Duration)) -> Result<Exit, Failure> {
     check(&args.sample)?;
-    let mut plan = Plan::resolve(&args.sample.reading, SampleMode::Periodic)?;
-    plan.layout.names_nodes = true;
-    runtime()?.block_on(async {
-        let signals = EndSignals::install()?;
-        let client = connect(args.sample.reader.socket.as_deref()).await?;
-        let request = MonitorRequest {
-            pmix: false,
-            every_ns: Some(Ns::from(args.every).0),
-            count: args.limit.samples(args.every),
-            // A node without them is watched all the same: they may be on another one.
-            follow: true,
-            ..plan.request.clone()
-        };
-        let line = sample_lines::begin(request);
-        let nodes = FollowedNodes::start(&client, on, vec![line], SAMPLES).await?;
-        let printer = NodesPrinter::open(args, &plan)?;
-        follow(nodes, printer, signals).await
-    })
+    let plan = Plan::resolve(&args.sample.reading, SampleMode::Periodic)?;
+    let request = MonitorRequest {
+        every_ns: Some(Ns::from(args.every).0),
+        count: args.limit.samples(args.every),
+        ..plan.request.clone()
+    };
+    let printed = PrintedSeries { reading: &args.sample.reading, plan, every: args.every };
+    printed.follow(args.sample.reader.socket.as_deref(), on, request)
+}
+
+/// A series of samples of each node, and how it is printed.
+pub struct PrintedSeries<'a> {
+    /// What is read.
+    pub reading: &'a ReadingArgs,
+    /// The same, as it is requested and printed.
+    pub plan: Plan,
+    /// The interval.
+    pub every: Duration,
+}
+
+impl PrintedSeries<'_> {
+    /// Starts the series on a set of nodes, and prints them.
+    ///
+    /// # Errors
+    /// No service answers, or the set of nodes is none.
+    pub fn follow(
+        mut self,
+        socket: Option<&Path>,
+        on: (&str, Duration),
+        request: MonitorRequest,
+    ) -> Result<Exit, Failure> {
+        self.plan.layout.names_nodes = true;
+        runtime()?.block_on(async {
+            let signals = EndSignals::install()?;
+            let client = connect(socket).await?;
+            // A node without the processes is watched all the same: they may be on another one.
+            let line = sample_lines::begin(MonitorRequest { pmix: false, follow: true, ..request });
+            let nodes = FollowedNodes::start(&client, on, vec![line], SAMPLES).await?;
+            let printer = NodesPrinter::open(&self)?;
+            follow(nodes, printer, signals).await
+        })
+    }
 }
 
 async fn follow(
@@ -100,8 +125,7 @@ struct NodesPrinter {
 }
 
 impl NodesPrinter {
-    fn open(args: &WatchArgs, plan: &Plan) -> Result<Self, Failure> {
-        let reading = &args.sample.reading;
+    fn open(PrintedSeries { reading, plan, every }: &PrintedSeries<'_>) -> Result<Self, Failure> {
         let mut output = reading.output.clone().map_or(Output::Stream, Output::Deferred);
         if redraws(reading) {
             output = Output::Screen(Screen::open()?);
@@ -110,7 +134,7 @@ impl NodesPrinter {
             writer: plan.form.writer(plan.layout.clone(), output::paint(&output)),
             output,
             form: plan.form,
-            every: args.every,
+            every: *every,
             samples: BTreeMap::new(),
             due: None,
             notes: HashSet::new(),

@@ -173,6 +173,28 @@ pub fn nodes_keep_a_monitor_until_it_is_cancelled(cluster: &ExampleCluster) {
     cluster.prints(("n1", &["cancel", "kept", "--nodes", "n3"]), 1, "you have no monitor \"kept\"");
 }
 
+pub fn a_monitor_with_a_name_is_that_of_each_node(cluster: &ExampleCluster) {
+    let words = ["start", "named", "--every", "20ms", "--count", "2", "--top", "1"];
+    let series = [&words[..], &["--nodes", "n[1-3]", "--format", "json"]].concat();
+    // A node whose users only observe here may do that too.
+    let output = cluster.command("n2", &series);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{output:?}");
+    let count = |node: &str| text.matches(&format!("\"node\":\"{node}\"")).count();
+    assert_eq!(NODES.map(count), [2; 3], "{text}");
+    let replacing = [&series[..], &["--replace"]].concat();
+    cluster.prints(("n2", &replacing), 1, "a series that replaces another one changes the node");
+    cluster.prints(("n1", &replacing), 0, "\"node\":\"n3\"");
+    // While it runs, the nodes list it.
+    let mut endless = Followed::start(cluster, "n1", &[&words[..4], &["--nodes", "n3"]].concat());
+    until(|| {
+        let listed = cluster.command("n3", &["list"]);
+        String::from_utf8_lossy(&listed.stdout).contains("named ").then_some(())
+    });
+    endless.child.kill().unwrap();
+    endless.child.wait().unwrap();
+}
+
 pub fn what_a_node_executes_ends_with_the_tool(cluster: &ExampleCluster) {
     let list = |text: &str| cluster.prints(("n2", &["list", "--format", "json"]), 0, text);
     let series = r#""period_ns":50000000"#;

@@ -38,6 +38,7 @@ fn three_nodes_survive_a_killed_node_and_a_server_that_comes_back() {
     followed::samples_of_many_nodes_follow_each_other(&cluster);
     followed::each_node_has_a_recording(&cluster);
     followed::nodes_keep_a_monitor_until_it_is_cancelled(&cluster);
+    followed::a_monitor_with_a_name_is_that_of_each_node(&cluster);
     followed::what_a_node_executes_ends_with_the_tool(&cluster);
     replies::groups_are_those_of_the_user(&cluster);
     replies::users_of_other_nodes_only_observe(&cluster);

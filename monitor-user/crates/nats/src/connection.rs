@@ -14,9 +14,8 @@ use std::time::Duration;
 /// The longest time between two attempts to reach the server.
 const RECONNECT: Duration = Duration::from_millis(500);
 /// After this time without a message of the server it is asked for one; when it has not answered
-/// twice, the connection is made again. Members ask the stream more often than this, so that it
-/// wakes none of them, and it is below the longest wait that the timers of tokio do not divide.
-const PING: Duration = Duration::from_millis(3_500);
+/// twice, the connection is made again. `silence` notices that sooner, and without a timer.
+const PING: Duration = Duration::from_secs(30);
 /// How an address begins to which nothing is sent in the clear.
 pub const TLS: &str = "tls://";
 

@@ -28,6 +28,7 @@ mod questions;
 mod racks;
 mod server;
 mod signs_of_life;
+mod silence;
 pub mod site;
 #[cfg(test)]
 mod soak;
@@ -136,6 +137,7 @@ impl NatsBus {
         tasks.spawn(publisher.publish_all(publication_queue));
         tasks.spawn(questions::answer_all(server, node.clone(), question_queue, outlet.clone()));
         tasks.spawn(forward(replies, outlet.clone(), reply_events));
+        tasks.spawn(silence::reconnect(client.clone(), signs.clone()));
         tasks.spawn(signs_of_life::publish_all(client.clone(), node.clone(), signs, alive));
         Ok(Self {
             node,

@@ -10,6 +10,7 @@ use super::consumer::Deliveries;
 use super::failure::{Failed, ONE_SERVER, TIMEOUT, failed};
 use super::outlet::EventOutlet;
 use super::server::{EntryMark, OrderState, Server, stream_time};
+use super::silence::quiet;
 use super::subject;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::consumer::DeliverPolicy;
@@ -21,13 +22,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
-/// After this number of own signs of life without an entry, the stream is asked whether there is
-/// one: the node is awake then.
-const QUIET_SIGNS: u32 = 2;
-/// The same for a node that gives none.
-const QUIET: Duration = Duration::from_secs(5);
-/// And for one that has given some, and may give no more.
-const LONG_QUIET: Duration = Duration::from_secs(20);
 /// Time before a consumer that failed is made again; it is doubled each time, until it is the
 /// longest, and not the same on all nodes: servers that are slow because many nodes ask would get
 /// slower.
@@ -136,6 +130,7 @@ impl OrderReader {
     /// Follows the stream until the consumer has to be made again.
     async fn follow_once(&self, position: &mut Position) -> Result<(), Failed> {
         let Self { server, reconnected, .. } = self;
+        let (client, mut signs) = (server.jetstream.client(), self.signs.clone());
         let leader = self.check_range(position).await?;
         let leader_is_known = leader.is_some();
         position.failures.has_election = leader_is_known;
@@ -147,7 +142,7 @@ impl OrderReader {
             let message = tokio::select! {
                 message = messages.next() => message,
                 () = reconnected.notified() => return Ok(()),
-                () = self.quiet() => {
+                () = quiet(&client, &mut signs) => {
                     // Without an answer the consumer may be lost with its server.
                     let limit = position.failures.state();
                     let state = within(limit, "state of the stream", server.state()).await?;
@@ -168,20 +163,6 @@ impl OrderReader {
             }
             self.report(&message, position).await?;
         }
-    }
-
-    /// Waits until it is time to ask whether there is an entry.
-    async fn quiet(&self) {
-        let mut signs = self.signs.clone();
-        let limit = if signs.borrow_and_update().is_empty() { QUIET } else { LONG_QUIET };
-        let some = async {
-            for _ in 0..QUIET_SIGNS {
-                // The bus is gone, and so is this task soon.
-                let _ = signs.changed().await;
-            }
-        };
-        // The end of either is that time.
-        let _ = tokio::time::timeout(limit, some).await;
     }
 
     /// Makes a consumer from the next entry on. If one was not made, the servers may have no leader

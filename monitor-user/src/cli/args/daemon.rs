@@ -121,7 +121,7 @@ pub struct StartArgs {
     /// The daemon.
     #[command(flatten)]
     pub daemon: DaemonArgs,
-    /// The nodes, with --detach.
+    /// The nodes.
     #[command(flatten)]
     pub on_nodes: MonitorNodesArgs,
 }

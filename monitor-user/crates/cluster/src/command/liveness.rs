@@ -21,7 +21,7 @@ pub const SILENCE: Ns = Ns(4_500_000_000);
 /// The lease of the node that removes members.
 const LEASE: &str = "removals";
 /// How long it lasts if it is not renewed.
-const LEASE_TIME: Ns = Ns(2_000_000_000);
+const LEASE_TIME: Ns = Ns(2_500_000_000);
 /// After this time without the own heartbeat, the silence of others does not count.
 const DEAF: Ns = Ns(3_000_000_000);
 /// How long a member that has lost its connection has for another one, if this node has the lease.
@@ -29,7 +29,7 @@ const RECONNECTION: Ns = Ns(60_000_000);
 /// The same where another node has the lease, which may be the one that is dead.
 const RECONNECTION_OF_OTHERS: Ns = Ns(120_000_000);
 /// The lease is renewed when less of it is left than this.
-const RENEWAL: Ns = Ns(700_000_000);
+const RENEWAL: Ns = Ns(900_000_000);
 /// After this time without an answer, a lease or a removal is requested again.
 const REPEAT: Ns = Ns(5_000_000_000);
 

@@ -196,6 +196,9 @@ fn check_monitor(
             "a series that is left there changes the node: see cluster.control_from"
         }
         (LineUse::Reply, true, false) => "a series of samples is no reply: omit every_ns",
+        (_, _, _) if request.replace && rights == LoopbackRights::OtherNode => {
+            "a series that replaces another one changes the node: see cluster.control_from"
+        }
         // It would go on when it is not followed any longer.
         (LineUse::Session, _, true) => "a series that is followed has no lease: omit lease_ns",
         _ => return Ok(()),
@@ -278,6 +281,9 @@ mod tests {
         check(series, Control, Err(why));
         let session = (OtherNode, LineUse::Session);
         assert!(check_line(series.as_bytes(), session).is_ok());
+        let replacing = r#"{"id":1,"method":"monitor","params":{"every_ns":1,"replace":true}}"#;
+        assert!(check_line(replacing.as_bytes(), session).is_err());
+        assert!(check_line(replacing.as_bytes(), (Control, LineUse::Session)).is_ok());
         let leased = r#"{"id":1,"method":"monitor","params":{"every_ns":1,"lease_ns":1}}"#;
         assert!(check_line(leased.as_bytes(), session).is_err());
         let why = "monitor: a series that is left there changes the node: see cluster.control_from";

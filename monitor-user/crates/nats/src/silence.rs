@@ -1,0 +1,124 @@
+//! A server from which nothing comes, although the node asks it: the connection is made again.
+//!
+//! In: the own signs of life, the number of messages that have come. Out: when it is time to ask
+//! the server (`order` does), and a new connection. A member is awake for its signs of life, so it
+//! counts those, and no timer wakes it. The client library has a ping for the same, whose timer
+//! would; it remains as the last resort.
+
+use async_nats::Client;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Number of signs of life after which the server is asked, if there are several servers: a
+/// consumer may be lost with one of them.
+const QUIET_SIGNS: u32 = 2;
+/// The same for one server, with which the connection is lost too.
+const QUIET_SIGNS_OF_ONE: u32 = 4;
+/// After this time a node that gives no signs of life asks.
+const QUIET: Duration = Duration::from_secs(5);
+/// The same for one that has given some, and may give no more.
+const LONG_QUIET: Duration = Duration::from_secs(20);
+/// A server from which nothing comes for as long as it takes to ask it so often is lost.
+const QUESTIONS: u32 = 2;
+
+/// Waits until it is time to ask the server.
+pub async fn quiet(client: &Client, signs: &mut watch::Receiver<Vec<u8>>) {
+    let has_one_server = client.server_info().cluster.is_none();
+    let n_signs = if has_one_server { QUIET_SIGNS_OF_ONE } else { QUIET_SIGNS };
+    let limit = if signs.borrow_and_update().is_empty() { QUIET } else { LONG_QUIET };
+    let some = async {
+        for _ in 0..n_signs {
+            // The bus is gone, and so is this task soon.
+            let _ = signs.changed().await;
+        }
+    };
+    // The end of either is that time.
+    let _ = tokio::time::timeout(limit, some).await;
+}
+
+/// Makes the connection again where nothing comes, until the bus is gone.
+pub async fn reconnect(client: Client, mut signs: watch::Receiver<Vec<u8>>) {
+    let statistics = client.statistics();
+    let mut silence = Silence::default();
+    loop {
+        quiet(&client, &mut signs).await;
+        if !silence.is_lost(statistics.in_messages.load(Ordering::Relaxed)) {
+            continue;
+        }
+        tracing::info!("bus: nothing comes from the server; connecting again");
+        // Fails only if the connection is closed for good.
+        if let Err(error) = client.force_reconnect().await {
+            return tracing::debug!("connection: {error}");
+        }
+    }
+}
+
+/// For how many questions nothing has come.
+#[derive(Default)]
+struct Silence {
+    n_messages: u64,
+    n_questions: u32,
+}
+
+impl Silence {
+    /// Whether the server is lost, by the number of messages that have come until now.
+    fn is_lost(&mut self, n_messages: u64) -> bool {
+        let is_silent = std::mem::replace(&mut self.n_messages, n_messages) == n_messages;
+        self.n_questions = if is_silent { self.n_questions + 1 } else { 0 };
+        let is_lost = self.n_questions >= QUESTIONS;
+        if is_lost {
+            self.n_questions = 0;
+        }
+        is_lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::{Agent, AgentOptions, Partition, TestSite, has_server};
+    use std::time::Duration;
+
+    /// Less than the ping of the client library takes.
+    const DEADLINE: Duration = Duration::from_secs(45);
+
+    /// Neither end sees that: the member is dead for the others, and must connect again by itself.
+    #[test]
+    fn a_member_whose_connection_is_forgotten_in_between_comes_back() {
+        if !has_server() {
+            return;
+        }
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut site = TestSite::write(1, "n[1-2]", "n1");
+            site.start();
+            let mut network = Partition::default();
+            let address = network.forward(site.servers[0].address).await.unwrap();
+            let mut bus = site.options("n2");
+            bus.connection.servers = vec![format!("tls://{address}")];
+            let ledger = site.folder.join("nodes/n2/ledger");
+            let options =
+                AgentOptions { bus, ledger, removes_dead: false, reply: None, rows: None };
+            let service = site.agent("n1");
+            let _member = Agent::start("n2", options);
+            let members = async |n_members| {
+                let seen = service.until(|view| view.n_members == n_members);
+                let seen = tokio::time::timeout(DEADLINE, seen).await;
+                seen.unwrap_or_else(|_| panic!("n1 does not see {n_members} members"));
+            };
+            members(2).await;
+            network.forget();
+            members(1).await;
+            members(2).await;
+        });
+    }
+
+    #[test]
+    fn a_server_is_lost_after_two_questions_and_a_message_ends_a_silence() {
+        let mut silence = Silence::default();
+        let lost = [5, 5, 6, 6, 6, 6].map(|n| silence.is_lost(n));
+        assert_eq!(lost, [false, false, false, false, true, false]);
+    }
+}
