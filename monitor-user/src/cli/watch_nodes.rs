@@ -1,4 +1,5 @@
-//! `monitor watch --nodes`, and `start` with `--nodes`: samples of each node of a set, again and again, as rows of one output.
+//! `monitor watch` and `start` with `--nodes`: samples of each node of a set, again and again, as
+//! rows of one output.
 //!
 //! In: what is read, a set of nodes. Out: a frame of all nodes for each interval: those that have
 //! sent a sample since the one before, or on a terminal the last one of each. A node that is late

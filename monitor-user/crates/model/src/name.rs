@@ -91,15 +91,28 @@ pub fn likeness(name: &str, written: &str) -> f64 {
     strsim::jaro_winkler(name, &written.to_lowercase())
 }
 
-/// Whether a name matches a pattern, in which `*` stands for any bytes. Backtracks to the last `*`
-/// only: earlier ones match the shortest text.
+/// Whether a name matches a pattern as a whole: `*` matches any bytes, or none.
 pub fn matches_pattern(pattern: &[u8], name: &[u8]) -> bool {
+    matches(pattern, name, None)
+}
+
+/// The same for a mask: `?` matches any one character of UTF-8 too.
+pub fn matches_mask(mask: &[u8], name: &[u8]) -> bool {
+    matches(mask, name, Some(b'?'))
+}
+
+/// Backtracks to the last `*` only: earlier ones match the shortest text.
+fn matches(pattern: &[u8], name: &[u8], any_one: Option<u8>) -> bool {
     let (mut at, mut of_name, mut back) = (0, 0, None);
     while of_name < name.len() {
         match pattern.get(at) {
             Some(b'*') => {
                 back = Some((at + 1, of_name));
                 at += 1;
+            }
+            Some(&letter) if Some(letter) == any_one => {
+                at += 1;
+                of_name += character_len(&name[of_name..]);
             }
             Some(&letter) if letter == name[of_name] => (at, of_name) = (at + 1, of_name + 1),
             _ => {
@@ -110,6 +123,11 @@ pub fn matches_pattern(pattern: &[u8], name: &[u8]) -> bool {
         }
     }
     pattern[at..].iter().all(|&letter| letter == b'*')
+}
+
+/// Bytes of the character that a text, which is not empty, begins with.
+fn character_len(text: &[u8]) -> usize {
+    1 + text[1..].iter().take_while(|&&byte| byte & 0xc0 == 0x80).count()
 }
 
 #[cfg(test)]
@@ -131,6 +149,14 @@ mod tests {
     fn an_unknown_name_is_reported_with_the_most_similar() {
         check("rss", Err(r#"unknown field "rss"; did you mean "rss_bytes"?"#));
         check("CPU", Err(r#"unknown field "CPU"; did you mean "cpu_ns"?"#));
+    }
+
+    #[test]
+    fn a_question_mark_is_one_character_of_a_mask_and_itself_in_a_pattern() {
+        let mask = |mask: &str, name: &str| matches_mask(mask.as_bytes(), name.as_bytes());
+        assert!(mask("n?", "n1") && mask("n?", "nü") && mask("*?", "n") && mask("?*-ib", "n1-ib"));
+        assert!(!mask("n?", "n12") && !mask("n??", "nü") && !mask("?", ""));
+        assert!(matches_pattern(b"n?", b"n?") && !matches_pattern(b"n?", b"n1"));
     }
 
     #[test]

@@ -17,7 +17,7 @@ const QUIET_SIGNS: u32 = 2;
 const QUIET_SIGNS_OF_ONE: u32 = 4;
 /// After this time a node that gives no signs of life asks.
 const QUIET: Duration = Duration::from_secs(5);
-/// The same for one that has given some, and may give no more.
+/// The same for one that has given some, and may give none now.
 const LONG_QUIET: Duration = Duration::from_secs(20);
 /// A server from which nothing comes for as long as it takes to ask it so often is lost.
 const QUESTIONS: u32 = 2;

@@ -14,6 +14,7 @@
 
 use super::index::indices;
 use super::{MAX_NODES, NodeSetError};
+use monitor_model::name::matches_mask;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
@@ -181,42 +182,12 @@ fn matched(masks: &[String], all: &BTreeSet<String>) -> Option<BTreeSet<String>>
         let alike = all.range::<str, _>((Bound::Included(beginning), Bound::Unbounded));
         for name in alike.take_while(|name| name.starts_with(beginning)) {
             n_left = usize::checked_sub(n_left, mask.len())?;
-            if matches_mask(name.as_bytes(), mask.as_bytes()) {
+            if matches_mask(mask.as_bytes(), name.as_bytes()) {
                 names.insert(name.clone());
             }
         }
     }
     Some(names)
-}
-
-/// Whether a name matches a mask as a whole: by going back to the last `*` alone.
-fn matches_mask(name: &[u8], mask: &[u8]) -> bool {
-    let (mut at, mut in_mask) = (0, 0);
-    let mut last_star = None;
-    while at < name.len() {
-        match mask.get(in_mask) {
-            Some(b'*') => {
-                last_star = Some((at, in_mask));
-                in_mask += 1;
-                continue;
-            }
-            // Any character: the bytes that go on with one belong to it.
-            Some(b'?') => {
-                in_mask += 1;
-                at += 1 + name[at + 1..].iter().take_while(|it| **it & 0xc0 == 0x80).count();
-                continue;
-            }
-            Some(wanted) if *wanted == name[at] => {
-                (at, in_mask) = (at + 1, in_mask + 1);
-                continue;
-            }
-            _ => {}
-        }
-        let Some((from, star)) = last_star else { return false };
-        last_star = Some((from + 1, star));
-        (at, in_mask) = (from + 1, star + 1);
-    }
-    mask[in_mask..].iter().all(|it| *it == b'*')
 }
 
 fn check_mask(name: &str, literal: &str) -> Result<(), NodeSetError> {

@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_user_that_the_host_does_not_know_has_no_group() {
-        let stranger = look_up(u32::MAX - 7);
-        assert_eq!((stranger.gid, stranger.groups), (NO_GROUP, Vec::new()));
+        let unknown = look_up(u32::MAX - 7);
+        assert_eq!((unknown.gid, unknown.groups), (NO_GROUP, Vec::new()));
     }
 }

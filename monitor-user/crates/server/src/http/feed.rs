@@ -5,7 +5,8 @@
 //! changes. A viewer that falls behind gets a new snapshot, which is counted. The monitor starts
 //! with the first viewer and ends a few samples after the last.
 
-use super::loopback::{DaemonRequest, LoopbackClient};
+use super::daemon_request::DaemonRequest;
+use super::loopback::LoopbackClient;
 use super::message::{Message, frame, lines};
 use super::table::{COLUMNS, PageTable};
 use super::{

@@ -1,9 +1,9 @@
 //! One line inside the daemon: a connection that is opened with its only line, in one step.
 //!
 //! In: a user, its rights, a line. Out: what the daemon sends, or why the line was not handled. A
-//! line is one message to the daemon loop, where a connection would be two that wait for each other.
+//! line is one message to the daemon loop; with a connection, it would be two, one after the other.
 
-use super::loopback::{DaemonRequest, LoopbackRights};
+use super::daemon_request::{DaemonRequest, LineRefusal, LineRequest, LoopbackRights};
 use crate::{outbox::Outbox, policy::Peer};
 use bytes::Bytes;
 use monitor_model::Ns;
@@ -14,15 +14,6 @@ use tokio::sync::{mpsc::Sender, oneshot};
 /// Bytes of samples that may wait in its outbox.
 const QUEUE_BYTES: usize = 4 << 20;
 
-/// Why a line was not handled.
-#[derive(Debug, PartialEq, Eq)]
-pub enum LineRefusal {
-    /// Its time was over.
-    Late,
-    /// Its user may not connect, or the daemon is stopping.
-    Refused(String),
-}
-
 /// Why there are no lines.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NoLines {
@@ -30,22 +21,6 @@ pub enum NoLines {
     NotHandled(LineRefusal),
     /// It was handled, and the connection has ended: the daemon is stopping.
     Ended,
-}
-
-/// A line for the daemon loop.
-pub struct LineRequest {
-    /// The user.
-    pub peer: Peer,
-    /// Its rights.
-    pub rights: LoopbackRights,
-    /// The line.
-    pub line: Bytes,
-    /// When it may no longer be handled, on the boot clock.
-    pub until: Ns,
-    /// Receives what is sent; closed if the line is refused.
-    pub outbox: Arc<Outbox>,
-    /// Receives the number of the connection, or why the line is refused.
-    pub reply: oneshot::Sender<Result<Conn, LineRefusal>>,
 }
 
 /// A connection for one line; closed when dropped.

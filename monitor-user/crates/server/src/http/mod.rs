@@ -7,6 +7,7 @@
 mod admission;
 mod body;
 mod cluster_feed;
+mod daemon_request;
 mod feed;
 mod filter;
 mod guard;
@@ -28,9 +29,10 @@ mod tls;
 mod token;
 mod write_timeout;
 
+pub use daemon_request::{DaemonRequest, LineRefusal, LineRequest, LoopbackRights};
 pub use listen::{AccessLevel, Listen};
-pub use loopback::{DaemonRequest, LoopbackClient, LoopbackRights};
-pub use loopback_line::{LineRefusal, LineRequest, LoopbackLine, NoLines};
+pub use loopback::LoopbackClient;
+pub use loopback_line::{LoopbackLine, NoLines};
 pub use playback::PlaybackClock;
 pub use state::ListenerState;
 pub use token::AccessToken;

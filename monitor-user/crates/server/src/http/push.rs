@@ -4,8 +4,8 @@
 //! result. The counters are cumulative, so a failed push loses only one point in time, and is not
 //! repeated.
 
-use super::loopback::{DaemonRequest, metrics};
 use super::{body::Content, listen::AccessLevel};
+use super::{daemon_request::DaemonRequest, loopback::metrics};
 use crate::lock::lock;
 use flate2::write::GzEncoder;
 use hyper::body::{Body, Bytes, Incoming};

@@ -1,7 +1,7 @@
 //! The state that all connections of the listener share.
 
 use super::{
-    admission::Admission, feed::PageFeed, listen::Listen, loopback::DaemonRequest,
+    admission::Admission, daemon_request::DaemonRequest, feed::PageFeed, listen::Listen,
     playback::PlaybackClock, token::AccessToken,
 };
 use monitor_protocol::status::HttpStatus;

@@ -26,7 +26,7 @@ use std::io;
 pub const PAUSE: Ns = Ns(1_000_000_000);
 /// Time between two ticks: less than `PAUSE`, also with the rounding of long waits to slots of
 /// 64 ms. Each wakes an idle node.
-pub const TICK: Ns = Ns(830_000_000);
+pub const TICK: Ns = Ns(800_000_000);
 /// Time between two round trips that keep the stream's clock known.
 const CLOCK_PERIOD: Ns = Ns(30_000_000_000);
 /// A clock that is less certain is asked for sooner: else commands with little time would be

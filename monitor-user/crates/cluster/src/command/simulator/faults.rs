@@ -1,8 +1,8 @@
 //! What fails in the simulator: nodes that are killed, paused, cut off, removed or restarted, and a
 //! server that is killed or loses entries.
 
-use super::Failures;
 use super::network::{Faults, MS};
+use super::run_kind::Failures;
 use super::world::{SECOND, SimWorld};
 use crate::bus::entry::Targets;
 use monitor_model::Ns;

@@ -13,38 +13,20 @@ mod network;
 mod nodes;
 mod outcomes;
 mod random;
+mod run_kind;
 mod world;
 
 use super::executor::Check;
 use network::MS;
+use run_kind::{SMALL, Size};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use world::{SECOND, SimWorld};
 
-/// One of two that no promise covers together: a command that was executed before a node was
-/// rebooted is not in its ledger, should the server lose its entry and get a copy.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Failures {
-    /// Nodes are rebooted.
-    Reboots,
-    /// The server loses entries.
-    LossOfEntries,
-}
-
-/// How large a run is.
-#[derive(Clone, Copy)]
-struct Size {
-    n_nodes: u64,
-    /// Number of commands, at least, and of random steps.
-    n_commands: u64,
-}
-
 /// Number of seeds of which each fault happens often.
 const ENOUGH_SEEDS: u64 = 200;
-
-const SMALL: Size = Size { n_nodes: 12, n_commands: 100 };
 
 /// Hash of all that happened, and how often what happened.
 type Summary = (u64, BTreeMap<&'static str, u64>);

@@ -3,7 +3,7 @@
 use super::network::{Faults, MS, SimNetwork};
 use super::nodes::{SimNode, SimNodes};
 use super::outcomes::SimCommands;
-use super::{Failures, Size};
+use super::run_kind::{Failures, Size};
 use crate::bus::entry::{EntryId, Seq, Targets};
 use crate::command::caller::{CallOptions, CallResult, CommandOutcome};
 use crate::command::executor::{Check, Execution, ExecutionResult};

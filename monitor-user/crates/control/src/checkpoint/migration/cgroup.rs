@@ -158,8 +158,7 @@ impl MigrationCgroup {
     /// # Errors
     /// Something in it does not end in time.
     pub fn kill(&self) -> Result<(), ControlError> {
-        let until = Instant::now() + MOST_WAIT;
-        while self.is_populated() {
+        let is_empty = self.is_empty_soon(|| {
             // Linux 5.14; before that, each process by itself.
             if fs::write(self.path.join("cgroup.kill"), "1").is_err() {
                 let all = procs(&self.path).into_iter().chain(procs(&self.process()));
@@ -167,11 +166,10 @@ impl MigrationCgroup {
                 // One that has ended meanwhile needs no signal.
                 fds.for_each(|it| drop(it.signal(KILL)));
             }
-            if Instant::now() >= until {
-                let path = self.path.display();
-                return Err(ControlError::TimedOut(format!("a process in {path} does not end")));
-            }
-            std::thread::sleep(POLL_INTERVAL);
+        });
+        if !is_empty {
+            let path = self.path.display();
+            return Err(ControlError::TimedOut(format!("a process in {path} does not end")));
         }
         self.remove();
         Ok(())
@@ -179,11 +177,23 @@ impl MigrationCgroup {
 
     /// Removes it when it is empty: the guard of an earlier service may still be in it.
     pub fn remove_when_empty(&self) {
-        let until = Instant::now() + MOST_WAIT;
-        while self.is_populated() && Instant::now() < until {
+        // What does not end in time stays.
+        self.is_empty_soon(|| {});
+        self.remove();
+    }
+
+    /// Waits until it has no process that has not ended; false if one has not ended in time.
+    /// Until then, something is done again and again.
+    fn is_empty_soon(&self, until_then: impl Fn()) -> bool {
+        let end = Instant::now() + MOST_WAIT;
+        while self.is_populated() {
+            if Instant::now() >= end {
+                return false;
+            }
+            until_then();
             std::thread::sleep(POLL_INTERVAL);
         }
-        self.remove();
+        true
     }
 
     /// Removes it if it is empty.
