@@ -15,6 +15,7 @@ mod dist;
 mod docs;
 mod fuzz;
 mod harness;
+mod nats;
 mod pictures;
 mod soak;
 mod step;
@@ -109,6 +110,12 @@ const COMMANDS: &[Command] = &[
         takes: Takes::NOTHING,
         help: "Get CRIU of Debian 13, for the tests of processes that migrate",
         run: criu::run,
+    },
+    Command {
+        name: "nats",
+        takes: Takes::NOTHING,
+        help: "Get nats-server of Debian 13, for the tests of the bus",
+        run: nats::run,
     },
     Command {
         name: "docs",

@@ -1,6 +1,6 @@
 //! The suite of buses on a real server, which each case starts for itself and kills in between.
 
-use super::suite::has_server;
+use super::suite::{has_server, server_program};
 use super::{NatsBus, NatsConnection, NatsOptions, Streams};
 use monitor_cluster::bus::entry::{
     BusEntry, Command as BusCommand, EntryBody, EntryId, Seq, StreamTime, Targets,
@@ -22,11 +22,16 @@ struct NatsFixture {
     runtime: Runtime,
     address: SocketAddr,
     store: PathBuf,
+    program: PathBuf,
     server: Child,
 }
 
 impl NatsFixture {
     fn new() -> Self {
+        Self::of_program(server_program().into())
+    }
+
+    fn of_program(program: PathBuf) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("monitor-nats-{}-{number}", std::process::id());
@@ -34,12 +39,17 @@ impl NatsFixture {
         let address = free_address();
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
-        let server = start(address, &store);
-        Self { runtime, address, store, server }
+        let server = start(&program, address, &store);
+        Self { runtime, address, store, program, server }
     }
 }
 
 impl NatsFixture {
+    /// Starts it again.
+    fn start(&mut self) {
+        self.server = start(&self.program, self.address, &self.store);
+    }
+
     /// Kills the server.
     fn stop(&mut self) {
         self.server.kill().unwrap();
@@ -52,9 +62,9 @@ pub fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-fn start(address: SocketAddr, store: &Path) -> Child {
+fn start(program: &Path, address: SocketAddr, store: &Path) -> Child {
     let port = address.port().to_string();
-    let mut command = Command::new("nats-server");
+    let mut command = Command::new(program);
     command.args(["--jetstream", "--addr", "127.0.0.1", "--port", &port, "--store_dir"]).arg(store);
     spawn(command, address)
 }
@@ -85,7 +95,7 @@ impl BusFixture for NatsFixture {
 
     fn restart(&mut self) {
         self.stop();
-        self.server = start(self.address, &self.store);
+        self.start();
     }
 }
 
@@ -98,15 +108,32 @@ impl Drop for NatsFixture {
     }
 }
 
-#[allow(clippy::print_stderr, reason = "a failure is in the case after the last line")]
 #[test]
 fn the_bus_over_nats_passes_the_suite() {
-    if !has_server() {
-        return;
+    if has_server() {
+        passes_the_suite(Path::new(&server_program()));
     }
+}
+
+#[allow(clippy::print_stderr, reason = "a skipped test says why")]
+#[test]
+fn the_bus_over_a_newer_server_passes_the_suite() {
+    // Tests are in `target/PROFILE/deps`.
+    let own = std::env::current_exe().unwrap();
+    let program = own.ancestors().nth(3).unwrap().join("nats/nats-server");
+    if program.exists() {
+        return passes_the_suite(&program);
+    }
+    let is_required = std::env::var_os("MONITOR_REQUIRE_ROOT").is_some();
+    assert!(!is_required, "{} is missing: cargo xtask nats", program.display());
+    eprintln!("SKIP tests of the bus over a newer server: cargo xtask nats");
+}
+
+#[allow(clippy::print_stderr, reason = "a failure is in the case after the last line")]
+fn passes_the_suite(program: &Path) {
     for (name, case) in CASES {
         let start = Instant::now();
-        case(&mut NatsFixture::new());
+        case(&mut NatsFixture::of_program(program.to_owned()));
         // The case of a failure is the one after the last that is printed.
         eprintln!("{name}: {:.2} s", start.elapsed().as_secs_f64());
     }
@@ -167,7 +194,7 @@ fn entries_that_the_server_lost_are_noticed_where_others_have_their_positions() 
     fixture.stop();
     let earlier = fixture.store.with_extension("earlier");
     copy(&fixture.store, &earlier);
-    fixture.server = start(fixture.address, &fixture.store);
+    fixture.start();
     // Its position is known when it is acknowledged, before or after it comes.
     let id = multicast(port.as_mut(), 1, 5);
     let (mut position, mut came) = (None, false);
@@ -186,14 +213,14 @@ fn entries_that_the_server_lost_are_noticed_where_others_have_their_positions() 
     copy(&earlier, &fixture.store);
     // At another address, so that the node is not connected yet.
     let address = std::mem::replace(&mut fixture.address, free_address());
-    fixture.server = start(fixture.address, &fixture.store);
+    fixture.start();
     let mut other = fixture.connect("b", None);
     let positions = [1, 2].map(|number| send(other.as_mut(), 2, number));
     assert_eq!(positions, [Seq(4), Seq(5)]);
     drop(other);
     fixture.stop();
     fixture.address = address;
-    fixture.server = start(fixture.address, &fixture.store);
+    fixture.start();
     let base = expect(port.as_mut(), |event| match event {
         BusEvent::Base { cause: BaseCause::Lost, as_of, .. } => Some(as_of),
         BusEvent::Entry(entry) => panic!("an entry after others were lost: {entry:?}"),

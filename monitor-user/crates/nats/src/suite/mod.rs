@@ -19,5 +19,5 @@ pub use partition::Partition;
 pub use random::Random;
 pub use recorded_bus::{AgentLog, OrderMark};
 pub use rows::{AgentRow, AgentRows};
-pub use servers::{ServerProcess, has_server, own_address};
+pub use servers::{ServerProcess, has_server, own_address, server_program};
 pub use site::{TestSite, bus_event};

@@ -1,5 +1,6 @@
 //! Servers as processes of a test: started, killed, stopped for a while.
 
+use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -57,7 +58,7 @@ impl ServerProcess {
     /// # Panics
     /// There is no nats-server.
     pub fn begin(&mut self) {
-        let mut command = Command::new("nats-server");
+        let mut command = Command::new(server_program());
         command.arg("--config").arg(&self.config);
         let log = std::fs::File::create(self.config.with_extension("log"));
         let command = match log {
@@ -114,10 +115,15 @@ pub fn own_address() -> SocketAddr {
     (Ipv4Addr::new(127, high, middle, low), PORT).into()
 }
 
+/// The program of the servers: the one that `MONITOR_NATS_SERVER` names, or that of the host.
+pub fn server_program() -> OsString {
+    std::env::var_os("MONITOR_NATS_SERVER").unwrap_or_else(|| "nats-server".into())
+}
+
 /// Whether there is a server; required in CI.
 #[allow(clippy::print_stderr, reason = "a skipped test says why")]
 pub fn has_server() -> bool {
-    let mut command = Command::new("nats-server");
+    let mut command = Command::new(server_program());
     let is_there = command.arg("--version").stdout(Stdio::null()).status().is_ok();
     if !is_there {
         assert!(
