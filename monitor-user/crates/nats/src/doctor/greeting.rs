@@ -24,6 +24,8 @@ struct ServerInfo {
     jetstream: bool,
     tls_required: bool,
     auth_required: bool,
+    /// The name of the cluster of servers, if it is one of several.
+    cluster: Option<String>,
 }
 
 /// Checks a server.
@@ -47,6 +49,9 @@ pub async fn examine(url: &str, connection: &NatsConnection) -> Vec<Finding> {
             findings.push(version::check(url, &info.version, peer));
         }
         Err(ref why) => findings.push(Finding::warning(url, "reachable", why, "try again")),
+    }
+    if info.cluster.is_some() {
+        findings.extend(version::check_copies(url, &info.version));
     }
     findings.push(match info.jetstream {
         true => Finding::ok(url, "jetstream", "on"),

@@ -5,6 +5,9 @@ use std::net::IpAddr;
 
 /// The oldest version that the tests of this project run.
 const FLOOR: Version = Version(2, 9, 10);
+/// The oldest version of which the copies of several servers were equal after all faults of
+/// `xtask soak cluster`; with 2.9.10 they were not.
+const COPIES: Version = Version(2, 10, 27);
 /// The first version of each line without the holes of <https://advisories.nats.io> up to 2026-18;
 /// earlier lines have none.
 const FIXED: [Version; 3] = [Version(2, 11, 16), Version(2, 12, 7), Version(2, 14, 0)];
@@ -55,6 +58,17 @@ pub fn check(of: &str, text: &str, address: IpAddr) -> Finding {
     }
 }
 
+/// Compares the version of one of several servers: each has a copy of the order.
+pub fn check_copies(of: &str, text: &str) -> Option<Finding> {
+    let is_old = Version::parse(text).is_some_and(|version| version < COPIES);
+    is_old.then(|| {
+        let Version(major, minor, patch) = COPIES;
+        let found = format!("with {text}, the copies of several servers may differ after kills");
+        let fix = format!("install nats-server {major}.{minor}.{patch} or later on all servers");
+        Finding::warning(of, "copies", found, fix)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::finding::FindingState;
@@ -63,6 +77,15 @@ mod tests {
     #[track_caller]
     fn check_at(text: &str, address: &str, want: FindingState) {
         assert_eq!(check("s", text, address.parse().unwrap()).state, want, "{text}");
+    }
+
+    #[test]
+    fn copies_of_an_old_server_may_differ() {
+        let is_warned = |text| check_copies("s", text).is_some();
+        assert_eq!(
+            ["2.9.10", "2.10.26", "2.10.27", "2.12.7"].map(is_warned),
+            [true, true, false, false]
+        );
     }
 
     #[test]
