@@ -6,6 +6,7 @@
 //! would; it remains as the last resort.
 
 use async_nats::Client;
+use async_nats::connection::State;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -43,6 +44,11 @@ pub async fn reconnect(client: Client, mut signs: watch::Receiver<Vec<u8>>) {
     let mut silence = Silence::default();
     loop {
         quiet(&client, &mut signs).await;
+        if client.connection_state() != State::Connected {
+            // It connects by itself; a request to do so would be carried out after that.
+            silence = Silence::default();
+            continue;
+        }
         if !silence.is_lost(statistics.in_messages.load(Ordering::Relaxed)) {
             continue;
         }
