@@ -86,30 +86,28 @@ impl DaemonLoop {
     fn loopback_line(&mut self, request: LineRequest) -> Option<MonitorInput> {
         let LineRequest { peer, rights, line, until, outbox, reply } = request;
         let connected = match clock::boot() < until {
-            true => self.clients.connect_user((&peer, rights), Arc::clone(&outbox)),
-            false => {
-                // The task that has sent it waits for the outbox, and then for why it is closed.
-                let _ = reply.send(Err(LineRefusal::Late));
+            true => {
+                let connected = self.clients.connect_user((&peer, rights), Arc::clone(&outbox));
+                connected.map_err(LineRefusal::Refused)
+            }
+            false => Err(LineRefusal::Late),
+        };
+        let (conn, opened) = match connected {
+            Ok(connected) => connected,
+            Err(why) => {
+                // What has sent it waits for the outbox, and then for why that is closed.
+                let _ = reply.send(Err(why));
                 outbox.close();
                 return None;
             }
         };
-        match connected {
-            Ok((conn, opened)) => {
-                self.input(opened);
-                let input = self.client_arrival(Arrival::Line(conn, line.into()));
-                // Fails only if nothing waits for the lines any longer: then it is closed.
-                if reply.send(Ok(conn)).is_err() {
-                    return self.client_arrival(Arrival::Closed(conn));
-                }
-                input
-            }
-            Err(why) => {
-                let _ = reply.send(Err(LineRefusal::Refused(why)));
-                outbox.close();
-                None
-            }
+        self.input(opened);
+        let input = self.client_arrival(Arrival::Line(conn, line.into()));
+        // Fails only if nothing waits for the lines any longer: then it is closed.
+        if reply.send(Ok(conn)).is_err() {
+            return self.client_arrival(Arrival::Closed(conn));
         }
+        input
     }
 
     /// Starts a scrape, unless the same metrics are being made.

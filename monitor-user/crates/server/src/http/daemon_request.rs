@@ -24,7 +24,7 @@ pub enum LoopbackRights {
     Control,
 }
 
-/// A request of the listener to the daemon loop.
+/// A request to the daemon loop.
 pub enum DaemonRequest {
     /// Current metrics.
     Metrics {
