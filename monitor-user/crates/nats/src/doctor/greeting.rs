@@ -50,7 +50,8 @@ pub async fn examine(url: &str, connection: &NatsConnection) -> Vec<Finding> {
         }
         Err(ref why) => findings.push(Finding::warning(url, "reachable", why, "try again")),
     }
-    if info.cluster.is_some() {
+    // The server of a rack has a name of a cluster too, and no copy.
+    if info.jetstream && info.cluster.is_some() {
         findings.extend(version::check_copies(url, &info.version));
     }
     findings.push(match info.jetstream {
