@@ -5,8 +5,7 @@
 //! libraries of its release. Nothing is installed. Needs apt and dpkg.
 
 use crate::arguments::Arguments;
-use crate::debian::{Apt, TRIXIE, unpack, write};
-use crate::step;
+use crate::debian::{Fetch, TRIXIE, fetch, write};
 use crate::verdict::Outcome;
 use crate::workspace::{cannot, target};
 use std::fs;
@@ -23,12 +22,7 @@ pub fn run(_arguments: &Arguments) -> Outcome {
     if program.exists() {
         return Ok(());
     }
-    let apt = Apt::new(&TRIXIE, &folder)?;
-    let _ = step::output(&mut apt.call("apt-get", &["--quiet", "update"]))?;
-    let words = ["--yes", "--no-install-recommends", "--download-only", "install", PACKAGE];
-    let _ = step::output(&mut apt.call("apt-get", &words))?;
-    let root = folder.join("root");
-    unpack(&folder.join("apt/cache/archives"), &root)?;
+    let root = fetch(&TRIXIE, &folder, (PACKAGE, Fetch::WithDependencies))?;
     let libraries = root.join(LIBRARIES);
     let script = format!(
         "#!/bin/sh\nexec \"{libraries}/ld-linux-x86-64.so.2\" --library-path \"{libraries}\" \

@@ -69,6 +69,37 @@ impl Apt {
     }
 }
 
+/// What is fetched with a package.
+#[derive(Clone, Copy)]
+pub enum Fetch {
+    /// It alone.
+    Alone,
+    /// What it depends on, too.
+    WithDependencies,
+}
+
+/// Fetches a package into a folder, and unpacks it; returns the root of its files.
+pub fn fetch(
+    suite: &Suite,
+    folder: &Path,
+    (package, what): (&str, Fetch),
+) -> Result<PathBuf, String> {
+    let apt = Apt::new(suite, folder)?;
+    let archives = folder.join("apt/cache/archives");
+    let words: &[&str] = match what {
+        Fetch::Alone => &["--quiet", "download", package],
+        Fetch::WithDependencies => {
+            &["--yes", "--no-install-recommends", "--download-only", "install", package]
+        }
+    };
+    let _ = step::output(&mut apt.call("apt-get", &["--quiet", "update"]))?;
+    // `download` writes to the folder that it runs in.
+    let _ = step::output(apt.call("apt-get", words).current_dir(&archives))?;
+    let root = folder.join("root");
+    unpack(&archives, &root)?;
+    Ok(root)
+}
+
 /// Unpacks all packages of a folder, and removes them.
 pub fn unpack(folder: &Path, into: &Path) -> Result<(), String> {
     for entry in entries(folder)? {

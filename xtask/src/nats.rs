@@ -4,8 +4,7 @@
 //! In: nothing. Out: `target/nats/nats-server`. Nothing is installed. Needs apt and dpkg.
 
 use crate::arguments::Arguments;
-use crate::debian::{Apt, TRIXIE, unpack};
-use crate::step;
+use crate::debian::{Fetch, TRIXIE, fetch};
 use crate::verdict::Outcome;
 use crate::workspace::{cannot, target};
 use std::fs;
@@ -19,14 +18,8 @@ pub fn run(_arguments: &Arguments) -> Outcome {
     if program.exists() {
         return Ok(());
     }
-    let apt = Apt::new(&TRIXIE, &folder)?;
-    let _ = step::output(&mut apt.call("apt-get", &["--quiet", "update"]))?;
     // The program has no library but that of C, of which that of this machine will do.
-    let archives = folder.join("apt/cache/archives");
-    let mut download = apt.call("apt-get", &["--quiet", "download", PACKAGE]);
-    let _ = step::output(download.current_dir(&archives))?;
-    let root = folder.join("root");
-    unpack(&archives, &root)?;
+    let root = fetch(&TRIXIE, &folder, (PACKAGE, Fetch::Alone))?;
     let from = root.join("usr/sbin").join(PACKAGE);
     fs::rename(&from, &program).map_err(|error| cannot("rename", &from, &error))
 }

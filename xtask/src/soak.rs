@@ -118,7 +118,7 @@ fn simulator([seeds, commands, nodes, seed]: [u64; 4]) -> Command {
     command
 }
 
-/// A test of a crate that needs no service of the machine.
+/// A test of a crate alone.
 fn optimized(package: &str, test: &str) -> Command {
     let mut command = step::cargo();
     command.args(["test", "--locked", "--profile", PROFILE, "--package", package, "--lib", "--"]);
@@ -145,15 +145,14 @@ fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), St
         ["copies"] => {
             Ok((COPIES, "MONITOR_SOAK_NODES", number(arguments, "--nodes")?.unwrap_or(64)))
         }
-        ["cluster"] if arguments.value("--for").is_some() => {
+        ["cluster" | "simulator" | "requests" | "jobs" | "files"]
+            if arguments.value("--for").is_some() =>
+        {
             Err("--for is not for this soak; use --rounds N".to_owned())
         }
         ["cluster"] => {
             let commands = number(arguments, "--rounds")?.unwrap_or(CLUSTER_COMMANDS);
             Ok((CLUSTER, "MONITOR_SOAK_COMMANDS", commands))
-        }
-        ["simulator"] if arguments.value("--for").is_some() => {
-            Err("--for is not for this soak; use --rounds N".to_owned())
         }
         ["simulator"] => {
             let seeds = number(arguments, "--rounds")?.unwrap_or(SIMULATOR_SEEDS);
@@ -175,9 +174,6 @@ fn length(arguments: &Arguments) -> Result<(&'static str, &'static str, u64), St
             Err("`soak gdb` runs each session once; it has no --for and no --rounds".to_owned())
         }
         ["gdb"] => Ok((SESSIONS, "MONITOR_GDB_ROUNDS", 1)),
-        ["requests" | "jobs" | "files"] if arguments.value("--for").is_some() => {
-            Err("--for is not for this soak; use --rounds N".to_owned())
-        }
         ["jobs"] => {
             let rounds = number(arguments, "--rounds")?.unwrap_or(100);
             Ok((JOBS, "MONITOR_SOAK_ROUNDS", rounds))

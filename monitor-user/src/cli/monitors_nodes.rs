@@ -39,9 +39,9 @@ use tokio::time::Instant;
 /// # Errors
 /// No service answers, or the set of nodes is none.
 pub fn start(args: &StartArgs, on: (&str, Duration)) -> Result<Exit, Failure> {
-    check_reading(&args.reading)?;
     let plan = Plan::resolve(&args.reading, SampleMode::Periodic)?;
     if !args.detach {
+        check_reading(&args.reading)?;
         let request = request(args, &plan);
         let printed = PrintedSeries { reading: &args.reading, plan, every: args.every };
         return printed.follow(args.daemon.socket.as_deref(), on, request);

@@ -30,8 +30,10 @@ pub async fn quiet(client: &Client, signs: &mut watch::Receiver<Vec<u8>>) {
     let limit = if signs.borrow_and_update().is_empty() { QUIET } else { LONG_QUIET };
     let some = async {
         for _ in 0..n_signs {
-            // The bus is gone, and so is this task soon.
-            let _ = signs.changed().await;
+            if signs.changed().await.is_err() {
+                // The bus is gone, and so is this task soon.
+                std::future::pending::<()>().await;
+            }
         }
     };
     // The end of either is that time.

@@ -196,7 +196,7 @@ fn check_monitor(
             "a series that is left there changes the node: see cluster.control_from"
         }
         (LineUse::Reply, true, false) => "a series of samples is no reply: omit every_ns",
-        (_, _, _) if request.replace && rights == LoopbackRights::OtherNode => {
+        _ if request.replace && rights == LoopbackRights::OtherNode => {
             "a series that replaces another one changes the node: see cluster.control_from"
         }
         // It would go on when it is not followed any longer.

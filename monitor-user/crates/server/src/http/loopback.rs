@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::{sync::mpsc::Sender, sync::oneshot};
 
-/// Bytes of samples that may wait in its outbox.
-const QUEUE_BYTES: usize = 4 << 20;
+/// Bytes of samples that may wait in the outbox of a loopback connection.
+pub const QUEUE_BYTES: usize = 4 << 20;
 
 /// Requests the current metrics.
 ///

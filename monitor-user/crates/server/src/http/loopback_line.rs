@@ -4,15 +4,13 @@
 //! line is one message to the daemon loop; with a connection, it would be two, one after the other.
 
 use super::daemon_request::{DaemonRequest, LineRefusal, LineRequest, LoopbackRights};
+use super::loopback::QUEUE_BYTES;
 use crate::{outbox::Outbox, policy::Peer};
 use bytes::Bytes;
 use monitor_model::Ns;
 use monitor_protocol::Conn;
 use std::sync::Arc;
 use tokio::sync::{mpsc::Sender, oneshot};
-
-/// Bytes of samples that may wait in its outbox.
-const QUEUE_BYTES: usize = 4 << 20;
 
 /// Why there are no lines.
 #[derive(Debug, PartialEq, Eq)]
