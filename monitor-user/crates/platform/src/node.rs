@@ -8,6 +8,7 @@ use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::right::Tool;
 use monitor_event::thread::{Target, Ticket};
 use monitor_jobs::Runtime;
+use monitor_jobs::job_log::EndStatus;
 use monitor_model::environment::EnvironmentValue;
 use monitor_model::{Credentials, DiagOrigin, Identity, Ns, Pid, Process};
 use monitor_symbols::diag_probes::DiagProbe;
@@ -28,6 +29,10 @@ pub trait Processes {
     /// The runtime of a launcher of jobs that a process executes, and the user, besides root, that
     /// may read it; nothing, if it executes no launcher.
     fn launcher(&self, id: Identity) -> Option<(Runtime, Option<Credentials>)>;
+
+    /// Keeps from now on how these processes end, and no others; returns what is known of
+    /// them. Empty where the system does not keep that after they were waited for.
+    fn keep_exits(&mut self, of: &[Identity]) -> Vec<(Identity, EndStatus)>;
 
     /// All of them, with their jobs, ranks and origins; also those that have ended since the
     /// previous reading, where the backend reports them.

@@ -157,6 +157,11 @@ impl JobLog {
         }
     }
 
+    /// The launchers without a rank whose ends are awaited.
+    pub fn launchers(&self) -> Vec<Identity> {
+        self.launches.processes().map(|(_, id)| id).collect()
+    }
+
     /// The processes whose ends are of interest: launchers and ranks, as far as there is room.
     pub fn processes(&self) -> Vec<Identity> {
         let (of_user, of_all) = WATCHED;

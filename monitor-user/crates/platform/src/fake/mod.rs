@@ -27,6 +27,7 @@ use monitor_event::right::{SessionId, Tool};
 use monitor_event::thread::{Target, Ticket};
 use monitor_event::{node_event::EventKind, tap::Tap};
 use monitor_jobs::Runtime;
+use monitor_jobs::job_log::EndStatus;
 use monitor_model::environment::EnvironmentValue;
 use monitor_model::{Credentials, Identity, NodeField, Ns, Pid, Process};
 use monitor_omis::{Status, Value};
@@ -201,6 +202,10 @@ impl Processes for FakePlatform {
 
     fn launcher(&self, _: Identity) -> Option<(Runtime, Option<Credentials>)> {
         None
+    }
+
+    fn keep_exits(&mut self, _: &[Identity]) -> Vec<(Identity, EndStatus)> {
+        Vec::new()
     }
 
     fn ranked_processes(&mut self) -> Result<Vec<Process>, Refusal> {

@@ -6,6 +6,7 @@
 mod call_measurements;
 mod diag_probe_counters;
 mod file_readers;
+mod kept_exits;
 mod node;
 mod opening;
 mod queue_answers;
@@ -22,6 +23,7 @@ use super::{
 use crate::tap::price::ProbePrice;
 use call_measurements::CallMeasurements;
 use file_readers::{FileAnswer, FileQuestion, FileReaders};
+use kept_exits::KeptExits;
 use monitor_backend::{Backend, Opener};
 use monitor_backends::procfs;
 use monitor_control::{process_ref, user_worker};
@@ -30,6 +32,7 @@ use monitor_event::outcome::{ProcessResults, Refusal};
 use monitor_event::thread::{HeldThread, Target, Ticket};
 use monitor_event::{right::Tool, tap::Tap};
 use monitor_jobs::Runtime;
+use monitor_jobs::job_log::EndStatus;
 use monitor_model::environment::EnvironmentValue;
 use monitor_model::id::is_same;
 use monitor_model::{BackendKind, Capability, Credentials, Identity, Ns, Pid, Process};
@@ -55,6 +58,7 @@ pub struct Linux {
     readers: FileReaders,
     measurements: CallMeasurements,
     queues: QueueAnswers,
+    exits: KeptExits,
     opened_backend: Opening<Box<dyn Backend>>,
     opened_rules: Opening<RuleEvents>,
     opening_waker: OpeningWaker,
@@ -94,6 +98,7 @@ impl Linux {
             readers,
             measurements,
             queues: QueueAnswers::default(),
+            exits: KeptExits::default(),
             rule_events,
             opened_backend: Opening::none(),
             opened_rules: Opening::none(),
@@ -253,6 +258,10 @@ impl Processes for Linux {
         // They are of this process only if the pid was not reused meanwhile.
         let start = procfs::start_time(id.pid)?;
         is_same(Identity { start, ..id }, id).then_some((runtime, user))
+    }
+
+    fn keep_exits(&mut self, of: &[Identity]) -> Vec<(Identity, EndStatus)> {
+        self.exits.update(of)
     }
 
     fn ranked_processes(&mut self) -> Result<Vec<Process>, Refusal> {

@@ -64,6 +64,10 @@ impl RequestEngine {
             let signal = code.filter(|code| *code <= 128).map(|_| 0);
             let _is_of_job = watch.log.note_end(it.id, turn.now, EndStatus { code, signal });
         }
+        // Those that ended before their ends were watched.
+        for (id, end) in turn.platform.keep_exits(&watch.log.launchers()) {
+            let _is_of_job = watch.log.note_end(id, turn.now, end);
+        }
         let by_id: HashMap<Identity, &Process> = processes.iter().map(|it| (it.id, it)).collect();
         let is_running = |id| by_id.get(&id).is_some_and(|it| !it.ended() && !it.is_zombie());
         let platform = &*turn.platform;
@@ -111,6 +115,9 @@ impl RequestEngine {
         let uid = user.map(|it| it.uid);
         let found = FoundLauncher { id, runtime, uid, reader: user };
         if let Some(new) = watch.launcher_executed(found, turn.now) {
+            for (id, end) in turn.platform.keep_exits(&watch.log.launchers()) {
+                watch.process_ended(id, turn.now, end);
+            }
             self.shared.is_stale = true;
             self.dispatch_transition(&new, turn);
         }
