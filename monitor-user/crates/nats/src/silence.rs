@@ -13,9 +13,9 @@ use tokio::sync::watch;
 
 /// Number of signs of life after which the server is asked, if there are several servers: a
 /// consumer may be lost with one of them.
-const QUIET_SIGNS: u32 = 2;
+const QUIET_SIGNS: u32 = 1;
 /// The same for one server, with which the connection is lost too.
-const QUIET_SIGNS_OF_ONE: u32 = 4;
+const QUIET_SIGNS_OF_ONE: u32 = 3;
 /// After this time a node that gives no signs of life asks.
 const QUIET: Duration = Duration::from_secs(5);
 /// The same for one that has given some, and may give none now.
@@ -107,10 +107,8 @@ mod tests {
             let mut bus = site.options("n2");
             bus.connection.servers = vec![format!("tls://{address}")];
             let ledger = site.folder.join("nodes/n2/ledger");
-            let options =
-                AgentOptions { bus, ledger, removes_dead: false, reply: None, rows: None };
             let service = site.agent("n1");
-            let _member = Agent::start("n2", options);
+            let _member = Agent::start("n2", AgentOptions::new(bus, ledger));
             let members = async |n_members| {
                 let seen = service.until(|view| view.n_members == n_members);
                 let seen = tokio::time::timeout(DEADLINE, seen).await;

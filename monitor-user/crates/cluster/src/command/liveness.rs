@@ -8,22 +8,26 @@
 //! A member whose connection was lost is dead unless it gives a sign of life over another one soon.
 //! For that the lease only says which node is first: a second removal changes nothing.
 
+use super::executor::TICK;
 use crate::bus::entry::{EntryBody, Incarnation};
 use crate::bus::membership::Membership;
 use crate::bus::{Bus, BusEvent, LeaseGrant, Topic};
 use monitor_model::Ns;
 use std::collections::BTreeMap;
 
-/// Time between two heartbeats of a member.
-pub const HEARTBEAT: Ns = Ns(1_500_000_000);
-/// A member is dead if it gave no sign of life for this time.
-pub const SILENCE: Ns = Ns(4_500_000_000);
+/// Time between two heartbeats of a member, until the next tick: three ticks of an idle one.
+pub const HEARTBEAT: Ns = Ns(2_300_000_000);
+/// The same for a node that removes members: by its own heartbeats it knows that it receives some.
+pub const HEARTBEAT_OF_REMOVER: Ns = Ns(1_500_000_000);
+/// A member is dead if it gave no sign of life for this time: more than `HEARTBEAT`, a tick and
+/// `DEAF`, so that a node which receives nothing knows that before others seem dead.
+pub const SILENCE: Ns = Ns(5_200_000_000);
 /// The lease of the node that removes members.
 const LEASE: &str = "removals";
 /// How long it lasts if it is not renewed.
 const LEASE_TIME: Ns = Ns(2_500_000_000);
 /// After this time without the own heartbeat, the silence of others does not count.
-const DEAF: Ns = Ns(3_000_000_000);
+const DEAF: Ns = Ns(2_400_000_000);
 /// How long a member that has lost its connection has for another one, if this node has the lease.
 const RECONNECTION: Ns = Ns(60_000_000);
 /// The same where another node has the lease, which may be the one that is dead.
@@ -42,7 +46,7 @@ pub struct Liveness {
     /// When the own heartbeat came last, and since when it came without a break.
     listens: Option<(Ns, Ns)>,
     contacts: BTreeMap<String, Contact>,
-    /// When a member that has lost its connection is to be removed, if there is one.
+    /// When a member may have to be removed before the next tick, if there is one.
     next_removal: Option<Ns>,
 }
 
@@ -84,7 +88,8 @@ impl Liveness {
         None
     }
 
-    /// When `removals` is due before the next tick, because a member has lost its connection.
+    /// When `removals` is due before the next tick, because a member has lost its connection, or is
+    /// silent.
     pub const fn due(&self) -> Option<Ns> {
         self.next_removal
     }
@@ -149,14 +154,13 @@ impl Liveness {
             if node.as_str() == own || is_sent {
                 return false;
             }
-            let is_silent = has_lease && now.since(contact.last.max(since)) >= SILENCE;
-            let Some(lost) = contact.disconnected else { return is_silent };
-            if now.since(lost) >= reconnection {
-                return true;
+            let of_silence = has_lease.then(|| Ns(contact.last.max(since).0 + SILENCE.0));
+            let of_loss = contact.disconnected.map(|lost| Ns(lost.0 + reconnection.0));
+            let Some(removal) = of_silence.into_iter().chain(of_loss).min() else { return false };
+            if removal > now && removal.since(now) <= TICK {
+                next_removal = next_removal.map_or(Some(removal), |it: Ns| Some(it.min(removal)));
             }
-            let removal = Ns(lost.0 + reconnection.0);
-            next_removal = next_removal.map_or(Some(removal), |it: Ns| Some(it.min(removal)));
-            is_silent
+            removal <= now
         });
         let removals = dead.map(|(node, contact)| {
             contact.removed = Some(now);
@@ -184,6 +188,7 @@ mod tests {
             since: Seq(1),
             is_draining: false,
             formats: FORMATS,
+            aggregators: String::new(),
         };
         Membership::new(Seq(9), vec![member("own"), member("a"), member("b")])
     }
@@ -218,6 +223,16 @@ mod tests {
         assert_eq!(pass(&mut liveness, (0, 5 * SECOND), &all, LEASED), [""; 0]);
         assert_eq!(pass(&mut liveness, (5 * SECOND, 9 * SECOND), &["own", "a"], None), [""; 0]);
         assert_eq!(pass(&mut liveness, (9 * SECOND, 13 * SECOND), &["own", "a"], LEASED), ["b"]);
+    }
+
+    #[test]
+    fn a_silence_that_ends_between_two_ticks_is_due_then() {
+        let mut liveness = Liveness::default();
+        pass(&mut liveness, (0, 2 * SECOND), &["own", "a", "b"], LEASED);
+        pass(&mut liveness, (2 * SECOND, 6 * SECOND), &["own", "a"], LEASED);
+        assert_eq!(liveness.due(), None);
+        pass(&mut liveness, (6 * SECOND, 6 * SECOND + 1), &["own", "a"], LEASED);
+        assert_eq!(liveness.due(), Some(Ns(3 * SECOND / 2 + SILENCE.0)));
     }
 
     #[test]
