@@ -9,12 +9,14 @@ use crate::socket_session::SocketSession;
 use monitor_backend::BackendChoice;
 use monitor_backends::canned::Canned;
 use monitor_cluster::bus::local::LocalBus;
+use monitor_cluster::bus::{Bus as _, BusEvent, Topic, try_event};
 use monitor_cluster::scope::Node;
 use monitor_loader::select;
 use monitor_server::daemon;
 use monitor_server::daemon::config::{ClusterConfig, Config, LoadedConfig};
 use monitor_server::daemon::{Endpoint, Settings};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
@@ -31,15 +33,14 @@ struct Daemon {
 
 impl Daemon {
     /// Starts the next member: its number is its place in the order.
-    fn start(number: u32, bus: &LocalBus, control_from: &str) -> Self {
+    fn start(number: u32, bus: &LocalBus, cluster: ClusterConfig) -> Self {
         let name = NAMES[number as usize].to_owned();
         let folder = Folder::new();
         let socket = folder.join("socket");
         let cluster = ClusterConfig {
             servers: vec!["memory".to_owned()],
             ledger: folder.join("ledger"),
-            control_from: control_from.to_owned(),
-            ..ClusterConfig::default()
+            ..cluster
         };
         let config = Config { cluster, ..Config::default() };
         let node = Node { name, ..Node::default() };
@@ -92,9 +93,15 @@ fn cluster_session(daemon: &Daemon) -> SocketSession {
 
 /// Three daemons that know each other; each trusts these nodes with control.
 fn start_all(control_from: [&str; 3]) -> Vec<Daemon> {
-    let bus = LocalBus::default();
+    let config =
+        |from: &str| ClusterConfig { control_from: from.to_owned(), ..ClusterConfig::default() };
+    start_with(&LocalBus::default(), control_from.map(config))
+}
+
+/// Three daemons that know each other.
+fn start_with(bus: &LocalBus, configs: [ClusterConfig; 3]) -> Vec<Daemon> {
     let daemons: Vec<_> =
-        (0..).zip(control_from).map(|(number, from)| Daemon::start(number, &bus, from)).collect();
+        (0..).zip(configs).map(|(number, it)| Daemon::start(number, bus, it)).collect();
     for daemon in &daemons {
         let mut client = SocketSession::connect(&daemon.socket);
         let mut members = || client.call("members", &json!({}))["result"]["members"].clone();
@@ -108,6 +115,47 @@ fn net() -> (Vec<Daemon>, SocketSession) {
     let daemons = start_all(["", "", ""]);
     let client = SocketSession::connect(&daemons[0].socket);
     (daemons, client)
+}
+
+#[test]
+fn an_aggregator_publishes_for_its_rack_and_has_a_successor() {
+    let bus = LocalBus::default();
+    let gateway = ClusterConfig { gateway: true, ..ClusterConfig::default() };
+    let rack = ClusterConfig { aggregators: "b,c".to_owned(), ..ClusterConfig::default() };
+    let mut daemons = start_with(&bus, [gateway, rack.clone(), rack]);
+    let mut probe = bus.connect("probe", None);
+    probe.subscribe(Topic::Sample);
+    let mut client = SocketSession::connect(&daemons[0].socket);
+    let mut rolled_up = |n_current: usize| {
+        until(|| {
+            let rollup = client.call("rollup", &json!({}))["result"].clone();
+            let nodes = rollup["nodes"].as_array()?;
+            let current = nodes.iter().filter(|it| it["record"] == "current");
+            (current.count() == n_current).then_some(rollup)
+        })
+    };
+    let all = rolled_up(3);
+    assert!(all["nodes"].as_array().unwrap().iter().all(|it| it["lost"] == 0), "{all}");
+    // Which nodes each one has published for, until now.
+    let mut published = BTreeSet::new();
+    let mut take = || {
+        while let Some(event) = try_event(&mut probe) {
+            let BusEvent::Published { from, bytes, .. } = event else { continue };
+            let record: Value = serde_json::from_slice(&bytes).unwrap();
+            let of_rack = record["rack"].as_array().into_iter().flatten();
+            let names = of_rack.map(|it| it["node"].as_str().unwrap().to_owned());
+            published.insert((from, names.collect::<Vec<_>>().join(",")));
+        }
+        std::mem::take(&mut published)
+    };
+    let of = |from: &str, names: &str| (from.to_owned(), names.to_owned());
+    let before = take();
+    assert!(before.contains(&of("b", "b,c")) && before.contains(&of("a", "")), "{before:?}");
+    assert!(!before.iter().any(|(from, _)| from == "c"), "{before:?}");
+    daemons[1].stop();
+    until(|| take().contains(&of("c", "c")).then_some(()));
+    let rest = rolled_up(2);
+    assert_eq!(rest["nodes"][1]["state"], "left", "{rest}");
 }
 
 fn node_request(every_ns: Option<u64>) -> Value {

@@ -36,8 +36,36 @@ fn messages() -> Vec<(&'static str, Vec<u8>, Read)> {
     };
     let entries = [
         ("command", EntryBody::Command(command)),
-        ("joined", EntryBody::Joined { incarnation, ledger, since: Some(since), formats: FORMATS }),
-        ("draining", EntryBody::Draining { incarnation, ledger, since, formats: FORMATS }),
+        (
+            "joined",
+            EntryBody::Joined {
+                incarnation,
+                ledger,
+                since: Some(since),
+                formats: FORMATS,
+                aggregators: String::new(),
+            },
+        ),
+        (
+            "draining",
+            EntryBody::Draining {
+                incarnation,
+                ledger,
+                since,
+                formats: FORMATS,
+                aggregators: String::new(),
+            },
+        ),
+        (
+            "in_rack",
+            EntryBody::Joined {
+                incarnation,
+                ledger,
+                since: None,
+                formats: FORMATS,
+                aggregators: "m[1-2]".to_owned(),
+            },
+        ),
         ("left", EntryBody::Left { incarnation }),
         ("removed", EntryBody::Removed { node: "n3".to_owned(), incarnation }),
     ];

@@ -11,7 +11,8 @@ use monitor_cluster::bus::entry::{EntryId, Targets};
 use monitor_cluster::bus::local::{LocalBus, LocalPort};
 use monitor_cluster::command::ledger::MemoryLedger;
 use monitor_cluster::command::{
-    CallOptions, CallResult, CommandNode, CommandOutcome, Execution, ExecutionResult, NodeOutput,
+    CallOptions, CallResult, CommandNode, CommandOutcome, Execution, ExecutionResult, NodeIdentity,
+    NodeOutput,
 };
 use monitor_cluster::message::PeerMessage;
 use monitor_cluster::request::{
@@ -142,9 +143,9 @@ impl RequestNodes {
         let platform = FakePlatform::new(&name).unwrap().with_monitors(Box::new(monitors));
         let requests = ClusterRequests::single_node(member(node), RequestLimits::default());
         let mut port = self.bus.connect(&name, None);
-        let start = (name.as_str(), u64::from(node));
+        let identity = NodeIdentity { name: &name, start: u64::from(node), aggregators: "" };
         let ledger = MemoryLedger::new(u64::from(node));
-        let joined = CommandNode::join(start, ledger, self.bus_now, &mut port).unwrap();
+        let joined = CommandNode::join(identity, ledger, self.bus_now, &mut port).unwrap();
         let sent = HashMap::new();
         let it = CaseNode { requests, platform, backend: world, port, node: joined, sent };
         self.nodes.insert(node, it);

@@ -42,10 +42,11 @@ pub struct AgentOutput {
 /// first one.
 pub async fn agents(site: &TestSite, n_nodes: usize, output: &AgentOutput) -> Vec<Agent> {
     let start = |name: &str| {
-        let ledger = site.folder.join("nodes").join(name).join("ledger");
+        let ledger = site.ledger(name);
         let AgentOutput { reply, rows } = output.clone();
         let (bus, removes_dead) = (site.options(name), name == TOOL);
-        Agent::start(name, AgentOptions { bus, ledger, removes_dead, reply, rows })
+        let options = AgentOptions { removes_dead, reply, rows, ..AgentOptions::new(bus, ledger) };
+        Agent::start(name, options)
     };
     let mut agents = vec![start(TOOL)];
     while agents.len() <= n_nodes {

@@ -7,6 +7,7 @@ use super::request::RequestMessage;
 use monitor_model::{MonitorRequest, Refusal, Status};
 use monitor_protocol::event::Event;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 /// What these messages begin with.
 const MARK: &[u8] = b"\n";
@@ -19,6 +20,8 @@ pub enum PeerMessage {
     Monitor(Message),
     /// Of a request of the language.
     Request(RequestMessage),
+    /// The record of a roll-up, for the aggregator of the rack.
+    Rollup(Box<RawValue>),
 }
 
 impl PeerMessage {

@@ -274,10 +274,10 @@ impl MemberEntry {
 /// The membership that the last entries about a node make.
 fn member(claim: &MemberEntry, removal: Option<&MemberEntry>) -> Option<MemberRecord> {
     let is_draining = matches!(claim.entry.body, EntryBody::Draining { .. });
-    let (incarnation, ledger, formats) = match claim.entry.body {
-        EntryBody::Joined { incarnation, ledger, formats, .. }
-        | EntryBody::Draining { incarnation, ledger, formats, .. } => {
-            (incarnation, ledger, formats)
+    let (incarnation, ledger, formats, aggregators) = match &claim.entry.body {
+        EntryBody::Joined { incarnation, ledger, formats, aggregators, .. }
+        | EntryBody::Draining { incarnation, ledger, formats, aggregators, .. } => {
+            (*incarnation, *ledger, *formats, aggregators.clone())
         }
         _ => return None,
     };
@@ -288,7 +288,8 @@ fn member(claim: &MemberEntry, removal: Option<&MemberEntry>) -> Option<MemberRe
         *ended == incarnation
     });
     let (node, since) = (claim.entry.origin.clone(), claim.since());
-    let record = MemberRecord { node, ledger, incarnation, since, is_draining, formats };
+    let record =
+        MemberRecord { node, ledger, incarnation, since, is_draining, formats, aggregators };
     (!is_removed).then_some(record)
 }
 

@@ -7,6 +7,8 @@
 
 use super::cluster::MemberState;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 /// The version of the record. A reader takes records of its own version, and ignores keys that it
 /// does not know.
@@ -19,6 +21,8 @@ pub const MAX_USERS: usize = 32;
 pub const MAX_NAME: usize = 96;
 /// Largest record that is read, in bytes: those that this program writes are smaller.
 pub const MAX_RECORD: usize = 64 << 10;
+/// Largest roll-up of a rack that is read, in bytes: one that is longer has several parts.
+pub const MAX_RACK: usize = 512 << 10;
 
 /// What processes use together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -131,6 +135,31 @@ pub struct NodeRollup {
     /// Number of further users.
     #[serde(default)]
     pub other_users: u64,
+}
+
+/// What the aggregator of a rack publishes in place of the records of its nodes.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RackRollup<'a> {
+    /// The version of the records.
+    pub version: u32,
+    /// The nodes of the rack, or a part of them.
+    #[serde(borrow)]
+    pub rack: Vec<RackNode<'a>>,
+}
+
+/// What an aggregator has of a node.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RackNode<'a> {
+    /// The node.
+    #[serde(borrow)]
+    pub node: Cow<'a, str>,
+    /// The age of its last record; absent if none came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_ns: Option<u64>,
+    /// That record, as the node sent it; absent if it was published before, or none came: the node
+    /// is late, or missing.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<&'a RawValue>,
 }
 
 /// Asks all nodes for roll-ups.

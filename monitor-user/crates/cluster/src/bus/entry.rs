@@ -99,6 +99,9 @@ pub enum EntryBody {
         /// The formats that it reads.
         #[serde(default)]
         formats: MessageFormats,
+        /// The nodes that may publish its readings with those of others, as a set; none if empty.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        aggregators: String,
     },
     /// The origin leaves soon, but remains a member until then: what has to be done on it
     /// before can be done.
@@ -112,6 +115,9 @@ pub enum EntryBody {
         /// The formats that it reads.
         #[serde(default)]
         formats: MessageFormats,
+        /// The nodes that may publish its readings with those of others, as a set; none if empty.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        aggregators: String,
     },
     /// The origin leaves.
     Left {

@@ -61,7 +61,7 @@ impl Membership {
         self.as_of = at.seq;
         match &at.entry.body {
             EntryBody::Command(_) => MembershipChange::Unchanged,
-            EntryBody::Joined { incarnation, ledger, since, formats } => {
+            EntryBody::Joined { incarnation, ledger, since, formats, aggregators } => {
                 let (node, incarnation) = (at.entry.origin.clone(), *incarnation);
                 let is_repetition = since.is_some();
                 let is_ended = self.get(&node).is_none_or(|it| it.incarnation != incarnation);
@@ -70,8 +70,15 @@ impl Membership {
                     return MembershipChange::Unchanged;
                 }
                 let since = since.unwrap_or(at.seq);
-                let (ledger, formats, is_draining) = (*ledger, *formats, false);
-                self.join(MemberRecord { node, ledger, incarnation, since, is_draining, formats })
+                self.join(MemberRecord {
+                    node,
+                    ledger: *ledger,
+                    incarnation,
+                    since,
+                    is_draining: false,
+                    formats: *formats,
+                    aggregators: aggregators.clone(),
+                })
             }
             EntryBody::Draining { incarnation, ledger, .. } => {
                 self.drain(&at.entry.origin, (*incarnation, *ledger))
@@ -132,7 +139,13 @@ mod tests {
 
     fn joined(incarnation: u64, ledger: u64) -> EntryBody {
         let (incarnation, ledger) = (Incarnation(incarnation), LedgerId(ledger));
-        EntryBody::Joined { incarnation, ledger, since: None, formats: OTHERS }
+        EntryBody::Joined {
+            incarnation,
+            ledger,
+            since: None,
+            formats: OTHERS,
+            aggregators: String::new(),
+        }
     }
 
     #[test]
@@ -157,7 +170,13 @@ mod tests {
         let removed = EntryBody::Removed { node: "a".into(), incarnation: Incarnation(1) };
         drop(members.apply(&at(2, "s", removed)));
         let (incarnation, ledger) = (Incarnation(1), LedgerId(7));
-        let again = EntryBody::Joined { incarnation, ledger, since: Some(Seq(1)), formats: OTHERS };
+        let again = EntryBody::Joined {
+            incarnation,
+            ledger,
+            since: Some(Seq(1)),
+            formats: OTHERS,
+            aggregators: String::new(),
+        };
         assert_eq!(members.apply(&at(3, "a", again)), MembershipChange::Unchanged);
         assert_eq!(members.get("a"), None);
     }
@@ -168,7 +187,13 @@ mod tests {
 
     fn draining(incarnation: u64, ledger: u64) -> EntryBody {
         let (incarnation, ledger) = (Incarnation(incarnation), LedgerId(ledger));
-        EntryBody::Draining { incarnation, ledger, since: Seq(1), formats: OTHERS }
+        EntryBody::Draining {
+            incarnation,
+            ledger,
+            since: Seq(1),
+            formats: OTHERS,
+            aggregators: String::new(),
+        }
     }
 
     #[test]

@@ -96,6 +96,8 @@ pub struct MemberRecord {
     pub is_draining: bool,
     /// The formats of messages that it reads.
     pub formats: MessageFormats,
+    /// The nodes that may publish its readings with those of others, as a set; none if empty.
+    pub aggregators: String,
 }
 
 /// What a bus reports.

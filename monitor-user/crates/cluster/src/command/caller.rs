@@ -258,6 +258,7 @@ mod tests {
             since: Seq(1),
             is_draining: false,
             formats: FORMATS,
+            aggregators: String::new(),
         };
         let members = Membership::new(Seq(members_as_of), names.iter().map(member).collect());
         let options = CallOptions {

@@ -21,4 +21,4 @@ mod stream_clock;
 pub use caller::{CallOptions, CallResult, CommandOutcome, MAX_WITHIN};
 pub use executor::{Execution, ExecutionResult, PAUSE, TICK};
 pub use liveness::{HEARTBEAT, SILENCE};
-pub use node::{CommandNode, NodeOutput};
+pub use node::{CommandNode, NodeIdentity, NodeOutput};

@@ -8,7 +8,7 @@ use super::executor::{
     BaseNotice, CommandExecutor, Execution, ExecutionResult, ExecutorOutput, TICK,
 };
 use super::ledger::Ledger;
-use super::liveness::{HEARTBEAT, Liveness};
+use super::liveness::{HEARTBEAT, HEARTBEAT_OF_REMOVER, Liveness};
 use crate::bus::entry::{BusEntry, EntryBody, EntryId, Seq};
 use crate::bus::membership::{Membership, MembershipChange};
 use crate::bus::{Bus, BusEvent, Topic, UnsequencedCause};
@@ -38,6 +38,17 @@ pub enum NodeOutput {
     Bus(BusEvent),
 }
 
+/// What a node says of itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NodeIdentity<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// A random number of this start of the daemon.
+    pub start: u64,
+    /// The nodes that may publish its readings with those of others, as a set; none if empty.
+    pub aggregators: &'a str,
+}
+
 /// A node on a bus.
 pub struct CommandNode<L> {
     name: String,
@@ -54,17 +65,17 @@ pub struct CommandNode<L> {
 }
 
 impl<L: Ledger> CommandNode<L> {
-    /// A node that joins. `start` is a random number.
+    /// A node that joins.
     ///
     /// # Errors
     /// The ledger cannot be written.
     pub fn join(
-        (name, start): (&str, u64),
+        NodeIdentity { name, start, aggregators }: NodeIdentity<'_>,
         ledger: L,
         now: Ns,
         bus: &mut dyn Bus,
     ) -> io::Result<Self> {
-        let (executor, outputs) = CommandExecutor::new(name, ledger, now)?;
+        let (executor, outputs) = CommandExecutor::new((name, aggregators), ledger, now)?;
         let mut node = Self {
             name: name.to_owned(),
             start,
@@ -271,8 +282,9 @@ impl<L: Ledger> CommandNode<L> {
 
     /// Sends the own heartbeat when it is due, and removes members that are dead.
     fn tick_liveness(&mut self, now: Ns, bus: &mut dyn Bus) {
+        let period = if self.liveness.is_some() { HEARTBEAT_OF_REMOVER } else { HEARTBEAT };
         if let Some(incarnation) = self.executor.stay()
-            && now.since(self.last_heartbeat) >= HEARTBEAT
+            && now.since(self.last_heartbeat) >= period
         {
             self.last_heartbeat = now;
             bus.publish(Topic::Heartbeat, incarnation.0.to_le_bytes().to_vec());

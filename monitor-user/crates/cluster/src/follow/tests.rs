@@ -19,6 +19,7 @@ fn members(names: &[&str]) -> Membership {
         since: Seq(1),
         is_draining: false,
         formats: FORMATS,
+        aggregators: String::new(),
     };
     Membership::new(Seq(1), names.iter().map(record).collect())
 }

@@ -130,7 +130,13 @@ pub fn a_removed_stay(fixture: &mut dyn BusFixture) {
     let [mut a, mut service] = ["a", "s"].map(|name| fixture.connect(name, None));
     let joined = |incarnation, since| {
         let (incarnation, ledger) = (Incarnation(incarnation), LedgerId(7));
-        EntryBody::Joined { incarnation, ledger, since, formats: FORMATS }
+        EntryBody::Joined {
+            incarnation,
+            ledger,
+            since,
+            formats: FORMATS,
+            aggregators: String::new(),
+        }
     };
     let removed = |incarnation| {
         let incarnation = Incarnation(incarnation);

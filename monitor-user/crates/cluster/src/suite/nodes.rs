@@ -7,7 +7,7 @@ use crate::bus::entry::{EntryId, Seq, Targets};
 use crate::bus::membership::MembershipChange;
 use crate::command::ledger::{Ledger, MemoryLedger};
 use crate::command::{
-    CallOptions, CallResult, CommandNode, CommandOutcome, ExecutionResult, NodeOutput,
+    CallOptions, CallResult, CommandNode, CommandOutcome, ExecutionResult, NodeIdentity, NodeOutput,
 };
 use monitor_model::Ns;
 use std::collections::BTreeMap;
@@ -40,7 +40,8 @@ impl SuiteNode {
         ledger: MemoryLedger,
         fixture: &dyn BusFixture,
     ) -> Self {
-        let node = CommandNode::join(start, ledger, fixture.now(), bus.as_mut());
+        let identity = NodeIdentity { name: start.0, start: start.1, aggregators: "" };
+        let node = CommandNode::join(identity, ledger, fixture.now(), bus.as_mut());
         Self {
             node: node.expect("a ledger in memory can be written"),
             bus,

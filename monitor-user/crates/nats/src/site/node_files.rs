@@ -9,6 +9,7 @@ use super::folder::{PUBLIC, SiteFolder};
 use super::plan::{Site, SiteRequest};
 use super::users::{SEED, SiteUser, SiteUsers, node_folder};
 use crate::permissions::Role;
+use monitor_cluster::node_set::fold;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -80,6 +81,7 @@ fn section(
          ledger = {ledger:?}\n\
          removes_dead = {removes_dead}\n\
          gateway = {is_gateway}\n\
+         {aggregators}\
          control_from = {control_from:?}\n\
          {files}",
         name = user.name,
@@ -88,9 +90,17 @@ fn section(
         credentials = format!("{etc}/{SEED}"),
         ca = format!("{etc}/{CA_FILE}"),
         removes_dead = user.role == Role::Service,
+        aggregators = aggregators(site, &user.name),
         control_from = site.control_from,
         files = site.files.map(|address| files_section(address, etc)).unwrap_or_default(),
     )
+}
+
+/// The key with the aggregators of the rack of a node.
+fn aggregators(site: &Site, node: &str) -> String {
+    let names = site.rack_of(node).map(|rack| fold(rack.aggregators.iter().map(String::as_str)));
+    let names = names.filter(|names| !names.is_empty());
+    names.map(|names| format!("aggregators = {names:?}\n")).unwrap_or_default()
 }
 
 /// The section of the files that other nodes send and read.

@@ -16,7 +16,14 @@ pub struct Rack {
     pub server: ServerAddress,
     /// Its nodes.
     pub nodes: BTreeSet<String>,
+    /// Those of them of which one publishes the roll-ups of all; none in a folder of an earlier
+    /// version.
+    #[serde(default)]
+    pub aggregators: BTreeSet<String>,
 }
+
+/// Number of aggregators of a rack: one, and one that goes on if that is lost.
+const AGGREGATORS: usize = 2;
 
 impl Rack {
     /// Parses `SERVERS=NODES`: sets of hosts and of nodes. The nodes are divided in the order of
@@ -45,7 +52,9 @@ impl Rack {
         let racks = hosts.into_iter().enumerate().map(|(number, host)| {
             let n_nodes = n_least + usize::from(number < n_more);
             let server = ServerAddress::parse(&format!("{host}:{port}"))?;
-            Ok(Self { server, nodes: nodes.by_ref().take(n_nodes).collect() })
+            let nodes: Vec<String> = nodes.by_ref().take(n_nodes).collect();
+            let aggregators = nodes.iter().take(AGGREGATORS).cloned().collect();
+            Ok(Self { server, nodes: nodes.into_iter().collect(), aggregators })
         });
         racks.collect()
     }
@@ -74,8 +83,9 @@ mod tests {
 
     fn racks(text: &str) -> Result<Vec<(String, String)>, String> {
         let shown = |it: Rack| {
-            let nodes: Vec<String> = it.nodes.into_iter().collect();
-            (it.server.to_string(), nodes.join(","))
+            let list = |set: BTreeSet<String>| Vec::from_iter(set).join(",");
+            let all = format!("{} by {}", list(it.nodes), list(it.aggregators));
+            (it.server.to_string(), all)
         };
         Ok(Rack::parse(text)?.into_iter().map(shown).collect())
     }
@@ -83,9 +93,10 @@ mod tests {
     #[test]
     fn nodes_are_divided_among_the_servers_in_the_order_of_numbers() {
         let pair = |server: &str, nodes: &str| (server.to_owned(), nodes.to_owned());
-        assert_eq!(racks("r1=n[01-02]"), Ok(vec![pair("r1:4222", "n01,n02")]));
-        let both = vec![pair("r9:42", "n8,n9"), pair("r10:42", "n10")];
-        assert_eq!(racks("r[9-10]:42=n[8-10]"), Ok(both));
+        assert_eq!(racks("r1=n[01-02]"), Ok(vec![pair("r1:4222", "n01,n02 by n01,n02")]));
+        let both =
+            vec![pair("r9:42", "n10,n8,n9 by n8,n9"), pair("r10:42", "n11,n12 by n11,n12")];
+        assert_eq!(racks("r[9-10]:42=n[8-12]"), Ok(both));
         let why = "\"r[1-3]=n[1-2]\": expected at least one node for each server";
         assert_eq!(racks("r[1-3]=n[1-2]"), Err(why.to_owned()));
         for wrong in ["r1", "=n1", "r1=", "r1:x=n1", "r1=n[1-", "a b=n1"] {

@@ -59,9 +59,9 @@ impl SoakCluster {
             let mut bus = site.options(&name);
             let servers = servers[number % N_NETWORKS].clone();
             bus.connection = NatsConnection { servers, ..bus.connection };
-            let ledger = site.folder.join("nodes").join(&name).join("ledger");
+            let ledger = site.ledger(&name);
             let options =
-                AgentOptions { bus, ledger, removes_dead: number <= 3, reply: None, rows: None };
+                AgentOptions { removes_dead: number <= 3, ..AgentOptions::new(bus, ledger) };
             Agent::start(&name, options)
         };
         let agents: Vec<Agent> = (1..=size.n_nodes).map(agent).collect();

@@ -11,7 +11,7 @@ use monitor_cluster::bus::membership::MembershipChange;
 use monitor_cluster::bus::{Bus as _, BusEvent, Topic};
 use monitor_cluster::command::ledger::{FileLedger, Ledger as _};
 use monitor_cluster::command::{
-    CallOptions, CallResult, CommandNode, Execution, ExecutionResult, NodeOutput,
+    CallOptions, CallResult, CommandNode, Execution, ExecutionResult, NodeIdentity, NodeOutput,
 };
 use monitor_sys::{clock, random};
 use std::collections::HashMap;
@@ -41,10 +41,20 @@ pub struct AgentOptions {
     pub ledger: PathBuf,
     /// Whether it removes dead members.
     pub removes_dead: bool,
+    /// The nodes that may publish its readings, as it says of itself.
+    pub aggregators: String,
     /// What it executes is replied with this, or with the payload.
     pub reply: Option<Vec<u8>>,
     /// What it sends to those that follow it; without it, such a command is like any other.
     pub rows: Option<AgentRows>,
+}
+
+impl AgentOptions {
+    /// An agent that replies with the payload, and removes no members.
+    pub const fn new(bus: NatsOptions, ledger: PathBuf) -> Self {
+        let aggregators = String::new();
+        Self { bus, ledger, removes_dead: false, aggregators, reply: None, rows: None }
+    }
 }
 
 /// A call, and where its result goes.
@@ -182,7 +192,8 @@ async fn run(
     };
     let mut bus = RecordedBus { bus, log: log.clone() };
     let start = u64::from_le_bytes(random::bytes().expect("the kernel has random numbers"));
-    let node = CommandNode::join((&name, start), ledger, clock::boot(), &mut bus);
+    let identity = NodeIdentity { name: &name, start, aggregators: &options.aggregators };
+    let node = CommandNode::join(identity, ledger, clock::boot(), &mut bus);
     let mut node = node.expect("the ledger can be written");
     if options.removes_dead {
         node.watch_members(&mut bus);

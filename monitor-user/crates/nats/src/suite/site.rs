@@ -79,7 +79,11 @@ impl TestSite {
         let server = |it: &SocketAddr| ServerAddress::parse(&it.to_string()).expect("an address");
         let leaf = (!rack.is_empty()).then(own_address);
         let rack = if rack.is_empty() { BTreeSet::new() } else { set(rack) };
-        let racks = leaf.iter().map(|it| Rack { server: server(it), nodes: rack.clone() });
+        let racks = leaf.iter().map(|it| Rack {
+            server: server(it),
+            nodes: rack.clone(),
+            aggregators: BTreeSet::new(),
+        });
         let request = SiteRequest {
             folder: folder.clone(),
             nodes: set(nodes),
@@ -143,16 +147,18 @@ impl TestSite {
         NatsOptions { connection: self.connection(node), streams }
     }
 
+    /// The file of the ledger of a node.
+    pub fn ledger(&self, node: &str) -> PathBuf {
+        self.folder.join("nodes").join(node).join("ledger")
+    }
+
     /// Starts an agent.
     pub fn agent(&self, node: &str) -> Agent {
         Agent::start(
             node,
             AgentOptions {
-                bus: self.options(node),
-                ledger: self.folder.join("nodes").join(node).join("ledger"),
                 removes_dead: self.services.contains(node),
-                reply: None,
-                rows: None,
+                ..AgentOptions::new(self.options(node), self.ledger(node))
             },
         )
     }

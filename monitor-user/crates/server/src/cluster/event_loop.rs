@@ -19,7 +19,9 @@ use monitor_cluster::bus::entry::{EntryId, Seq};
 use monitor_cluster::bus::membership::MembershipChange;
 use monitor_cluster::bus::{Bus, BusEvent, Topic};
 use monitor_cluster::command::ledger::{FileLedger, Ledger as _};
-use monitor_cluster::command::{CallResult, CommandNode, Execution, ExecutionResult, NodeOutput};
+use monitor_cluster::command::{
+    CallResult, CommandNode, Execution, ExecutionResult, NodeIdentity, NodeOutput,
+};
 use monitor_cluster::follow::KEEP;
 use monitor_cluster::follow::message::FollowMessage;
 use monitor_cluster::message::PeerMessage;
@@ -56,7 +58,9 @@ pub async fn run(
         Ok(start) => start,
         Err(error) => return tracing::error!("no random number for the cluster: {error}"),
     };
-    let joined = CommandNode::join((&settings.node, start), ledger, clock::boot(), bus.as_mut());
+    let aggregators = settings.config.aggregators.clone();
+    let identity = NodeIdentity { name: &settings.node, start, aggregators: &aggregators };
+    let joined = CommandNode::join(identity, ledger, clock::boot(), bus.as_mut());
     let mut node = match joined {
         Ok(node) => node,
         Err(error) => return tracing::error!("the ledger cannot be written: {error}"),
@@ -67,7 +71,7 @@ pub async fn run(
     let (ended, ends) = unbounded_channel();
     let ClusterSettings { config, node: own, requests, rollup, language, .. } = settings;
     bus.subscribe(Topic::RollupRequest);
-    let rollups = RollupExchange::new(&own, requests.clone(), rollup);
+    let rollups = RollupExchange::new((&own, &aggregators), requests.clone(), rollup);
     let users = CommandUsers::default();
     let runner = CommandRunner { requests, users, control_from: config.control_from };
     let language = LanguageExchange::new(language, runner.clone(), ended.clone());
@@ -232,7 +236,8 @@ impl ClusterLoop {
                     language.send(output, BusNode { node, bus: bus.as_mut() });
                 }
                 ClusterEvent::Rollup(RollupEvent::Record(bytes)) => {
-                    self.bus.publish(Topic::Sample, bytes);
+                    let Self { node, bus, rollups, .. } = self;
+                    rollups.record(clock::boot(), bytes, BusNode { node, bus: bus.as_mut() });
                 }
                 ClusterEvent::Rollup(RollupEvent::Due) => self.roll_up(),
                 ClusterEvent::Job(None | Some(ClusterJob::Stop)) => return,
@@ -294,6 +299,10 @@ impl ClusterLoop {
     fn message(&mut self, from: &str, bytes: &[u8]) {
         match PeerMessage::from_bytes(bytes) {
             None => {}
+            Some(Ok(PeerMessage::Rollup(record))) => {
+                let members = self.node.members();
+                return self.rollups.of_rack(clock::boot(), from, record, members);
+            }
             Some(Ok(message)) => return self.language.message(from, message),
             Some(Err(error)) => return tracing::warn!("message of {from}: {error}"),
         }
@@ -334,7 +343,8 @@ impl ClusterLoop {
             NodeOutput::Failed(why) => tracing::error!("cluster: {why}"),
             NodeOutput::Bus(BusEvent::Message { from, bytes }) => self.message(&from, &bytes),
             NodeOutput::Bus(BusEvent::Published { from, topic, bytes }) => {
-                self.rollups.published(clock::boot(), topic, (&from, &bytes));
+                let members = self.node.members();
+                self.rollups.published(clock::boot(), topic, (&from, &bytes), members);
             }
             // Nothing of that was subscribed.
             NodeOutput::Bus(_) => {}
@@ -347,7 +357,8 @@ impl ClusterLoop {
             true => self.list_members().members,
             false => Vec::new(),
         };
-        self.rollups.act(clock::boot(), &members, self.bus.as_mut());
+        let Self { node, bus, rollups, .. } = self;
+        rollups.act(clock::boot(), &members, BusNode { node, bus: bus.as_mut() });
     }
 
     /// Follows the members that requests of the cluster name by number.

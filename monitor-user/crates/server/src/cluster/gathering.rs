@@ -163,6 +163,7 @@ mod tests {
             since: Seq(1),
             is_draining: false,
             formats: FORMATS,
+            aggregators: String::new(),
         };
         Membership::new(Seq(1), vec![record("login1"), record("n2")])
     }

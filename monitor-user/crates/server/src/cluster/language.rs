@@ -199,6 +199,7 @@ mod tests {
             since: Seq(since),
             is_draining: false,
             formats: FORMATS,
+            aggregators: String::new(),
         }
     }
 

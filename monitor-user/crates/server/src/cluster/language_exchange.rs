@@ -187,6 +187,8 @@ impl LanguageExchange {
                 let Some(number) = self.language.number(from) else { return };
                 self.arrive(Arrived::Remote(RemoteInput::Message(number, message)));
             }
+            // The loop takes those itself.
+            PeerMessage::Rollup(_) => {}
         }
     }
 
@@ -226,7 +228,9 @@ fn too_long(message: PeerMessage, bytes: usize) -> Option<PeerMessage> {
         PeerMessage::Request(RequestMessage::Answer(answer)) => {
             Some(PeerMessage::Request(RequestMessage::Answer(answer.refused(&why))))
         }
-        PeerMessage::Request(RequestMessage::ClientReply(_)) | PeerMessage::Monitor(_) => None,
+        PeerMessage::Request(RequestMessage::ClientReply(_))
+        | PeerMessage::Monitor(_)
+        | PeerMessage::Rollup(_) => None,
     }
 }
 

@@ -102,6 +102,7 @@ mod tests {
             since: Seq(1),
             is_draining: false,
             formats: FORMATS,
+            aggregators: String::new(),
         }
     }
 

@@ -86,6 +86,7 @@ enum Phase {
 /// The executing side of a node.
 pub struct CommandExecutor<L> {
     node: String,
+    aggregators: String,
     ledger: L,
     incarnation: Incarnation,
     clock: StreamClock,
@@ -132,13 +133,18 @@ struct Held {
 }
 
 impl<L: Ledger> CommandExecutor<L> {
-    /// A node that joins; the outputs are to be executed.
+    /// A node that joins; the outputs are to be executed. `aggregators` is what it says of itself.
     ///
     /// # Errors
     /// The ledger cannot be written.
-    pub fn new(node: &str, ledger: L, now: Ns) -> io::Result<(Self, Outputs)> {
+    pub fn new(
+        (node, aggregators): (&str, &str),
+        ledger: L,
+        now: Ns,
+    ) -> io::Result<(Self, Outputs)> {
         let mut executor = Self {
             node: node.to_owned(),
+            aggregators: aggregators.to_owned(),
             ledger,
             incarnation: Incarnation(0),
             clock: StreamClock::default(),
@@ -591,11 +597,13 @@ impl<L: Ledger> CommandExecutor<L> {
             _ => None,
         };
         let (incarnation, ledger) = (self.incarnation, self.ledger.id());
+        let aggregators = self.aggregators.clone();
         if let (Some(since), Some(_)) = (since, self.drain) {
-            let body = EntryBody::Draining { incarnation, ledger, since, formats: FORMATS };
+            let body =
+                EntryBody::Draining { incarnation, ledger, since, formats: FORMATS, aggregators };
             return ExecutorOutput::Multicast(body);
         }
-        let body = EntryBody::Joined { incarnation, ledger, since, formats: FORMATS };
+        let body = EntryBody::Joined { incarnation, ledger, since, formats: FORMATS, aggregators };
         ExecutorOutput::Multicast(body)
     }
 

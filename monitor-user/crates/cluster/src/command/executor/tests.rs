@@ -18,7 +18,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let (executor, out) =
-            CommandExecutor::new("n", MemoryLedger::new(LEDGER.0), Ns(SECOND)).unwrap();
+            CommandExecutor::new(("n", ""), MemoryLedger::new(LEDGER.0), Ns(SECOND)).unwrap();
         assert!(is_joining(&out, 1), "{out:?}");
         Self { executor, members: Membership::default(), now: SECOND }
     }
@@ -75,7 +75,13 @@ impl Bench {
 
 fn joined(incarnation: u64) -> EntryBody {
     let incarnation = Incarnation(incarnation);
-    EntryBody::Joined { incarnation, ledger: LEDGER, since: None, formats: FORMATS }
+    EntryBody::Joined {
+        incarnation,
+        ledger: LEDGER,
+        since: None,
+        formats: FORMATS,
+        aggregators: String::new(),
+    }
 }
 
 fn removed(incarnation: u64) -> EntryBody {
@@ -97,6 +103,7 @@ fn record(incarnation: u64, ledger: LedgerId, since: u64) -> MemberRecord {
         since,
         is_draining: false,
         formats: FORMATS,
+        aggregators: String::new(),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::bus::entry::{EntryId, Seq, Targets};
 use crate::command::caller::{CallOptions, CallResult, CommandOutcome};
 use crate::command::executor::{Check, Execution, ExecutionResult};
 use crate::command::ledger::{Ledger as _, MemoryLedger};
-use crate::command::node::{CommandNode, NodeOutput};
+use crate::command::node::{CommandNode, NodeIdentity, NodeOutput};
 use monitor_model::Ns;
 use std::collections::BTreeMap;
 
@@ -119,8 +119,9 @@ impl SimWorld {
         let from = node.ledger.last().map(|last| Seq(last.0 + 1));
         let mut port = self.network.connect(&node.name, node.boot, from);
         self.network.lock().cut(port.number, node.cut_until);
-        let start = (node.name.as_str(), self.n_starts);
-        let joined = CommandNode::join(start, node.ledger.clone(), Ns(now + node.boot), &mut port);
+        let identity = NodeIdentity { name: &node.name, start: self.n_starts, aggregators: "" };
+        let joined =
+            CommandNode::join(identity, node.ledger.clone(), Ns(now + node.boot), &mut port);
         let mut commands = joined.unwrap();
         if let Some(check) = self.without {
             commands.take_out(check);

@@ -3,6 +3,7 @@
 //! ```text
 //!  gateway: viewers --want--> RollupExchange --request--> all nodes (mon.want.GATEWAY)
 //!  node:    RollupSource (readings of the daemon) --record--> gateways (mon.s.NODE)
+//!           or, with `cluster.aggregators`: --record--> aggregator: Rack --> gateways
 //!  gateway: RollupTable --once a second--> ClusterRollup --> call `rollup`, page, /metrics
 //! ```
 //!
@@ -11,6 +12,7 @@
 //! requests of gateways.
 
 mod metrics;
+mod rack;
 mod record;
 mod source;
 mod table;
@@ -19,14 +21,21 @@ mod view;
 pub use metrics::cluster_metrics;
 pub use view::{RollupViewer, rollup_for};
 
+use self::rack::{Rack, aggregator, may_speak, records_of};
 use self::source::RollupSource;
 use self::table::RollupTable;
+use super::following::BusNode;
 use crate::http::DaemonRequest;
+use monitor_cluster::bus::membership::Membership;
 use monitor_cluster::bus::{Bus, Topic};
+use monitor_cluster::message::PeerMessage;
+use monitor_cluster::node_set::expand;
 use monitor_model::Ns;
 use monitor_protocol::cluster::Member;
 use monitor_protocol::rollup::{ClusterRollup, RollupRequest, VERSION};
 use monitor_sys::clock;
+use serde_json::value::RawValue;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -56,6 +65,10 @@ pub enum RollupEvent {
 /// The end of this node: publishes its records, and on a gateway collects those of all.
 pub struct RollupExchange {
     own: String,
+    /// The nodes of which one publishes the records of this node; it does itself without one.
+    aggregators: BTreeSet<String>,
+    /// The records of other nodes that this one publishes; none while no node sends any.
+    rack: Option<Rack>,
     requests: mpsc::Sender<DaemonRequest>,
     /// Until when a gateway wants records of this node.
     requested_until: Ns,
@@ -77,9 +90,9 @@ struct GatewayRollups {
 }
 
 impl RollupExchange {
-    /// Without records; with `last`, the node is a gateway.
+    /// Without records; with `last`, the node is a gateway. The aggregators are a node set.
     pub fn new(
-        own: &str,
+        (own, aggregators): (&str, &str),
         requests: mpsc::Sender<DaemonRequest>,
         last: Option<watch::Sender<Option<Arc<ClusterRollup>>>>,
     ) -> Self {
@@ -92,8 +105,18 @@ impl RollupExchange {
             table: RollupTable::default(),
             last,
         });
-        let (requested_until, own) = (Ns(0), own.to_owned());
-        Self { own, requests, requested_until, source: None, records, record_queue, gateway }
+        Self {
+            own: own.to_owned(),
+            // The configuration has checked that it is one.
+            aggregators: expand(aggregators, &BTreeSet::new()).unwrap_or_default(),
+            rack: None,
+            requests,
+            requested_until: Ns(0),
+            source: None,
+            records,
+            record_queue,
+            gateway,
+        }
     }
 
     /// Whether the members are needed by `act`.
@@ -126,7 +149,8 @@ impl RollupExchange {
         let source = self.source.as_ref().map(|_| self.requested_until);
         let gateway = self.gateway.as_ref().filter(|it| it.is_subscribed);
         let gateway = gateway.map(|it| it.next_rollup.min(it.next_request).min(it.wanted_until));
-        source.into_iter().chain(gateway).min()
+        let rack = self.rack.as_ref().map(Rack::due);
+        source.into_iter().chain(gateway).chain(rack).min()
     }
 
     /// A viewer of this gateway wants roll-ups for this long. Nothing on other nodes.
@@ -142,14 +166,46 @@ impl RollupExchange {
         gateway.request(now, bus);
     }
 
+    /// Publishes a record of this node, or lets the aggregator do so.
+    pub fn record(&mut self, now: Ns, bytes: Vec<u8>, on: BusNode<'_>) {
+        let Some(name) = aggregator(&self.aggregators, on.node.members()) else {
+            return on.bus.publish(Topic::Sample, bytes);
+        };
+        // A record is JSON, and that is UTF-8.
+        let record = String::from_utf8(bytes).ok().and_then(|it| RawValue::from_string(it).ok());
+        let Some(record) = record else { return };
+        if name == self.own {
+            self.rack.get_or_insert_with(|| Rack::new(now)).add(now, name, record);
+        } else {
+            on.bus.send(name, PeerMessage::Rollup(record).to_bytes());
+        }
+    }
+
+    /// Takes a record that a node of the rack has sent.
+    pub fn of_rack(&mut self, now: Ns, from: &str, record: Box<RawValue>, members: &Membership) {
+        if members.get(from).is_some_and(|member| may_speak(&self.own, member)) {
+            self.rack.get_or_insert_with(|| Rack::new(now)).add(now, from, record);
+        } else {
+            tracing::debug!(from, "a record of a node that has not named this one: dropped");
+        }
+    }
+
     /// Takes what a node has published.
-    pub fn published(&mut self, now: Ns, topic: Topic, (from, bytes): (&str, &[u8])) {
+    pub fn published(
+        &mut self,
+        now: Ns,
+        topic: Topic,
+        (from, bytes): (&str, &[u8]),
+        members: &Membership,
+    ) {
         match topic {
             Topic::RollupRequest => self.requested(now, from, bytes),
             Topic::Sample => {
                 let gateway = self.gateway.as_mut().filter(|it| it.is_subscribed);
-                if let Some(gateway) = gateway {
-                    gateway.table.add(now, from, bytes);
+                let Some(GatewayRollups { table, .. }) = gateway else { return };
+                match records_of(from, bytes, members) {
+                    Some(nodes) => nodes.iter().for_each(|node| table.add_of_rack(now, node)),
+                    None => table.add(now, from, bytes),
                 }
             }
             Topic::Event | Topic::Heartbeat => {}
@@ -172,10 +228,19 @@ impl RollupExchange {
         }
     }
 
-    /// Does what is due; `members` are those of the cluster, on a gateway.
-    pub fn act(&mut self, now: Ns, members: &[Member], bus: &mut dyn Bus) {
+    /// Does what is due; `members` are those of the cluster with what is known of them, on a
+    /// gateway.
+    pub fn act(&mut self, now: Ns, members: &[Member], BusNode { node, bus }: BusNode<'_>) {
         if self.requested_until <= now {
             self.source = None;
+        }
+        if let Some(rack) = self.rack.as_mut().filter(|it| it.due() <= now) {
+            match rack.take(now, &self.own, node.members()) {
+                Some(messages) => {
+                    messages.into_iter().for_each(|it| bus.publish(Topic::Sample, it));
+                }
+                None => self.rack = None,
+            }
         }
         let Some(gateway) = self.gateway.as_mut().filter(|it| it.is_subscribed) else { return };
         if gateway.wanted_until <= now {

@@ -4,20 +4,19 @@
 //! cluster: each member with the age of its record, sums of jobs and users over the nodes whose
 //! record is current. A record that did not come is noticed by the number of the next one.
 
+use super::rack::LATE;
 use super::record::by_use;
 use monitor_cluster::node_set::fold;
 use monitor_model::Ns;
 use monitor_protocol::cluster::Member;
 use monitor_protocol::rollup::{
-    ClusterRollup, JobOnNode, JobSummary, MAX_RECORD, NodeRollup, NodeSummary, RecordState,
-    UserSummary, VERSION,
+    ClusterRollup, JobOnNode, JobSummary, MAX_RECORD, NodeRollup, NodeSummary, RackNode,
+    RecordState, UserSummary, VERSION,
 };
 use monitor_sys::clock;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// From this age on a record is late: two did not come in time.
-const LATE: Ns = Ns(3_000_000_000);
 /// Most jobs of a cluster, and most users.
 const MAX_ROWS: usize = 1000;
 /// Most nodes with a record: more than the members that one server has.
@@ -26,10 +25,27 @@ const MAX_NODES: usize = 16_384;
 /// What came from a node.
 struct Received {
     at: Ns,
-    /// The last record; `None` if it cannot be read.
-    record: Option<NodeRollup>,
+    record: LastRecord,
     /// Records that did not come.
     lost: u64,
+}
+
+/// The last record of a node.
+enum LastRecord {
+    Read(NodeRollup),
+    /// It has another version, or is malformed.
+    Unreadable,
+    /// An aggregator has it, and this gateway came later.
+    Unseen,
+}
+
+impl LastRecord {
+    const fn read(&self) -> Option<&NodeRollup> {
+        match self {
+            Self::Read(record) => Some(record),
+            Self::Unreadable | Self::Unseen => None,
+        }
+    }
 }
 
 /// The last record of each node.
@@ -51,14 +67,14 @@ impl RollupTable {
         if let Err(why) = &record {
             tracing::debug!("record of {node}: {why}");
         }
-        let record = record.ok();
+        let record = record.map_or(LastRecord::Unreadable, LastRecord::Read);
         let Some(last) = self.nodes.get_mut(node) else {
             if self.nodes.len() < MAX_NODES {
                 self.nodes.insert(node.to_owned(), Received { at: now, record, lost: 0 });
             }
             return;
         };
-        if let (Some(before), Some(record)) = (&last.record, &record)
+        if let (Some(before), Some(record)) = (last.record.read(), record.read())
             && before.series == record.series
         {
             let Some(skipped) = record.number.checked_sub(before.number + 1) else {
@@ -69,6 +85,20 @@ impl RollupTable {
             last.lost = last.lost.saturating_add(skipped);
         }
         (last.at, last.record) = (now, record);
+    }
+
+    /// Takes what an aggregator has of a node.
+    pub fn add_of_rack(&mut self, now: Ns, of: &RackNode<'_>) {
+        let Some(age) = of.age_ns else { return };
+        let at = Ns(now.0.saturating_sub(age));
+        match of.record {
+            Some(record) => self.add(at, &of.node, record.get().as_bytes()),
+            None if self.nodes.len() < MAX_NODES => {
+                let unseen = Received { at, record: LastRecord::Unseen, lost: 0 };
+                self.nodes.entry(of.node.to_string()).or_insert(unseen);
+            }
+            None => {}
+        }
     }
 
     /// The roll-up of the members, as this gateway has them; what came from other nodes is
@@ -82,7 +112,7 @@ impl RollupTable {
             .nodes
             .iter()
             .filter(|(_, received)| now.since(received.at) < LATE)
-            .filter_map(|(node, received)| Some((node.as_str(), received.record.as_ref()?)))
+            .filter_map(|(node, received)| Some((node.as_str(), received.record.read()?)))
             .collect();
         let (jobs, further_jobs) = sum_jobs(&current);
         let (users, further_users) = sum_users(&current);
@@ -102,12 +132,12 @@ impl RollupTable {
     fn summary(&self, now: Ns, member: &Member) -> NodeSummary {
         let received = self.nodes.get(&member.node);
         let age = received.map(|it| now.since(it.at));
-        let record = received.and_then(|it| it.record.as_ref());
-        let state = match (age, record) {
-            (None, _) => RecordState::None,
-            (Some(_), None) => RecordState::Unreadable,
-            (Some(age), Some(_)) if age < LATE => RecordState::Current,
-            (Some(_), Some(_)) => RecordState::Late,
+        let record = received.and_then(|it| it.record.read());
+        let state = match received.map(|it| &it.record) {
+            None => RecordState::None,
+            Some(LastRecord::Unreadable) => RecordState::Unreadable,
+            Some(LastRecord::Read(_)) if age < Some(LATE) => RecordState::Current,
+            Some(LastRecord::Read(_) | LastRecord::Unseen) => RecordState::Late,
         };
         let count = |of: fn(&NodeRollup) -> u64| record.map_or(0, of);
         NodeSummary {

@@ -4,7 +4,7 @@
 //! server.
 
 use super::value;
-use monitor_cluster::node_set::expand;
+use monitor_cluster::node_set::{expand, has_wildcard};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use toml::de::DeValue;
@@ -33,6 +33,9 @@ pub struct ClusterConfig {
     pub removes_dead: bool,
     /// Whether this node shows the roll-ups of all nodes.
     pub gateway: bool,
+    /// The nodes of which one publishes the roll-ups of this node's rack, as a node set; none if it
+    /// is empty.
+    pub aggregators: String,
     /// The folder of files that other nodes send; beside the ledger if absent.
     pub received: Option<PathBuf>,
     /// Most bytes of the received files of a user.
@@ -52,6 +55,7 @@ impl Default for ClusterConfig {
             ledger: "/var/lib/monitor/ledger".into(),
             removes_dead: false,
             gateway: false,
+            aggregators: String::new(),
             received: None,
             received_bytes: 1 << 30,
             control_from: String::new(),
@@ -125,6 +129,15 @@ pub fn ledger(value: &DeValue<'_>) -> Result<PathBuf, String> {
     path.ok_or_else(|| "expected a path that begins with a slash".to_owned())
 }
 
+/// Parses the set of nodes that aggregate: names, because nodes compare them.
+pub fn aggregators(value: &DeValue<'_>) -> Result<String, String> {
+    let text = node_set(value)?;
+    match has_wildcard(&text) || text.contains('@') {
+        true => Err(format!("{text:?}: expected names of nodes, such as \"n[1-2]\"")),
+        false => Ok(text),
+    }
+}
+
 /// Parses the set of nodes whose users may control processes.
 pub fn node_set(value: &DeValue<'_>) -> Result<String, String> {
     let text = value::text(value)?;
@@ -158,6 +171,9 @@ mod tests {
         check(node, r#""n[1-2]""#, Err(wrong));
         check(node_set, r#""n[1-9]!n3""#, Ok("n[1-9]!n3".to_owned()));
         check(node_set, r#""@*""#, Ok("@*".to_owned()));
+        check(aggregators, r#""n[1-2]""#, Ok("n[1-2]".to_owned()));
+        let wrong = "\"n*\": expected names of nodes, such as \"n[1-2]\"";
+        check(aggregators, r#""n*""#, Err(wrong));
         check(node_set, r#""n[1-""#, Err("\"n[1-\": a bracket is not closed, or closes none"));
         check(ledger, r#""ledger""#, Err("expected a path that begins with a slash"));
     }

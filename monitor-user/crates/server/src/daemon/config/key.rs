@@ -509,6 +509,17 @@ pub const KEYS: &[ConfigKey] = &[
     key(
         [
             "cluster",
+            "aggregators",
+            "nodes of which one publishes the roll-ups of this node's rack, such as m[1-2]",
+        ],
+        Other(
+            |it, value| cluster::aggregators(value).map(|set| it.cluster.aggregators = set),
+            |it| format!("{:?}", it.cluster.aggregators),
+        ),
+    ),
+    key(
+        [
+            "cluster",
             "received",
             "folder of the files that users send to this node; unset: received, beside the ledger",
         ],
