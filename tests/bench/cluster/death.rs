@@ -16,7 +16,7 @@ const DEATHS: usize = 7;
 
 pub fn run(_most: usize) {
     let nodes = format!("n[1-{}],{TOOL}", 2 * DEATHS);
-    let mut site = TestSite::write_with_rack(1, &nodes, TOOL, &format!("m[1-{DEATHS}]"));
+    let mut site = TestSite::write_with_racks(1, &nodes, TOOL, &[format!("m[1-{DEATHS}]")]);
     site.start();
     let runtime = runtime();
     let _guard = runtime.enter();

@@ -45,7 +45,9 @@ pub async fn agents(site: &TestSite, n_nodes: usize, output: &AgentOutput) -> Ve
         let ledger = site.ledger(name);
         let AgentOutput { reply, rows } = output.clone();
         let (bus, removes_dead) = (site.options(name), name == TOOL);
-        let options = AgentOptions { removes_dead, reply, rows, ..AgentOptions::new(bus, ledger) };
+        let aggregators = site.aggregators(name);
+        let options = AgentOptions::new(bus, ledger);
+        let options = AgentOptions { removes_dead, aggregators, reply, rows, ..options };
         Agent::start(name, options)
     };
     let mut agents = vec![start(TOOL)];

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn site() -> TestSite {
-    let mut site = TestSite::write_with_rack(1, "n[1-2]", "n1", "m[1-2]");
+    let mut site = TestSite::write_with_racks(1, "n[1-2]", "n1", &["m[1-2]".to_owned()]);
     site.start();
     site
 }
@@ -83,7 +83,7 @@ fn a_stolen_server_of_a_rack_speaks_for_its_rack_alone() {
     if !has_server() {
         return;
     }
-    let mut site = TestSite::write_with_rack(1, "n[1-2]", "n1", "m[1-2]");
+    let mut site = TestSite::write_with_racks(1, "n[1-2]", "n1", &["m[1-2]".to_owned()]);
     let accounts = site.servers[1].config().with_file_name("accounts.conf");
     let text = std::fs::read_to_string(&accounts).unwrap();
     let (before, user) = text.split_once("      # m2\n").unwrap();

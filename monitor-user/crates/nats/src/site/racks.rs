@@ -94,8 +94,7 @@ mod tests {
     fn nodes_are_divided_among_the_servers_in_the_order_of_numbers() {
         let pair = |server: &str, nodes: &str| (server.to_owned(), nodes.to_owned());
         assert_eq!(racks("r1=n[01-02]"), Ok(vec![pair("r1:4222", "n01,n02 by n01,n02")]));
-        let both =
-            vec![pair("r9:42", "n10,n8,n9 by n8,n9"), pair("r10:42", "n11,n12 by n11,n12")];
+        let both = vec![pair("r9:42", "n10,n8,n9 by n8,n9"), pair("r10:42", "n11,n12 by n11,n12")];
         assert_eq!(racks("r[9-10]:42=n[8-12]"), Ok(both));
         let why = "\"r[1-3]=n[1-2]\": expected at least one node for each server";
         assert_eq!(racks("r[1-3]=n[1-2]"), Err(why.to_owned()));

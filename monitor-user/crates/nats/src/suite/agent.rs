@@ -13,8 +13,11 @@ use monitor_cluster::command::ledger::{FileLedger, Ledger as _};
 use monitor_cluster::command::{
     CallOptions, CallResult, CommandNode, Execution, ExecutionResult, NodeIdentity, NodeOutput,
 };
+use monitor_cluster::message::PeerMessage;
+use monitor_cluster::node_set::expand;
 use monitor_sys::{clock, random};
-use std::collections::HashMap;
+use serde_json::value::RawValue;
+use std::collections::{BTreeSet, HashMap};
 use std::future::{Future as _, poll_fn};
 use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
@@ -206,7 +209,7 @@ async fn run(
         tokio::select! {
             outputs = step(&mut life.node, &mut life.bus) => life.take(outputs),
             Some(call) = calls.recv() => life.call(call),
-            Some(bytes) = readings.recv() => life.bus.publish(Topic::Sample, bytes),
+            Some(bytes) = readings.recv() => life.publish(bytes),
             () = rows_due(life.rows.as_ref()) => life.send_rows(),
             _ = paused.changed() => {}
         }
@@ -241,6 +244,19 @@ impl AgentLife {
             ExecutionResult::Executed(result)
         });
         self.node.finish(clock::boot(), &mut self.bus, (execution.seq, result));
+    }
+
+    /// Publishes a reading, or sends it to the first of its aggregators, which is to run.
+    fn publish(&mut self, bytes: Vec<u8>) {
+        let aggregators = expand(&self.options.aggregators, &BTreeSet::new()).unwrap_or_default();
+        let record = String::from_utf8(bytes).expect("JSON");
+        match aggregators.first() {
+            None => self.bus.publish(Topic::Sample, record.into_bytes()),
+            Some(aggregator) => {
+                let record = RawValue::from_string(record).expect("JSON");
+                self.bus.send(aggregator, PeerMessage::Rollup(record).to_bytes());
+            }
+        }
     }
 
     fn send_rows(&mut self) {

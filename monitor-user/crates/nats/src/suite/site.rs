@@ -47,8 +47,8 @@ pub struct TestSite {
     /// Its servers.
     pub servers: Vec<ServerProcess>,
     services: BTreeSet<String>,
-    /// The nodes of a rack, whose server is the last one.
-    rack: BTreeSet<String>,
+    /// The nodes of racks, whose servers are the last ones.
+    racks: Vec<BTreeSet<String>>,
 }
 
 impl TestSite {
@@ -62,14 +62,19 @@ impl TestSite {
     /// # Panics
     /// The sets are none, or the folder for temporary files cannot be written.
     pub fn write(n_servers: usize, nodes: &str, services: &str) -> Self {
-        Self::write_with_rack(n_servers, nodes, services, "")
+        Self::write_with_racks(n_servers, nodes, services, &[])
     }
 
-    /// The same, with a rack of these nodes.
+    /// The same, with racks of these nodes. The first two of each are its aggregators.
     ///
     /// # Panics
     /// The sets are none, or the folder for temporary files cannot be written.
-    pub fn write_with_rack(n_servers: usize, nodes: &str, services: &str, rack: &str) -> Self {
+    pub fn write_with_racks(
+        n_servers: usize,
+        nodes: &str,
+        services: &str,
+        racks: &[String],
+    ) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("monitor-test-site-{}-{number}", std::process::id());
@@ -77,20 +82,20 @@ impl TestSite {
         let addresses: Vec<SocketAddr> = (0..n_servers).map(|_| own_address()).collect();
         let set = |text: &str| expand(text, &BTreeSet::new()).expect("a set of nodes");
         let server = |it: &SocketAddr| ServerAddress::parse(&it.to_string()).expect("an address");
-        let leaf = (!rack.is_empty()).then(own_address);
-        let rack = if rack.is_empty() { BTreeSet::new() } else { set(rack) };
-        let racks = leaf.iter().map(|it| Rack {
-            server: server(it),
-            nodes: rack.clone(),
-            aggregators: BTreeSet::new(),
-        });
+        let leaves: Vec<SocketAddr> = racks.iter().map(|_| own_address()).collect();
+        let racks: Vec<BTreeSet<String>> = racks.iter().map(|it| set(it)).collect();
+        let rack = |(leaf, nodes): (&SocketAddr, &BTreeSet<String>)| Rack {
+            server: server(leaf),
+            nodes: nodes.clone(),
+            aggregators: aggregators_of(nodes),
+        };
         let request = SiteRequest {
             folder: folder.clone(),
             nodes: set(nodes),
             gateways: set("web"),
             services: set(services),
             servers: addresses.iter().map(server).collect(),
-            racks: racks.collect(),
+            racks: leaves.iter().zip(&racks).map(rack).collect(),
             in_place: true,
             ..SiteRequest::default()
         };
@@ -99,8 +104,8 @@ impl TestSite {
             let config = folder.join("servers").join(address.ip().to_string());
             ServerProcess::new(*address, config.join("nats-server.conf"))
         };
-        let servers = addresses.iter().chain(&leaf).map(process).collect();
-        Self { folder, servers, services: request.services, rack }
+        let servers = addresses.iter().chain(&leaves).map(process).collect();
+        Self { folder, servers, services: request.services, racks }
     }
 
     /// A file of the first server.
@@ -124,8 +129,9 @@ impl TestSite {
             node => self.folder.join("nodes").join(node),
         };
         let user_of = NatsUser::read(&place.join("cluster.seed"));
-        let (cluster, leaf) = self.servers.split_at(self.n_of_cluster());
-        let servers = if self.rack.contains(user) { leaf } else { cluster };
+        let (cluster, leaves) = self.servers.split_at(self.n_of_cluster());
+        let rack = self.racks.iter().position(|nodes| nodes.contains(user));
+        let servers = rack.map_or(cluster, |rack| &leaves[rack..=rack]);
         NatsConnection {
             servers: servers.iter().map(|it| format!("tls://{}", it.address)).collect(),
             user: Some(user_of.expect("a user of the site")),
@@ -136,7 +142,7 @@ impl TestSite {
 
     /// Number of servers that are not of a rack.
     fn n_of_cluster(&self) -> usize {
-        self.servers.len() - usize::from(!self.rack.is_empty())
+        self.servers.len() - self.racks.len()
     }
 
     /// The options of a node of the cluster.
@@ -145,6 +151,12 @@ impl TestSite {
         let makes = self.services.contains(node);
         let streams = Streams { n_replicas, makes, cluster: "monitor".to_owned() };
         NatsOptions { connection: self.connection(node), streams }
+    }
+
+    /// The aggregators of the rack of a node, as a set; empty if it is in no rack.
+    pub fn aggregators(&self, node: &str) -> String {
+        let rack = self.racks.iter().find(|nodes| nodes.contains(node));
+        rack.map(|nodes| Vec::from_iter(aggregators_of(nodes)).join(",")).unwrap_or_default()
     }
 
     /// The file of the ledger of a node.
@@ -213,6 +225,11 @@ impl TestSite {
         });
         (connected.await.expect("the server runs"), errors)
     }
+}
+
+/// The nodes of a rack that publish for it.
+fn aggregators_of(nodes: &BTreeSet<String>) -> BTreeSet<String> {
+    nodes.iter().take(2).cloned().collect()
 }
 
 impl Drop for TestSite {
