@@ -5,20 +5,19 @@
 //! executed only by a member that joined before it, before its deadline, after its position was
 //! written down, and after a pause only when the bus has confirmed that this node is a member.
 
+mod commands;
 mod output;
+mod stay;
 
 pub use output::{Execution, ExecutionResult, ExecutorOutput};
 
 use super::ledger::{EntryKey, Ledger};
 use super::stream_clock::StreamClock;
-use crate::bus::entry::{
-    Command, CommandReply, EntryBody, EntryId, FORMATS, Incarnation, ReplyStatus, Seq,
-    SequencedEntry,
-};
+use crate::bus::entry::{EntryBody, EntryId, Incarnation, Seq, SequencedEntry};
 use crate::bus::membership::MembershipChange;
-use crate::bus::{BaseCause, MemberRecord, OwnRecord, RETENTION};
+use crate::bus::{BaseCause, MemberRecord, OwnRecord};
 use monitor_model::Ns;
-use output::{Outputs, failed, reply};
+use output::{Outputs, failed};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
@@ -36,8 +35,6 @@ const UNCERTAIN: Ns = Ns(250_000_000);
 const UNCERTAIN_PERIOD: Ns = Ns(2_000_000_000);
 /// After this time a question to the bus, or an entry about this node, is sent again.
 const REPEAT: Ns = Ns(5_000_000_000);
-/// Number of commands that are executed at a time.
-const MAX_RUNNING: usize = 1024;
 /// Number of entries that wait for the confirmation after a pause.
 const MAX_HELD: usize = 4096;
 
@@ -257,16 +254,6 @@ impl<L: Ledger> CommandExecutor<L> {
         out
     }
 
-    /// Handles the refusal of the entry of a stay.
-    pub fn name_in_use(&mut self, now: Ns) -> Outputs {
-        let mut out = self.note_input(now);
-        if matches!(self.phase, Phase::Joining { .. }) {
-            self.phase = Phase::NameInUse;
-            out.push(ExecutorOutput::NameInUse);
-        }
-        out
-    }
-
     /// Handles members that the bus has sent again.
     pub fn base(&mut self, now: Ns, base: &BaseNotice<'_>) -> Outputs {
         let mut out = self.note_input(now);
@@ -321,13 +308,6 @@ impl<L: Ledger> CommandExecutor<L> {
         }
     }
 
-    /// Joins if the name of this node is free again.
-    fn follow_name(&mut self, now: Ns, named: Option<&MemberRecord>, out: &mut Outputs) {
-        if named.is_none_or(|member| member.ledger == self.ledger.id()) {
-            self.rejoin(now, out);
-        }
-    }
-
     /// Handles the passing of time; due every `TICK`.
     pub fn tick(&mut self, now: Ns) -> Outputs {
         let mut out = self.note_input(now);
@@ -358,51 +338,6 @@ impl<L: Ledger> CommandExecutor<L> {
         out
     }
 
-    /// Reports how an execution ended.
-    pub fn finish(&mut self, seq: Seq, result: ExecutionResult) -> Outputs {
-        let Some((to, id)) = self.running.remove(&seq) else { return Vec::new() };
-        let (status, result) = match result {
-            ExecutionResult::Executed(result) => (ReplyStatus::Executed, result),
-            ExecutionResult::Expired => (ReplyStatus::Expired, Vec::new()),
-            ExecutionResult::Refused(why) => (ReplyStatus::Refused(why), Vec::new()),
-        };
-        vec![ExecutorOutput::Reply { to, reply: CommandReply { id, seq, status, result } }]
-    }
-
-    /// Announces that the node leaves, and remains a member for a time after that.
-    pub fn drain(&mut self, now: Ns, lasts: Ns) -> Outputs {
-        if !self.is_member() {
-            return self.leave(now);
-        }
-        self.drain = Some(Drain { said: now, since: None, lasts });
-        vec![self.announce(now)]
-    }
-
-    /// Announces that the node leaves, again until it has; commands up to that entry are still
-    /// executed.
-    pub fn leave(&mut self, now: Ns) -> Outputs {
-        self.leaving = Some(now);
-        match self.phase {
-            Phase::Member { .. } | Phase::Joining { .. } => {
-                vec![ExecutorOutput::Multicast(EntryBody::Left { incarnation: self.incarnation })]
-            }
-            Phase::NameInUse | Phase::LedgerFailed { .. } | Phase::Left => {
-                self.phase = Phase::Left;
-                Vec::new()
-            }
-        }
-    }
-
-    /// Joins again after the node has left.
-    pub fn join_again(&mut self, now: Ns) -> Outputs {
-        let mut out = Vec::new();
-        (self.leaving, self.drain) = (None, None);
-        if self.phase == Phase::Left {
-            self.rejoin(now, &mut out);
-        }
-        out
-    }
-
     /// Notices a pause: no input for longer than the time between two ticks.
     fn note_input(&mut self, now: Ns) -> Outputs {
         let mut out = Vec::new();
@@ -413,19 +348,6 @@ impl<L: Ledger> CommandExecutor<L> {
         }
         self.last_input = now;
         out
-    }
-
-    /// Leaves when the time after the announcement is over.
-    fn follow_drain(&mut self, now: Ns, out: &mut Outputs) {
-        let Some(drain) = &mut self.drain else { return };
-        match drain.since {
-            Some(since) if now.since(since) >= drain.lasts => out.extend(self.leave(now)),
-            None if now.since(drain.said) >= REPEAT => {
-                drain.said = now;
-                out.push(self.announce(now));
-            }
-            _ => {}
-        }
     }
 
     fn ask(&mut self, now: Ns, out: &mut Outputs) {
@@ -445,187 +367,6 @@ impl<L: Ledger> CommandExecutor<L> {
         self.follow_change(now, &held, out);
         let why = "the node was removed from the cluster during a pause";
         self.refuse((&held.at, held.at.seq), why, out);
-    }
-
-    fn follow_change(&mut self, now: Ns, held: &Held, out: &mut Outputs) {
-        if let EntryBody::Joined { incarnation, ledger, .. }
-        | EntryBody::Draining { incarnation, ledger, .. } = held.at.entry.body
-            && held.at.entry.origin == self.node
-            && (incarnation, ledger) == (self.incarnation, self.ledger.id())
-        {
-            self.announced.1 = held.received;
-            self.announced_at = held.at.seq;
-            self.clock.add_round_trip(self.stay_began, held.received, held.at.stamp);
-        }
-        match &held.change {
-            MembershipChange::Joined(member) if self.is_own(member) => {
-                if matches!(self.phase, Phase::Member { since } if since >= member.since) {
-                    // The bus has reported a later beginning already.
-                    return;
-                }
-                self.joined(member.since, EntryKey::new(&held.at.entry), out);
-            }
-            MembershipChange::NameInUse(member) if self.is_own(member) => {
-                self.phase = Phase::NameInUse;
-                out.push(ExecutorOutput::NameInUse);
-            }
-            MembershipChange::Draining(member) if self.is_own(member) => {
-                if let Some(drain) = &mut self.drain {
-                    drain.since.get_or_insert(held.received);
-                }
-            }
-            MembershipChange::Left(member) if self.is_own(member) => self.phase = Phase::Left,
-            MembershipChange::Removed(member) if self.is_own(member) => self.stay_ended(now, out),
-            MembershipChange::Left(member) | MembershipChange::Removed(member)
-                if member.node == self.node && self.phase == Phase::NameInUse =>
-            {
-                self.rejoin(now, out);
-            }
-            _ => {}
-        }
-    }
-
-    /// Notes that this node is a member since a position.
-    fn joined(&mut self, since: Seq, key: EntryKey, out: &mut Outputs) {
-        self.phase = Phase::Member { since };
-        // So that after a restart later positions are known not to be executed.
-        if let Err(error) = self.ledger.write_position(since, key) {
-            out.push(failed("write the ledger", &error));
-        }
-    }
-
-    /// Begins a new stay after another one has ended, unless the node wanted to leave.
-    fn stay_ended(&mut self, now: Ns, out: &mut Outputs) {
-        if self.leaving.is_some() || self.drain.is_some() {
-            (self.phase, self.pause) = (Phase::Left, None);
-        } else {
-            self.rejoin(now, out);
-        }
-    }
-
-    fn command(&mut self, now: Ns, held: &Held, command: &Command, out: &mut Outputs) {
-        let at = &held.at;
-        if !command.targets.contains(&self.node) {
-            return;
-        }
-        let since = match self.phase {
-            Phase::Member { since } => since,
-            Phase::Joining { .. } if !self.checks(Check::Joining) => Seq(0),
-            _ => return self.refuse((at, at.seq), "the node is not a member", out),
-        };
-        if at.seq <= since {
-            return self.refuse((at, at.seq), "the node has joined after this command", out);
-        }
-        let key = EntryKey::new(&at.entry);
-        if self.checks(Check::Ledger) && self.ledger.contains(key) {
-            // The earlier copy has the reply.
-            return;
-        }
-        let deadline = self.clock.deadline(at.stamp, command.begin_within, held.received);
-        let Some(until) = deadline else {
-            return self.refuse((at, at.seq), "the node does not know the time of the order", out);
-        };
-        let is_over = command.not_after < at.stamp || until <= now;
-        if self.checks(Check::Deadline) && is_over {
-            return self.reject((at, at.seq), ReplyStatus::Expired, out);
-        }
-        if self.running.len() >= MAX_RUNNING {
-            let why = format!("{MAX_RUNNING} commands are running here");
-            return self.refuse((at, at.seq), &why, out);
-        }
-        if let Err(error) = self.ledger.write_position(at.seq, key) {
-            // Not refused: a copy of the command may come when it can be written again.
-            return out.push(failed("execute a command: the ledger", &error));
-        }
-        let origin = at.entry.origin.clone();
-        self.running.insert(at.seq, (origin.clone(), at.entry.id));
-        let (uid, payload) = (command.uid, command.payload.clone());
-        out.push(ExecutorOutput::Execute(Execution { seq: at.seq, origin, uid, payload, until }));
-    }
-
-    /// Refuses a command for this node, if it surely was not executed before a restart either.
-    fn refuse(&mut self, (at, written): (&SequencedEntry, Seq), why: &str, out: &mut Outputs) {
-        let EntryBody::Command(command) = &at.entry.body else { return };
-        let is_new = self.ledger.last().is_some_and(|last| last < at.seq);
-        let is_known = self.ledger.contains(EntryKey::new(&at.entry));
-        if command.targets.contains(&self.node) && is_new && !is_known {
-            self.reject((at, written), ReplyStatus::Refused(why.to_owned()), out);
-        }
-    }
-
-    /// Writes down that a command is never executed here, and replies. A copy may get another
-    /// position if the bus loses this one: it is found in the ledger.
-    fn reject(
-        &mut self,
-        (at, written): (&SequencedEntry, Seq),
-        status: ReplyStatus,
-        out: &mut Outputs,
-    ) {
-        match self.ledger.write_position(written, EntryKey::new(&at.entry)) {
-            Ok(()) => reply(at, status, out),
-            Err(error) => out.push(failed("refuse a command: the ledger", &error)),
-        }
-    }
-
-    fn rejoin(&mut self, now: Ns, out: &mut Outputs) {
-        match self.join(now) {
-            Ok(output) => out.push(output),
-            Err(error) => {
-                (self.phase, self.pause) = (Phase::LedgerFailed { since: now }, None);
-                out.push(failed("join the cluster again: the ledger", &error));
-            }
-        }
-    }
-
-    /// Begins a new stay.
-    fn join(&mut self, now: Ns) -> io::Result<ExecutorOutput> {
-        self.incarnation = self.ledger.begin_stay()?;
-        (self.phase, self.stay_began) = (Phase::Joining { sent: now }, now);
-        self.pause = None;
-        Ok(self.announce(now))
-    }
-
-    /// Sends the entry of the stay, or repeats it.
-    fn announce(&mut self, now: Ns) -> ExecutorOutput {
-        self.announced.0 = now;
-        let since = match &mut self.phase {
-            Phase::Member { since } => Some(*since),
-            Phase::Joining { sent } => {
-                *sent = now;
-                None
-            }
-            _ => None,
-        };
-        let (incarnation, ledger) = (self.incarnation, self.ledger.id());
-        let aggregators = self.aggregators.clone();
-        if let (Some(since), Some(_)) = (since, self.drain) {
-            let body =
-                EntryBody::Draining { incarnation, ledger, since, formats: FORMATS, aggregators };
-            return ExecutorOutput::Multicast(body);
-        }
-        let body = EntryBody::Joined { incarnation, ledger, since, formats: FORMATS, aggregators };
-        ExecutorOutput::Multicast(body)
-    }
-
-    /// Whether the bus may soon drop the entry of the stay.
-    fn must_repeat(&self, now: Ns, record: &OwnRecord) -> bool {
-        let (sent, seen) = self.announced;
-        let is_old = now.since(seen).0 >= RETENTION.0 / 4;
-        let n_kept = record.last.0.saturating_sub(record.first.0);
-        let is_early = n_kept > 1000 && self.announced_at.0 < record.first.0 + n_kept / 2;
-        (is_old || is_early) && now.since(sent) >= REPEAT
-    }
-
-    /// Whether a member is this node, not removed since it joined.
-    fn is_this_stay(&self, member: &MemberRecord) -> bool {
-        // A late copy of the entry of a stay may have begun it again.
-        let began = !matches!(self.phase, Phase::Member { since } if since != member.since);
-        self.is_own(member) && began
-    }
-
-    fn is_own(&self, member: &MemberRecord) -> bool {
-        member.node == self.node
-            && (member.incarnation, member.ledger) == (self.incarnation, self.ledger.id())
     }
 }
 

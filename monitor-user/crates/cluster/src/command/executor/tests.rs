@@ -2,7 +2,7 @@
 
 use super::super::ledger::MemoryLedger;
 use super::*;
-use crate::bus::entry::{BusEntry, FORMATS, LedgerId, StreamTime, Targets};
+use crate::bus::entry::{BusEntry, Command, FORMATS, LedgerId, ReplyStatus, StreamTime, Targets};
 use crate::bus::membership::Membership;
 
 const SECOND: u64 = 1_000_000_000;
