@@ -103,8 +103,8 @@ fn root_each_transition_of_a_job_is_reported_and_kept() {
     check_transitions(TEST, &HYDRA);
 }
 
-/// A launcher whose program does not exist: no rank is ever there. The first one may have ended
-/// before executions are reported.
+/// A launcher whose program does not exist: no rank is ever there. One that has ended before its
+/// end was watched has no code.
 #[track_caller]
 fn check_failed_launch(served: &Served, session: &mut SocketSession, launcher: &Launcher) {
     let mut command = std::process::Command::new(launcher.starter);
@@ -113,8 +113,12 @@ fn check_failed_launch(served: &Served, session: &mut SocketSession, launcher: &
         let mut launched = Guarded::run(&mut command);
         let pid = launched.pid().0.to_string();
         let code = launched.0.wait().unwrap().code().unwrap();
-        let history = served.connect().request(&format!("1 [0] job_history(\"{pid}\",0)"));
-        history.contains("\"created\"").then_some((pid, code))
+        let history = || served.connect().request(&format!("1 [0] job_history(\"{pid}\",0)"));
+        if !history().contains("\"created\"") {
+            return None;
+        }
+        let ended = deadline::until(|| Some(history()).filter(|it| it.contains("\"ended\"")));
+        ended.contains("\"failed\"").then_some((pid, code))
     });
     assert_eq!(next_of_all(session, &pid), "created -1,-1,0");
     assert_eq!(next_of_all(session, &pid), format!("failed {code},0,0"));

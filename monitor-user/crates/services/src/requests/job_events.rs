@@ -82,6 +82,10 @@ impl RequestEngine {
             ProcessStates { is_running: &is_running, is_stopped: &is_stopped, tracer: &tracer };
         let mut new = watch.log.compare_launchers(turn.now, &launchers, &states);
         new.extend(watch.log.compare(turn.now, &jobs, &states));
+        // One that was found by this reading may end before its end is watched.
+        for (id, end) in turn.platform.keep_exits(&watch.log.launchers()) {
+            watch.process_ended(id, turn.now, end);
+        }
         self.shared.is_stale |= watch.finish_reading(turn.now);
         for it in new {
             self.dispatch_transition(&it, turn);
