@@ -14,12 +14,7 @@ impl Ranks {
     /// They execute this file, which they also have their name from.
     fn start(job: &str, program: &std::path::Path) -> Self {
         std::os::unix::fs::symlink("/bin/sleep", program).unwrap();
-        let rank = |number: u32| {
-            let mut rank = Command::new(program);
-            rank.arg("600").env("PMIX_NAMESPACE", job).env("PMIX_RANK", number.to_string());
-            rank.spawn().unwrap()
-        };
-        Self((0..2).map(rank).collect())
+        Self((0..2).map(|number| start_rank(job, program, (number, "600"))).collect())
     }
 
     fn wait_for_state(&self, state: char) {
@@ -38,6 +33,13 @@ impl Drop for Ranks {
             let _ = rank.wait();
         }
     }
+}
+
+/// A rank that sleeps for a time, in seconds.
+fn start_rank(job: &str, program: &std::path::Path, (number, seconds): (u32, &str)) -> Child {
+    let mut rank = Command::new(program);
+    rank.arg(seconds).env("PMIX_NAMESPACE", job).env("PMIX_RANK", number.to_string());
+    rank.spawn().unwrap()
 }
 
 /// Only n3 sees the processes, and users of n1 may control them.
@@ -113,4 +115,36 @@ pub fn a_total_of_a_job_acts_on_its_ranks(cluster: &ExampleCluster) {
     };
     prints("it-no-such", 6, "no job \"it-no-such\" on these nodes");
     prints(&format!("{job}:0"), 2, "name it without ranks");
+}
+
+/// Two ranks are there when the rule begins, and others start then, also in the place of one that
+/// has ended.
+pub fn a_rank_that_starts_later_is_watched(cluster: &ExampleCluster) {
+    let job = format!("it-late-{}", std::process::id());
+    let program = cluster.folder.join("it-late-rank");
+    let mut ranks = Ranks::start(&job, &program);
+    let rule = ["when", "end", "--job", &job, "--nodes", "n[2-3]"];
+    let when = Followed::start(cluster, "n1", &rule);
+    until(|| when.is_watching(cluster).then_some(()));
+    let is_printed = |pid: u32| when.rows().contains(&format!(" {pid} ended"));
+    ranks.0[1].kill().unwrap();
+    when.prints_until("end of a rank", |_| is_printed(ranks.0[1].id()));
+    // Of one that is gone before the node has looked for it, nothing is seen.
+    for number in [1, 7] {
+        let mut late = Vec::new();
+        until(|| {
+            let mut rank = start_rank(&job, &program, (number, "0.5"));
+            let status = rank.wait().unwrap();
+            assert!(status.success(), "{status}");
+            late.push(rank.id());
+            late.iter().any(|pid| is_printed(*pid)).then_some(())
+        });
+    }
+    // The job of another name is not meant.
+    let other = format!("{job}-other");
+    let mut other = start_rank(&other, &program, (0, "1"));
+    let _ = other.wait();
+    ranks.0[0].kill().unwrap();
+    when.prints_until("end of the last one", |_| is_printed(ranks.0[0].id()));
+    assert!(!is_printed(other.id()), "{}", when.rows());
 }

@@ -94,17 +94,29 @@ pub fn find_ranks<'j>(
     jobs: &'j [ParallelJob],
     written: &str,
 ) -> Result<(&'j ParallelJob, Vec<&'j RankProcesses>), FindError> {
-    let whole = find(jobs, written);
-    let (job, ranks) = match (whole, written.rsplit_once(':')) {
-        (Err(FindError::Unknown { .. }), Some((job, ranks))) => (find(jobs, job)?, ranks),
-        (whole, _) => return whole.map(|job| (job, job.ranks.iter().collect())),
-    };
-    let wanted: RankSet = ranks.parse()?;
+    let (job, wanted) = find_named(jobs, written)?;
+    let Some(wanted) = wanted else { return Ok((job, job.ranks.iter().collect())) };
     let here: RankSet = job.ranks.iter().map(|it| it.rank).collect();
     if let Some(rank) = wanted.first_not_in(&here) {
         return Err(FindError::NoSuchRank { id: job.id.to_string(), rank, here });
     }
     Ok((job, job.ranks.iter().filter(|it| wanted.contains(it.rank)).collect()))
+}
+
+/// The job that `JOB` or `JOB:RANKS` names, and the ranks, if some are named.
+///
+/// # Errors
+/// If it names no job, or more than one, or what is no set of ranks.
+pub fn find_named<'j>(
+    jobs: &'j [ParallelJob],
+    written: &str,
+) -> Result<(&'j ParallelJob, Option<RankSet>), FindError> {
+    match (find(jobs, written), written.rsplit_once(':')) {
+        (Err(FindError::Unknown { .. }), Some((job, ranks))) => {
+            Ok((find(jobs, job)?, Some(ranks.parse()?)))
+        }
+        (whole, _) => whole.map(|job| (job, None)),
+    }
 }
 
 /// The job of a process. A launcher within a rank of another job is its own job's; the innermost

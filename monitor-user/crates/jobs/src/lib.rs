@@ -35,7 +35,7 @@ pub mod stack_tree;
 pub mod straggler;
 
 pub use discovery::{JobState, ParallelJob, RankProcesses, discover};
-pub use find::{FindError, find, find_ranks};
+pub use find::{FindError, find, find_named, find_ranks};
 pub use rank_set::RankSet;
 pub use rank_table::{RankRow, RankTable, rank_table};
 pub use runtime::Runtime;

@@ -41,6 +41,9 @@ pub trait Processes {
     /// If they cannot be read.
     fn ranked_processes(&mut self) -> Result<Vec<Process>, Refusal>;
 
+    /// A process that has begun a program, with its rank and origin; nothing, if it has ended.
+    fn ranked_process(&mut self, id: Identity) -> Option<Process>;
+
     /// The path of the file that a process executes; nothing, if it cannot be read.
     fn executable(&self, id: Identity) -> Option<Arc<str>>;
 

@@ -9,6 +9,7 @@ use monitor_backend as backend;
 use monitor_backend::Backend;
 use monitor_event::node_event::EventKind;
 use monitor_event::outcome::{EventParam, Refusal};
+use monitor_model::id::is_same;
 use monitor_model::{
     BackendKind, Capability, Identity, Node, Ns, Pid, Process, ProcessField, ReadSpec, Sample,
     SampleEvent, SampleEventKind,
@@ -16,6 +17,7 @@ use monitor_model::{
 use monitor_omis::{Status, Value};
 use monitor_sampling::job::JobTable;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 /// The interval of readings of all processes, while creations or ends are watched.
 const SAMPLE_INTERVAL: Ns = Ns(50_000_000);
@@ -77,12 +79,20 @@ impl<B: Backend + ?Sized> Poller<B> {
     /// a pause finds what a reading shows: a process whose environment was cleared since has the
     /// job of its parent only if that is there.
     pub fn ranked_processes(&mut self) -> Result<Vec<Process>, Refusal> {
-        let costly = vec![ProcessField::Job];
-        let spec = ReadSpec { processes: true, costly, ..ReadSpec::default() };
+        let spec = with_jobs();
         let mut sample = self.read_sample(&spec)?;
         self.backend.describe(&mut sample.processes, &spec);
         self.jobs.learn(&mut sample);
         Ok(sample.processes)
+    }
+
+    /// A process that has begun a program, with its rank and origin; nothing, if it has ended.
+    pub fn ranked_process(&mut self, id: Identity) -> Option<Process> {
+        let mut found = self.read_processes(&[id.pid]).ok()?;
+        self.backend.describe(&mut found, &with_jobs());
+        let mut process = found.into_iter().find(|it| is_same(it.id, id))?;
+        process.text.rank = self.jobs.rank_of_new(&process).map(Arc::new);
+        Some(process)
     }
 
     /// The words of a command line. Only where an argument cannot hold a space.
@@ -250,6 +260,12 @@ impl<B: Backend + ?Sized> Poller<B> {
             self.pending.push(PlatformEvent::Event(process_event(kind, at, id, values)));
         }
     }
+}
+
+/// Processes with what names their jobs.
+fn with_jobs() -> ReadSpec {
+    let costly = vec![ProcessField::Job];
+    ReadSpec { processes: true, costly, ..ReadSpec::default() }
 }
 
 /// The parent, where the creation was not seen: the one it names now, unless that began later.

@@ -1,11 +1,13 @@
 //! Services that attach and detach processes. Extensions: OMIS 1.0 does not define which processes
 //! "the application" has.
 //!
-//! Children of attached processes are attached too. A request cannot name other processes.
+//! Children of attached processes are attached too, and ranks of attached jobs that start later. A
+//! request cannot name other processes.
 
 use super::{
     CallContext, Handler, Outcome, ResultSpec, ServiceSpec,
-    job::act::rank_processes,
+    job::awaited::{awaited_job, job_with_id},
+    session::awaited_job::AwaitedJob,
     spec::{error, param},
 };
 use monitor_event::{CallResult, Refusal, Right};
@@ -62,13 +64,20 @@ pub const SERVICES: &[ServiceSpec] = &[
         right: Right::Observe,
         params: &[param("job", ParamType::Text)],
         results: &[ResultSpec::new("tids", "integer*")],
-        help: "Adds the processes of a parallel job, or of some of its ranks, to the scope. \
-               Children that they create from now on are in the scope as well, ranks that start \
-               later are not. `job` is the text of `job_info`.",
+        help: "Adds the processes of a parallel job, or of some of its ranks, to the scope, and \
+               ranks of the job that start later, also in the place of one that has ended. `job` \
+               is the text of `job_info`; the job of another user with the same id is another \
+               one. A rank that starts later joins as it begins its program, about a millisecond \
+               after it where the kernel reports that, otherwise within 1 s: a rule for its calls \
+               or signals gets one notice that what such ranks do before is not known (`LOST` \
+               with -1). The end of a rank that had joined is always seen.",
         examples: &["process 7 $PMIX_NAMESPACE=77 $PMIX_RANK=0\n\
                      process 8 $PMIX_NAMESPACE=77 $PMIX_RANK=1\n\
                      > 10 [0] attach_job(\"77:1\")\n< 10 [0] attach_job(0,[8])\n\
-                     > 11 [0] attach_job(\"77\")\n< 11 [0] attach_job(0,[7,8])"],
+                     > 11 [0] attach_job(\"77\")\n< 11 [0] attach_job(0,[7,8])\n\
+                     > 12 [0] new_process(): 13 [0] print([$1])\n< 12 [0] new_process(0)\n\
+                     > 14 [0] enable(12)\n< 14 [0] enable(0)\n\
+                     at 1ms process 9 $PMIX_NAMESPACE=77 $PMIX_RANK=2\n< 13 [0] print(0,[9])"],
         errors: &[
             error(
                 Status::NO_SUCH_OBJECT,
@@ -82,6 +91,33 @@ pub const SERVICES: &[ServiceSpec] = &[
             ),
         ],
         handler: Handler::Synchronous(attach_job),
+        ..ServiceSpec::BASE
+    },
+    ServiceSpec {
+        name: "attach_job_id",
+        right: Right::Observe,
+        params: &[param("id", ParamType::Text), param("uid", ParamType::Integer)],
+        results: &[ResultSpec::new("tids", "integer*")],
+        help: "The same as `attach_job` for the job with this whole id and the user with this \
+               number, of any user if it is -1. The job need not have a rank on the node yet: its \
+               ranks join when they start.",
+        examples: &["process 7 uid=1000 $PMIX_NAMESPACE=77 $PMIX_RANK=0\n\
+                     > 10 [0] attach_job_id(\"77\",1000)\n< 10 [0] attach_job_id(0,[7])\n\
+                     > 11 [0] attach_job_id(\"78\",-1)\n< 11 [0] attach_job_id(0,[])\n\
+                     > 12 [0] new_process(): 13 [0] print([$1])\n< 12 [0] new_process(0)\n\
+                     > 14 [0] enable(12)\n< 14 [0] enable(0)\n\
+                     at 1ms process 8 uid=1001 $PMIX_NAMESPACE=77 $PMIX_RANK=1\n\
+                     at 2ms process 9 uid=1001 $PMIX_NAMESPACE=78 $PMIX_RANK=0\n\
+                     < 13 [0] print(0,[9])"],
+        errors: &[
+            error(Status::RESOURCE, "the session has 64 patterns and jobs", ""),
+            error(
+                Status::RANGE,
+                "a user id that is none, or an empty id",
+                "> 10 [0] attach_job_id(\"77\",-2)",
+            ),
+        ],
+        handler: Handler::Synchronous(attach_job_id),
         ..ServiceSpec::BASE
     },
     ServiceSpec {
@@ -139,13 +175,19 @@ fn text(args: &[Value]) -> Vec<String> {
     text.map(|text| text.to_str_lossy().into_owned()).into_iter().collect()
 }
 
-fn attach_matching(ctx: &mut CallContext<'_>, like: Filter) -> Result<Outcome, Refusal> {
-    if ctx.session.scope.n_patterns() >= MAX_PATTERNS {
-        let text = format!(
-            "the session has {MAX_PATTERNS} attachments by pattern, the maximum; detach([]) first"
-        );
-        return Err(Refusal::new(Status::RESOURCE, text));
+fn check_room(ctx: &CallContext<'_>) -> Result<(), Refusal> {
+    if ctx.session.scope.n_patterns() < MAX_PATTERNS {
+        return Ok(());
     }
+    let text = format!(
+        "the session has {MAX_PATTERNS} attachments by pattern or job, the maximum; detach([]) \
+         first"
+    );
+    Err(Refusal::new(Status::RESOURCE, text))
+}
+
+fn attach_matching(ctx: &mut CallContext<'_>, like: Filter) -> Result<Outcome, Refusal> {
+    check_room(ctx)?;
     let mut all = ctx.platform.all_processes()?;
     ctx.prepare_scope()?;
     if like.needs_texts() {
@@ -159,9 +201,26 @@ fn attach_matching(ctx: &mut CallContext<'_>, like: Filter) -> Result<Outcome, R
 }
 
 fn attach_job(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
-    let processes = rank_processes(ctx, args)?;
+    check_room(ctx)?;
+    let (job, processes) = awaited_job(ctx, args)?;
+    attach_ranks(ctx, job, &processes)
+}
+
+fn attach_job_id(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Outcome, Refusal> {
+    check_room(ctx)?;
+    let (job, processes) = job_with_id(ctx, args)?;
+    attach_ranks(ctx, job, &processes)
+}
+
+fn attach_ranks(
+    ctx: &mut CallContext<'_>,
+    job: AwaitedJob,
+    processes: &[Process],
+) -> Result<Outcome, Refusal> {
     ctx.prepare_scope()?;
-    Ok(CallResult::with(vec![attach_all(ctx, &processes)]).into())
+    let tids = attach_all(ctx, processes);
+    ctx.session.scope.await_job(job);
+    Ok(CallResult::with(vec![tids]).into())
 }
 
 /// Adds processes to the scope; returns their numbers.

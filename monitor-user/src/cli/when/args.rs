@@ -89,7 +89,8 @@ pub struct WhenArgs {
     #[arg(long, value_name = "SET", value_parser = node_set, help_heading = "Many nodes",
         conflicts_with_all = ["pid", "command", "trampoline", "explain", "calls"])]
     pub nodes: Option<String>,
-    /// With --nodes: watch the processes of this parallel job, and their children
+    /// With --nodes: watch the ranks of this parallel job, also those that start later, and their
+    /// children
     #[arg(
         long,
         value_name = "JOB",

@@ -9,7 +9,7 @@
 use super::args::WhenArgs;
 use super::event::{Actions, WhenEvent};
 use super::total::{self, EventTotal, SignalledNodes};
-use super::watched_processes::{ATTACHES, WatchedProcesses};
+use super::watched_processes::WatchedProcesses;
 use crate::cli::client::{connect, runtime};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::folded_events::{FoldedEvents, NodeEvent};
@@ -198,8 +198,6 @@ impl RuleFollowing {
     fn note_failures(&mut self, (node, is_first): (&str, bool), reply: &Reply) {
         for answer in reply.0.iter().filter(|it| !it.status.is_success()) {
             match refusal(answer) {
-                // The job has no rank there.
-                _ if answer.id.0 == ATTACHES.into() && answer.status == Status::NO_SUCH_OBJECT => {}
                 why if is_first && answer.status != Status::LOST => self.nodes.refused(node, &why),
                 why => match lost_events(answer) {
                     Some(n) => self.nodes.count_lost(node, n),

@@ -131,7 +131,7 @@ fn environ(process: &Process) -> Option<&Environ> {
 
 /// The rank of a process: of a namespace, else the task of a step of Slurm, which has the id of
 /// the step as srun(1) prints it.
-fn rank_of(process: &Process) -> Option<Rank> {
+pub fn rank_of(process: &Process) -> Option<Rank> {
     if let Some(rank) = &process.text.rank {
         return Some(Rank::clone(rank));
     }

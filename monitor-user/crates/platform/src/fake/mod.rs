@@ -212,6 +212,10 @@ impl Processes for FakePlatform {
         self.poller.ranked_processes()
     }
 
+    fn ranked_process(&mut self, id: Identity) -> Option<Process> {
+        self.poller.ranked_process(id)
+    }
+
     fn executable(&self, _: Identity) -> Option<Arc<str>> {
         None
     }

@@ -268,6 +268,10 @@ impl Processes for Linux {
         self.poller()?.ranked_processes()
     }
 
+    fn ranked_process(&mut self, id: Identity) -> Option<Process> {
+        self.poller().ok()?.ranked_process(id)
+    }
+
     fn executable(&self, id: Identity) -> Option<Arc<str>> {
         let kind = self.poller.as_ref()?.backend.kind();
         let is_real = matches!(kind, BackendKind::Ebpf | BackendKind::Procfs);

@@ -80,6 +80,12 @@ impl JobTable {
         self.known.get(&id).map(|known| &*known.membership)
     }
 
+    /// The rank of a process that begins a program, before a sample of all processes has it.
+    pub fn rank_of_new(&mut self, process: &Process) -> Option<Rank> {
+        let origin = process.text.origin.as_ref()?;
+        self.entry(process, origin, Ns(0)).membership.rank.clone()
+    }
+
     /// The ranks.
     pub const fn registry(&self) -> &RankRegistry {
         &self.registry

@@ -136,7 +136,8 @@ pub fn rank_processes(ctx: &mut CallContext<'_>, args: &[Value]) -> Result<Vec<P
     Ok(all_of(&found.1, processes))
 }
 
-fn all_of(ranks: &[&RankProcesses], mut processes: Vec<Process>) -> Vec<Process> {
+/// The processes of ranks, among these.
+pub(super) fn all_of(ranks: &[&RankProcesses], mut processes: Vec<Process>) -> Vec<Process> {
     let ids: BTreeSet<Identity> = ranks.iter().flat_map(|it| &it.all).copied().collect();
     processes.retain(|it| ids.contains(&it.id));
     processes

@@ -31,6 +31,18 @@ const WITHOUT_REPORTS: Ns = Ns(1_000_000_000);
 /// Most jobs whose holds one tool reports at a time.
 const MOST_REPORTS: usize = 64;
 
+/// What tools wait for, of jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum JobConsumer {
+    /// Nothing.
+    #[default]
+    None,
+    /// Ranks that start. Where executions are reported, a reading rarely finds another one.
+    Ranks,
+    /// Whatever changes of jobs.
+    Changes,
+}
+
 /// The jobs of a node, and when to read them.
 #[derive(Debug, Default)]
 pub struct JobWatch {
@@ -38,7 +50,7 @@ pub struct JobWatch {
     pub log: JobLog,
     /// Whether the configuration asks for it.
     is_configured: bool,
-    has_consumer: bool,
+    consumer: JobConsumer,
     /// Whether the kernel reports executions and ends; `None` until that is known.
     are_reported: Option<bool>,
     since: Option<Ns>,
@@ -59,7 +71,7 @@ impl JobWatch {
     /// Whether jobs are followed now.
     pub const fn is_active(&self) -> bool {
         let is_reported = !matches!(self.are_reported, Some(false));
-        self.has_consumer || (self.is_configured && is_reported)
+        !matches!(self.consumer, JobConsumer::None) || (self.is_configured && is_reported)
     }
 
     /// Since when they are.
@@ -73,8 +85,8 @@ impl JobWatch {
     }
 
     /// Begins to follow jobs, or ends it; returns whether anything has changed.
-    pub fn update(&mut self, has_consumer: bool, now: Ns) -> bool {
-        self.has_consumer = has_consumer;
+    pub fn update(&mut self, consumer: JobConsumer, now: Ns) -> bool {
+        self.consumer = consumer;
         match (self.is_active(), self.since) {
             (true, None) => {
                 // The platform may be another one. The reading is with the next input, when it
@@ -91,7 +103,7 @@ impl JobWatch {
                 true
             }
             _ => {
-                if has_consumer && self.log.n_followed() > 0 {
+                if consumer == JobConsumer::Changes && self.log.n_followed() > 0 {
                     self.read_after(WITH_CONSUMER, WITH_CONSUMER, now);
                 }
                 false
@@ -173,6 +185,13 @@ impl JobWatch {
         }
     }
 
+    /// Reads with the next input: a rank may have started before it was watched.
+    pub fn read_soon(&mut self, now: Ns) {
+        if self.is_active() {
+            self.read_after(Ns(1), Ns(0), now);
+        }
+    }
+
     /// A rank was executed.
     pub fn rank_executed(&mut self, now: Ns) {
         if self.is_active() {
@@ -199,16 +218,20 @@ impl JobWatch {
     /// Notes that a reading has ended; returns whether other processes are to be watched.
     pub fn finish_reading(&mut self, now: Ns) -> bool {
         self.last_reading = now;
-        let pause = match (self.log.n_followed(), self.has_consumer) {
+        let pause = match (self.log.n_followed(), self.consumer) {
             // Its end is reported, if ends are.
             _ if self.log.awaits_launcher() => Some(match self.are_reported {
                 Some(true) => WITH_CONSUMER,
                 _ => BETWEEN_READINGS,
             }),
-            (0, true) if self.are_reported == Some(false) => Some(WITHOUT_REPORTS),
+            (_, JobConsumer::Ranks) | (0, JobConsumer::Changes)
+                if self.are_reported == Some(false) =>
+            {
+                Some(WITHOUT_REPORTS)
+            }
             (0, _) => None,
-            (_, true) => Some(WITH_CONSUMER),
-            (_, false) => Some(WITHOUT_CONSUMER),
+            (_, JobConsumer::Changes) => Some(WITH_CONSUMER),
+            (_, JobConsumer::Ranks | JobConsumer::None) => Some(WITHOUT_CONSUMER),
         };
         self.due = pause.map(|pause| Ns(now.0.saturating_add(pause.0)));
         let watched: BTreeSet<Identity> = self.log.processes().into_iter().collect();
@@ -238,7 +261,7 @@ mod tests {
     fn active(is_configured: bool, reports: bool) -> JobWatch {
         let mut it = JobWatch::default();
         it.configure(is_configured);
-        let _begun = it.update(false, Ns(SECOND));
+        let _begun = it.update(JobConsumer::None, Ns(SECOND));
         it.set_reported(reports);
         it
     }
@@ -246,7 +269,7 @@ mod tests {
     #[test]
     fn nothing_is_due_without_a_consumer_or_a_configuration() {
         let mut it = active(false, true);
-        assert!(!it.update(false, Ns(2 * SECOND)));
+        assert!(!it.update(JobConsumer::None, Ns(2 * SECOND)));
         it.rank_executed(Ns(2 * SECOND));
         assert_eq!((it.due(), it.since(), it.kinds().count()), (None, None, 0));
     }
@@ -254,7 +277,7 @@ mod tests {
     #[test]
     fn the_first_reading_is_at_once_and_the_next_when_a_rank_is_executed() {
         let mut it = active(true, true);
-        assert!(!it.update(false, Ns(SECOND)));
+        assert!(!it.update(JobConsumer::None, Ns(SECOND)));
         assert_eq!((it.due(), it.since()), (Some(Ns(SECOND + 1)), Some(Ns(SECOND))));
         assert!(!it.finish_reading(Ns(SECOND)));
         assert_eq!(it.due(), None);
@@ -271,19 +294,40 @@ mod tests {
     #[test]
     fn without_reports_a_configuration_alone_reads_nothing_and_a_consumer_each_second() {
         let mut it = active(true, false);
-        assert!(it.update(false, Ns(SECOND)), "it ends");
-        assert!(it.update(true, Ns(SECOND)));
+        assert!(it.update(JobConsumer::None, Ns(SECOND)), "it ends");
+        assert!(it.update(JobConsumer::Changes, Ns(SECOND)));
         it.set_reported(false);
         let _changed = it.finish_reading(Ns(SECOND));
         assert_eq!(it.due(), Some(Ns(2 * SECOND)));
-        assert!(it.update(false, Ns(2 * SECOND)), "the consumer is gone");
+        assert!(it.update(JobConsumer::None, Ns(2 * SECOND)), "the consumer is gone");
         assert_eq!((it.due(), it.since()), (None, None));
+    }
+
+    #[test]
+    fn a_tool_that_waits_for_ranks_reads_rarely_where_executions_are_reported() {
+        let due = |reports| {
+            let mut it = JobWatch::default();
+            assert!(it.update(JobConsumer::Ranks, Ns(SECOND)));
+            it.set_reported(reports);
+            let _changed = it.finish_reading(Ns(SECOND));
+            assert!(!it.update(JobConsumer::Ranks, Ns(SECOND)));
+            it.due()
+        };
+        assert_eq!((due(true), due(false)), (None, Some(Ns(2 * SECOND))));
+        let mut it = active(false, true);
+        it.read_soon(Ns(2 * SECOND));
+        assert_eq!(it.due(), None, "nothing waits for it");
+        let _begun = it.update(JobConsumer::Ranks, Ns(2 * SECOND));
+        it.set_reported(true);
+        let _changed = it.finish_reading(Ns(2 * SECOND));
+        it.read_soon(Ns(3 * SECOND));
+        assert_eq!(it.due(), Some(Ns(3 * SECOND + 1)));
     }
 
     #[test]
     fn a_launcher_is_watched_and_read_at_its_end() {
         let mut it = active(true, true);
-        let _begun = it.update(false, Ns(SECOND));
+        let _begun = it.update(JobConsumer::None, Ns(SECOND));
         let _changed = it.finish_reading(Ns(SECOND));
         let id = Identity { pid: Pid(7), start: Ns(7) };
         let found = FoundLauncher { id, runtime: Runtime::Hydra, uid: None, reader: None };
@@ -298,7 +342,7 @@ mod tests {
     #[test]
     fn an_end_of_another_process_is_of_no_interest() {
         let mut it = active(true, true);
-        let _begun = it.update(false, Ns(SECOND));
+        let _begun = it.update(JobConsumer::None, Ns(SECOND));
         let _changed = it.finish_reading(Ns(SECOND));
         let id = Identity { pid: Pid(7), start: Ns(7) };
         it.process_ended(id, Ns(2 * SECOND), EndStatus::default());

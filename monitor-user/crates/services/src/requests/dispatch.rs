@@ -226,11 +226,19 @@ impl RequestEngine {
             }
         }
         let _sessions = self.match_patterns(child, turn);
+        // Where programs are not reported, it may have begun one already.
+        if !self.shared.job_watch.is_reported() {
+            let _sessions = self.join_as_rank(child, turn);
+        }
     }
 
     /// Handles an exec: the process may match a pattern now.
     fn process_executed(&mut self, id: Identity, turn: &mut Turn<'_>) {
-        for session in self.match_patterns(id, turn) {
+        let mut joined = self.match_patterns(id, turn);
+        if self.awaits_ranks() && turn.platform.is_rank(id) {
+            joined.extend(self.join_as_rank(id, turn));
+        }
+        for session in joined {
             self.dispatch_created(id, session, turn);
         }
     }
@@ -238,16 +246,22 @@ impl RequestEngine {
     /// Adds processes that were created after a session listed them and before creations were
     /// followed.
     pub(super) fn add_late_processes(&mut self, turn: &mut Turn<'_>) {
+        self.shared.job_watch.read_soon(turn.now);
         let mut seen = turn.platform.all_processes().unwrap_or_default();
         turn.platform.describe(&mut seen);
         for it in seen.iter().filter(|it| !it.ended()) {
             for session in self.add_matching(it.id, it) {
-                if let Some(state) = self.sessions.get_mut(&session) {
-                    state.session.scope.note_reported(it.id);
-                }
-                self.dispatch_created(it.id, session, turn);
+                self.report_joined(it.id, session, turn);
             }
         }
+    }
+
+    /// Dispatches the creation of a process that has joined a session by a reading.
+    pub(super) fn report_joined(&mut self, id: Identity, session: SessionId, turn: &mut Turn<'_>) {
+        if let Some(state) = self.sessions.get_mut(&session) {
+            state.session.scope.note_reported(id);
+        }
+        self.dispatch_created(id, session, turn);
     }
 
     /// Dispatches the creation of a process to one session.

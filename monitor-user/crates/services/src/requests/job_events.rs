@@ -2,10 +2,11 @@
 //! their transitions.
 //!
 //! In: programs that were executed, ends of processes, the processes of the node. Out:
-//! `job_changed` events, each for the tools that may see the job.
+//! `job_changed` events, each for the tools that may see the job; ranks for those that wait.
 
 use super::{RequestEngine, Turn};
 use crate::job::history::{may_see, transition_values};
+use crate::job::watch::JobConsumer;
 use monitor_event::{EventKind, EventParam, NodeEvent, SessionId};
 use monitor_jobs::discovery::hidden_launchers;
 use monitor_jobs::job_log::{EndStatus, FoundJob, FoundLauncher, JobTransition, ProcessStates};
@@ -22,13 +23,18 @@ impl RequestEngine {
             of_environment |= filter.kind == EventKind::EnvironmentChanged;
         }
         // The ranks of processes that are killed are those of jobs that are followed.
-        self.follow_jobs(of_jobs || of_environment, turn);
+        let consumer = match of_jobs || of_environment {
+            true => JobConsumer::Changes,
+            false if self.awaits_ranks() => JobConsumer::Ranks,
+            false => JobConsumer::None,
+        };
+        self.follow_jobs(consumer, turn);
         self.follow_environment(of_environment, turn);
     }
 
     /// Begins or ends to follow jobs, and reads them if it is time.
-    fn follow_jobs(&mut self, has_consumer: bool, turn: &mut Turn<'_>) {
-        self.shared.is_stale |= self.shared.job_watch.update(has_consumer, turn.now);
+    fn follow_jobs(&mut self, consumer: JobConsumer, turn: &mut Turn<'_>) {
+        self.shared.is_stale |= self.shared.job_watch.update(consumer, turn.now);
         if self.shared.job_watch.due().is_none_or(|due| due > turn.now) {
             return;
         }
@@ -87,6 +93,7 @@ impl RequestEngine {
             watch.process_ended(id, turn.now, end);
         }
         self.shared.is_stale |= watch.finish_reading(turn.now);
+        self.join_found_ranks(&jobs, &by_id, turn);
         for it in new {
             self.dispatch_transition(&it, turn);
         }

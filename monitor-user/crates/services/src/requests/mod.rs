@@ -18,6 +18,7 @@ mod environment_events;
 mod execution;
 mod external_calls;
 mod job_events;
+mod late_ranks;
 mod list_rules;
 mod membership;
 mod migrate;

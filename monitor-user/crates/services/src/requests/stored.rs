@@ -41,6 +41,8 @@ pub struct StoredRequest {
     pub installed_at: Ns,
     /// Whether a tool has switched it and the kernel's switch is not updated yet.
     pub is_switch_pending: bool,
+    /// Whether its tool knows that it misses the beginnings of ranks that start later.
+    pub has_missed_beginnings: bool,
     /// What of it could not be installed.
     pub kernel_refusal: KernelRefusal,
     /// Start of the current second, and its number of events.
@@ -117,6 +119,7 @@ impl StoredRequest {
             kernel: KernelPart::default(),
             installed_at: Ns(0),
             is_switch_pending: false,
+            has_missed_beginnings: false,
             kernel_refusal: KernelRefusal::None,
             second: (Ns(0), 0),
         }

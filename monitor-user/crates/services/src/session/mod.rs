@@ -2,6 +2,7 @@
 //!
 //! A tool has a session on each node that it has sent a request to.
 
+pub mod awaited_job;
 pub mod number;
 pub mod scope;
 

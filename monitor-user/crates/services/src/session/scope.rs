@@ -1,8 +1,9 @@
-//! The scope of a session: attached processes, their descendants, and patterns to join by.
+//! The scope of a session: attached processes, their descendants, and patterns and jobs to join by.
 //!
 //! In: identities, creations, exits. Out: whether a process is attached. The caller reads the
-//! command names and cgroups that patterns match.
+//! command names and cgroups that patterns match, and the ranks of processes.
 
+use super::awaited_job::{AwaitedJob, JobMember};
 use monitor_model::id::{is_among, is_same};
 use monitor_model::{Identity, Process};
 use monitor_sampling::filter::Filter;
@@ -14,6 +15,8 @@ pub struct Scope {
     members: BTreeSet<Identity>,
     /// Patterns: a new process that matches one joins the scope.
     joins: Vec<Filter>,
+    /// Jobs whose ranks join the scope when they start.
+    jobs: Vec<AwaitedJob>,
     /// Members reported as new before their creation event may arrive.
     late: BTreeSet<Identity>,
     /// Whether the scope changed since `take_change`.
@@ -39,7 +42,26 @@ impl Scope {
         self.members.clear();
         self.late.clear();
         self.joins.clear();
+        self.jobs.clear();
         self.is_changed = true;
+    }
+
+    /// Adds a job: its ranks join from now on.
+    pub fn await_job(&mut self, job: AwaitedJob) {
+        if !self.jobs.contains(&job) {
+            self.jobs.push(job);
+            self.is_changed = true;
+        }
+    }
+
+    /// Whether ranks of jobs join.
+    pub fn awaits_jobs(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+
+    /// Whether a process is one of a job whose ranks join.
+    pub fn awaits(&self, member: &JobMember<'_>) -> bool {
+        self.jobs.iter().any(|job| job.has(member))
     }
 
     /// Adds a pattern: processes that match it join from now on.
@@ -63,9 +85,9 @@ impl Scope {
         is_among(&self.late, id)
     }
 
-    /// Number of patterns.
+    /// Number of patterns and jobs by which processes join.
     pub fn n_patterns(&self) -> usize {
-        self.joins.len()
+        self.joins.len() + self.jobs.len()
     }
 
     /// Whether a process matches a pattern.
@@ -101,7 +123,7 @@ impl Scope {
 
     /// Whether it has no process and no pattern.
     pub fn is_empty(&self) -> bool {
-        self.members.is_empty() && self.joins.is_empty()
+        self.members.is_empty() && self.n_patterns() == 0
     }
 }
 

@@ -221,6 +221,41 @@ fn root_a_process_joins_by_the_name_of_the_program_that_it_executes() {
 }
 
 #[test]
+fn root_a_rank_that_starts_later_joins_as_it_begins_its_program() {
+    if !granted("root_a_rank_that_starts_later_joins_as_it_begins_its_program") {
+        return;
+    }
+    let mut tool = Tooled::alone();
+    let (job, uid) = (format!("it-late-{}", std::process::id()), rustix::process::getuid());
+    let attach = format!("1 [0] attach_job_id(\"{job}\",{})", uid.as_raw());
+    tool.says(&attach, "1 [0] attach_job_id(0,[])");
+    tool.waits(10, "new_process()", "11 [0] print([$1])");
+    tool.waits(20, "process_terminated([])", "21 [0] print([$1,$2])");
+    tool.waits(30, "process_signal([],[15])", "31 [0] print([$1,$2])");
+    let begin = |job: &str, rank: u32| {
+        let environ = format!("{{'PMIX_NAMESPACE': '{job}', 'PMIX_RANK': '{rank}'}}");
+        format!("p = subprocess.Popen(['/bin/sleep', '999'], env={environ}); it = p.pid")
+    };
+    let _ = tool.target.run(&begin(&format!("{job}-other"), 0));
+    let _ = tool.target.run("p.kill(); p.wait()");
+    // The second one is the same rank, started again.
+    for is_first in [true, false] {
+        let pid = tool.target.run(&begin(&job, 3));
+        let mut lines = tool.next_lines(if is_first { 2 } else { 1 });
+        if is_first {
+            let what = format!("rank 3 of job {job} (process {pid}) joined ");
+            let notice = format!("30 [0] process_signal(407,-1,\"{what}");
+            assert!(lines.remove(0).starts_with(&notice), "not {notice}: {lines:?}");
+        }
+        assert_eq!(lines, [format!("11 [0] print(0,[{pid}])")]);
+        let _ = tool.target.run("p.terminate(); p.wait()");
+        let (taken, ended) = (format!("[{pid},15]"), format!("[{pid},143]"));
+        let want = [format!("31 [0] print(0,{taken})"), format!("21 [0] print(0,{ended})")];
+        assert_eq!(tool.next_lines(2), want);
+    }
+}
+
+#[test]
 fn root_a_tool_receives_which_process_waits_and_which_has_the_processor() {
     if !granted("root_a_tool_receives_which_process_waits_and_which_has_the_processor") {
         return;
