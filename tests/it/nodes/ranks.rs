@@ -3,7 +3,7 @@
 use super::example_cluster::ExampleCluster;
 use super::followed::Followed;
 use crate::deadline::until;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command};
 
@@ -147,4 +147,34 @@ pub fn a_rank_that_starts_later_is_watched(cluster: &ExampleCluster) {
     ranks.0[0].kill().unwrap();
     when.prints_until("end of the last one", |_| is_printed(ranks.0[0].id()));
     assert!(!is_printed(other.id()), "{}", when.rows());
+}
+
+/// n2 has no rank, and asks n3.
+pub fn ranks_of_other_nodes_are_targets(cluster: &ExampleCluster) {
+    let job = format!("it-target-{}", std::process::id());
+    let ranks = Ranks::start(&job, &cluster.folder.join("it-target-rank"));
+    let call = |targets: Value| {
+        let params = json!({"fields": ["comm"], "targets": targets});
+        let call = json!({"id": 1, "method": "monitor", "params": params}).to_string();
+        let output = cluster.command("n2", &["ask", &call]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        serde_json::from_str::<Value>(&text).unwrap_or_else(|why| panic!("{why}: {output:?}"))
+    };
+    let rank = |number: u32| json!({"namespace": job, "rank": number});
+    let pids = |node: &Value| -> Vec<u64> {
+        let rows = node["event"]["sample"]["processes"].as_array().unwrap();
+        rows.iter().map(|it| it["pid"].as_u64().unwrap()).collect()
+    };
+    let one = &call(json!([rank(1)]))["result"];
+    assert_eq!((&one["status"], &one["nodes"][0]["node"]), (&json!("SUCCESS"), &json!("n3")));
+    assert_eq!(pids(&one["nodes"][0]), [u64::from(ranks.0[1].id())], "{one}");
+    let all = &call(json!([{"namespace": job}]))["result"];
+    assert_eq!(all["nodes"].as_array().unwrap().len(), 1, "{all}");
+    let mut both: Vec<u64> = ranks.0.iter().map(|it| it.id().into()).collect();
+    both.sort_unstable();
+    assert_eq!(pids(&all["nodes"][0]), both, "{all}");
+    let partly = &call(json!([rank(0), rank(9)]))["result"];
+    assert_eq!(partly["status"], "PARTIAL_SUCCESS", "{partly}");
+    let none = &call(json!([rank(9)]))["error"];
+    assert_eq!(none["data"]["status"], "NOT_FOUND", "{none}");
 }

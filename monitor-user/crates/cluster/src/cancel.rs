@@ -84,6 +84,7 @@ impl Cluster {
 
     /// Ends the requests of a closed connection on all nodes.
     pub(super) fn connection_closed(&mut self, conn: Conn, now: Ns, acts: &mut Vec<ClusterOutput>) {
+        self.searches.retain(|_, it| it.conn != conn);
         let own = self.fan_ins.iter().filter(|(_, it)| it.conn == conn);
         let keys: Vec<MonitorKey> = own.map(|(key, _)| *key).collect();
         keys.into_iter().for_each(|key| self.drop_request(key, now, acts));

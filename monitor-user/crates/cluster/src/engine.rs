@@ -6,7 +6,8 @@
 
 use super::fan_in::FanIn;
 use super::message::{Message, Ticket};
-use super::scope::{self, Node, RequestScope};
+use super::rank_search::RankSearches;
+use super::scope::{self, Node, RankPlaces, RequestScope};
 use monitor_model::{Instant, MonitorRequest, Ns, Refusal};
 use monitor_monitors::{
     Answer, MonitorEngine, MonitorInput, MonitorKey, MonitorOutput, ReadingBudget, UserLimits,
@@ -57,6 +58,8 @@ pub struct Cluster {
     pub(super) fan_ins: BTreeMap<MonitorKey, FanIn>,
     /// Their pending parts.
     pub(super) tickets: HashMap<Ticket, (MonitorKey, String)>,
+    /// Requests of local clients whose ranks are looked for.
+    pub(super) searches: RankSearches,
     /// Parts of requests, of any node, that run here.
     pub(super) sessions: HashMap<Conn, RemoteSession>,
     pub(super) next: u64,
@@ -72,6 +75,7 @@ impl Cluster {
             others: Vec::new(),
             fan_ins: BTreeMap::new(),
             tickets: HashMap::new(),
+            searches: RankSearches::new(),
             sessions: HashMap::new(),
             next: 0,
             renewed: Ns(0),
@@ -110,6 +114,7 @@ impl Cluster {
         let leases = self.sessions.values().map(|it| it.expires);
         let remote = self.fan_ins.values().any(|it| it.has_others(&self.own.name));
         let renewal = remote.then_some(Ns(self.renewed.0 + RENEW.0));
+        let deadlines = deadlines.chain(self.searches.values().map(|it| it.deadline));
         self.engine.due().into_iter().chain(deadlines).chain(leases).chain(renewal).min()
     }
 
@@ -185,7 +190,15 @@ impl Cluster {
         now: Ns,
         acts: &mut Vec<ClusterOutput>,
     ) {
-        match scope::resolve(&request, &self.own, &self.others) {
+        if self.must_search(&request) {
+            return self.search_ranks((from, tag), request, (now, acts));
+        }
+        // Ranks that are followed may come anywhere.
+        let places = match request.follow && !request.local_only {
+            true => RankPlaces::Everywhere,
+            false => RankPlaces::Here,
+        };
+        match scope::resolve(&request, &self.own, &self.others, &places) {
             Ok(RequestScope::Here(request)) => {
                 let call = Call::Monitor(request);
                 self.input_engine(now, MonitorInput::Called { from, tag, call }, acts);
@@ -273,6 +286,7 @@ impl Cluster {
     /// Handles deadlines, leases and renewals.
     fn expire(&mut self, now: Ns, acts: &mut Vec<ClusterOutput>) {
         self.expire_sessions(now, acts);
+        self.end_late_searches(now, acts);
         self.conclude_late(now, acts);
         if now.since(self.renewed) >= RENEW {
             self.renewed = now;

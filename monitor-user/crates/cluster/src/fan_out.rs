@@ -103,6 +103,9 @@ impl Cluster {
         answer: Result<(Event, bool), Refusal>,
         (now, acts): (Ns, &mut Vec<ClusterOutput>),
     ) {
+        if self.search_answered(ticket, &answer, (now, acts)) {
+            return;
+        }
         let Some((key, node)) = self.tickets.get(&ticket).cloned() else { return };
         let Some(fan_in) = self.fan_ins.get_mut(&key) else { return };
         let in_time = fan_in.deadline.is_some();

@@ -18,9 +18,11 @@ pub mod scope;
 // Monitors.
 mod engine;
 mod fan_in;
+mod rank_search;
 
 mod cancel;
 mod fan_out;
+mod find_ranks;
 mod remote_session;
 
 // Requests.

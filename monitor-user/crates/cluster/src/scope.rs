@@ -1,11 +1,13 @@
 //! Resolves the nodes that a request addresses, before any part runs.
 //!
-//! In: a request, and the nodes. Out: the part of each node: the union of all targets, in any
-//! order; with `local_only` those on this node. A node is named by its number, its name, short or
-//! fully qualified, or an address.
+//! In: a request, the nodes, and which of them have the ranks that it names. Out: the part of each
+//! node: the union of all targets, in any order; with `local_only` those on this node. A node is
+//! named by its number, its name, short or fully qualified, or an address.
 
-use monitor_model::{MonitorRequest, NodeName, Refusal, Status, Target, scope::Scope as Category};
-use std::collections::BTreeMap;
+use monitor_model::{
+    MonitorRequest, NodeName, RankTarget, Refusal, Status, Target, scope::Scope as Category,
+};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A node of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +18,16 @@ pub struct Node {
     pub number: u32,
     /// Other names and addresses.
     pub aliases: Vec<String>,
+}
+
+/// The nodes that have ranks.
+pub enum RankPlaces {
+    /// This one.
+    Here,
+    /// Any, now or later.
+    Everywhere,
+    /// Those of each rank; a rank that none has is one of this node.
+    Found(HashMap<RankTarget, BTreeSet<String>>),
 }
 
 /// The nodes of a request.
@@ -50,12 +62,13 @@ pub fn resolve(
     request: &MonitorRequest,
     own: &Node,
     others: &[Node],
+    places: &RankPlaces,
 ) -> Result<RequestScope, Refusal> {
     let processes =
         request.part.is_empty() || request.part.parse::<Category>().is_ok_and(Category::processes);
     let mut parts: BTreeMap<String, Result<Vec<Target>, Refusal>> = BTreeMap::new();
     for target in &request.targets {
-        for (node, target) in nodes_of_target(target, own, others) {
+        for (node, target) in nodes_of_target(target, own, others, places) {
             let part = parts.entry(node).or_insert_with(|| Ok(Vec::new()));
             match (part, target) {
                 (Ok(part), Ok(target)) => part.push(target),
@@ -98,6 +111,7 @@ fn nodes_of_target(
     target: &Target,
     own: &Node,
     others: &[Node],
+    places: &RankPlaces,
 ) -> Vec<(String, Result<Target, Refusal>)> {
     let here = |target: &Target| vec![(own.name.clone(), Ok(target.clone()))];
     match target {
@@ -106,8 +120,19 @@ fn nodes_of_target(
             node_part(node, own, others, Target::Pid { pid: *pid, node: None })
         }
         Target::Node { node } => node_part(node, own, others, target.clone()),
-        // Which ranks other nodes have is not known here.
-        Target::Rank(_) => here(target),
+        Target::Rank(rank) => match places {
+            RankPlaces::Here => here(target),
+            RankPlaces::Everywhere => {
+                let names = std::iter::once(own).chain(others).map(|node| node.name.clone());
+                names.map(|name| (name, Ok(target.clone()))).collect()
+            }
+            RankPlaces::Found(found) => match found.get(rank).filter(|it| !it.is_empty()) {
+                Some(nodes) => {
+                    nodes.iter().map(|name| (name.clone(), Ok(target.clone()))).collect()
+                }
+                None => here(target),
+            },
+        },
     }
 }
 
@@ -165,7 +190,7 @@ mod tests {
         let [own, b, c] = nodes();
         let request =
             MonitorRequest { part: part.into(), targets, local_only, ..MonitorRequest::default() };
-        match resolve(&request, &own, &[b, c]) {
+        match resolve(&request, &own, &[b, c], &RankPlaces::Here) {
             Ok(RequestScope::Here(request)) => vec![("here".into(), request.targets.len())],
             Ok(RequestScope::Nodes(parts)) => parts
                 .into_iter()
@@ -205,9 +230,36 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_is_one_of_this_node() {
-        let rank = RankTarget { namespace: "job".into(), rank: Some(2) };
-        assert_eq!(check("proc", vec![Target::Rank(rank)], false), [("here".into(), 1)]);
+    fn a_rank_is_on_the_nodes_that_have_it() {
+        let rank = |rank| RankTarget { namespace: "job".into(), rank };
+        let targets = [rank(Some(2)), rank(Some(3)), rank(None), rank(Some(9))];
+        let check = |part: &str, places: &RankPlaces| {
+            let targets = targets.iter().cloned().map(Target::Rank).collect();
+            let part = part.into();
+            let request = MonitorRequest { part, targets, ..MonitorRequest::default() };
+            let [own, b, c] = nodes();
+            match resolve(&request, &own, &[b, c], places) {
+                Ok(RequestScope::Here(request)) => vec![("here".to_owned(), request.targets.len())],
+                Ok(RequestScope::Nodes(parts)) => {
+                    let n_targets = |it: Result<MonitorRequest, Refusal>| it.map(|it| it.targets);
+                    let n_targets = |it| n_targets(it).expect("a part").len();
+                    parts.into_iter().map(|(node, it)| (node, n_targets(it))).collect()
+                }
+                Err(refusal) => panic!("{refusal:?}"),
+            }
+        };
+        assert_eq!(check("proc", &RankPlaces::Here), [("here".into(), 4)]);
+        let all = |n: usize| ["a.cluster", "b", "c"].map(|name| (name.to_owned(), n));
+        assert_eq!(check("proc", &RankPlaces::Everywhere), all(4));
+        let set = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
+        let found = [(rank(Some(2)), set(&["b"])), (rank(Some(3)), set(&["c"]))];
+        let found = found.into_iter().chain([(rank(None), set(&["b", "c"]))]);
+        let places = RankPlaces::Found(found.collect());
+        // This node says that no node has rank 9.
+        let want = [("a.cluster".to_owned(), 1), ("b".into(), 2), ("c".into(), 2)];
+        assert_eq!(check("proc", &places), want);
+        // Of another part, the nodes that have them are meant.
+        assert_eq!(check("node", &places), all(0));
     }
 
     #[test]
@@ -220,7 +272,8 @@ mod tests {
     #[test]
     fn without_a_cluster_other_nodes_are_unreachable() {
         let request = MonitorRequest { targets: vec![pid(1, "b")], ..MonitorRequest::default() };
-        let refusal = resolve(&request, &node("a", 0), &[]).expect_err("node b is unknown");
+        let refusal = resolve(&request, &node("a", 0), &[], &RankPlaces::Here);
+        let refusal = refusal.expect_err("node b is unknown");
         assert_eq!(refusal.status, Status::Unreach);
     }
 }

@@ -5,13 +5,17 @@ use super::{
 };
 use monitor_backend::Backend;
 use monitor_backends::canned::Canned;
-use monitor_model::{MonitorRequest, NodeName, Ns, Refusal, Status, Target};
-use monitor_monitors::{Answer, Caller, MonitorEngine, MonitorInput, MonitorOutput, UserLimits};
+use monitor_model::{
+    MonitorRequest, NodeName, Ns, ProcessField, RankTarget, ReadSpec, Refusal, Status, Target,
+};
+use monitor_monitors::{
+    Answer, Caller, MonitorEngine, MonitorInput, MonitorOutput, NodeAnswer, UserLimits,
+};
 use monitor_protocol::call::{Call, Tag};
 use monitor_protocol::event::{EndReason, Event};
 use monitor_protocol::params::Cancel;
 use monitor_sampling::{
-    exit_log::ExitLog, target::NoNamespaces, view::Reading, visibility::Visibility,
+    exit_log::ExitLog, job_index::JobIndex, view::Reading, visibility::Visibility,
 };
 use std::sync::Arc;
 
@@ -29,6 +33,20 @@ struct Net {
 
 impl Net {
     fn new() -> Self {
+        Self::with([Canned::fixed(), Canned::fixed(), Canned::fixed()])
+    }
+
+    /// Nodes on which these ranks of a job run.
+    fn with_ranks(ranks: [&[u32]; 3]) -> Self {
+        let line =
+            |rank: &u32| format!("process {} $PMIX_NAMESPACE=job $PMIX_RANK={rank}\n", 100 + rank);
+        Self::with(ranks.map(|of_node| {
+            let script: String = of_node.iter().map(line).collect();
+            Canned::scripted(&(script + "process 7")).expect("a script")
+        }))
+    }
+
+    fn with(backends: [Canned; 3]) -> Self {
         let node =
             |(name, number): (&&str, u32)| Node { name: (*name).into(), number, ..Node::default() };
         let all: Vec<Node> = NAMES.iter().zip(0..).map(node).collect();
@@ -36,9 +54,9 @@ impl Net {
             let engine = MonitorEngine::new(own.name.as_str().into(), UserLimits::default());
             let mut it = Cluster::single_node(engine, own.clone());
             it.set_nodes(own.number, all.iter().filter(|it| *it != own).cloned().collect());
-            (it, Canned::fixed())
+            it
         };
-        let nodes = all.iter().map(cluster).collect();
+        let nodes = all.iter().map(cluster).zip(backends).collect();
         let mut it = Self { nodes, now: Ns(0), cut: vec![], answers: vec![], events: vec![] };
         let caller = Caller { conn: 1, uid: 0, gid: 0, pid: 9, visibility: Visibility::All };
         it.input(0, MonitorInput::Opened(caller));
@@ -71,7 +89,11 @@ impl Net {
     fn read(&mut self, node: usize, mut looks: Vec<monitor_monitors::ReadRequest>) {
         let backend = &mut self.nodes[node].1;
         for look in &mut looks {
-            let mut sample = backend.read(look.consumer.read_spec()).expect("canned values");
+            let costly = vec![ProcessField::Job];
+            let spec = ReadSpec { costly, ..look.consumer.read_spec().clone() };
+            let mut sample = backend.read(&spec).expect("canned values");
+            let mut ranks = JobIndex::default();
+            ranks.learn(&mut sample, &spec, backend);
             let read = (sample.node_stats.take().map(Arc::new), Vec::new());
             let past = ExitLog::default();
             let reading = Reading {
@@ -79,7 +101,7 @@ impl Net {
                 node: Some(&read),
                 counters: &Default::default(),
                 exit_log: &past,
-                namespaces: &NoNamespaces,
+                namespaces: &ranks,
                 shed: &[],
             };
             look.result = Some(look.consumer.consume(&reading, backend));
@@ -110,6 +132,41 @@ impl Net {
             every_ns: every,
             ..MonitorRequest::default()
         })));
+    }
+
+    /// Asks for ranks of the job, all of them without a number.
+    fn ranks(&mut self, ranks: &[Option<u32>], options: MonitorRequest) {
+        let target =
+            |rank: &Option<u32>| Target::Rank(RankTarget { namespace: "job".into(), rank: *rank });
+        self.call(Call::Monitor(Box::new(MonitorRequest {
+            id: Some("m".into()),
+            targets: ranks.iter().map(target).collect(),
+            ..options
+        })));
+    }
+
+    /// The status of the last reply, and of each node its status and its processes, as pids.
+    fn found(&self) -> (&'static str, Vec<(String, &'static str, Vec<u64>)>) {
+        let pids = |event: &Event| -> Vec<u64> {
+            let json = event.sample.as_ref().expect("a sample").get();
+            let sample: serde_json::Value = serde_json::from_str(json).expect("JSON");
+            let rows = sample["processes"].as_array().expect("rows").iter();
+            rows.map(|it| it["pid"].as_u64().expect("a pid")).collect()
+        };
+        match self.answers.last().expect("a reply") {
+            Ok(Answer::Nodes { status, nodes, .. }) => {
+                let node = |it: &NodeAnswer| {
+                    let pids = it.event.as_ref().map(pids).unwrap_or_default();
+                    (it.node.clone(), it.status.name(), pids)
+                };
+                (status, nodes.iter().map(node).collect())
+            }
+            Ok(Answer::Sample { status, event }) => {
+                (status, vec![("alone".into(), status, pids(event))])
+            }
+            Ok(_) => panic!("another reply"),
+            Err(refusal) => (refusal.status.name(), vec![]),
+        }
     }
 
     fn at(&mut self, now: u64) {
@@ -266,4 +323,90 @@ fn the_end_of_a_series_on_each_node_is_reported() {
     assert_eq!(ended, [Some(EndReason::Count), Some(EndReason::Count)]);
     assert!(net.nodes[0].0.fan_ins.is_empty());
     assert_eq!(net.answered().0, Status::Success.name());
+}
+
+/// The reply of a node with these processes.
+fn node(name: &str, pids: &[u64]) -> (String, &'static str, Vec<u64>) {
+    (name.to_owned(), "SUCCESS", pids.to_vec())
+}
+
+#[test]
+fn ranks_are_sampled_on_the_nodes_that_have_them() {
+    let mut net = Net::with_ranks([&[0], &[1, 2], &[]]);
+    net.ranks(&[None], MonitorRequest::default());
+    assert_eq!(net.found(), ("SUCCESS", vec![node("a", &[100]), node("b", &[101, 102])]));
+    net.ranks(&[Some(2), Some(1)], MonitorRequest::default());
+    assert_eq!(net.found(), ("SUCCESS", vec![node("b", &[101, 102])]));
+    let nothing_is_left = |(it, _): &(Cluster, Canned)| {
+        it.engine().is_empty() && it.sessions.is_empty() && it.searches.is_empty()
+    };
+    assert!(net.nodes.iter().all(nothing_is_left));
+    // A part that is none of processes is that of the nodes which have them.
+    let part = MonitorRequest { part: "node".into(), ..MonitorRequest::default() };
+    net.ranks(&[Some(2)], part);
+    let (_, of_nodes) = net.answered();
+    assert_eq!(of_nodes.iter().map(|it| it.0).collect::<Vec<_>>(), ["b"]);
+}
+
+#[test]
+fn ranks_that_are_all_here_are_sampled_here_and_no_node_is_asked() {
+    let mut net = Net::with_ranks([&[0, 1], &[2], &[]]);
+    net.cut = vec!["b", "c"];
+    net.ranks(&[Some(0), Some(1)], MonitorRequest::default());
+    assert_eq!(net.found().1, [("alone".to_owned(), "SUCCESS", vec![100, 101])]);
+    // So is a job that no other node has a rank of.
+    let mut net = Net::with_ranks([&[0, 1], &[], &[]]);
+    net.ranks(&[None], MonitorRequest::default());
+    assert_eq!(net.found().1, [("alone".to_owned(), "SUCCESS", vec![100, 101])]);
+}
+
+#[test]
+fn a_rank_that_no_node_has_is_named_by_this_one() {
+    let mut net = Net::with_ranks([&[], &[1], &[]]);
+    net.ranks(&[Some(9)], MonitorRequest::default());
+    assert_eq!(net.found(), ("NOT_FOUND", vec![]));
+    net.ranks(&[Some(1), Some(9)], MonitorRequest::default());
+    let missing = ("a".to_owned(), "NOT_FOUND", vec![]);
+    assert_eq!(net.found(), ("PARTIAL_SUCCESS", vec![missing, node("b", &[101])]));
+}
+
+#[test]
+fn a_node_that_does_not_say_which_ranks_it_has_is_named() {
+    let mut net = Net::with_ranks([&[0], &[1], &[2]]);
+    net.cut = vec!["c"];
+    net.ranks(&[None], MonitorRequest { every_ns: Some(S), ..MonitorRequest::default() });
+    assert!(net.answers.is_empty());
+    net.at(DEADLINE.0);
+    let all = [("a", "SUCCESS"), ("b", "SUCCESS"), ("c", "TIMEOUT")];
+    assert_eq!(net.answered(), ("PARTIAL_SUCCESS", all.to_vec()));
+    net.at(DEADLINE.0 + S + S / 10);
+    assert_eq!(net.event_nodes(), ["a", "b"]);
+    // Its lease ends with the tool.
+    net.input(0, MonitorInput::Closed(1));
+    assert!(net.nodes.iter().all(|(it, _)| it.engine().is_empty()));
+}
+
+#[test]
+fn a_tool_that_goes_while_its_ranks_are_looked_for_leaves_nothing() {
+    let mut net = Net::with_ranks([&[0], &[1], &[2]]);
+    net.cut = vec!["c"];
+    net.ranks(&[None], MonitorRequest { every_ns: Some(S), ..MonitorRequest::default() });
+    net.input(0, MonitorInput::Closed(1));
+    net.at(DEADLINE.0);
+    assert!(net.answers.is_empty());
+    assert!(net.nodes.iter().all(|(it, _)| it.engine().is_empty() && it.searches.is_empty()));
+}
+
+#[test]
+fn ranks_that_are_followed_may_come_on_any_node() {
+    let mut net = Net::with_ranks([&[], &[1], &[]]);
+    let follow = MonitorRequest { every_ns: Some(S), follow: true, ..MonitorRequest::default() };
+    net.ranks(&[None], follow);
+    // They say that they have none yet.
+    let all = [("a", "PARTIAL_SUCCESS"), ("b", "SUCCESS"), ("c", "PARTIAL_SUCCESS")];
+    assert_eq!(net.answered(), ("PARTIAL_SUCCESS", all.to_vec()));
+    net.nodes[2].1.apply("process 102 $PMIX_NAMESPACE=job $PMIX_RANK=2").expect("a line");
+    net.at(S + S / 10);
+    let of_c = net.events.iter().find(|it| it.node == "c").expect("an event");
+    assert!(of_c.sample.as_ref().expect("a sample").get().contains("102"), "{of_c:?}");
 }

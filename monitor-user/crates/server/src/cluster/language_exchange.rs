@@ -314,7 +314,11 @@ impl Arrivals {
         let peer = match &*message {
             Message::Start { caller, .. } => match self.runner.users.find(caller.uid).await {
                 Ok(peer) => Some(peer),
-                Err(why) => return tracing::warn!("message of {from}: {why}"),
+                // It is refused.
+                Err(why) => {
+                    tracing::warn!("message of {from}: {why}");
+                    None
+                }
             },
             _ => None,
         };

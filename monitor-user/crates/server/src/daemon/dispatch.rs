@@ -13,18 +13,19 @@ use monitor_monitors::{Answer, MonitorInput, MonitorOutput, ReadRequest, Service
 use monitor_protocol::call::Call;
 use monitor_sys::clock;
 
-/// Whether a target of a monitor names a node.
-const fn names_node(target: &Target) -> bool {
-    matches!(target, Target::Node { .. } | Target::Pid { node: Some(_), .. })
+/// Whether a target of a monitor may be on another node.
+const fn may_be_elsewhere(target: &Target) -> bool {
+    matches!(target, Target::Node { .. } | Target::Pid { node: Some(_), .. } | Target::Rank(_))
 }
 
 impl DaemonLoop {
     /// Passes an input to the cluster, and dispatches the outputs.
     pub(super) fn input(&mut self, input: MonitorInput) {
         if let MonitorInput::Called { call: Call::Monitor(request), .. } = &input
-            && request.targets.iter().any(names_node)
-            && let Some((own, others)) = self.cluster_bridge.nodes()
+            && request.targets.iter().any(may_be_elsewhere)
         {
+            // A node that is no member has no others.
+            let (own, others) = self.cluster_bridge.nodes().unwrap_or_default();
             self.cluster.set_nodes(own, others);
         }
         let caller = match &input {
@@ -69,7 +70,7 @@ impl DaemonLoop {
             Some(ref peer) => {
                 self.clients.user_rights(peer, LoopbackRights::Observe).map(|it| it.0)
             }
-            None => Err(Refusal::denied("the message has no user")),
+            None => Err(Refusal::denied("its user is not known here")),
         };
         if let (Message::Start { caller, .. }, Some(peer)) = (&mut message, &peer) {
             caller.gid = peer.gid;
