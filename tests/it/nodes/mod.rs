@@ -98,6 +98,7 @@ fn three_nodes_survive_a_killed_node_and_a_server_that_comes_back() {
     ranks::a_total_of_a_job_acts_on_its_ranks(&cluster);
     ranks::a_rank_that_starts_later_is_watched(&cluster);
     ranks::ranks_of_other_nodes_are_targets(&cluster);
+    gateway::its_page_shows_the_ranks_of_a_job(&cluster);
 
     // In order, a node is not dead but has left.
     cluster.script(&["stop"]);

@@ -8,13 +8,18 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command};
 
 /// Processes that are the ranks of a job; they end with the test.
-struct Ranks(Vec<Child>);
+pub struct Ranks(Vec<Child>);
 
 impl Ranks {
     /// They execute this file, which they also have their name from.
-    fn start(job: &str, program: &std::path::Path) -> Self {
+    pub fn start(job: &str, program: &std::path::Path) -> Self {
         std::os::unix::fs::symlink("/bin/sleep", program).unwrap();
         Self((0..2).map(|number| start_rank(job, program, (number, "600"))).collect())
+    }
+
+    /// The process of each rank.
+    pub fn pids(&self) -> [u32; 2] {
+        [self.0[0].id(), self.0[1].id()]
     }
 
     fn wait_for_state(&self, state: char) {

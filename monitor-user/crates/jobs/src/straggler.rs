@@ -6,6 +6,8 @@
 //! and Handle Outliers, 1993). One rank that is far off changes neither median nor deviation, as
 //! it would change a mean.
 
+use crate::call_profile::imbalance_of;
+
 /// The number of ranks from which on they are compared.
 pub const MIN_RANKS: usize = 3;
 /// The score from which on a value is an outlier.
@@ -67,9 +69,35 @@ pub fn deviations(values: &[Option<f64>], tolerance: Tolerance) -> Vec<Option<De
     values.iter().map(|value| value.map(deviation)).collect()
 }
 
+/// The rank with the least CPU time: ranks begin together, so it has progressed least, unless it
+/// waits without a CPU where the others wait on one. `None` for fewer than two ranks.
+pub fn slowest<R>(times: impl IntoIterator<Item = (R, f64)>) -> Option<R> {
+    let times: Vec<(R, f64)> = times.into_iter().collect();
+    if times.len() < 2 {
+        return None;
+    }
+    times.into_iter().min_by(|a, b| a.1.total_cmp(&b.1)).map(|it| it.0)
+}
+
+/// The imbalance of the CPU times of ranks, percent: 0 if all have the same, 100 if only one has
+/// any. `None` for fewer than two ranks.
+pub fn imbalance(times: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let times: Vec<f64> = times.into_iter().collect();
+    let max = times.iter().copied().fold(0.0, f64::max);
+    imbalance_of(max, times.iter().sum(), times.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rank_with_the_least_cpu_time_is_the_slowest() {
+        let times = [("a", 3.0), ("b", 1.0), ("c", 2.0)];
+        assert_eq!((slowest(times), slowest([("a", 3.0)])), (Some("b"), None));
+        let of = |times: &[f64]| imbalance(times.iter().copied());
+        assert_eq!((of(&[2.0, 2.0]), of(&[2.0, 0.0]), of(&[2.0])), (Some(0.0), Some(100.0), None));
+    }
 
     /// Indices of the outliers.
     #[track_caller]

@@ -96,6 +96,7 @@ pub const SERVICE_GROUPS: &[(&str, &[&[ServiceSpec]])] = &[
         "Parallel jobs",
         &[
             job::SERVICES,
+            job::ranks::SERVICES,
             job::act::SERVICES,
             job::calls::SERVICES,
             job::stacks::SERVICES,

@@ -13,12 +13,10 @@ use monitor_cluster::node_set::fold;
 use monitor_jobs::RankSet;
 use monitor_omis::{Status, Value, parse};
 use monitor_protocol::cluster::NodeOutcome;
+use monitor_services::job::ranks::{NodeRank, RANK_VALUES};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::task::JoinSet;
-
-/// Values of a rank in the reply to `job_info`.
-const RANK_VALUES: usize = 8;
 
 /// The replies of nodes to one request about a job.
 #[derive(Debug, Default)]
@@ -185,25 +183,6 @@ pub struct NodePart {
     pub ranks: Vec<NodeRank>,
 }
 
-/// A rank on a node.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NodeRank {
-    /// Its number.
-    pub rank: u32,
-    /// The process that the runtime started.
-    pub pid: u32,
-    /// The file that it executes.
-    pub executable: String,
-    /// The state of the process, as ps(1) prints it.
-    pub state: char,
-    /// Seconds on a CPU; absent if not known.
-    pub cpu_s: Option<f64>,
-    /// Seconds ready to run and waiting for a CPU; absent if not known.
-    pub delay_s: Option<f64>,
-    /// Resident memory, bytes; absent if not known.
-    pub rss_bytes: Option<u64>,
-}
-
 /// A job on the nodes that have ranks of it.
 #[derive(Debug)]
 pub struct JobOnNodes {
@@ -334,33 +313,9 @@ impl NodePart {
     }
 }
 
-impl NodeRank {
-    fn from_values(values: &[Value]) -> Option<Self> {
-        let [rank, _, pid, executable, state, cpu, delay, rss] = values else { return None };
-        Some(Self {
-            rank: rank.integer()?,
-            pid: pid.integer()?,
-            executable: text(executable)?,
-            state: text(state)?.chars().next()?,
-            cpu_s: seconds(cpu),
-            delay_s: seconds(delay),
-            rss_bytes: rss.integer(),
-        })
-    }
-}
-
 /// A value as text.
 pub fn text(value: &Value) -> Option<String> {
     value.text().map(|text| text.to_str_lossy().into_owned())
-}
-
-/// Seconds, unless they are -1.
-fn seconds(value: &Value) -> Option<f64> {
-    let seconds = match value {
-        Value::Float(seconds) => seconds.0,
-        whole => f64::from(whole.integer::<u32>()?),
-    };
-    (seconds >= 0.0).then_some(seconds)
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@
 //! the one with the least CPU time: ranks begin together, so it has progressed least, unless it
 //! waits without a CPU where the others wait on one.
 
-use super::job_on_nodes::{NodePart, NodeRank};
+use super::job_on_nodes::NodePart;
 use super::node_job::NodeJob;
 use super::reader::user;
 use monitor_cluster::node_set::fold;
 use monitor_format::human;
-use monitor_jobs::call_profile::imbalance_of;
+use monitor_jobs::straggler::{imbalance, slowest};
+use monitor_services::job::ranks::NodeRank;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -125,17 +126,14 @@ impl JoinedJob {
 
     /// The rank with the least CPU time, and its node; `None` for one rank.
     pub fn slowest(&self) -> Option<(u32, &str)> {
-        let times = self.cpu_times().filter(|it| it.len() > 1)?;
-        let (rank, _) = times.into_iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+        let rank = slowest(self.cpu_times()?)?;
         Some((rank, self.ranks.get(&rank)?.0.as_str()))
     }
 
     /// Imbalance of the CPU time, percent: 0 if all ranks have the same, 100 if only one has any,
     /// as that of times in MPI. `None` for one rank.
     pub fn imbalance(&self) -> Option<f64> {
-        let times = self.cpu_times()?;
-        let max = times.iter().map(|it| it.1).fold(0.0, f64::max);
-        imbalance_of(max, times.iter().map(|it| it.1).sum(), times.len())
+        imbalance(self.cpu_times()?.into_iter().map(|it| it.1))
     }
 
     /// As an object, with its nodes.

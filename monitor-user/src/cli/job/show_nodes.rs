@@ -4,16 +4,16 @@
 //! node, and how far that is from the median of all ranks; as a table or JSON.
 
 use super::args::JobShowArgs;
-use super::job_on_nodes::{JobOnNodes, NodePart, NodeRank};
+use super::job_on_nodes::{JobOnNodes, NodePart};
 use super::show::{medians_json, rank_json};
 use super::show_text::{HostColumn, rank_lines};
 use crate::cli::client::with_daemon;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
 use monitor_format::human;
-use monitor_jobs::rank_table::{QUANTITIES, Quantity};
 use monitor_jobs::{RankRow, RankTable};
-use monitor_model::{Identity, Ns, Pid};
+use monitor_model::Ns;
+use monitor_services::job::ranks::NodeRank;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -60,7 +60,7 @@ impl NodeRanks {
             for rank in &part.ranks {
                 let is_same = |it: &&NodeRank| (it.rank, it.pid) == (rank.rank, rank.pid);
                 let earlier = earlier.and_then(|part| part.ranks.iter().find(is_same));
-                rows.push(row((node, rank), earlier, apart));
+                rows.push(rank.row(node, earlier, apart));
             }
         }
         rows.sort_by(|a: &RankRow, b| (a.rank, &a.host).cmp(&(b.rank, &b.host)));
@@ -115,28 +115,6 @@ impl NodeRanks {
     }
 }
 
-fn row((node, rank): (&str, &NodeRank), earlier: Option<&NodeRank>, apart: f64) -> RankRow {
-    let percent = |value: fn(&NodeRank) -> Option<f64>| {
-        let grown = value(rank)? - value(earlier?)?;
-        (apart > 0.0).then(|| (grown / apart * 100.0).max(0.0))
-    };
-    let mut values = [None; QUANTITIES];
-    values[Quantity::Cpu as usize] = percent(|it| it.cpu_s);
-    values[Quantity::Delay as usize] = percent(|it| it.delay_s);
-    values[Quantity::Memory as usize] = rank.rss_bytes.map(|bytes| bytes as f64);
-    RankRow {
-        rank: rank.rank,
-        host: node.into(),
-        process: Identity { pid: Pid(rank.pid), start: Ns(0) },
-        executable: rank.executable.as_str().into(),
-        state: rank.state,
-        processes: 1,
-        cpu_ns: rank.cpu_s.map(|seconds| seconds * 1e9),
-        values,
-        deviations: [None; QUANTITIES],
-    }
-}
-
 /// The note about ranks that ended between the replies.
 fn ended(before: &JobOnNodes, job: &JobOnNodes) -> Option<String> {
     let ended = before.ranks();
@@ -156,6 +134,7 @@ fn repeated(rows: &[RankRow]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use monitor_jobs::rank_table::Quantity;
 
     fn rank(number: u32, cpu_s: f64) -> NodeRank {
         NodeRank {

@@ -12,6 +12,7 @@ mod feed;
 mod filter;
 mod guard;
 mod history;
+mod job_ranks;
 mod listen;
 mod live;
 mod loopback;
@@ -21,6 +22,7 @@ mod negotiation;
 mod page;
 mod playback;
 pub mod push;
+mod rank_feed;
 mod route;
 mod state;
 mod table;
@@ -42,6 +44,7 @@ use feed::{FeedSource, PageFeed};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use monitor_sys::tcp_peer;
+use rank_feed::RankFeeds;
 use std::{convert::Infallible, io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 use tls::Tls;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -92,6 +95,8 @@ impl HttpListener {
             let (requests, playback) = (requests.clone(), playback.clone());
             PageFeed::new(FeedSource { access, requests, playback, admission: admission.clone() })
         });
+        let ranks = [AccessLevel::Full, AccessLevel::Open]
+            .map(|access| RankFeeds::new(access, requests.clone()));
         let (listen, history_slot) = (listen.clone(), Semaphore::new(1));
         let shared = ListenerState {
             listen,
@@ -102,6 +107,7 @@ impl HttpListener {
             history_slot,
             playback,
             feeds,
+            ranks,
         };
         Ok(Some(Self { listener, tls, shared: Arc::new(shared) }))
     }

@@ -24,6 +24,7 @@ const ASSETS: &[Asset] = &[
     ("/heat.js", SCRIPT, include_bytes!("page/heat.js")),
     ("/node.js", SCRIPT, include_bytes!("page/node.js")),
     ("/nodemap.js", SCRIPT, include_bytes!("page/nodemap.js")),
+    ("/ranks.js", SCRIPT, include_bytes!("page/ranks.js")),
     ("/replay.js", SCRIPT, include_bytes!("page/replay.js")),
     ("/service.js", SCRIPT, include_bytes!("page/service.js")),
     ("/store.js", SCRIPT, include_bytes!("page/store.js")),

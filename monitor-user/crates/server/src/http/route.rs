@@ -7,7 +7,7 @@ use super::body::{Answer, Content, Live};
 use super::loopback::{LoopbackClient, metrics};
 use super::{
     cluster_feed, filter, guard, history, listen::AccessLevel, live, negotiation, page,
-    state::ListenerState,
+    rank_feed::OpenJob, state::ListenerState,
 };
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, HeaderName, HeaderValue, WWW_AUTHENTICATE};
@@ -110,6 +110,10 @@ async fn route(
             let parameters = parameters.map_err(|why| (StatusCode::BAD_REQUEST, why))?;
             let client = LoopbackClient::connect(&shared.requests, access()?).await;
             events(client.map(|client| cluster_feed::run(client, parameters)))
+        }
+        "/ranks" => {
+            let job = OpenJob::from_query(query).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+            events(shared.ranks[access()? as usize].subscribe(job).await)
         }
         path => page::asset(path).ok_or_else(|| {
             (StatusCode::NOT_FOUND, "not found: the paths are / and /metrics".to_owned())

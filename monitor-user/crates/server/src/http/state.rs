@@ -2,7 +2,7 @@
 
 use super::{
     admission::Admission, daemon_request::DaemonRequest, feed::PageFeed, listen::Listen,
-    playback::PlaybackClock, token::AccessToken,
+    playback::PlaybackClock, rank_feed::RankFeeds, token::AccessToken,
 };
 use monitor_protocol::status::HttpStatus;
 use std::{net::SocketAddr, sync::Arc};
@@ -26,6 +26,8 @@ pub struct ListenerState {
     pub playback: Option<Arc<PlaybackClock>>,
     /// The feed of each access level.
     pub feeds: [PageFeed; 2],
+    /// The ranks of open jobs, of each access level.
+    pub ranks: [RankFeeds; 2],
 }
 
 impl ListenerState {

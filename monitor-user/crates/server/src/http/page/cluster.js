@@ -1,8 +1,10 @@
 // The panel of a gateway: all nodes, jobs and users of its cluster. In: a roll-up a second while
-// the panel is open. Out: a map of nodes, tables of jobs and users, and for one job its nodes.
+// the panel is open. Out: a map of nodes, tables of jobs and users, and for one job its nodes and
+// its ranks.
 
 import { listen } from "/events.js";
 import { NodeMap, VALUES, mark } from "/nodemap.js";
+import { Ranks } from "/ranks.js";
 import * as units from "/units.js";
 
 const MOST = 200;
@@ -82,7 +84,7 @@ export class Cluster {
     this.map = new NodeMap();
     this.job = document.createElement("section");
     this.job.className = "card job";
-    this.job.ariaLabel = "one job on its nodes";
+    this.job.ariaLabel = "one job, its nodes and its ranks";
     this.job.hidden = true;
     this.jobs = new Rows("Jobs", ["job", "user", "nodes"], (job) => this.choose(job));
     this.users = new Rows("Users", ["user", "nodes"]);
@@ -92,7 +94,8 @@ export class Cluster {
     back.type = "button";
     back.textContent = "close";
     back.addEventListener("click", () => this.choose(undefined));
-    this.job.append(back, this.onNode.element);
+    this.ranks = new Ranks();
+    this.job.append(back, this.onNode.element, this.ranks.element);
   }
 
   /** Begins to show; the roll-ups of all nodes are read only meanwhile. */
@@ -103,9 +106,10 @@ export class Cluster {
       if (event === "rollup") this.show(data);
       if (event === "refused") this.say(data.message);
     }, (text, state) => { if (state === "waiting") this.say(text); });
+    if (this.chosen) this.ranks.open(this.chosen); else this.ranks.forget();
   }
 
-  close() { this.stop?.(); this.stop = undefined; }
+  close() { this.stop?.(); this.stop = undefined; this.ranks.close(); }
 
   choose(job) {
     this.chosen = job && { name: job.name, uid: job.uid };
