@@ -5,7 +5,7 @@
 
 use super::terminal::Terminal;
 use crate::deadline::until;
-use crate::served::Served;
+use crate::served::{Folder, Served, monitor};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
@@ -182,5 +182,42 @@ fn the_shell_gets_the_terminal_while_it_is_suspended() {
     terminal.types("\r");
     terminal.shows("test-stats");
     terminal.types("q");
+    terminal.restored();
+}
+
+#[test]
+fn recordings_of_nodes_are_one_cluster_and_enter_opens_a_node_at_that_time() {
+    let folder = Folder::new();
+    let file = folder.join("run.mon");
+    let recorded = ["record", "--local", "--backend", "test", "--every", "100ms", "--count", "30"];
+    let first = folder.join("run.mon.n1");
+    let status = monitor().args(recorded).arg(&first).status().unwrap();
+    assert!(status.success());
+    std::fs::copy(&first, folder.join("run.mon.n2")).unwrap();
+    let words = ["top", "--replay", file.to_str().unwrap(), "--nodes"];
+    let missing = monitor().args(words).arg("n3").stdin(Stdio::null()).output().unwrap();
+    assert_eq!(missing.status.code(), Some(2), "{missing:?}");
+    let mut terminal = Terminal::start(&[&words[..], &["n[1-3]"]].concat(), SIZE);
+    terminal.shows("no recording of n3");
+    terminal.shows("cluster recorded");
+    terminal.types(" ");
+    terminal.shows("FROZEN");
+    // To the beginning, and ten seconds on: the samples are a second apart.
+    terminal.types("{{{{");
+    terminal.shows(" 0ns of 29s");
+    terminal.types("}");
+    terminal.shows(" 10s of 29s");
+    terminal.shows("n3   no record");
+    terminal.types("\r");
+    terminal.shows("test-stats");
+    terminal.shows(" 10s of 29s");
+    // The cluster goes to where the node was left.
+    terminal.types("[");
+    terminal.shows(" 9.0s of 29s");
+    terminal.types("q");
+    terminal.shows(" 9.0s of 29s");
+    terminal.shows("cluster recorded");
+    terminal.types("q");
+    assert_eq!(terminal.ends().code(), Some(0));
     terminal.restored();
 }

@@ -53,6 +53,21 @@ impl ReplaySource {
         Ok(it)
     }
 
+    /// The time of the last sample that was shown.
+    pub const fn at(&self) -> Ns {
+        self.at
+    }
+
+    /// Goes to a time on the realtime clock.
+    ///
+    /// # Errors
+    ///
+    /// When the recording cannot be read.
+    pub fn go_to(&mut self, unix: Ns) -> Result<(), Error> {
+        self.at = Ns(unix.0.clamp(self.span.first.unix.0, self.span.last.unix.0));
+        self.seek_to(self.at)
+    }
+
     /// Makes the first sample at or after this time the next one, if there is one before it.
     fn seek_to(&mut self, to: Ns) -> Result<(), Error> {
         self.reader.seek().seek(Ns(to.0.saturating_sub(1)))?;

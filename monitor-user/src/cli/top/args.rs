@@ -19,12 +19,13 @@ pub struct TopArgs {
     /// Interval between readings, such as 500ms or 2m; default: 1s, or that of the recording
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub every: Option<Duration>,
-    /// Play a recording; [ and ] step back and forward
+    /// Play a recording; [ and ] step back and forward. With --nodes: FILE.NODE of each node
     #[arg(long, value_name = "FILE", conflicts_with_all = ["local", "socket", "backend"])]
     pub replay: Option<PathBuf>,
-    /// Show the whole cluster, and of its nodes these, such as n[1-3],m7 or @*; on a gateway
+    /// Show the whole cluster, and of its nodes these, such as n[1-3],m7 or @*; on a gateway, or
+    /// with --replay the recordings of monitor record --nodes
     #[arg(long, value_name = "SET", value_parser = node_set,
-        conflicts_with_all = ["local", "backend", "replay"])]
+        conflicts_with_all = ["local", "backend"])]
     pub nodes: Option<String>,
     /// Show only rows that match this condition, such as: cpu > 10 and comm ~ mpi
     #[arg(long, value_name = "CONDITION")]

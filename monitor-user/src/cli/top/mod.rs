@@ -1,10 +1,13 @@
 //! `monitor top`: the screen, with samples of the daemon, a local backend or a recording; or the
-//! whole cluster.
+//! whole cluster, live or of recordings.
 
 pub mod args;
 mod cluster;
 mod daemon_source;
 mod node_source;
+mod recorded_cluster;
+mod recorded_node;
+mod recordings_feed;
 mod rollup_source;
 mod rule;
 mod terminal;
@@ -37,14 +40,19 @@ pub fn top(args: &TopArgs) -> Result<Exit, Failure> {
         return Err(Failure::usage(why));
     }
     log::start(0);
-    let recording = args.replay.as_deref().map(Recording::open).transpose()?;
+    let file = args.replay.as_deref();
+    let recording = file.filter(|_| args.nodes.is_none()).map(Recording::open).transpose()?;
     if let (Some(recording), None) = (&recording, args.every) {
         let every = Duration::from_nanos(recording.header().every_ns);
         view.period = every.clamp(PERIODS[0], PERIODS[1]);
     }
     let ended = runtime()?.block_on(async {
-        if let Some(set) = &args.nodes {
-            return cluster::top_cluster(args, view, set).await;
+        match (&args.nodes, file) {
+            (Some(set), Some(file)) => {
+                return recorded_cluster::top_recordings(args, view, (file, set)).await;
+            }
+            (Some(set), None) => return cluster::top_cluster(args, view, set).await,
+            (None, _) => {}
         }
         let client = match recording {
             Some(_) => None,

@@ -7,6 +7,7 @@ use super::key::{BINDINGS, ClusterAction};
 use super::list::{Cell, Title, cpu_share, memory_share};
 use super::selection::ClusterList;
 use super::state::ClusterState;
+use crate::draw::head::playback;
 use crate::draw::line::{LineWriter, width};
 use crate::draw::too_small;
 use crate::key;
@@ -51,7 +52,12 @@ fn summary(state: &ClusterState, area: Rect, buffer: &mut Buffer) {
         line.text(Role::Dim, "waiting for the first records ...");
         return;
     };
-    line.text(Role::Dim, "by ").text(Role::Accent, &human::escaped_text(&rollup.gateway));
+    match state.playback {
+        Some(at) => playback(at, line.text(Role::Accent, "recorded")),
+        None => {
+            line.text(Role::Dim, "by ").text(Role::Accent, &human::escaped_text(&rollup.gateway));
+        }
+    }
     if state.is_frozen {
         line.skip(1).whole(&[(Role::Chosen, " FROZEN ")]);
     }
@@ -64,7 +70,7 @@ fn summary(state: &ClusterState, area: Rect, buffer: &mut Buffer) {
     }
     let mut time = String::new();
     human::timestamp(monitor_model::Ns(rollup.unix_ns), &mut time);
-    if line.left() > width(&time) + 1 {
+    if state.playback.is_none() && line.left() > width(&time) + 1 {
         line.at_end(Role::Dim, &time);
     }
 }

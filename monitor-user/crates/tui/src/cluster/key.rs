@@ -35,6 +35,18 @@ pub enum ClusterAction {
     Sort,
     /// Freeze the screen.
     Freeze,
+    /// Play recordings more slowly.
+    Slower,
+    /// Play recordings faster.
+    Faster,
+    /// Seek back in recordings.
+    SeekBack,
+    /// Seek forward in recordings.
+    SeekForward,
+    /// Seek far back in recordings.
+    LeapBack,
+    /// Seek far forward in recordings.
+    LeapForward,
     /// Draw the whole screen again.
     Redraw,
     /// Suspend to the shell.
@@ -67,6 +79,12 @@ pub const BINDINGS: &[Binding<ClusterAction>] = &[
     row(&[code(KeyCode::PageDown)], ClusterAction::PageDown, "", "a screen down"),
     row(&[code(KeyCode::Home)], ClusterAction::First, "", "the first row"),
     row(&[code(KeyCode::End)], ClusterAction::Last, "", "the last row"),
+    row(&[key('[')], ClusterAction::SeekBack, "", "ten readings back in recordings"),
+    row(&[key(']')], ClusterAction::SeekForward, "", "ten readings forward in recordings"),
+    row(&[key('{')], ClusterAction::LeapBack, "", "a hundred readings back"),
+    row(&[key('}')], ClusterAction::LeapForward, "", "a hundred readings forward"),
+    row(&[key('-')], ClusterAction::Slower, "", "play recordings at half the speed"),
+    row(&[key('+'), key('=')], ClusterAction::Faster, "", "play recordings at twice the speed"),
     row(&[ctrl('l')], ClusterAction::Redraw, "", "draw the whole screen again"),
     row(&[ctrl('z')], ClusterAction::Suspend, "", "suspend to the shell"),
 ];

@@ -5,7 +5,7 @@
 //!                           ClusterState --> list::rows --> draw
 //! ```
 //!
-//! In: roll-ups of a `ClusterFeed`, keys. Out: frames; the node whose own screen the caller shows
+//! In: roll-ups of a `ClusterFeed`, live or of recordings, keys. Out: frames; the node whose own screen the caller shows
 //! next. `state`, `list` and `draw` are pure, as those of the screen of a node.
 
 mod draw;
@@ -19,5 +19,5 @@ mod tests;
 
 pub use key::BINDINGS;
 pub use run::{ClusterEnded, ClusterFeed, ClusterFeedEvent, ClusterTop};
-pub use selection::OpenJob;
+pub use selection::{OpenJob, PlaybackSpeed};
 pub use state::{ClusterEffect, ClusterInput, ClusterState};

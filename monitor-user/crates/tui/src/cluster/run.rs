@@ -4,8 +4,9 @@
 //! opened a node: then the caller shows the screen of that node, and runs the loop again.
 
 use super::draw::draw;
-use super::selection::OpenJob;
+use super::selection::{OpenJob, PlaybackSpeed};
 use super::state::{ClusterEffect, ClusterInput, ClusterState};
+use crate::feed_source::PlaybackPos;
 use crate::run::{Ended, TerminalSession, is_gone};
 use crate::theme::Theme;
 use crossterm::event::Event;
@@ -14,12 +15,15 @@ use ratatui::layout::Size;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// An event of a feed.
 #[derive(Clone, Debug)]
 pub enum ClusterFeedEvent {
     /// A roll-up.
     Rollup(Arc<ClusterRollup>),
+    /// A roll-up of recordings, and where they are.
+    Recorded(Arc<ClusterRollup>, PlaybackPos),
     /// A message for the user.
     Message(String),
     /// The feed has ended, for this reason.
@@ -33,6 +37,18 @@ pub trait ClusterFeed {
 
     /// Waits for the next event. Cancel-safe.
     fn next(&mut self) -> impl Future<Output = ClusterFeedEvent>;
+
+    /// Seeks this number of steps in recordings; the screen asks only a source of these.
+    ///
+    /// # Errors
+    ///
+    /// When a recording cannot be read.
+    fn seek(&mut self, _steps: i64) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Sets how recordings are played.
+    fn set_speed(&mut self, _speed: PlaybackSpeed) {}
 }
 
 /// Why the loop ended.
@@ -56,6 +72,17 @@ impl ClusterTop {
         Self { state: ClusterState::new(size, theme, shown) }
     }
 
+    /// Without a roll-up, for recordings that are played with this period.
+    pub fn recorded(theme: Theme, period: Duration) -> Self {
+        let size = Size { width: 0, height: 0 };
+        Self { state: ClusterState::recorded(size, theme, period) }
+    }
+
+    /// Whether the screen is frozen.
+    pub const fn is_frozen(&self) -> bool {
+        self.state.is_frozen
+    }
+
     /// Shows a message.
     pub fn say(&mut self, text: String) {
         let _ = self.state.handle(ClusterInput::Message(text));
@@ -73,6 +100,7 @@ impl ClusterTop {
     ) -> io::Result<ClusterEnded> {
         // The terminal may have another size and content since the last time.
         session.screen.clear()?;
+        self.state.await_recorded();
         loop {
             if let Err(error) = self.draw(session) {
                 return gone_or(error);
@@ -87,6 +115,7 @@ impl ClusterTop {
                 },
                 event = feed.next() => Some(match event {
                     ClusterFeedEvent::Rollup(rollup) => ClusterInput::Rollup(rollup),
+                    ClusterFeedEvent::Recorded(rollup, at) => ClusterInput::Recorded(rollup, at),
                     ClusterFeedEvent::Message(text) => ClusterInput::Message(text),
                     ClusterFeedEvent::Ended(why) => {
                         return Ok(ClusterEnded::Ended(Ended::Over(why)));
@@ -98,6 +127,12 @@ impl ClusterTop {
                 Some(ClusterEffect::Quit) => return Ok(ClusterEnded::Ended(Ended::Quit)),
                 Some(ClusterEffect::OpenNode(node)) => return Ok(ClusterEnded::Node(node)),
                 Some(ClusterEffect::Job(job)) => feed.set_job(job.as_ref()),
+                Some(ClusterEffect::Seek(steps)) => {
+                    if let Err(why) = feed.seek(steps) {
+                        self.say(why);
+                    }
+                }
+                Some(ClusterEffect::Speed(speed)) => feed.set_speed(speed),
                 Some(ClusterEffect::Redraw) => session.screen.clear()?,
                 Some(ClusterEffect::Suspend) => session.screen.suspend()?,
             }

@@ -1,6 +1,8 @@
-//! What of a cluster is shown: which list, in which order, which job.
+//! What of a cluster is shown: which list, in which order, which job; of recordings, how fast.
 //!
 //! In: nothing. Out: the choices of the user as data, for the rows and for the state.
+
+use std::time::Duration;
 
 /// A list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +55,15 @@ impl ClusterOrder {
             Self::Processes => "processes",
         }
     }
+}
+
+/// How recordings are played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlaybackSpeed {
+    /// Time between two roll-ups.
+    pub every: Duration,
+    /// Whether they stand still.
+    pub is_frozen: bool,
 }
 
 /// A job: its name and its user.

@@ -1,10 +1,12 @@
 //! The state of the screen of a cluster: which list, which row, which job is open.
 //!
-//! In: keys, sizes, roll-ups, messages. Out: the state to draw, and effects for the caller.
+//! In: keys, sizes, roll-ups (live, or of recordings), messages. Out: the state to draw, and effects for the caller.
 
 use super::key::{ClusterAction, action};
 use super::list::{ListRow, RowKey, Title, rows, titles};
-use super::selection::{ClusterList, ClusterOrder, OpenJob};
+use super::selection::{ClusterList, ClusterOrder, OpenJob, PlaybackSpeed};
+use crate::feed_source::PlaybackPos;
+use crate::state::PERIODS;
 use crate::state::layout::MIN_SIZE;
 use crate::theme::Theme;
 use crossterm::event::{KeyEvent, KeyEventKind};
@@ -12,6 +14,7 @@ use monitor_protocol::rollup::ClusterRollup;
 use ratatui::layout::Size;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Lines that are no rows: totals, lists, titles, message and keys.
 pub const OTHER_LINES: u16 = 6;
@@ -25,6 +28,8 @@ pub enum ClusterInput {
     Resize(Size),
     /// A roll-up.
     Rollup(Arc<ClusterRollup>),
+    /// A roll-up of recordings, and where they are.
+    Recorded(Arc<ClusterRollup>, PlaybackPos),
     /// A message for the user.
     Message(String),
 }
@@ -38,6 +43,10 @@ pub enum ClusterEffect {
     OpenNode(String),
     /// Read the rows of this job, or of none.
     Job(Option<OpenJob>),
+    /// Seek this number of steps in recordings.
+    Seek(i64),
+    /// Play recordings like this.
+    Speed(PlaybackSpeed),
     /// Draw the whole screen again.
     Redraw,
     /// Suspend to the shell.
@@ -69,6 +78,12 @@ pub struct ClusterState {
     pub first: usize,
     /// Whether roll-ups are ignored.
     pub is_frozen: bool,
+    /// Time between two roll-ups of recordings; absent for those of a gateway.
+    period: Option<Duration>,
+    /// Where the recordings are.
+    pub playback: Option<PlaybackPos>,
+    /// Whether the next roll-up is shown also if the screen is frozen.
+    is_awaited: bool,
     /// Whether the help is open.
     pub has_help: bool,
     /// The message.
@@ -90,9 +105,17 @@ impl ClusterState {
             cursor: 0,
             first: 0,
             is_frozen: false,
+            period: None,
+            playback: None,
+            is_awaited: false,
             has_help: false,
             message: None,
         }
+    }
+
+    /// Without a roll-up, for recordings that are played with this period.
+    pub fn recorded(size: Size, theme: Theme, period: Duration) -> Self {
+        Self { period: Some(period), ..Self::new(size, theme, None) }
     }
 
     /// The order of the list that is shown.
@@ -119,16 +142,26 @@ impl ClusterState {
             ClusterInput::Key(key) if key.kind == KeyEventKind::Release => return None,
             ClusterInput::Key(key) => return action(key).and_then(|action| self.press(action)),
             ClusterInput::Resize(size) => self.size = size,
-            ClusterInput::Rollup(rollup) if !self.is_frozen => {
-                self.message = None;
-                self.rollup = Some(rollup);
-                self.rebuild();
-            }
-            ClusterInput::Rollup(_) => {}
+            ClusterInput::Rollup(rollup) => self.take(rollup, None),
+            ClusterInput::Recorded(rollup, at) => self.take(rollup, Some(at)),
             ClusterInput::Message(text) => self.message = Some(text),
         }
         self.scroll();
         None
+    }
+
+    /// Takes a roll-up. A frozen screen takes one of recordings after a seek.
+    fn take(&mut self, rollup: Arc<ClusterRollup>, playback: Option<PlaybackPos>) {
+        let is_awaited = std::mem::take(&mut self.is_awaited);
+        if self.is_frozen && !is_awaited {
+            return;
+        }
+        // What recordings lack is said once, and stays until a key.
+        if playback.is_none() {
+            self.message = None;
+        }
+        (self.rollup, self.playback) = (Some(rollup), playback);
+        self.rebuild();
     }
 
     fn press(&mut self, action: ClusterAction) -> Option<ClusterEffect> {
@@ -151,7 +184,16 @@ impl ClusterState {
             ClusterAction::PageDown => self.cursor = (self.cursor + page).min(last),
             ClusterAction::First => self.cursor = 0,
             ClusterAction::Last => self.cursor = last,
-            ClusterAction::Freeze => self.is_frozen = !self.is_frozen,
+            ClusterAction::Freeze => {
+                self.is_frozen = !self.is_frozen;
+                effect = self.speed();
+            }
+            ClusterAction::Slower => effect = self.change_period(|it| it * 2),
+            ClusterAction::Faster => effect = self.change_period(|it| it / 2),
+            ClusterAction::SeekBack => effect = self.seek(-1),
+            ClusterAction::SeekForward => effect = self.seek(1),
+            ClusterAction::LeapBack => effect = self.seek(-10),
+            ClusterAction::LeapForward => effect = self.seek(10),
             ClusterAction::Open => effect = self.open(),
             ClusterAction::Back => {
                 if let Some(job) = self.job.take() {
@@ -172,14 +214,45 @@ impl ClusterState {
         effect
     }
 
+    /// Lets a frozen screen of recordings take where they have come to meanwhile.
+    pub const fn await_recorded(&mut self) {
+        self.is_awaited = self.period.is_some();
+    }
+
+    fn speed(&self) -> Option<ClusterEffect> {
+        let speed = |every| PlaybackSpeed { every, is_frozen: self.is_frozen };
+        self.period.map(|every| ClusterEffect::Speed(speed(every)))
+    }
+
+    fn change_period(&mut self, change: fn(Duration) -> Duration) -> Option<ClusterEffect> {
+        match &mut self.period {
+            Some(period) => *period = change(*period).clamp(PERIODS[0], PERIODS[1]),
+            None => self.message = Some("a roll-up comes each second: no recording plays".into()),
+        }
+        self.speed()
+    }
+
+    /// Seeks, and lets a frozen screen take what is there.
+    fn seek(&mut self, steps: i64) -> Option<ClusterEffect> {
+        if self.period.is_none() {
+            let why = "no recording plays: monitor top --replay FILE --nodes SET plays those of \
+                       monitor record";
+            self.message = Some(why.into());
+            return None;
+        }
+        self.is_awaited = true;
+        Some(ClusterEffect::Seek(steps))
+    }
+
     fn open(&mut self) -> Option<ClusterEffect> {
         match self.rows.get(self.cursor)?.key.clone() {
             RowKey::Node(node) => Some(ClusterEffect::OpenNode(node)),
             RowKey::Job(job) => {
                 self.job = Some(job.clone());
                 self.change_list(ClusterList::Jobs);
-                // A frozen screen has no rows of this job.
-                self.is_frozen = false;
+                // A frozen screen has no rows of this job: those of recordings come at once.
+                self.is_frozen &= self.period.is_some();
+                self.is_awaited = self.is_frozen;
                 Some(ClusterEffect::Job(Some(job)))
             }
             RowKey::User(_) => {

@@ -1,11 +1,13 @@
 //! The screen of a cluster: keys in, whole frames out.
 
 use super::draw::draw;
-use super::selection::OpenJob;
+use super::selection::{OpenJob, PlaybackSpeed};
 use super::state::{ClusterEffect, ClusterInput, ClusterState};
 use crate::draw::tests::{golden, letters};
+use crate::feed_source::PlaybackPos;
 use crate::theme::{Palette, Theme};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use monitor_model::Ns;
 use monitor_protocol::cluster::MemberState;
 use monitor_protocol::rollup::{
     ClusterRollup, JobOnNode, JobSummary, NodeSummary, NodeTotals, RecordState, Usage, UserSummary,
@@ -14,6 +16,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Rect, Size};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 const GIB: u64 = 1 << 30;
 
@@ -92,6 +95,26 @@ impl Shown {
         shown
     }
 
+    /// Of recordings, at second 5 of a minute.
+    fn recorded(size: (u16, u16)) -> Self {
+        let size = Size { width: size.0, height: size.1 };
+        let period = Duration::from_secs(1);
+        let mut shown = Self(ClusterState::recorded(size, Theme::default(), period));
+        shown.play(5);
+        shown
+    }
+
+    fn play(&mut self, second: u64) {
+        let unix_ns = 1_767_225_600_000_000_000 + second * 1_000_000_000;
+        let at = PlaybackPos {
+            unix: Ns(unix_ns),
+            elapsed: Duration::from_secs(second),
+            length: Duration::from_secs(60),
+        };
+        let rollup = Arc::new(ClusterRollup { unix_ns, ..rollup(3) });
+        let _ = self.0.handle(ClusterInput::Recorded(rollup, at));
+    }
+
     fn press(&mut self, keys: &[KeyCode]) -> Option<ClusterEffect> {
         let press = |key: &KeyCode| {
             self.0.handle(ClusterInput::Key(KeyEvent::new(*key, KeyModifiers::NONE)))
@@ -110,6 +133,41 @@ impl Shown {
         let frame = self.frame();
         frame.lines().nth(4).unwrap_or_default().split_whitespace().next().unwrap_or("").to_owned()
     }
+}
+
+#[test]
+fn recordings_go_back_and_a_frozen_screen_shows_where_they_are() {
+    let mut shown = Shown::recorded((80, 24));
+    golden("cluster-recorded-80x24", &shown.frame());
+    let speed = |every, is_frozen| {
+        let every = Duration::from_millis(every);
+        Some(ClusterEffect::Speed(PlaybackSpeed { every, is_frozen }))
+    };
+    let key = |key| [KeyCode::Char(key)];
+    assert_eq!(shown.press(&key('+')), speed(500, false));
+    assert_eq!(shown.press(&[KeyCode::Char('-'); 2]), speed(2000, false));
+    assert_eq!(shown.press(&key(' ')), speed(2000, true));
+    let second = |shown: &Shown| shown.0.playback.map(|it| it.elapsed.as_secs());
+    shown.play(6);
+    assert_eq!(second(&shown), Some(5), "frozen");
+    for (letter, steps) in [('[', -1), (']', 1), ('{', -10), ('}', 10)] {
+        assert_eq!(shown.press(&key(letter)), Some(ClusterEffect::Seek(steps)));
+    }
+    shown.play(40);
+    shown.play(41);
+    assert_eq!(second(&shown), Some(40), "only what it has gone to");
+    // The nodes of a job come at once, and it remains frozen.
+    let _ = shown.press(&[KeyCode::Tab, KeyCode::Enter]);
+    shown.play(40);
+    assert!(shown.0.is_frozen && shown.first_row() == "n002", "{}", shown.frame());
+}
+
+#[test]
+fn a_gateway_has_no_recording_to_go_back_in() {
+    let mut shown = Shown::new((80, 24), 3, None);
+    assert_eq!(shown.press(&[KeyCode::Char('[')]), None);
+    assert!(shown.0.message.as_ref().is_some_and(|it| it.contains("no recording plays")));
+    assert_eq!(shown.press(&[KeyCode::Char('+')]), None);
 }
 
 #[test]

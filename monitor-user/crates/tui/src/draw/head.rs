@@ -76,7 +76,7 @@ fn summary(state: &ScreenState, area: Rect, buffer: &mut Buffer) {
 }
 
 /// The position in a recording.
-fn playback(it: PlaybackPos, line: &mut LineWriter<'_>) {
+pub fn playback(it: PlaybackPos, line: &mut LineWriter<'_>) {
     let mut when = String::from(" ");
     human::timestamp(it.unix, &mut when);
     line.whole(&[(Role::Title, &when)]);

@@ -3,7 +3,7 @@
 //! Pure and without state: the terminal library compares a frame with the previous one.
 
 mod foot;
-mod head;
+pub(crate) mod head;
 pub mod hit;
 pub(crate) mod line;
 mod pane;

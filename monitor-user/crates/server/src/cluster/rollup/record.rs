@@ -10,26 +10,39 @@ use serde::Deserialize;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+/// A condition on processes of jobs: of batch systems, of MPI, of pods. Units of systemd, login
+/// sessions and containers are no jobs of a cluster.
+pub const IS_JOB: &str = "job !~ \"unit:\" and job !~ \"session:\" and job !~ \"container:\"";
+
 /// A process of a job, as a sample has it.
 #[derive(Debug, Default, Deserialize)]
 pub struct JobProcess {
-    uid: Option<u32>,
-    user: Option<String>,
+    /// Its user.
+    pub uid: Option<u32>,
+    /// The name of that user.
+    pub user: Option<String>,
+    /// The name of its job; empty if it has none.
     #[serde(default)]
-    job: String,
-    cpu_percent: Option<f64>,
+    pub job: String,
+    /// CPU use in percent of one processor.
+    pub cpu_percent: Option<f64>,
+    /// Resident memory.
     #[serde(default)]
-    rss_bytes: u64,
-    read_bytes_per_s: Option<f64>,
-    written_bytes_per_s: Option<f64>,
+    pub rss_bytes: u64,
+    /// Bytes read from storage a second.
+    pub read_bytes_per_s: Option<f64>,
+    /// Bytes written to storage a second.
+    pub written_bytes_per_s: Option<f64>,
 }
 
 /// The processes of a user, as a sample has them.
 #[derive(Debug, Default, Deserialize)]
 pub struct UserGroup {
-    name: String,
+    /// The name of the user, or the user id.
+    pub name: String,
+    /// What they use.
     #[serde(flatten)]
-    usage: Usage,
+    pub usage: Usage,
 }
 
 /// Makes the records of a node.
@@ -72,8 +85,19 @@ impl RecordBuilder {
         self.jobs = jobs;
     }
 
-    /// The record of a sample, with the jobs that were taken last.
+    /// The bytes of the record of a sample, with the jobs that were taken last.
     pub fn record(&mut self, unix_ns: u64, totals: NodeTotals, groups: Vec<UserGroup>) -> Vec<u8> {
+        // Numbers and texts can always be written as JSON.
+        serde_json::to_vec(&self.rollup(unix_ns, totals, groups)).unwrap_or_default()
+    }
+
+    /// The record of a sample, with the jobs that were taken last.
+    pub fn rollup(
+        &mut self,
+        unix_ns: u64,
+        totals: NodeTotals,
+        groups: Vec<UserGroup>,
+    ) -> NodeRollup {
         let processes = groups.iter().map(|it| it.usage.processes).sum();
         // A user whose processes have all ended remains a group for a while.
         let mut users: Vec<_> = groups
@@ -97,8 +121,7 @@ impl RecordBuilder {
             other_users,
         };
         self.number += 1;
-        // Numbers and texts can always be written as JSON.
-        serde_json::to_vec(&record).unwrap_or_default()
+        record
     }
 }
 

@@ -4,7 +4,7 @@
 //! and the processes of jobs. Out: one record for each sample. The connection, and with it the
 //! monitors, ends when the source is dropped.
 
-use super::record::{JobProcess, RecordBuilder, UserGroup};
+use super::record::{IS_JOB, JobProcess, RecordBuilder, UserGroup};
 use crate::http::message::lines;
 use crate::http::{AccessLevel, DaemonRequest, LoopbackClient};
 use monitor_protocol::rollup::NodeTotals;
@@ -20,9 +20,6 @@ const PERIOD_NS: u64 = 1_000_000_000;
 /// The tags and names of the monitors.
 const JOBS: (u64, &str) = (1, "rollup-jobs");
 const USERS: (u64, &str) = (2, "rollup-users");
-/// Processes of jobs: of batch systems, of MPI, of pods. Units of systemd, login sessions and
-/// containers are no jobs of a cluster.
-const IS_JOB: &str = "job !~ \"unit:\" and job !~ \"session:\" and job !~ \"container:\"";
 
 /// A task that makes records.
 pub struct RollupSource {

@@ -8,7 +8,7 @@ use super::rack::LATE;
 use super::record::by_use;
 use monitor_cluster::node_set::fold;
 use monitor_model::Ns;
-use monitor_protocol::cluster::Member;
+use monitor_protocol::cluster::{Member, MemberState};
 use monitor_protocol::rollup::{
     ClusterRollup, JobOnNode, JobSummary, MAX_RECORD, NodeRollup, NodeSummary, RackNode,
     RecordState, UserSummary, VERSION,
@@ -114,22 +114,11 @@ impl RollupTable {
             .filter(|(_, received)| now.since(received.at) < LATE)
             .filter_map(|(node, received)| Some((node.as_str(), received.record.read()?)))
             .collect();
-        let (jobs, further_jobs) = sum_jobs(&current);
-        let (users, further_users) = sum_users(&current);
-        let sum = |of: fn(&NodeRollup) -> u64| -> u64 { current.iter().map(|it| of(it.1)).sum() };
-        ClusterRollup {
-            gateway: gateway.to_owned(),
-            unix_ns: clock::now().unix.0,
-            is_limited: false,
-            nodes,
-            jobs,
-            other_jobs: further_jobs + sum(|it| it.other_jobs),
-            users,
-            other_users: further_users + sum(|it| it.other_users),
-        }
+        join_records((gateway, clock::now().unix), nodes, &current)
     }
 
     fn summary(&self, now: Ns, member: &Member) -> NodeSummary {
+<<<<<<< HEAD
         let received = self.nodes.get(&member.node);
         let age = received.map(|it| now.since(it.at));
         let record = received.and_then(|it| it.record.read());
@@ -150,6 +139,73 @@ impl RollupTable {
             jobs: count(|it| it.jobs.len() as u64 + it.other_jobs),
             users: count(|it| it.users.len() as u64 + it.other_users),
         }
+=======
+        let last = self.nodes.get(&member.node).map(|it| LastRecord {
+            age: now.since(it.at),
+            record: it.record.as_ref(),
+            lost: it.lost,
+        });
+        node_summary((&member.node, member.state), last, LATE)
+    }
+}
+
+/// The last record of a node.
+#[derive(Clone, Copy, Debug)]
+pub struct LastRecord<'a> {
+    /// How long ago it came.
+    pub age: Ns,
+    /// The record; `None` if it cannot be read.
+    pub record: Option<&'a NodeRollup>,
+    /// Number of records that did not come.
+    pub lost: u64,
+}
+
+/// A node with its last record, which is late from this age on.
+pub fn node_summary(
+    (node, state): (&str, MemberState),
+    last: Option<LastRecord<'_>>,
+    late: Ns,
+) -> NodeSummary {
+    let record = last.and_then(|it| it.record);
+    let of_record = match last {
+        None => RecordState::None,
+        Some(LastRecord { record: None, .. }) => RecordState::Unreadable,
+        Some(LastRecord { age, .. }) if age < late => RecordState::Current,
+        Some(_) => RecordState::Late,
+    };
+    let count = |of: fn(&NodeRollup) -> u64| record.map_or(0, of);
+    NodeSummary {
+        node: node.to_owned(),
+        state,
+        record: of_record,
+        age_ns: last.map(|it| it.age.0),
+        lost: last.map_or(0, |it| it.lost),
+        totals: record.map(|it| it.totals),
+        jobs: count(|it| it.jobs.len() as u64 + it.other_jobs),
+        users: count(|it| it.users.len() as u64 + it.other_users),
+    }
+}
+
+/// The roll-up of a cluster at a time, as a gateway has it: all nodes, and the sums of those with a
+/// current record.
+pub fn join_records(
+    (gateway, unix): (&str, Ns),
+    nodes: Vec<NodeSummary>,
+    current: &[(&str, &NodeRollup)],
+) -> ClusterRollup {
+    let (jobs, further_jobs) = sum_jobs(current);
+    let (users, further_users) = sum_users(current);
+    let sum = |of: fn(&NodeRollup) -> u64| -> u64 { current.iter().map(|it| of(it.1)).sum() };
+    ClusterRollup {
+        gateway: gateway.to_owned(),
+        unix_ns: unix.0,
+        is_limited: false,
+        nodes,
+        jobs,
+        other_jobs: further_jobs + sum(|it| it.other_jobs),
+        users,
+        other_users: further_users + sum(|it| it.other_users),
+>>>>>>> 14d6fdee (tui, server: recordings of many nodes are played together on the screen of the cluster)
     }
 }
 
@@ -210,7 +266,7 @@ fn sum_users(records: &[(&str, &NodeRollup)]) -> (Vec<UserSummary>, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use monitor_protocol::cluster::{MemberState, MessageFormats};
+    use monitor_protocol::cluster::MessageFormats;
     use monitor_protocol::rollup::{JobUsage, Usage, UserUsage};
 
     const SECOND: u64 = 1_000_000_000;
