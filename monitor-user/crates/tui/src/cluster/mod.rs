@@ -5,8 +5,9 @@
 //!                           ClusterState --> list::rows --> draw
 //! ```
 //!
-//! In: roll-ups of a `ClusterFeed`, live or of recordings, keys. Out: frames; the node whose own screen the caller shows
-//! next. `state`, `list` and `draw` are pure, as those of the screen of a node.
+//! In: roll-ups of a `ClusterFeed`, live or of recordings, keys. Out: frames; the node whose own
+//! screen the caller shows next. `state`, `list` and `draw` are pure, as those of the screen of a
+//! node.
 
 mod draw;
 mod key;
