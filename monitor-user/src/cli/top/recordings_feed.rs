@@ -10,7 +10,9 @@ use monitor_model::Ns;
 use monitor_protocol::cluster::MemberState;
 use monitor_protocol::rollup::{ClusterRollup, NodeRollup, NodeSummary, RollupQuery};
 use monitor_recording::Error;
-use monitor_server::cluster::{LastRecord, RollupViewer, join_records, node_summary, rollup_for};
+use monitor_server::cluster::{
+    KnownRecord, LastRecord, RollupViewer, join_records, node_summary, rollup_for,
+};
 use monitor_tui::cluster::{ClusterFeed, ClusterFeedEvent, OpenJob, PlaybackSpeed};
 use monitor_tui::feed_source::PlaybackPos;
 use std::collections::BTreeMap;
@@ -111,7 +113,7 @@ impl RecordingsFeed {
                 if age < late {
                     records.push((node, record));
                 }
-                LastRecord { age, record: Some(record), lost: 0 }
+                LastRecord { age, record: KnownRecord::Read(record), lost: 0 }
             });
             summaries.push(node_summary((node, MemberState::Up), last, late));
         }

@@ -28,6 +28,6 @@ pub use connector::{BusAddress, BusConnection, BusConnector};
 pub use job::{ClusterJob, ClusterSettings, FollowCall, GatherCall, answered};
 pub use language::ClusterLanguage;
 pub use rollup::{IS_JOB, JobProcess, RecordBuilder, UserGroup};
-pub use rollup::{LastRecord, join_records, node_summary};
+pub use rollup::{KnownRecord, LastRecord, join_records, node_summary};
 pub use rollup::{LastRollup, RollupViewer, cluster_metrics, rollup_for};
 pub use thread::{ClusterJobs, ClusterThread};

@@ -20,7 +20,7 @@ mod view;
 
 pub use metrics::cluster_metrics;
 pub use record::{IS_JOB, JobProcess, RecordBuilder, UserGroup};
-pub use table::{LastRecord, join_records, node_summary};
+pub use table::{KnownRecord, LastRecord, join_records, node_summary};
 pub use view::{RollupViewer, rollup_for};
 
 use self::rack::{Rack, aggregator, may_speak, records_of};

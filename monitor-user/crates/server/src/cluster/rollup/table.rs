@@ -25,22 +25,32 @@ const MAX_NODES: usize = 16_384;
 /// What came from a node.
 struct Received {
     at: Ns,
-    record: LastRecord,
+    record: KnownRecord<NodeRollup>,
     /// Records that did not come.
     lost: u64,
 }
 
-/// The last record of a node.
-enum LastRecord {
-    Read(NodeRollup),
+/// The record of a node, as far as it is known.
+#[derive(Clone, Copy, Debug)]
+pub enum KnownRecord<R> {
+    /// It was read.
+    Read(R),
     /// It has another version, or is malformed.
     Unreadable,
     /// An aggregator has it, and this gateway came later.
     Unseen,
 }
 
-impl LastRecord {
-    const fn read(&self) -> Option<&NodeRollup> {
+impl<R> KnownRecord<R> {
+    const fn as_ref(&self) -> KnownRecord<&R> {
+        match self {
+            Self::Read(record) => KnownRecord::Read(record),
+            Self::Unreadable => KnownRecord::Unreadable,
+            Self::Unseen => KnownRecord::Unseen,
+        }
+    }
+
+    fn read(self) -> Option<R> {
         match self {
             Self::Read(record) => Some(record),
             Self::Unreadable | Self::Unseen => None,
@@ -67,14 +77,14 @@ impl RollupTable {
         if let Err(why) = &record {
             tracing::debug!("record of {node}: {why}");
         }
-        let record = record.map_or(LastRecord::Unreadable, LastRecord::Read);
+        let record = record.map_or(KnownRecord::Unreadable, KnownRecord::Read);
         let Some(last) = self.nodes.get_mut(node) else {
             if self.nodes.len() < MAX_NODES {
                 self.nodes.insert(node.to_owned(), Received { at: now, record, lost: 0 });
             }
             return;
         };
-        if let (Some(before), Some(record)) = (last.record.read(), record.read())
+        if let (Some(before), Some(record)) = (last.record.as_ref().read(), record.as_ref().read())
             && before.series == record.series
         {
             let Some(skipped) = record.number.checked_sub(before.number + 1) else {
@@ -94,7 +104,7 @@ impl RollupTable {
         match of.record {
             Some(record) => self.add(at, &of.node, record.get().as_bytes()),
             None if self.nodes.len() < MAX_NODES => {
-                let unseen = Received { at, record: LastRecord::Unseen, lost: 0 };
+                let unseen = Received { at, record: KnownRecord::Unseen, lost: 0 };
                 self.nodes.entry(of.node.to_string()).or_insert(unseen);
             }
             None => {}
@@ -112,34 +122,12 @@ impl RollupTable {
             .nodes
             .iter()
             .filter(|(_, received)| now.since(received.at) < LATE)
-            .filter_map(|(node, received)| Some((node.as_str(), received.record.read()?)))
+            .filter_map(|(node, received)| Some((node.as_str(), received.record.as_ref().read()?)))
             .collect();
         join_records((gateway, clock::now().unix), nodes, &current)
     }
 
     fn summary(&self, now: Ns, member: &Member) -> NodeSummary {
-<<<<<<< HEAD
-        let received = self.nodes.get(&member.node);
-        let age = received.map(|it| now.since(it.at));
-        let record = received.and_then(|it| it.record.read());
-        let state = match received.map(|it| &it.record) {
-            None => RecordState::None,
-            Some(LastRecord::Unreadable) => RecordState::Unreadable,
-            Some(LastRecord::Read(_)) if age < Some(LATE) => RecordState::Current,
-            Some(LastRecord::Read(_) | LastRecord::Unseen) => RecordState::Late,
-        };
-        let count = |of: fn(&NodeRollup) -> u64| record.map_or(0, of);
-        NodeSummary {
-            node: member.node.clone(),
-            state: member.state,
-            record: state,
-            age_ns: age.map(|it| it.0),
-            lost: received.map_or(0, |it| it.lost),
-            totals: record.map(|it| it.totals),
-            jobs: count(|it| it.jobs.len() as u64 + it.other_jobs),
-            users: count(|it| it.users.len() as u64 + it.other_users),
-        }
-=======
         let last = self.nodes.get(&member.node).map(|it| LastRecord {
             age: now.since(it.at),
             record: it.record.as_ref(),
@@ -154,8 +142,8 @@ impl RollupTable {
 pub struct LastRecord<'a> {
     /// How long ago it came.
     pub age: Ns,
-    /// The record; `None` if it cannot be read.
-    pub record: Option<&'a NodeRollup>,
+    /// The record.
+    pub record: KnownRecord<&'a NodeRollup>,
     /// Number of records that did not come.
     pub lost: u64,
 }
@@ -166,12 +154,12 @@ pub fn node_summary(
     last: Option<LastRecord<'_>>,
     late: Ns,
 ) -> NodeSummary {
-    let record = last.and_then(|it| it.record);
-    let of_record = match last {
+    let record = last.and_then(|it| it.record.read());
+    let of_record = match last.map(|it| (it.record, it.age)) {
         None => RecordState::None,
-        Some(LastRecord { record: None, .. }) => RecordState::Unreadable,
-        Some(LastRecord { age, .. }) if age < late => RecordState::Current,
-        Some(_) => RecordState::Late,
+        Some((KnownRecord::Unreadable, _)) => RecordState::Unreadable,
+        Some((KnownRecord::Read(_), age)) if age < late => RecordState::Current,
+        Some((KnownRecord::Read(_) | KnownRecord::Unseen, _)) => RecordState::Late,
     };
     let count = |of: fn(&NodeRollup) -> u64| record.map_or(0, of);
     NodeSummary {
@@ -205,7 +193,6 @@ pub fn join_records(
         other_jobs: further_jobs + sum(|it| it.other_jobs),
         users,
         other_users: further_users + sum(|it| it.other_users),
->>>>>>> 14d6fdee (tui, server: recordings of many nodes are played together on the screen of the cluster)
     }
 }
 
