@@ -228,6 +228,12 @@ impl FollowedNodes {
         self.nodes.values().filter(is_open).count()
     }
 
+    /// The nodes that send now.
+    pub fn sending(&self) -> Vec<String> {
+        let is_open = |it: &FollowedNode| it.may_send() && it.state == Some(FollowedState::Open);
+        self.nodes.iter().filter(|(_, it)| is_open(it)).map(|(name, _)| name.clone()).collect()
+    }
+
     /// Whether no line can come any longer, unless a node joins.
     pub fn is_over(&self) -> bool {
         !self.nodes.values().any(FollowedNode::may_send)

@@ -17,6 +17,7 @@ mod ranks;
 mod replies;
 #[cfg(feature = "tls")]
 mod sent_files;
+mod times;
 mod totals;
 
 use crate::root::privilege::skip;

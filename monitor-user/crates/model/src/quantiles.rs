@@ -33,6 +33,12 @@ impl Quantiles {
         }
     }
 
+    /// The largest number and the count of each bucket that is not empty, ascending.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
+        let recorded = self.counts.iter_recorded();
+        recorded.map(|it| (it.value_iterated_to(), it.count_at_value()))
+    }
+
     /// The values at these percentiles; none, if no number was counted.
     pub fn percentiles<const N: usize>(&self, percents: [f64; N]) -> Option<[u64; N]> {
         let at = |percent| self.counts.value_at_percentile(percent);
@@ -51,6 +57,8 @@ mod tests {
         [4, 4, 9].into_iter().for_each(|number| it.record(number));
         assert_eq!(it.percentiles([50.0, 90.0]), Some([4, 9]));
         it.record_many(1_000_000, 3);
+        assert_eq!(it.buckets().take(2).collect::<Vec<_>>(), [(4, 2), (9, 1)]);
+        assert_eq!(it.buckets().map(|(_, count)| count).sum::<u64>(), 6);
         let [most] = it.percentiles([100.0]).unwrap();
         assert!((1_000_000..1_010_000).contains(&most), "{most}");
     }

@@ -85,7 +85,8 @@ pub struct WhenArgs {
     #[arg(long, value_name = "FOLDER")]
     pub calls: Vec<PathBuf>,
     /// Watch on these nodes of the cluster, such as n[1-3],m7 or @*, by --comm or --job: events
-    /// end, signal, call and return, actions print and count; with --total-above also stop and kill
+    /// end, signal, call and return, actions print, count and time; with --total-above also stop
+    /// and kill
     #[arg(long, value_name = "SET", value_parser = node_set, help_heading = "Many nodes",
         conflicts_with_all = ["pid", "command", "trampoline", "explain", "calls"])]
     pub nodes: Option<String>,

@@ -9,6 +9,7 @@ mod command;
 mod end;
 pub mod event;
 mod explain;
+mod node_times;
 mod nodes;
 mod show;
 mod total;

@@ -2,12 +2,14 @@
 //!
 //! In: an event, processes by command name or of a job, a set of nodes. Out: a line for each event
 //! with the name of its node, in text one for an event of several nodes, and at the end how many
-//! each node has sent, and the sum; with `--total-above` only what is done once, when the sum
-//! exceeds a number. The service of each node watches, with the rights of the user there; it ends
-//! with the command.
+//! each node has sent, and the sum, and the times of calls; with `--total-above` only what is done
+//! once, when the sum exceeds a number. The service of each node watches, with the rights of the
+//! user there; it ends with the command.
 
 use super::args::WhenArgs;
 use super::event::{Actions, WhenEvent};
+use super::node_times::TimedCalls;
+use super::show;
 use super::total::{self, EventTotal, SignalledNodes};
 use super::watched_processes::WatchedProcesses;
 use crate::cli::client::{connect, runtime};
@@ -32,6 +34,8 @@ const EVENTS: CountedName = CountedName { one: "event", many: "events", is_total
 const RULE: u32 = 2;
 /// The number of the action that sends an event; replies have others.
 const SENDS: u32 = 3;
+/// How long the last times of calls are awaited: nodes send them once a second.
+const LAST_TIMES: Duration = Duration::from_secs(3);
 
 /// Watches on all nodes until it is stopped, a limit is reached, or a total is exceeded.
 ///
@@ -43,39 +47,50 @@ pub fn when_nodes(
     (event, actions): (&WhenEvent, Actions),
     on: (&str, Duration),
 ) -> Result<Exit, Failure> {
-    check(args, actions)?;
-    let rule_lines = rule_lines(event)?;
+    check(args, event, actions)?;
+    let times = TimedCalls::from_event(event).filter(|_| actions.time);
+    let mut rule_lines = rule_lines(event)?.to_vec();
+    // Then calls are counted where they are timed.
+    let counts_events = actions.print || actions.count || times.is_none();
+    rule_lines.retain(|_| counts_events);
+    rule_lines.extend(times.iter().flat_map(TimedCalls::lines));
     runtime()?.block_on(async {
         let mut signals = EndSignals::install()?;
         let client = connect(args.daemon.socket.as_deref()).await?;
         let watched = WatchedProcesses::find(args, &client, on).await?;
         let lines: Vec<String> = watched.attach().into_iter().chain(rule_lines).collect();
         let (prints, is_json) = (actions.print, args.printed.is_json());
-        let rule = NodeRule { event, prints, is_json, n_replies: lines.len() as u64 };
+        let n_replies = lines.len() as u64;
+        let rule = NodeRule { event, prints, is_json, n_replies, counts_events };
         let mut following = RuleFollowing {
             nodes: FollowedNodes::start(&client, on, lines, EVENTS).await?,
             folded: FoldedEvents::default(),
             total: args.total_above.map(EventTotal::new),
+            times,
         };
         let end = args.span.map(|span| Instant::now() + span);
         let ended = following.run(&rule, &mut signals, (end, args.lines)).await?;
+        following.await_times().await?;
         let signal = actions.signal.map(|number| (&watched, number));
         following.end(&rule, ended, (&client, on, signal)).await
     })
 }
 
 /// Checks what the nodes can do.
-fn check(args: &WhenArgs, actions: Actions) -> Result<(), Failure> {
+fn check(args: &WhenArgs, event: &WhenEvent, actions: Actions) -> Result<(), Failure> {
     let is_once = args.total_above.is_some();
     let has_any = args.comm.iter().any(|comm| comm.chars().all(|it| it == '*'));
     let why = match () {
         () if args.comm.is_empty() && args.job.is_none() => {
             "no process selected: use --comm, or --job with --nodes"
         }
-        () if actions.time => "--nodes: calls are not timed there: use print or count",
+        () if actions.time && !matches!(event, WhenEvent::Call(..)) => {
+            "time needs a call: use the event `call FUNCTION`"
+        }
+        () if actions.time && is_once => "--total-above is about events: leave out time",
         () if actions.signal.is_some() && !is_once => {
-            "--nodes: actions are print and count; stop and kill need --total-above, and act on \
-             the watched processes of all nodes"
+            "--nodes: actions are print, count and time; stop and kill need --total-above, and \
+             act on the watched processes of all nodes"
         }
         () if actions.signal.is_some() && has_any => {
             "--comm '*' with stop or kill would act on all processes of the nodes: name them"
@@ -118,6 +133,8 @@ struct NodeRule<'a> {
     is_json: bool,
     /// Number of the replies to the requests: they come first.
     n_replies: u64,
+    /// Whether each event comes, and is counted.
+    counts_events: bool,
 }
 
 /// An event of a node.
@@ -146,6 +163,8 @@ struct RuleFollowing {
     folded: FoldedEvents,
     /// The total that is to be exceeded.
     total: Option<EventTotal>,
+    /// The times of calls.
+    times: Option<TimedCalls>,
 }
 
 impl RuleFollowing {
@@ -175,6 +194,9 @@ impl RuleFollowing {
             // What the service sends beside replies is none.
             let Ok(reply) = parse::reply(line.as_bytes()) else { continue };
             self.note_failures((&node, seq < rule.n_replies), &reply);
+            if let Some(times) = &mut self.times {
+                times.add((&node, seq), &reply);
+            }
             for values in sent(&reply) {
                 let (node, values) = (node.clone(), values.to_vec());
                 let event = SentEvent { node, at: clock::now().unix, values };
@@ -192,6 +214,43 @@ impl RuleFollowing {
             }
         }
         Ok(RuleEnd::Ended(Exit::Ok))
+    }
+
+    /// Waits until each node has sent the times of its calls until now.
+    async fn await_times(&mut self) -> Result<(), Failure> {
+        let Some(times) = &mut self.times else { return Ok(()) };
+        let (nodes, end) = (self.nodes.sending(), Instant::now() + LAST_TIMES);
+        times.await_new();
+        loop {
+            let late: Vec<&String> = nodes.iter().filter(|node| !times.has_new(node)).collect();
+            if late.is_empty() {
+                return Ok(());
+            }
+            let item = tokio::select! {
+                biased;
+                () = tick(Some(end)) => {
+                    let why = "its last times did not come";
+                    late.into_iter().for_each(|node| self.nodes.incomplete(node, why));
+                    return Ok(());
+                }
+                item = self.nodes.next() => item?,
+            };
+            if let FollowedItem::Line(node, seq, line) = item
+                && let Ok(reply) = parse::reply(line.as_bytes())
+            {
+                times.add((&node, seq), &reply);
+            }
+        }
+    }
+
+    /// Prints the times of the calls of all nodes.
+    fn print_times(&mut self, rule: &NodeRule<'_>) -> Result<(), Failure> {
+        let Some(times) = &self.times else { return Ok(()) };
+        if !rule.counts_events {
+            times.n_calls().for_each(|(node, n)| self.nodes.count(node, n));
+        }
+        let text = show::summary(&times.rows(), 0, rule.is_json);
+        Output::Stream.put(text.as_bytes()).map(drop)
     }
 
     /// Notes what a node has refused, and events that it has not sent.
@@ -246,6 +305,7 @@ impl RuleFollowing {
             (RuleEnd::Time | RuleEnd::Exceeded(_), _) => Exit::Ok,
         };
         let _state = Output::Stream.put(self.folded.take().as_bytes())?;
+        self.print_times(rule)?;
         if let Some(total) = self.total.filter(|total| !total.is_exceeded()) {
             notice(&total.text(&self.nodes));
         }
@@ -356,7 +416,7 @@ mod tests {
     }
 
     fn rule(event: &WhenEvent) -> NodeRule<'_> {
-        NodeRule { event, prints: true, is_json: false, n_replies: 3 }
+        NodeRule { event, prints: true, is_json: false, n_replies: 3, counts_events: true }
     }
 
     #[test]
@@ -374,15 +434,20 @@ mod tests {
 
     #[test]
     fn what_nodes_cannot_do_is_refused_by_name() {
-        let refusal = |words: &[&str]| {
-            let words = ["when", "end"].iter().chain(words).chain(&["--nodes", "n1"]);
+        let refusal_at = |event: &str, words: &[&str]| {
+            let words = ["when", event].iter().chain(words).chain(&["--nodes", "n1"]);
             let cli = Words::try_parse_from(words).expect("valid words");
+            let event = WhenEvent::from_text(event).expect("an event");
             let actions = Actions::from_text(&cli.when.actions).expect("actions");
-            check(&cli.when, actions).err().map(|it| it.message).unwrap_or_default()
+            check(&cli.when, &event, actions).err().map(|it| it.message).unwrap_or_default()
         };
+        let refusal = |words: &[&str]| refusal_at("end", words);
         assert!(refusal(&[]).contains("use --comm, or --job"));
         assert_eq!(refusal(&["--comm", "a"]), "");
-        assert!(refusal(&["time", "--comm", "a"]).contains("use print or count"));
+        assert!(refusal(&["time", "--comm", "a"]).contains("time needs a call"));
+        assert_eq!(refusal_at("call f", &["time", "--comm", "a"]), "");
+        let total = ["time", "--comm", "a", "--total-above", "3"];
+        assert!(refusal_at("call f", &total).contains("leave out time"));
         assert!(refusal(&["stop", "--comm", "a"]).contains("need --total-above"));
         let once = ["--total-above", "3"];
         assert_eq!(refusal(&[&["stop", "--job", "77"][..], &once].concat()), "");

@@ -110,7 +110,7 @@ impl EventFormatter {
 
     /// Formats the summary: counts and lost records.
     pub fn summary(&self, rows: &[SummaryRow], n_lost: u64) -> String {
-        if self.is_json { json_summary(rows, n_lost) } else { table(rows) }
+        summary(rows, n_lost, self.is_json)
     }
 
     fn event(&mut self, at: Ns, pid: Pid, what: ShownEventKind) -> ShownEvent {
@@ -167,6 +167,11 @@ impl EventFormatter {
         let signal = Some(code & 0x7f).filter(|number| *number != 0).map(signal);
         self.event(at, pid, ShownEventKind::End { status: code >> 8 & 0xff, signal })
     }
+}
+
+/// Formats a summary: counts and lost records.
+pub fn summary(rows: &[SummaryRow], n_lost: u64, is_json: bool) -> String {
+    if is_json { json_summary(rows, n_lost) } else { table(rows) }
 }
 
 fn signal(number: u64) -> Signal {

@@ -21,11 +21,17 @@ pub const SERVICES: &[ServiceSpec] = &[
         help: "Returns for each instrument its name and the values that `flags` selects, in the \
                order of its bits. A value that its kind does not have, or not yet, is an empty \
                list.",
-        examples: &["> 10 [0] cnt_create(\"n\",\"counter\",\"calls\"); 11 [0] cnt_add(\"n\",3); \
+        examples: &[
+            "> 10 [0] cnt_create(\"n\",\"counter\",\"calls\"); 11 [0] cnt_add(\"n\",3); \
                      12 [0] cnt_add(\"n\",4)\n\
                      < 10 [0] cnt_create(0); 11 [0] cnt_add(0); 12 [0] cnt_add(0)\n\
                      > 13 [0] cnt_read([\"n\"],255)\n\
-                     < 13 [0] cnt_read(0,[\"n\",\"counter\",\"calls\",2,7,3,4,3.5,[]])"],
+                     < 13 [0] cnt_read(0,[\"n\",\"counter\",\"calls\",2,7,3,4,3.5,[]])",
+            "> 10 [0] cnt_create(\"h\",\"histogram\",\"\"); 11 [0] cnt_record(\"h\",[4,9,4])\n\
+                     < 10 [0] cnt_create(0); 11 [0] cnt_record(0)\n\
+                     > 12 [0] cnt_read([\"h\"],2048)\n\
+                     < 12 [0] cnt_read(0,[\"h\",[4,2,9,1]])",
+        ],
         handler: Handler::Synchronous(read),
         ..BLANK
     },
@@ -78,6 +84,13 @@ const FLAGS: &[FlagSpec] = &[
         "integer",
         "stops without a start, dropped records, negative numbers that the kernel did not put into \
         a histogram",
+    ),
+    flag(
+        11,
+        "buckets",
+        "{integer largest; integer count}*",
+        "of a histogram or a timer: the largest number of each bucket that is not empty, and how \
+        many there are in it; sums of the counts of several nodes are exact",
     ),
 ];
 
@@ -148,6 +161,10 @@ fn summary_value(sum: &Summary, bit: u8) -> Option<Value> {
         5 => sum.max.map(Value::from),
         6 => sum.mean().map(Value::from),
         7 => sum.percentiles().map(|all| Value::List(all.into_iter().map(Value::from).collect())),
+        11 => sum.buckets().map(|all| {
+            let pair = |(largest, count): (u64, u64)| [largest.into(), count.into()];
+            Value::List(all.flat_map(pair).collect())
+        }),
         _ => None,
     }
 }

@@ -74,6 +74,12 @@ impl Summary {
         Some(values.map(|number| number.min(highest)))
     }
 
+    /// The largest number and the count of each bucket that is not empty; `None` if there are no
+    /// buckets.
+    pub fn buckets(&self) -> Option<impl Iterator<Item = (u64, u64)>> {
+        self.quantiles.as_ref().map(Quantiles::buckets)
+    }
+
     /// A summary of the same kind without numbers.
     pub fn empty(&self) -> Self {
         if self.quantiles.is_some() { Self::with_percentiles() } else { Self::default() }
