@@ -88,6 +88,11 @@ impl Cluster {
         self.others = others;
     }
 
+    /// This node is no member: there are no other nodes.
+    pub fn forget_nodes(&mut self) {
+        self.others.clear();
+    }
+
     /// The engine of this node.
     pub const fn engine(&self) -> &MonitorEngine {
         &self.engine
@@ -193,8 +198,8 @@ impl Cluster {
         if self.must_search(&request) {
             return self.search_ranks((from, tag), request, (now, acts));
         }
-        // Ranks that are followed may come anywhere.
-        let places = match request.follow && !request.local_only {
+        // Ranks that are followed may come anywhere. What outlives its connection is of this node.
+        let places = match request.follow && !request.local_only && request.lease_ns.is_none() {
             true => RankPlaces::Everywhere,
             false => RankPlaces::Here,
         };

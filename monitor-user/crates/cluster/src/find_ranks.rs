@@ -23,7 +23,8 @@ impl Cluster {
     /// Whether the ranks of a request must be looked for: other nodes may have them.
     pub(super) fn must_search(&self, request: &MonitorRequest) -> bool {
         let names_rank = request.targets.iter().any(|it| matches!(it, Target::Rank(_)));
-        names_rank && !self.others.is_empty() && !request.local_only && !request.follow
+        let is_of_one = request.local_only || request.lease_ns.is_some();
+        names_rank && !self.others.is_empty() && !is_of_one && !request.follow
     }
 
     /// Looks for the ranks of a request, and starts it on their nodes then.

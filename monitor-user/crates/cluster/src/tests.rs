@@ -22,6 +22,9 @@ use std::sync::Arc;
 const S: u64 = 1_000_000_000;
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
+/// What a node has replied: its name, its status, and its processes, as pids.
+type FoundProcesses = (String, &'static str, Vec<u64>);
+
 /// The nodes, and the outputs to the one client, on node a.
 struct Net {
     nodes: Vec<(Cluster, Canned)>,
@@ -146,7 +149,7 @@ impl Net {
     }
 
     /// The status of the last reply, and of each node its status and its processes, as pids.
-    fn found(&self) -> (&'static str, Vec<(String, &'static str, Vec<u64>)>) {
+    fn found(&self) -> (&'static str, Vec<FoundProcesses>) {
         let pids = |event: &Event| -> Vec<u64> {
             let json = event.sample.as_ref().expect("a sample").get();
             let sample: serde_json::Value = serde_json::from_str(json).expect("JSON");
@@ -326,7 +329,7 @@ fn the_end_of_a_series_on_each_node_is_reported() {
 }
 
 /// The reply of a node with these processes.
-fn node(name: &str, pids: &[u64]) -> (String, &'static str, Vec<u64>) {
+fn node(name: &str, pids: &[u64]) -> FoundProcesses {
     (name.to_owned(), "SUCCESS", pids.to_vec())
 }
 
@@ -395,6 +398,19 @@ fn a_tool_that_goes_while_its_ranks_are_looked_for_leaves_nothing() {
     net.at(DEADLINE.0);
     assert!(net.answers.is_empty());
     assert!(net.nodes.iter().all(|(it, _)| it.engine().is_empty() && it.searches.is_empty()));
+}
+
+#[test]
+fn a_monitor_that_outlives_its_connection_is_of_this_node() {
+    let mut net = Net::with_ranks([&[0], &[1], &[2]]);
+    for follow in [false, true] {
+        let (every_ns, lease_ns) = (Some(S), Some(9 * S));
+        let options = MonitorRequest { every_ns, lease_ns, follow, ..MonitorRequest::default() };
+        net.ranks(&[None], MonitorRequest { replace: true, ..options });
+        assert_eq!(net.found().1, [("alone".to_owned(), "SUCCESS", vec![100])]);
+    }
+    net.input(0, MonitorInput::Closed(1));
+    assert_eq!(net.nodes[0].0.engine().len(), 1);
 }
 
 #[test]

@@ -435,7 +435,7 @@ mod tests {
     #[test]
     fn what_nodes_cannot_do_is_refused_by_name() {
         let refusal_at = |event: &str, words: &[&str]| {
-            let words = ["when", event].iter().chain(words).chain(&["--nodes", "n1"]);
+            let words = [&["when", event][..], words, &["--nodes", "n1"]].concat();
             let cli = Words::try_parse_from(words).expect("valid words");
             let event = WhenEvent::from_text(event).expect("an event");
             let actions = Actions::from_text(&cli.when.actions).expect("actions");

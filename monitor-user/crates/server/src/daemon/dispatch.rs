@@ -24,9 +24,10 @@ impl DaemonLoop {
         if let MonitorInput::Called { call: Call::Monitor(request), .. } = &input
             && request.targets.iter().any(may_be_elsewhere)
         {
-            // A node that is no member has no others.
-            let (own, others) = self.cluster_bridge.nodes().unwrap_or_default();
-            self.cluster.set_nodes(own, others);
+            match self.cluster_bridge.nodes() {
+                Some((own, others)) => self.cluster.set_nodes(own, others),
+                None => self.cluster.forget_nodes(),
+            }
         }
         let caller = match &input {
             MonitorInput::Called { from, .. } => Some((*from, clock::thread_cpu())),
