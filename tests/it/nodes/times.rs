@@ -53,4 +53,6 @@ fn root_calls_on_nodes_are_timed_together() {
     assert!(errors.contains(&format!("monitor: 2 nodes: {n} events\n")), "{summary} {errors}");
     // Nothing is sent for each call.
     assert_eq!(when.rows().lines().count(), 1);
+    // In order, so that nothing is left.
+    cluster.script(&["stop"]);
 }
