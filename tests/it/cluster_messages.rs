@@ -12,6 +12,7 @@ use monitor_cluster::follow::message::{FollowId, FollowMessage, FollowRequest};
 use monitor_cluster::message::PeerMessage;
 use monitor_cluster::request::{RequestMessage, WireClientReply, WirePacket, WirePacketReply};
 use monitor_model::Ns;
+use serde_json::value::RawValue;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::path::Path;
@@ -23,10 +24,9 @@ fn text<T: Debug, E: ToString>(read: Result<T, E>) -> Result<String, String> {
     read.map(|it| format!("{it:?}")).map_err(|why| why.to_string())
 }
 
-/// Each kind of message: its file, what this version writes, and how it is read.
-fn messages() -> Vec<(&'static str, Vec<u8>, Read)> {
-    let mut all: Vec<(&'static str, Vec<u8>, Read)> = Vec::new();
-    let (incarnation, ledger, since) = (Incarnation(3), LedgerId(u64::MAX), Seq(7));
+/// Each kind of entry of the order.
+fn entries() -> Vec<(&'static str, EntryBody)> {
+    let (incarnation, ledger) = (Incarnation(3), LedgerId(u64::MAX));
     let command = Command {
         targets: Targets::Names(BTreeSet::from(["n1".to_owned(), "n2".to_owned()])),
         uid: 1000,
@@ -34,49 +34,41 @@ fn messages() -> Vec<(&'static str, Vec<u8>, Read)> {
         not_after: StreamTime(1_700_000_000_000_000_000),
         payload: b"1 [] number_of_nodes()".to_vec(),
     };
-    let entries = [
+    let joined = |since, aggregators: &str| EntryBody::Joined {
+        incarnation,
+        ledger,
+        since,
+        formats: FORMATS,
+        aggregators: aggregators.to_owned(),
+    };
+    let aggregators = String::new();
+    let draining =
+        EntryBody::Draining { incarnation, ledger, since: Seq(7), formats: FORMATS, aggregators };
+    vec![
         ("command", EntryBody::Command(command)),
-        (
-            "joined",
-            EntryBody::Joined {
-                incarnation,
-                ledger,
-                since: Some(since),
-                formats: FORMATS,
-                aggregators: String::new(),
-            },
-        ),
-        (
-            "draining",
-            EntryBody::Draining {
-                incarnation,
-                ledger,
-                since,
-                formats: FORMATS,
-                aggregators: String::new(),
-            },
-        ),
-        (
-            "in_rack",
-            EntryBody::Joined {
-                incarnation,
-                ledger,
-                since: None,
-                formats: FORMATS,
-                aggregators: "m[1-2]".to_owned(),
-            },
-        ),
+        ("joined", joined(Some(Seq(7)), "")),
+        ("in_rack", joined(None, "m[1-2]")),
+        ("draining", draining),
         ("left", EntryBody::Left { incarnation }),
         ("removed", EntryBody::Removed { node: "n3".to_owned(), incarnation }),
-    ];
-    for (name, body) in entries {
+    ]
+}
+
+/// Each kind of message: its file, what this version writes, and how it is read.
+fn messages() -> Vec<(&'static str, Vec<u8>, Read)> {
+    let mut all: Vec<(&'static str, Vec<u8>, Read)> = Vec::new();
+    for (name, body) in entries() {
         let id = EntryId { start: 5, number: 6 };
         let entry = BusEntry { origin: "n1".to_owned(), id, body };
         all.push((name, entry.to_bytes(), |bytes| text(BusEntry::from_bytes(bytes))));
     }
+    let record = RawValue::from_string("{\"version\":1}".to_owned()).unwrap();
+    all.push(("rollup", PeerMessage::Rollup(record).to_bytes(), |bytes| {
+        text(PeerMessage::from_bytes(bytes).expect("of this kind"))
+    }));
     let reply = CommandReply {
         id: EntryId { start: 5, number: 6 },
-        seq: since,
+        seq: Seq(7),
         status: ReplyStatus::Refused("not here".to_owned()),
         result: b"bytes".to_vec(),
     };
@@ -144,7 +136,7 @@ fn a_key_of_a_later_version_is_ignored_and_a_later_format_is_refused_by_name() {
         let later = read(&with_key(&written, r#""format":2"#)).expect_err("a later format");
         assert!(later.contains("format 2, of a later version; this one reads up to 1"), "{later}");
         // What is one of several kinds has the key of its kind alone.
-        if !matches!(name, "lines" | "answer" | "line") {
+        if !matches!(name, "lines" | "answer" | "line" | "rollup") {
             let added = read(&with_key(&written, r#""added_later":[{"a":1}]"#));
             assert_eq!(added, read(&written), "{name}");
         }

@@ -1,7 +1,8 @@
 //! How processes have ended whose ends may be too early for a watch: the kernel keeps that for a
 //! descriptor which was opened before (`PIDFD_INFO_EXIT`, pidfd_open(2), since Linux 6.15).
 //!
-//! In: the processes of interest, each time. Out: how those have ended that are known to have. A process that is no longer of interest needs no descriptor.
+//! In: the processes of interest, each time. Out: how those have ended that are known to have. The
+//! descriptor of a process that is no longer of interest is closed.
 
 use monitor_backends::procfs;
 use monitor_jobs::job_log::EndStatus;

@@ -1,8 +1,8 @@
 //! The extension `job_`: the parallel jobs of a node, the process table of one, the ranks of a job
 //! that a batch system names (`ranks`), ranks that are stopped, continued or signalled (`act`),
-//! their call stacks (`stacks`) and calls of MPI (`calls`), tools beside them (`attach`), ranks that
-//! start later (`awaited`), how jobs change (`watch`, `history`, `report`), and commands that act as
-//! its user (`command`): launching (`launch`), and what hosts know and keep (`host`).
+//! their call stacks (`stacks`) and calls of MPI (`calls`), tools beside them (`attach`), ranks
+//! that start later (`awaited`), how jobs change (`watch`, `history`, `report`), and commands that
+//! act as its user (`command`): launching (`launch`), and what hosts know and keep (`host`).
 //!
 //! In: the processes of the node, as the caller may see them. Out: jobs as `monitor_jobs` finds
 //! them. Ranks are known by their environment, which only their user may read: the ranks of other

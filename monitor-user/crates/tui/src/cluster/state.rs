@@ -1,7 +1,7 @@
 //! The state of the screen of a cluster: which list, which row, which job is open.
 //!
-//! In: keys, sizes, roll-ups (live, or of recordings), messages. Out: the state to draw, and effects
-//! for the caller.
+//! In: keys, sizes, roll-ups (live, or of recordings), messages. Out: the state to draw, and
+//! effects for the caller.
 
 use super::key::{ClusterAction, action};
 use super::list::{ListRow, RowKey, Title, rows, titles};

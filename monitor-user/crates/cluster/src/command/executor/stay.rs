@@ -1,7 +1,7 @@
-//! The stay of a node among the members: how it joins, says so again, announces its end, and leaves.
+//! The stay of a node among the members: how it joins, says so again, announces its end and leaves.
 //!
-//! In: what the order and the bus say of this node, the wish to leave. Out: entries about itself. A
-//! stay that others have ended is followed by a new one, unless the node wanted to leave.
+//! In: what the order and the bus say of this node, requests to leave. Out: entries about itself. A
+//! stay that others have ended is followed by a new one, unless the node was to leave.
 
 use super::output::{ExecutorOutput, Outputs, failed};
 use super::{CommandExecutor, Drain, Held, Phase, REPEAT};
