@@ -18,6 +18,8 @@ const RACKS: usize = 8;
 /// Nodes of each job.
 const NODES_OF_JOB: usize = 8;
 const WARM_UP: Duration = Duration::from_secs(6);
+/// Time from the last node that has joined to the measurement.
+const SETTLED: Duration = Duration::from_secs(20);
 const MEASURED: Duration = Duration::from_secs(20);
 /// Time between two calls of the viewer.
 const ASK: Duration = Duration::from_secs(2);
@@ -43,7 +45,6 @@ pub fn run(most: usize) {
 fn measure(n_nodes: usize, site: &TestSite, aggregators: &[String]) {
     let aggregators: Vec<Node> =
         aggregators.iter().map(|name| Node::start(site, name, "procfs")).collect();
-    aggregators.iter().for_each(|it| it.connect().sees(1));
     let runtime = runtime();
     let agents = Arc::new(runtime.block_on(agents(site, n_nodes, &AgentOutput::default())));
     let gateway = Node::start(site, "web", "procfs");
@@ -55,6 +56,8 @@ fn measure(n_nodes: usize, site: &TestSite, aggregators: &[String]) {
     };
     let what = |what: &str| format!("{n_nodes} nodes{racks}, {JOBS} jobs each: {what}");
     let parts = || cpu_of(site, &gateway, &aggregators);
+    // What joining has cost is over then.
+    sleep(SETTLED);
     let idle = percents(parts, || sleep(MEASURED / 2));
     line(&what("server, without a viewer"), idle.server, "% core", Bar::None);
     line(&what("gateway, without a viewer"), idle.gateway, "% core", Bar::None);
