@@ -224,14 +224,22 @@ fn a_flushed_read_of_procs_has_no_reply() {
     let mut raw = Raw::attached(&served);
     raw.ask(&Request::Walk { fid: 0, new: 1, names: vec!["procs"] });
     raw.ask(&Request::Open { fid: 1, mode: 0 });
+    let mut n_without_reply = 0;
     for _ in 0..50 {
         raw.send(1, &Request::Read { fid: 1, offset: 0, count: 8000 });
         raw.send(2, &Request::Flush { old: 1 });
         raw.send(3, &Request::Stat { fid: 0 });
-        // A reading takes longer than the flush: its reply does not follow.
-        let replies: Vec<String> = std::iter::from_fn(|| Some(raw.reply())).take(2).collect();
-        assert_eq!(replies, ["flush", "stat"]);
+        // A reading may end before the flush is received; its reply never follows that of the flush.
+        match raw.reply().as_str() {
+            "read" => assert_eq!(raw.reply(), "flush"),
+            first => {
+                assert_eq!(first, "flush");
+                n_without_reply += 1;
+            }
+        }
+        assert_eq!(raw.reply(), "stat");
     }
+    assert_ne!(n_without_reply, 0, "no reading was flushed");
     raw.send(1, &Request::Read { fid: 1, offset: 0, count: 8000 });
     assert_eq!(raw.reply(), "read");
 }
