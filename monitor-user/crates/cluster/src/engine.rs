@@ -22,6 +22,10 @@ const RENEW: Ns = Ns(10_000_000_000);
 /// Lease of a remote session.
 pub const LEASE: Ns = Ns(30_000_000_000);
 
+/// Why a monitor of several nodes that is to outlive its connection is refused.
+const LEASE_OF_ONE_NODE: &str =
+    "lease_ns: a monitor that outlives its connection is of its own node: omit it, or the nodes";
+
 /// First connection number of remote sessions.
 pub const FIRST_CONN: Conn = 1 << 63;
 
@@ -207,6 +211,9 @@ impl Cluster {
             Ok(RequestScope::Here(request)) => {
                 let call = Call::Monitor(request);
                 self.input_engine(now, MonitorInput::Called { from, tag, call }, acts);
+            }
+            Ok(RequestScope::Nodes(_)) if request.lease_ns.is_some() => {
+                self.refuse(from, tag, Refusal::bad(LEASE_OF_ONE_NODE), acts);
             }
             Ok(RequestScope::Nodes(parts)) => {
                 self.fan_out((from, tag), *request, parts, (now, acts))

@@ -57,9 +57,7 @@ impl Cluster {
                 Ok(part) => {
                     let ticket = self.next_number();
                     self.tickets.insert(ticket, (key, node.clone()));
-                    // The requesting node renews the lease; the part has none of its own.
-                    let part =
-                        MonitorRequest { id: Some(fan_in.id.clone()), lease_ns: None, ..part };
+                    let part = MonitorRequest { id: Some(fan_in.id.clone()), ..part };
                     let request = Box::new(part);
                     messages.push((node.clone(), Message::Start { ticket, caller, request }));
                     PartState::Waiting(ticket)

@@ -414,6 +414,22 @@ fn a_monitor_that_outlives_its_connection_is_of_this_node() {
 }
 
 #[test]
+fn a_monitor_of_other_nodes_does_not_outlive_its_connection() {
+    let mut net = Net::new();
+    let (every_ns, lease_ns) = (Some(S), Some(9 * S));
+    let options = MonitorRequest { every_ns, lease_ns, ..MonitorRequest::default() };
+    let mut start = |node: &str| {
+        let targets = vec![Target::Node { node: NodeName::Name(node.to_owned()) }];
+        let call = Call::Monitor(Box::new(MonitorRequest { targets, ..options.clone() }));
+        net.call(call);
+        net.answers.pop().expect("an answer")
+    };
+    let refusal = start("b").err().expect("it is of another node");
+    assert!(refusal.message.starts_with("lease_ns: "), "{}", refusal.message);
+    start("a").expect("it is of this node");
+}
+
+#[test]
 fn ranks_that_are_followed_may_come_on_any_node() {
     let mut net = Net::with_ranks([&[], &[1], &[]]);
     let follow = MonitorRequest { every_ns: Some(S), follow: true, ..MonitorRequest::default() };
