@@ -12,6 +12,7 @@ use monitor_cluster::bus::local::LocalBus;
 use monitor_cluster::bus::{Bus as _, BusEvent, Topic, try_event};
 use monitor_cluster::scope::Node;
 use monitor_loader::select;
+use monitor_protocol::rollup::MAX_RACK;
 use monitor_server::daemon;
 use monitor_server::daemon::config::{ClusterConfig, Config, LoadedConfig};
 use monitor_server::daemon::{Endpoint, Settings};
@@ -141,7 +142,11 @@ fn an_aggregator_publishes_for_its_rack_and_has_a_successor() {
     let mut take = || {
         while let Some(event) = try_event(&mut probe) {
             let BusEvent::Published { from, bytes, .. } = event else { continue };
-            let record: Value = serde_json::from_slice(&bytes).unwrap();
+            let json = match bytes.first() {
+                Some(b'{') => bytes,
+                _ => zstd::bulk::decompress(&bytes, MAX_RACK).unwrap(),
+            };
+            let record: Value = serde_json::from_slice(&json).unwrap();
             let of_rack = record["rack"].as_array().into_iter().flatten();
             let names = of_rack.map(|it| it["node"].as_str().unwrap().to_owned());
             published.insert((from, names.collect::<Vec<_>>().join(",")));

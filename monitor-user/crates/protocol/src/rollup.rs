@@ -21,7 +21,7 @@ pub const MAX_USERS: usize = 32;
 pub const MAX_NAME: usize = 96;
 /// Largest record that is read, in bytes: those that this program writes are smaller.
 pub const MAX_RECORD: usize = 64 << 10;
-/// Largest roll-up of a rack that is read, in bytes: one that is longer has several parts.
+/// Largest JSON of a roll-up of a rack, in bytes: one that is longer has several parts.
 pub const MAX_RACK: usize = 512 << 10;
 
 /// What processes use together.

@@ -23,7 +23,7 @@ pub use record::{IS_JOB, JobProcess, RecordBuilder, UserGroup};
 pub use table::{KnownRecord, LastRecord, join_records, node_summary};
 pub use view::{RollupViewer, rollup_for};
 
-use self::rack::{Rack, aggregator, may_speak, records_of};
+use self::rack::{Rack, aggregator, may_speak, records_of, unpacked};
 use self::source::RollupSource;
 use self::table::RollupTable;
 use super::following::BusNode;
@@ -205,9 +205,10 @@ impl RollupExchange {
             Topic::Sample => {
                 let gateway = self.gateway.as_mut().filter(|it| it.is_subscribed);
                 let Some(GatewayRollups { table, .. }) = gateway else { return };
-                match records_of(from, bytes, members) {
+                let Some(json) = unpacked(bytes) else { return table.add(now, from, bytes) };
+                match records_of(from, &json, members) {
                     Some(nodes) => nodes.iter().for_each(|node| table.add_of_rack(now, node)),
-                    None => table.add(now, from, bytes),
+                    None => tracing::debug!(from, "a message of an aggregator that is none"),
                 }
             }
             Topic::Event | Topic::Heartbeat => {}

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! In: records that nodes send, the members. Out: messages that gateways read, and on a gateway the
-//! records in them. Each node says when it joins which nodes may publish its records; of those, the
+//! records in them. A message is JSON in a frame of zstd: the records of a rack resemble each
+//! other, and what the servers need grows with the bytes. Each node says when it joins which nodes may publish its records; of those, the
 //! first one that is a member does. So an aggregator that is lost has a successor as soon as its
 //! end is in the order, and no node speaks for one that did not name it.
 
@@ -28,6 +29,10 @@ pub const LATE: Ns = Ns(3_000_000_000);
 const MAX_WAITING: usize = 4;
 /// What a node adds to a message beside its record: keys, its age, and a name with escapes.
 const NODE_BYTES: usize = 2048;
+/// How a frame of zstd begins (RFC 8878, 3.1.1): 0xFD2FB528, little-endian.
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// The fastest level of zstd: a higher one saves little.
+const LEVEL: i32 = 1;
 
 /// The nodes of a rack.
 pub struct Rack {
@@ -122,7 +127,7 @@ impl<'a> RackParts<'a> {
         self.n_bytes = 0;
         // Names and records are JSON already, or can always be written as such.
         let message = serde_json::to_vec(&RackRollup { version: VERSION, rack });
-        self.done.push(message.unwrap_or_default());
+        self.done.push(packed(&message.unwrap_or_default()));
     }
 
     fn finish(mut self) -> Vec<Vec<u8>> {
@@ -168,17 +173,25 @@ impl<'a> Speakers<'a> {
     }
 }
 
+/// Compresses a message.
+fn packed(json: &[u8]) -> Vec<u8> {
+    // Memory for what it can be at most is there.
+    zstd::bulk::compress(json, LEVEL).unwrap_or_default()
+}
+
+/// The JSON of a message of an aggregator; `None` if it is none, or is too long.
+pub fn unpacked(message: &[u8]) -> Option<Vec<u8>> {
+    message.starts_with(&MAGIC).then(|| zstd::bulk::decompress(message, MAX_RACK).ok()).flatten()
+}
+
 /// What the message of an aggregator has of nodes that have named it; `None` if it is no such
 /// message.
 pub fn records_of<'a>(
     from: &str,
-    bytes: &'a [u8],
+    json: &'a [u8],
     members: &Membership,
 ) -> Option<Vec<RackNode<'a>>> {
-    if bytes.len() > MAX_RACK {
-        return None;
-    }
-    let message: RackRollup<'_> = serde_json::from_slice(bytes).ok()?;
+    let message: RackRollup<'_> = serde_json::from_slice(json).ok()?;
     if message.version != VERSION {
         return None;
     }
@@ -234,7 +247,8 @@ mod tests {
         rack.add(Ns(SECOND), "n1", record("{}"));
         let first = rack.take(Ns(2 * SECOND), "m1", &all).expect("records");
         let [first] = &first[..] else { panic!("{} messages", first.len()) };
-        let nodes = records_of("m1", first, &all).expect("a message");
+        let first = unpacked(first).expect("a frame");
+        let nodes = records_of("m1", &first, &all).expect("a message");
         let text = |text: &str| Some(text.to_owned());
         let want = [
             ("m1".to_owned(), Some(SECOND), text("{\"a\":1}")),
@@ -245,7 +259,8 @@ mod tests {
         assert_eq!(shown(&nodes), want);
         rack.add(Ns(3 * SECOND), "m1", record("{\"a\":3}"));
         let second = rack.take(Ns(4 * SECOND), "m1", &all).expect("records");
-        let nodes = records_of("m1", &second[0], &all).expect("a message");
+        let second = unpacked(&second[0]).expect("a frame");
+        let nodes = records_of("m1", &second, &all).expect("a message");
         let want = [
             ("m1".to_owned(), Some(SECOND), text("{\"a\":3}")),
             ("m2".to_owned(), Some(3 * SECOND), None),
@@ -264,7 +279,8 @@ mod tests {
         let long = format!("\"{}\"", "x".repeat(MAX_RECORD - 2));
         names.iter().for_each(|name| rack.add(Ns(1), name, record(&long)));
         let messages = rack.take(Ns(1), "m10", &all).expect("records");
-        assert!(messages.len() > 1 && messages.iter().all(|it| it.len() <= MAX_RACK));
+        assert!(messages.len() > 1);
+        let messages: Vec<_> = messages.iter().map(|it| unpacked(it).expect("a frame")).collect();
         let nodes = messages.iter().flat_map(|it| records_of("m10", it, &all).expect("a message"));
         let nodes: Vec<String> = nodes.map(|it| it.node.to_string()).collect();
         assert_eq!(nodes, names);
@@ -276,11 +292,24 @@ mod tests {
         let mut rack = Rack::new(Ns(0));
         ["m1", "m3"].iter().for_each(|node| rack.add(Ns(1), node, record("{}")));
         let message = rack.take(Ns(1), "m1", &all).expect("records").remove(0);
+        let message = unpacked(&message).expect("a frame");
         let n_of = |from: &str, bytes: &[u8]| records_of(from, bytes, &all).map(|it| it.len());
         assert_eq!([n_of("m1", &message), n_of("m2", &message)], [Some(2); 2]);
         assert_eq!([n_of("r1", &message), n_of("n1", &message)], [Some(0); 2]);
         let later = format!("{{\"version\":{},\"rack\":[]}}", VERSION + 1);
         assert_eq!([n_of("m1", later.as_bytes()), n_of("m1", b"{\"version\":1}")], [None; 2]);
+    }
+
+    #[test]
+    fn a_message_that_is_broken_or_becomes_too_long_is_none() {
+        let json = b"{\"version\":1,\"rack\":[]}";
+        assert_eq!(unpacked(&packed(json)).as_deref(), Some(&json[..]));
+        let bomb = packed(&vec![b' '; MAX_RACK + 1]);
+        assert!(bomb.len() < MAX_RECORD, "{} bytes", bomb.len());
+        let cut = &packed(json)[..8];
+        for none in [&bomb[..], cut, &MAGIC, b"{}", b""] {
+            assert_eq!(unpacked(none), None);
+        }
     }
 
     #[test]
