@@ -143,7 +143,8 @@ impl RequestNodes {
         let platform = FakePlatform::new(&name).unwrap().with_monitors(Box::new(monitors));
         let requests = ClusterRequests::single_node(member(node), RequestLimits::default());
         let mut port = self.bus.connect(&name, None);
-        let identity = NodeIdentity { name: &name, start: u64::from(node), aggregators: "" };
+        let identity =
+            NodeIdentity { name: &name, start: u64::from(node), ..NodeIdentity::default() };
         let ledger = MemoryLedger::new(u64::from(node));
         let joined = CommandNode::join(identity, ledger, self.bus_now, &mut port).unwrap();
         let sent = HashMap::new();

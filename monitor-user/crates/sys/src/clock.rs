@@ -10,6 +10,12 @@ pub fn now() -> Instant {
     Instant { boot: boot(), unix: read(ClockId::Realtime) }
 }
 
+/// The wall clock less the boot clock: it changes only when the wall clock is set.
+pub fn realtime_offset() -> Ns {
+    let Instant { boot, unix } = now();
+    Ns(unix.since(boot).0)
+}
+
 /// The current time on `CLOCK_BOOTTIME`, the clock of process start times; it includes suspend.
 pub fn boot() -> Ns {
     read(ClockId::Boottime)

@@ -15,10 +15,10 @@ use crate::bus::{Bus, BusEvent, LeaseGrant, Topic};
 use monitor_model::Ns;
 use std::collections::BTreeMap;
 
-/// Time between two heartbeats of a member, until the next tick: three ticks of an idle one.
-pub const HEARTBEAT: Ns = Ns(2_300_000_000);
+/// Time between two heartbeats of a member.
+pub const HEARTBEAT: Ns = Ns(3 * TICK.0);
 /// The same for a node that removes members: by its own heartbeats it knows that it receives some.
-pub const HEARTBEAT_OF_REMOVER: Ns = Ns(1_500_000_000);
+pub const HEARTBEAT_OF_REMOVER: Ns = Ns(2 * TICK.0);
 /// A member is dead if it gave no sign of life for this time: more than `HEARTBEAT`, a tick and
 /// `DEAF`, so that a node which receives nothing knows that before others seem dead.
 pub const SILENCE: Ns = Ns(5_200_000_000);

@@ -17,6 +17,7 @@ mod node;
 #[cfg(test)]
 mod simulator;
 mod stream_clock;
+mod ticks;
 
 pub use caller::{CallOptions, CallResult, CommandOutcome, MAX_WITHIN};
 pub use executor::{Execution, ExecutionResult, PAUSE, TICK};

@@ -4,11 +4,10 @@
 //! and events of the bus that are not about commands. It runs over any `Bus`, on one thread.
 
 use super::caller::{CallOptions, CallResult, CommandCaller};
-use super::executor::{
-    BaseNotice, CommandExecutor, Execution, ExecutionResult, ExecutorOutput, TICK,
-};
+use super::executor::{BaseNotice, CommandExecutor, Execution, ExecutionResult, ExecutorOutput};
 use super::ledger::Ledger;
 use super::liveness::{HEARTBEAT, HEARTBEAT_OF_REMOVER, Liveness};
+use super::ticks::Ticks;
 use crate::bus::entry::{BusEntry, EntryBody, EntryId, Seq};
 use crate::bus::membership::{Membership, MembershipChange};
 use crate::bus::{Bus, BusEvent, Topic, UnsequencedCause};
@@ -47,6 +46,8 @@ pub struct NodeIdentity<'a> {
     pub start: u64,
     /// The nodes that may publish its readings with those of others, as a set; none if empty.
     pub aggregators: &'a str,
+    /// Its realtime clock less the boot clock: nodes whose clocks agree give signs of life together.
+    pub clock_offset: Ns,
 }
 
 /// A node on a bus.
@@ -58,8 +59,9 @@ pub struct CommandNode<L> {
     members: Membership,
     executor: CommandExecutor<L>,
     caller: CommandCaller,
-    next_tick: Ns,
-    last_heartbeat: Ns,
+    ticks: Ticks,
+    /// The period of the last sign of life.
+    last_heartbeat: Option<u64>,
     /// Set on a node that removes dead members.
     liveness: Option<Liveness>,
 }
@@ -70,7 +72,7 @@ impl<L: Ledger> CommandNode<L> {
     /// # Errors
     /// The ledger cannot be written.
     pub fn join(
-        NodeIdentity { name, start, aggregators }: NodeIdentity<'_>,
+        NodeIdentity { name, start, aggregators, clock_offset }: NodeIdentity<'_>,
         ledger: L,
         now: Ns,
         bus: &mut dyn Bus,
@@ -83,8 +85,8 @@ impl<L: Ledger> CommandNode<L> {
             members: Membership::default(),
             executor,
             caller: CommandCaller::default(),
-            next_tick: Ns(now.0 + TICK.0),
-            last_heartbeat: Ns(0),
+            ticks: Ticks::new(clock_offset, now),
+            last_heartbeat: None,
             liveness: None,
         };
         // A node that joins has nothing to execute yet.
@@ -111,7 +113,7 @@ impl<L: Ledger> CommandNode<L> {
     /// When the next `step` is due, if the bus has no event before.
     pub fn due(&self) -> Ns {
         let removal = self.liveness.as_ref().and_then(Liveness::due);
-        self.caller.due().into_iter().chain(removal).fold(self.next_tick, Ns::min)
+        self.caller.due().into_iter().chain(removal).fold(self.ticks.due(), Ns::min)
     }
 
     /// Handles what the bus has, and the passing of time; again at once while it returns outputs.
@@ -139,8 +141,7 @@ impl<L: Ledger> CommandNode<L> {
             // The bus calls the waker only after it had none.
             context.waker().wake_by_ref();
         }
-        if self.next_tick <= now {
-            self.next_tick = Ns(now.0 + TICK.0);
+        if self.ticks.take(now) {
             let outputs = self.executor.tick(now);
             self.route(now, bus, (outputs, &mut out));
             self.tick_liveness(now, bus);
@@ -283,10 +284,11 @@ impl<L: Ledger> CommandNode<L> {
     /// Sends the own heartbeat when it is due, and removes members that are dead.
     fn tick_liveness(&mut self, now: Ns, bus: &mut dyn Bus) {
         let period = if self.liveness.is_some() { HEARTBEAT_OF_REMOVER } else { HEARTBEAT };
+        let period = Some(self.ticks.period(now, period));
         if let Some(incarnation) = self.executor.stay()
-            && now.since(self.last_heartbeat) >= period
+            && self.last_heartbeat != period
         {
-            self.last_heartbeat = now;
+            self.last_heartbeat = period;
             bus.publish(Topic::Heartbeat, incarnation.0.to_le_bytes().to_vec());
         }
         if let Some(liveness) = &mut self.liveness {

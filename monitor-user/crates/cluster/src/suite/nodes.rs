@@ -40,7 +40,7 @@ impl SuiteNode {
         ledger: MemoryLedger,
         fixture: &dyn BusFixture,
     ) -> Self {
-        let identity = NodeIdentity { name: start.0, start: start.1, aggregators: "" };
+        let identity = NodeIdentity { name: start.0, start: start.1, ..NodeIdentity::default() };
         let node = CommandNode::join(identity, ledger, fixture.now(), bus.as_mut());
         Self {
             node: node.expect("a ledger in memory can be written"),

@@ -195,7 +195,12 @@ async fn run(
     };
     let mut bus = RecordedBus { bus, log: log.clone() };
     let start = u64::from_le_bytes(random::bytes().expect("the kernel has random numbers"));
-    let identity = NodeIdentity { name: &name, start, aggregators: &options.aggregators };
+    let identity = NodeIdentity {
+        name: &name,
+        start,
+        aggregators: &options.aggregators,
+        clock_offset: clock::realtime_offset(),
+    };
     let node = CommandNode::join(identity, ledger, clock::boot(), &mut bus);
     let mut node = node.expect("the ledger can be written");
     if options.removes_dead {

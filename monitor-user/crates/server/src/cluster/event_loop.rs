@@ -59,7 +59,12 @@ pub async fn run(
         Err(error) => return tracing::error!("no random number for the cluster: {error}"),
     };
     let aggregators = settings.config.aggregators.clone();
-    let identity = NodeIdentity { name: &settings.node, start, aggregators: &aggregators };
+    let identity = NodeIdentity {
+        name: &settings.node,
+        start,
+        aggregators: &aggregators,
+        clock_offset: clock::realtime_offset(),
+    };
     let joined = CommandNode::join(identity, ledger, clock::boot(), bus.as_mut());
     let mut node = match joined {
         Ok(node) => node,

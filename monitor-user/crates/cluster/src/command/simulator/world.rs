@@ -119,7 +119,8 @@ impl SimWorld {
         let from = node.ledger.last().map(|last| Seq(last.0 + 1));
         let mut port = self.network.connect(&node.name, node.boot, from);
         self.network.lock().cut(port.number, node.cut_until);
-        let identity = NodeIdentity { name: &node.name, start: self.n_starts, aggregators: "" };
+        let identity =
+            NodeIdentity { name: &node.name, start: self.n_starts, ..NodeIdentity::default() };
         let joined =
             CommandNode::join(identity, node.ledger.clone(), Ns(now + node.boot), &mut port);
         let mut commands = joined.unwrap();
