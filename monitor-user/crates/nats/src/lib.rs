@@ -46,6 +46,7 @@ pub use permissions::Role;
 pub use streams::Streams;
 
 use async_nats::Event;
+use async_nats::jetstream::ContextBuilder;
 use disconnects::Connections;
 use failure::{ONE_SERVER, TIMEOUT, failed};
 use futures_util::StreamExt;
@@ -105,10 +106,8 @@ impl NatsBus {
         let [reconnected, alive] = [(); 2].map(|()| Arc::new(Notify::new()));
         let NatsOptions { connection, streams } = options;
         let client = connection.connect(on_event([reconnected.clone(), alive.clone()])).await?;
-        let has_one_server = client.server_info().cluster.is_none();
-        let limit = if has_one_server { ONE_SERVER } else { TIMEOUT };
-        let context = async_nats::jetstream::ContextBuilder::new().timeout(limit);
-        let server = Server::open(context.build(client.clone()), &streams).await?;
+        let server = open(&client, &streams).await?;
+        let quiet_signs = silence::quiet_signs(server.has_election());
         let node = connection.node;
         let replies = client.subscribe(subject::replies_to(&node)).await;
         let replies = replies.map_err(failed("subscription to replies"))?;
@@ -137,7 +136,7 @@ impl NatsBus {
         tasks.spawn(publisher.publish_all(publication_queue));
         tasks.spawn(questions::answer_all(server, node.clone(), question_queue, outlet.clone()));
         tasks.spawn(forward(replies, outlet.clone(), reply_events));
-        tasks.spawn(silence::reconnect(client.clone(), signs.clone()));
+        tasks.spawn(silence::reconnect(client.clone(), quiet_signs, signs.clone()));
         tasks.spawn(signs_of_life::publish_all(client.clone(), node.clone(), signs, alive));
         Ok(Self {
             node,
@@ -172,6 +171,20 @@ impl NatsBus {
         };
         self.tasks.spawn_on(publish, &self.runtime);
     }
+}
+
+/// Opens the stream. How long answers are awaited depends on the number of servers.
+async fn open(client: &async_nats::Client, streams: &Streams) -> Result<Server, Failed> {
+    let context = |limit| ContextBuilder::new().timeout(limit).build(client.clone());
+    let info = client.server_info();
+    // The server of a rack has no JetStream, and does not say how many servers are behind it.
+    let is_of_several = info.jetstream && info.cluster.is_some();
+    let limit = if is_of_several { TIMEOUT } else { ONE_SERVER };
+    let server = Server::open(context(limit), streams).await?;
+    if is_of_several || !server.has_election() {
+        return Ok(server);
+    }
+    Server::open(context(TIMEOUT), streams).await
 }
 
 /// Notes that there is a connection again.

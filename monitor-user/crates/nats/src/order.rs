@@ -10,7 +10,7 @@ use super::consumer::Deliveries;
 use super::failure::{Failed, ONE_SERVER, TIMEOUT, failed};
 use super::outlet::EventOutlet;
 use super::server::{EntryMark, OrderState, Server, stream_time};
-use super::silence::quiet;
+use super::silence::{quiet, quiet_signs};
 use super::subject;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::consumer::DeliverPolicy;
@@ -130,7 +130,7 @@ impl OrderReader {
     /// Follows the stream until the consumer has to be made again.
     async fn follow_once(&self, position: &mut Position) -> Result<(), Failed> {
         let Self { server, reconnected, .. } = self;
-        let (client, mut signs) = (server.jetstream.client(), self.signs.clone());
+        let (n_signs, mut signs) = (quiet_signs(server.has_election()), self.signs.clone());
         let leader = self.check_range(position).await?;
         let leader_is_known = leader.is_some();
         position.failures.has_election = leader_is_known;
@@ -142,7 +142,7 @@ impl OrderReader {
             let message = tokio::select! {
                 message = messages.next() => message,
                 () = reconnected.notified() => return Ok(()),
-                () = quiet(&client, &mut signs) => {
+                () = quiet(n_signs, &mut signs) => {
                     // Without an answer the consumer may be lost with its server.
                     let limit = position.failures.state();
                     let state = within(limit, "state of the stream", server.state()).await?;

@@ -1,10 +1,13 @@
-//! Questions to the server, one after the other; what cannot be answered is not reported.
+//! Questions to the server, one after the other; what cannot be answered is not reported. Of
+//! several questions about the own record the last one is asked: a server that is slow is not asked
+//! more often than it answers.
 
 use super::failure::{Failed, TIMEOUT};
 use super::outlet::EventOutlet;
 use super::server::{Leases, Server};
 use monitor_cluster::bus::BusEvent;
 use monitor_model::Ns;
+use std::collections::VecDeque;
 use tokio::sync::mpsc;
 
 /// A question.
@@ -12,6 +15,38 @@ pub enum Question {
     OwnRecord { asked: Ns },
     Lease { name: String, asked: Ns, duration: Ns },
     Release { name: String },
+}
+
+/// Questions that were not asked yet.
+#[derive(Default)]
+struct WaitingQuestions {
+    /// About the own record.
+    asked: Option<Ns>,
+    others: VecDeque<Question>,
+}
+
+impl WaitingQuestions {
+    /// The next one; `None` when the bus is gone.
+    async fn next(&mut self, questions: &mut mpsc::Receiver<Question>) -> Option<Question> {
+        if self.asked.is_none() && self.others.is_empty() {
+            self.add(questions.recv().await?);
+        }
+        while let Ok(question) = questions.try_recv() {
+            self.add(question);
+        }
+        let own_record = self.asked.map(|asked| Question::OwnRecord { asked });
+        self.others.pop_front().or_else(|| {
+            self.asked = None;
+            own_record
+        })
+    }
+
+    fn add(&mut self, question: Question) {
+        match question {
+            Question::OwnRecord { asked } => self.asked = Some(asked),
+            other => self.others.push_back(other),
+        }
+    }
 }
 
 /// Answers questions until the bus is gone.
@@ -23,7 +58,8 @@ pub async fn answer_all(
 ) {
     let holder = server.jetstream.client().new_inbox();
     let mut leases = Leases::default();
-    while let Some(question) = questions.recv().await {
+    let mut waiting = WaitingQuestions::default();
+    while let Some(question) = waiting.next(&mut questions).await {
         let answer = async {
             match question {
                 Question::OwnRecord { asked } => {
@@ -50,5 +86,27 @@ pub async fn answer_all(
             Ok(Err(error)) => tracing::info!("bus: {error}"),
             Err(_) => tracing::info!("bus: no answer of the server"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn of_questions_about_the_own_record_the_last_one_is_asked() {
+        let (sender, mut questions) = mpsc::channel(8);
+        let release = || Question::Release { name: "x".to_owned() };
+        let own = |asked| Question::OwnRecord { asked: Ns(asked) };
+        for question in [own(1), release(), own(2), own(3)] {
+            assert!(sender.send(question).await.is_ok());
+        }
+        drop(sender);
+        let mut waiting = WaitingQuestions::default();
+        let first = waiting.next(&mut questions).await;
+        assert!(matches!(first, Some(Question::Release { .. })));
+        let second = waiting.next(&mut questions).await;
+        assert!(matches!(second, Some(Question::OwnRecord { asked: Ns(3) })));
+        assert!(waiting.next(&mut questions).await.is_none());
     }
 }

@@ -23,10 +23,13 @@ const LONG_QUIET: Duration = Duration::from_secs(20);
 /// A server from which nothing comes for as long as it takes to ask it so often is lost.
 const QUESTIONS: u32 = 2;
 
-/// Waits until it is time to ask the server.
-pub async fn quiet(client: &Client, signs: &mut watch::Receiver<Vec<u8>>) {
-    let has_one_server = client.server_info().cluster.is_none();
-    let n_signs = if has_one_server { QUIET_SIGNS_OF_ONE } else { QUIET_SIGNS };
+/// Number of signs of life after which the server is asked.
+pub const fn quiet_signs(has_election: bool) -> u32 {
+    if has_election { QUIET_SIGNS } else { QUIET_SIGNS_OF_ONE }
+}
+
+/// Waits until it is time to ask the server: for this number of signs of life.
+pub async fn quiet(n_signs: u32, signs: &mut watch::Receiver<Vec<u8>>) {
     let limit = if signs.borrow_and_update().is_empty() { QUIET } else { LONG_QUIET };
     let some = async {
         for _ in 0..n_signs {
@@ -41,11 +44,11 @@ pub async fn quiet(client: &Client, signs: &mut watch::Receiver<Vec<u8>>) {
 }
 
 /// Makes the connection again where nothing comes, until the bus is gone.
-pub async fn reconnect(client: Client, mut signs: watch::Receiver<Vec<u8>>) {
+pub async fn reconnect(client: Client, n_signs: u32, mut signs: watch::Receiver<Vec<u8>>) {
     let statistics = client.statistics();
     let mut silence = Silence::default();
     loop {
-        quiet(&client, &mut signs).await;
+        quiet(n_signs, &mut signs).await;
         if client.connection_state() != State::Connected {
             // It connects by itself; a request to do so would be carried out after that.
             silence = Silence::default();

@@ -31,10 +31,15 @@ const CLOCK_PERIOD: Ns = Ns(30_000_000_000);
 /// A clock that is less certain is asked for sooner: else commands with little time would be
 /// expired here, because the first round trip was slow.
 const UNCERTAIN: Ns = Ns(250_000_000);
-/// Time between two round trips of such a clock.
+/// Time between two round trips of such a clock; it is doubled each time, until the clock is
+/// certain.
 const UNCERTAIN_PERIOD: Ns = Ns(2_000_000_000);
-/// After this time a question to the bus, or an entry about this node, is sent again.
+/// After this time a question to the bus, or an entry about this node, is sent again. For the entry
+/// of a node that joins it is doubled each time: servers that are slow because many nodes join
+/// would get slower.
 const REPEAT: Ns = Ns(5_000_000_000);
+/// Number of times that a time is doubled at most.
+const MAX_DOUBLED: u32 = 4;
 /// Number of entries that wait for the confirmation after a pause.
 const MAX_HELD: usize = 4096;
 
@@ -68,8 +73,8 @@ pub struct BaseNotice<'a> {
 /// Where a node is between coming and going.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The entry was sent.
-    Joining { sent: Ns },
+    /// The entry was sent so many times, and last then.
+    Joining { sent: Ns, times: u32 },
     /// A member since that position.
     Member { since: Seq },
     /// Another daemon has the name.
@@ -103,6 +108,9 @@ pub struct CommandExecutor<L> {
     pause: Option<Ns>,
     /// When the bus was last asked.
     asked: Ns,
+    /// Number of questions since the last answer, and since the clock was certain.
+    unanswered: u32,
+    uncertain: u32,
     last_input: Ns,
     held: VecDeque<Held>,
     running: BTreeMap<Seq, (String, EntryId)>,
@@ -154,6 +162,8 @@ impl<L: Ledger> CommandExecutor<L> {
             announced_at: Seq(0),
             pause: None,
             asked: now,
+            unanswered: 0,
+            uncertain: 0,
             last_input: now,
             held: VecDeque::new(),
             running: BTreeMap::new(),
@@ -220,6 +230,7 @@ impl<L: Ledger> CommandExecutor<L> {
     pub fn own_record(&mut self, now: Ns, record: &OwnRecord) -> Outputs {
         let mut out = self.note_input(now);
         self.clock.add_round_trip(record.asked, now, record.stamp);
+        self.unanswered = 0;
         if self.phase == Phase::NameInUse {
             self.follow_name(now, record.member.as_ref(), &mut out);
         }
@@ -311,19 +322,24 @@ impl<L: Ledger> CommandExecutor<L> {
     /// Handles the passing of time; due every `TICK`.
     pub fn tick(&mut self, now: Ns) -> Outputs {
         let mut out = self.note_input(now);
+        let is_uncertain = self.is_member() && self.clock.uncertainty(now) > Some(UNCERTAIN);
+        if !is_uncertain {
+            self.uncertain = 0;
+        }
         let period = match self.phase {
-            _ if self.pause.is_some() => PAUSE,
+            _ if self.pause.is_some() => doubled(PAUSE, self.unanswered.saturating_sub(1)),
             Phase::NameInUse => REPEAT,
-            Phase::Member { .. } if self.clock.uncertainty(now) > Some(UNCERTAIN) => {
-                UNCERTAIN_PERIOD
-            }
-            _ => CLOCK_PERIOD,
+            _ if is_uncertain => self.spread(doubled(UNCERTAIN_PERIOD, self.uncertain)),
+            _ => self.spread(CLOCK_PERIOD),
         };
         if now.since(self.asked) >= period {
+            self.uncertain += u32::from(is_uncertain);
             self.ask(now, &mut out);
         }
         match (self.phase, self.leaving) {
-            (Phase::Joining { sent }, _) if now.since(sent) >= REPEAT => {
+            (Phase::Joining { sent, times }, _)
+                if now.since(sent) >= doubled(REPEAT, times.saturating_sub(1)) =>
+            {
                 out.push(self.announce(now));
             }
             (Phase::Member { .. }, Some(said)) if now.since(said) >= REPEAT => {
@@ -350,8 +366,17 @@ impl<L: Ledger> CommandExecutor<L> {
         out
     }
 
+    /// Three to five quarters of a time, different on each node and each time: nodes tick at the
+    /// same time, and would all ask then.
+    fn spread(&self, time: Ns) -> Ns {
+        let mixed = (self.ledger.id().0 ^ self.asked.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let part = u128::from(time.0 / 2) * u128::from(mixed) >> u64::BITS;
+        Ns(time.0 / 4 * 3 + u64::try_from(part).unwrap_or(0))
+    }
+
     fn ask(&mut self, now: Ns, out: &mut Outputs) {
         self.asked = now;
+        self.unanswered = self.unanswered.saturating_add(1);
         out.push(ExecutorOutput::ReadOwnRecord);
     }
 
@@ -368,6 +393,11 @@ impl<L: Ledger> CommandExecutor<L> {
         let why = "the node was removed from the cluster during a pause";
         self.refuse((&held.at, held.at.seq), why, out);
     }
+}
+
+/// A time that was doubled so many times.
+fn doubled(time: Ns, times: u32) -> Ns {
+    Ns(time.0 << times.min(MAX_DOUBLED))
 }
 
 #[cfg(test)]

@@ -146,7 +146,7 @@ impl<L: Ledger> CommandExecutor<L> {
     /// Begins a new stay.
     pub(super) fn join(&mut self, now: Ns) -> io::Result<ExecutorOutput> {
         self.incarnation = self.ledger.begin_stay()?;
-        (self.phase, self.stay_began) = (Phase::Joining { sent: now }, now);
+        (self.phase, self.stay_began) = (Phase::Joining { sent: now, times: 0 }, now);
         self.pause = None;
         Ok(self.announce(now))
     }
@@ -156,8 +156,8 @@ impl<L: Ledger> CommandExecutor<L> {
         self.announced.0 = now;
         let since = match &mut self.phase {
             Phase::Member { since } => Some(*since),
-            Phase::Joining { sent } => {
-                *sent = now;
+            Phase::Joining { sent, times } => {
+                (*sent, *times) = (now, times.saturating_add(1));
                 None
             }
             _ => None,
