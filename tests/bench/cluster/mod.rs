@@ -29,6 +29,7 @@ const PARTS: &[Part] = &[
     ("daemons", daemons::run),
     ("agents", agents::run),
     ("rollup", rollup::run),
+    ("racks", rollup::run_in_racks),
     ("recovery", recovery::run),
     ("viewers", viewers::run),
 ];

@@ -19,18 +19,23 @@ const RACKS: usize = 8;
 const NODES_OF_JOB: usize = 8;
 const WARM_UP: Duration = Duration::from_secs(6);
 /// Time from the last node that has joined to the measurement.
-const SETTLED: Duration = Duration::from_secs(20);
+const SETTLED: Duration = Duration::from_secs(60);
 const MEASURED: Duration = Duration::from_secs(20);
 /// Time between two calls of the viewer.
 const ASK: Duration = Duration::from_secs(2);
-/// Slices of a second, in each of which some nodes publish.
-const SLICES: usize = 50;
+/// Slices of a second, in each of which some nodes publish: one, because a gateway asks all nodes at
+/// the same time, and many for nodes of several gateways.
+const SLICES: [usize; 2] = [1, 50];
 
+/// With one server.
 pub fn run(most: usize) {
     let n_nodes = most.min(AGENTS);
-    let whole = site(n_nodes, "");
-    measure(n_nodes, &whole, &[]);
-    drop(whole);
+    measure(n_nodes, &site(n_nodes, ""), &[]);
+}
+
+/// With a server of each rack.
+pub fn run_in_racks(most: usize) {
+    let n_nodes = most.min(AGENTS);
     let n_racks = RACKS.min(n_nodes);
     let first = |rack: usize| 1 + rack * n_nodes / n_racks;
     let rack = |rack| format!("a{},n[{}-{}]", rack + 1, first(rack), first(rack + 1) - 1);
@@ -46,7 +51,9 @@ fn measure(n_nodes: usize, site: &TestSite, aggregators: &[String]) {
     let aggregators: Vec<Node> =
         aggregators.iter().map(|name| Node::start(site, name, "procfs")).collect();
     let runtime = runtime();
+    let start = Instant::now();
     let agents = Arc::new(runtime.block_on(agents(site, n_nodes, &AgentOutput::default())));
+    println!("  {n_nodes} agents are members after {:.1} s", start.elapsed().as_secs_f64());
     let gateway = Node::start(site, "web", "procfs");
     let n_records = n_nodes + aggregators.len() + 1;
     gateway.connect().sees(n_records + 1);
@@ -61,26 +68,37 @@ fn measure(n_nodes: usize, site: &TestSite, aggregators: &[String]) {
     let idle = percents(parts, || sleep(MEASURED / 2));
     line(&what("server, without a viewer"), idle.server, "% core", Bar::None);
     line(&what("gateway, without a viewer"), idle.gateway, "% core", Bar::None);
-    let is_over = Arc::new(AtomicBool::new(false));
-    let publishing = runtime.spawn(publish(agents.clone(), is_over.clone()));
-    let _first = rolled_up(&gateway, WARM_UP);
-    let mut last = Value::Null;
-    let cost = percents(parts, || last = rolled_up(&gateway, MEASURED));
-    line(&what("server"), cost.server, "% core", Bar::AtMost(10.0));
-    line(&what("gateway"), cost.gateway, "% core", Bar::AtMost(10.0));
     if !aggregators.is_empty() {
         line(&what("server of a rack, without a viewer"), idle.rack, "% core", Bar::None);
-        line(&what("server of a rack"), cost.rack, "% core", Bar::AtMost(10.0));
-        line(&what("aggregator"), cost.aggregator, "% core", Bar::AtMost(10.0));
     }
-    is_over.store(true, Ordering::Relaxed);
-    runtime.block_on(publishing).unwrap();
-    let nodes = last["nodes"].as_array().unwrap();
-    let current = nodes.iter().filter(|it| it["record"] == "current").count();
-    let lost: u64 = nodes.iter().filter_map(|it| it["lost"].as_u64()).sum();
-    line(&what("not current"), n_records as f64 - current as f64, "", Bar::AtMost(0.0));
-    line(&what("records lost"), lost as f64, "", Bar::AtMost(0.0));
-    println!("  {} jobs", last["jobs"].as_array().map_or(0, Vec::len));
+    let mut number = 0;
+    for n_slices in SLICES {
+        let (what, bar) = match n_slices {
+            1 => (what("at a time"), Bar::AtMost(10.0)),
+            _ => (what("evenly"), Bar::None),
+        };
+        let what = |part: &str| format!("{what}, {part}");
+        let is_over = Arc::new(AtomicBool::new(false));
+        let publishing = publish(agents.clone(), is_over.clone(), (number, n_slices));
+        let publishing = runtime.spawn(publishing);
+        let _first = rolled_up(&gateway, WARM_UP);
+        let mut last = Value::Null;
+        let cost = percents(parts, || last = rolled_up(&gateway, MEASURED));
+        line(&what("server"), cost.server, "% core", bar);
+        line(&what("gateway"), cost.gateway, "% core", bar);
+        if !aggregators.is_empty() {
+            line(&what("server of a rack"), cost.rack, "% core", bar);
+            line(&what("aggregator"), cost.aggregator, "% core", bar);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        number = runtime.block_on(publishing).unwrap();
+        let nodes = last["nodes"].as_array().unwrap();
+        let current = nodes.iter().filter(|it| it["record"] == "current").count();
+        let lost: u64 = nodes.iter().filter_map(|it| it["lost"].as_u64()).sum();
+        line(&what("not current"), n_records as f64 - current as f64, "", Bar::AtMost(0.0));
+        line(&what("records lost"), lost as f64, "", Bar::AtMost(0.0));
+        println!("  {} jobs", last["jobs"].as_array().map_or(0, Vec::len));
+    }
     let _guard = runtime.enter();
     drop(agents);
 }
@@ -137,17 +155,23 @@ fn percents(parts: impl Fn() -> Costs<Vec<f64>>, wait: impl FnOnce()) -> Costs<f
     }
 }
 
-/// Publishes a record of each agent once a second, evenly over the second.
-async fn publish(agents: Arc<Vec<Agent>>, is_over: Arc<AtomicBool>) {
-    let mut ticks = tokio::time::interval(Duration::from_secs(1) / SLICES as u32);
+/// Publishes a record of each agent once a second, in slices of it; returns the next number.
+async fn publish(
+    agents: Arc<Vec<Agent>>,
+    is_over: Arc<AtomicBool>,
+    (first, n_slices): (u64, usize),
+) -> u64 {
+    let mut ticks = tokio::time::interval(Duration::from_secs(1) / n_slices as u32);
     let records: Vec<NodeRollup> = (0..agents.len()).map(record).collect();
-    for tick in 0_usize.. {
+    let mut tick = 0_usize;
+    loop {
         let _at = ticks.tick().await;
-        if is_over.load(Ordering::Relaxed) {
-            return;
+        let (number, slice) = (first + (tick / n_slices) as u64, tick % n_slices);
+        tick += 1;
+        if slice == 0 && is_over.load(Ordering::Relaxed) {
+            return number;
         }
-        let (number, slice) = ((tick / SLICES) as u64, tick % SLICES);
-        for at in (1..agents.len()).filter(|at| at % SLICES == slice) {
+        for at in (1..agents.len()).filter(|at| at % n_slices == slice) {
             let record = NodeRollup { number, ..records[at].clone() };
             let taken = agents[at].publish_reading(serde_json::to_vec(&record).unwrap());
             assert!(taken, "{} does not publish", agents[at].name);
@@ -155,32 +179,42 @@ async fn publish(agents: Arc<Vec<Agent>>, is_over: Arc<AtomicBool>) {
     }
 }
 
+/// A number that seems random, the same for the same place: what resembles is compressed better
+/// than the values of nodes are.
+const fn mixed(place: usize) -> u64 {
+    let mixed = (place as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 20
+}
+
 /// The record of a node, as long as one of a node with some users is.
 fn record(at: usize) -> NodeRollup {
-    let usage = Usage {
-        processes: 64,
-        cpu_percent: Some(1234.5),
-        rss_bytes: 34_359_738_368,
-        read_bytes_per_s: Some(123_456.0),
-        written_bytes_per_s: Some(1_234_567.0),
+    let usage = |row: usize| {
+        let value = |column: usize| mixed((at * 2 * JOBS + row) * 8 + column);
+        Usage {
+            processes: value(0) % 256,
+            cpu_percent: Some((value(1) % 128_000) as f64 / 10.0),
+            rss_bytes: value(2) % (64 << 30),
+            read_bytes_per_s: Some((value(3) % 1_000_000) as f64),
+            written_bytes_per_s: Some((value(4) % 10_000_000) as f64),
+        }
     };
     let job = |job: usize| JobUsage {
         name: format!("slurm:{}", 4_200_000 + at / NODES_OF_JOB * JOBS + job),
         uid: Some(1000 + job as u32),
         user: Some(format!("user{job}")),
-        usage,
+        usage: usage(job),
     };
-    let user = |user: usize| UserUsage { name: format!("user{user}"), usage };
+    let user = |user: usize| UserUsage { name: format!("user{user}"), usage: usage(JOBS + user) };
     NodeRollup {
         version: VERSION,
-        series: 12_345_678_901_234_567_890,
+        series: u64::MAX - mixed(at),
         unix_ns: 1_795_000_000_000_000_000,
         totals: NodeTotals {
             load1: Some(64.25),
             online_cpus: Some(128),
-            cpu_busy_percent: Some(12345.6),
+            cpu_busy_percent: Some((mixed(at) % 128_000) as f64 / 10.0),
             mem_total_bytes: Some(549_755_813_888),
-            mem_available_bytes: Some(274_877_906_944),
+            mem_available_bytes: Some(mixed(at) % 549_755_813_888),
             processes: 1234,
             lost_records: 0,
         },
