@@ -23,8 +23,8 @@ const SETTLED: Duration = Duration::from_secs(60);
 const MEASURED: Duration = Duration::from_secs(20);
 /// Time between two calls of the viewer.
 const ASK: Duration = Duration::from_secs(2);
-/// Slices of a second, in each of which some nodes publish: one, because a gateway asks all nodes at
-/// the same time, and many for nodes of several gateways.
+/// Slices of a second, in each of which some nodes publish: one, because a gateway asks all nodes
+/// at the same time, and many for nodes of several gateways.
 const SLICES: [usize; 2] = [1, 50];
 
 /// With one server.

@@ -229,7 +229,7 @@ fn a_flushed_read_of_procs_has_no_reply() {
         raw.send(1, &Request::Read { fid: 1, offset: 0, count: 8000 });
         raw.send(2, &Request::Flush { old: 1 });
         raw.send(3, &Request::Stat { fid: 0 });
-        // A reading may end before the flush is received; its reply never follows that of the flush.
+        // A reading may end before the flush comes; its reply never follows that of the flush.
         match raw.reply().as_str() {
             "read" => assert_eq!(raw.reply(), "flush"),
             first => {

@@ -46,7 +46,7 @@ pub struct NodeIdentity<'a> {
     pub start: u64,
     /// The nodes that may publish its readings with those of others, as a set; none if empty.
     pub aggregators: &'a str,
-    /// Its realtime clock less the boot clock: nodes whose clocks agree give signs of life together.
+    /// Its realtime clock less the boot clock: nodes whose clocks agree tick at the same time.
     pub clock_offset: Ns,
 }
 

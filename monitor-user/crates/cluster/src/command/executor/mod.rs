@@ -73,7 +73,7 @@ pub struct BaseNotice<'a> {
 /// Where a node is between coming and going.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The entry was sent so many times, and last then.
+    /// The entry was sent this number of times, and last then.
     Joining { sent: Ns, times: u32 },
     /// A member since that position.
     Member { since: Seq },
@@ -329,8 +329,8 @@ impl<L: Ledger> CommandExecutor<L> {
         let period = match self.phase {
             _ if self.pause.is_some() => doubled(PAUSE, self.unanswered.saturating_sub(1)),
             Phase::NameInUse => REPEAT,
-            _ if is_uncertain => self.spread(doubled(UNCERTAIN_PERIOD, self.uncertain)),
-            _ => self.spread(CLOCK_PERIOD),
+            _ if is_uncertain => self.varied(doubled(UNCERTAIN_PERIOD, self.uncertain)),
+            _ => self.varied(CLOCK_PERIOD),
         };
         if now.since(self.asked) >= period {
             self.uncertain += u32::from(is_uncertain);
@@ -368,7 +368,7 @@ impl<L: Ledger> CommandExecutor<L> {
 
     /// Three to five quarters of a time, different on each node and each time: nodes tick at the
     /// same time, and would all ask then.
-    fn spread(&self, time: Ns) -> Ns {
+    fn varied(&self, time: Ns) -> Ns {
         let mixed = (self.ledger.id().0 ^ self.asked.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let part = u128::from(time.0 / 2) * u128::from(mixed) >> u64::BITS;
         Ns(time.0 / 4 * 3 + u64::try_from(part).unwrap_or(0))
@@ -395,7 +395,7 @@ impl<L: Ledger> CommandExecutor<L> {
     }
 }
 
-/// A time that was doubled so many times.
+/// A time that was doubled this number of times.
 fn doubled(time: Ns, times: u32) -> Ns {
     Ns(time.0 << times.min(MAX_DOUBLED))
 }

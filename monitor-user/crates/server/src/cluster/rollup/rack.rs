@@ -6,9 +6,10 @@
 //!
 //! In: records that nodes send, the members. Out: messages that gateways read, and on a gateway the
 //! records in them. A message is JSON in a frame of zstd: the records of a rack resemble each
-//! other, and what the servers need grows with the bytes. Each node says when it joins which nodes may publish its records; of those, the
-//! first one that is a member does. So an aggregator that is lost has a successor as soon as its
-//! end is in the order, and no node speaks for one that did not name it.
+//! other, and what the servers need grows with the bytes. Each node says when it joins which nodes
+//! may publish its records; of those, the first one that is a member does. So an aggregator that is
+//! lost has a successor as soon as its end is in the order, and no node speaks for one that did not
+//! name it.
 
 use monitor_cluster::bus::MemberRecord;
 use monitor_cluster::bus::membership::Membership;
