@@ -370,7 +370,7 @@ impl<L: Ledger> CommandExecutor<L> {
     /// same time, and would all ask then.
     fn varied(&self, time: Ns) -> Ns {
         let mixed = (self.ledger.id().0 ^ self.asked.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let part = u128::from(time.0 / 2) * u128::from(mixed) >> u64::BITS;
+        let part = (u128::from(time.0 / 2) * u128::from(mixed)) >> u64::BITS;
         Ns(time.0 / 4 * 3 + u64::try_from(part).unwrap_or(0))
     }
 
