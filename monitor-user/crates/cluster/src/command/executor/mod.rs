@@ -104,6 +104,8 @@ pub struct CommandExecutor<L> {
     announced: (Ns, Ns),
     /// Position of the last such entry that was seen.
     announced_at: Seq,
+    /// The oldest position of the bus after that, as far as it is known.
+    first_kept: Option<Seq>,
     /// When the bus was asked after a pause; entries wait until it has answered.
     pause: Option<Ns>,
     /// When the bus was last asked.
@@ -160,6 +162,7 @@ impl<L: Ledger> CommandExecutor<L> {
             stay_began: now,
             announced: (now, now),
             announced_at: Seq(0),
+            first_kept: None,
             pause: None,
             asked: now,
             unanswered: 0,

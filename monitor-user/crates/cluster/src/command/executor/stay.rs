@@ -77,7 +77,7 @@ impl<L: Ledger> CommandExecutor<L> {
             && (incarnation, ledger) == (self.incarnation, self.ledger.id())
         {
             self.announced.1 = held.received;
-            self.announced_at = held.at.seq;
+            (self.announced_at, self.first_kept) = (held.at.seq, None);
             self.clock.add_round_trip(self.stay_began, held.received, held.at.stamp);
         }
         match &held.change {
@@ -174,12 +174,14 @@ impl<L: Ledger> CommandExecutor<L> {
     }
 
     /// Whether the bus may soon drop the entry of the stay.
-    pub(super) fn must_repeat(&self, now: Ns, record: &OwnRecord) -> bool {
+    pub(super) fn must_repeat(&mut self, now: Ns, record: &OwnRecord) -> bool {
         let (sent, seen) = self.announced;
         let is_old = now.since(seen).0 >= RETENTION.0 / 4;
         let n_kept = record.last.0.saturating_sub(record.first.0);
+        // While nothing is dropped, an early entry stays: repeats would make those of others early.
+        let is_dropping = *self.first_kept.get_or_insert(record.first) < record.first;
         let is_early = n_kept > 1000 && self.announced_at.0 < record.first.0 + n_kept / 2;
-        (is_old || is_early) && now.since(sent) >= REPEAT
+        (is_old || (is_early && is_dropping)) && now.since(sent) >= REPEAT
     }
 
     /// Whether a member is this node, not removed since it joined.

@@ -56,8 +56,16 @@ impl Bench {
     }
 
     fn own_record(&mut self, member: Option<MemberRecord>) -> Outputs {
+        self.own_record_at((1, 100), member)
+    }
+
+    fn own_record_at(
+        &mut self,
+        (first, last): (u64, u64),
+        member: Option<MemberRecord>,
+    ) -> Outputs {
         let (asked, stamp) = (Ns(self.now), StreamTime(self.now));
-        let record = OwnRecord { asked, stamp, member, first: Seq(1), last: Seq(100) };
+        let record = OwnRecord { asked, stamp, member, first: Seq(first), last: Seq(last) };
         let now = self.now();
         self.executor.own_record(now, &record)
     }
@@ -302,6 +310,34 @@ fn a_node_that_drains_does_not_come_back_when_it_is_removed() {
     drop(bench.executor.drain(Ns(bench.now), Ns(2 * SECOND)));
     let out = bench.entry(11, "s", removed(1));
     assert!(!is_joining(&out, 2) && !bench.executor.is_member(), "{out:?}");
+}
+
+#[test]
+fn an_early_entry_of_a_member_is_repeated_once_where_the_bus_drops_some() {
+    let mut bench = Bench::member();
+    let member = || Some(record(1, LEDGER, 10));
+    let repeats = |out: Outputs| {
+        let is_repeat = |output: &&ExecutorOutput| {
+            matches!(output, ExecutorOutput::Multicast(EntryBody::Joined { since: Some(_), .. }))
+        };
+        out.iter().filter(is_repeat).count()
+    };
+    drop(bench.pass(6));
+    for last in [100, 5000, 9000] {
+        assert_eq!(repeats(bench.own_record_at((1, last), member())), 0, "nothing is dropped");
+    }
+    assert_eq!(repeats(bench.own_record_at((5, 9000), member())), 1);
+    let again = EntryBody::Joined {
+        incarnation: Incarnation(1),
+        ledger: LEDGER,
+        since: Some(Seq(10)),
+        formats: FORMATS,
+        aggregators: String::new(),
+    };
+    drop(bench.entry(9001, "n", again));
+    drop(bench.pass(6));
+    assert_eq!(repeats(bench.own_record_at((6, 9001), member())), 0, "it is late now");
+    assert_eq!(repeats(bench.own_record_at((8000, 20_000), member())), 1);
 }
 
 #[test]
