@@ -9,7 +9,8 @@ use super::subject;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
-use async_nats::jetstream::stream::Stream;
+use async_nats::jetstream::message::StreamMessage;
+use async_nats::jetstream::stream::{LastRawMessageError, LastRawMessageErrorKind, Stream};
 use async_nats::jetstream::{Context, kv};
 use futures_util::StreamExt;
 use monitor_cluster::bus::entry::{BusEntry, EntryBody, Seq, StreamTime};
@@ -146,15 +147,11 @@ impl Server {
 
     /// By what the entry at a position is recognized; `None` if there is none.
     pub async fn mark(&self, seq: Seq) -> Result<Option<EntryMark>, Failed> {
-        use async_nats::jetstream::stream::LastRawMessageErrorKind::NoMessageFound;
         if seq == Seq(0) {
             return Ok(None);
         }
-        let message = match self.stream.get_raw_message(seq.0).await {
-            Ok(message) => message,
-            Err(error) if error.kind() == NoMessageFound => return Ok(None),
-            Err(error) => return Err(failed("entry at a position")(error)),
-        };
+        let message = self.stream.get_raw_message(seq.0).await;
+        let Some(message) = if_found("entry at a position", message)? else { return Ok(None) };
         let id = message.headers.get(NATS_MESSAGE_ID).map(|id| id.as_str().to_owned());
         Ok(Some(EntryMark { seq, stamp: stream_time(message.time), id }))
     }
@@ -203,12 +200,8 @@ impl Server {
 
     /// The position of the oldest entry on a subject.
     async fn first_seq(&self, subject: &str) -> Result<Option<Seq>, Failed> {
-        use async_nats::jetstream::stream::LastRawMessageErrorKind::NoMessageFound;
-        match self.stream.get_first_raw_message_by_subject(subject, 1).await {
-            Ok(message) => Ok(Some(Seq(message.sequence))),
-            Err(error) if error.kind() == NoMessageFound => Ok(None),
-            Err(error) => Err(failed("first entry about a node")(error)),
-        }
+        let message = self.stream.get_first_raw_message_by_subject(subject, 1).await;
+        Ok(if_found("first entry about a node", message)?.map(|it| Seq(it.sequence)))
     }
 
     /// The last entry about each node, on subjects with a wildcard.
@@ -248,11 +241,9 @@ impl Server {
 
     /// The last entry on a subject.
     pub async fn last_entry(&self, subject: &str) -> Result<Option<MemberEntry>, Failed> {
-        use async_nats::jetstream::stream::LastRawMessageErrorKind::NoMessageFound;
-        let message = match self.stream.get_last_raw_message_by_subject(subject).await {
-            Ok(message) => message,
-            Err(error) if error.kind() == NoMessageFound => return Ok(None),
-            Err(error) => return Err(failed("last entry about the node")(error)),
+        let message = self.stream.get_last_raw_message_by_subject(subject).await;
+        let Some(message) = if_found("last entry about the node", message)? else {
+            return Ok(None);
         };
         let entry = subject::read_entry(&message.subject, &message.payload);
         Ok(entry.map(|entry| MemberEntry { seq: Seq(message.sequence), entry }))
@@ -329,6 +320,18 @@ async fn open_keys(
         stream.map(drop).map_err(failed(bucket))?;
     }
     jetstream.get_key_value(bucket).await.map_err(failed(bucket))
+}
+
+/// A message of the stream; `None` if it has none there.
+fn if_found(
+    question: &'static str,
+    message: Result<StreamMessage, LastRawMessageError>,
+) -> Result<Option<StreamMessage>, Failed> {
+    match message {
+        Ok(message) => Ok(Some(message)),
+        Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+        Err(error) => Err(failed(question)(error)),
+    }
 }
 
 /// A stream, or why there is none.

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 pub const HEARTBEAT: Ns = Ns(3 * TICK.0);
 /// The same for a node that removes members: by its own heartbeats it knows that it receives some.
 pub const HEARTBEAT_OF_REMOVER: Ns = Ns(2 * TICK.0);
-/// A member is dead if it gave no sign of life for this time: more than `HEARTBEAT`, a tick and
+/// A member is dead if it gave no sign of life for this time: more than `HEARTBEAT` and
 /// `DEAF`, so that a node which receives nothing knows that before others seem dead.
 pub const SILENCE: Ns = Ns(5_200_000_000);
 /// The lease of the node that removes members.
