@@ -114,21 +114,30 @@ struct ReportedClient {
 /// The connections of the nodes that give signs of life.
 #[derive(Default)]
 pub struct Connections {
-    of_nodes: Mutex<HashMap<String, ConnectionId>>,
+    of_nodes: Mutex<HashMap<String, NodeConnection>>,
+}
+
+/// The last connection of a node.
+struct NodeConnection {
+    id: ConnectionId,
+    has_ended: bool,
 }
 
 impl Connections {
-    /// Notes over which connection a sign of life of a node came.
-    pub fn note(&self, node: &str, message: &Message) {
-        let connection = ConnectionId::of_message(message);
+    /// Notes over which connection a sign of life of a node came. Returns whether the node may
+    /// live: a sign that was sent before its connection ended may come after the report of that.
+    pub fn note(&self, node: &str, message: &Message) -> bool {
+        let Some(id) = ConnectionId::of_message(message) else { return true };
         let mut of_nodes = self.of_nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        match connection {
-            Some(connection) if of_nodes.get(node) == Some(&connection) => {}
-            Some(connection) if of_nodes.len() < MAX_NODES || of_nodes.contains_key(node) => {
-                of_nodes.insert(node.to_owned(), connection);
-            }
+        match of_nodes.get(node) {
+            Some(known) if known.id == id => return !known.has_ended,
+            None if of_nodes.len() >= MAX_NODES => of_nodes.retain(|_, it| !it.has_ended),
             _ => {}
         }
+        if of_nodes.len() < MAX_NODES || of_nodes.contains_key(node) {
+            of_nodes.insert(node.to_owned(), NodeConnection { id, has_ended: false });
+        }
+        true
     }
 
     /// The nodes whose process has ended, by a report. The server of a rack reports its own
@@ -149,12 +158,17 @@ impl Connections {
         if !DEATHS.contains(&report.reason.as_str()) {
             return Vec::new();
         }
-        let is_ended = |it: &ConnectionId| {
+        let is_meant = |it: &ConnectionId| {
             (&it.server, it.number) == (&report.server.id, report.client.id)
                 && rack.is_none_or(|rack| it.server_name == rack)
         };
         let mut of_nodes = self.of_nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        of_nodes.extract_if(|_, it| is_ended(it)).map(|(node, _)| node).collect()
+        let ended = of_nodes.iter_mut().filter(|(_, it)| !it.has_ended && is_meant(&it.id));
+        let ended = ended.map(|(node, it)| {
+            it.has_ended = true;
+            node.clone()
+        });
+        ended.collect()
     }
 }
 
@@ -187,26 +201,32 @@ mod tests {
     #[test]
     fn only_the_node_that_named_the_connection_is_reported() {
         let connections = Connections::default();
-        connections.note("n1", &sign("A", 7));
-        connections.note("n2", &sign("B", 7));
+        assert!(connections.note("n1", &sign("A", 7)));
+        assert!(connections.note("n2", &sign("B", 7)));
         assert_eq!(connections.ended(&report("A", 8, "Client Closed")), [""; 0]);
         assert_eq!(connections.ended(&report("A", 7, "Slow Consumer (Pending Bytes)")), [""; 0]);
         assert_eq!(connections.ended(&report("A", 7, "Client Closed")), ["n1"]);
         assert_eq!(connections.ended(&report("A", 7, "Client Closed")), [""; 0], "once");
+        // It was sent before the end of its connection.
+        assert!(!connections.note("n1", &sign("A", 7)));
+        assert_eq!(connections.ended(&report("A", 7, "Client Closed")), [""; 0], "once");
+        assert!(connections.note("n1", &sign("A", 8)));
+        assert!(connections.note("n1", &message("mon.hb.n1", Vec::new(), None)));
+        assert_eq!(connections.ended(&report("A", 8, "Read Error")), ["n1"]);
         // It is connected again, and the end of its earlier connection is reported late.
-        connections.note("n2", &sign("A", 9));
+        assert!(connections.note("n2", &sign("A", 9)));
         assert_eq!(connections.ended(&report("B", 7, "Read Error")), [""; 0]);
         assert_eq!(connections.ended(&report("A", 9, "Read Error")), ["n2"]);
         assert_eq!(connections.ended(&message(REPORTS, b"{}".to_vec(), None)), [""; 0]);
         // An entry of another node, whose consumer delivers it here.
-        connections.note("n2", &sign("A", 9));
-        let forged = report("A", 9, "Client Closed");
+        assert!(connections.note("n2", &sign("A", 10)));
+        let forged = report("A", 10, "Client Closed");
         let forged = Message { subject: "mon.cmd.n4.0".into(), ..forged };
         assert_eq!(connections.ended(&forged), [""; 0]);
         // The server of another rack, and that of its own.
         for (rack, want) in [("hostB", &[][..]), ("hostA", &["n2".to_owned()])] {
             let subject = reports_of_rack(rack).into();
-            let of_rack = Message { subject, ..report("A", 9, "Client Closed") };
+            let of_rack = Message { subject, ..report("A", 10, "Client Closed") };
             assert_eq!(connections.ended(&of_rack), want, "{rack}");
         }
     }

@@ -9,6 +9,7 @@
 //! Tasks of the runtime that connects do the waiting: no thread of its own. A server that is gone
 //! is tried again; what that means for an entry is documented at `Bus::multicast`.
 
+mod beside;
 mod connection;
 mod consumer;
 mod credentials;
@@ -47,6 +48,7 @@ pub use streams::Streams;
 
 use async_nats::Event;
 use async_nats::jetstream::ContextBuilder;
+use beside::BesideQueue;
 use disconnects::Connections;
 use failure::{ONE_SERVER, TIMEOUT, failed};
 use futures_util::StreamExt;
@@ -87,6 +89,7 @@ pub struct NatsBus {
     client: async_nats::Client,
     publications: mpsc::Sender<Publication>,
     questions: mpsc::Sender<Question>,
+    beside: BesideQueue,
     outlet: EventOutlet,
     events: mpsc::Receiver<BusEvent>,
     /// The latest sign of life.
@@ -120,7 +123,9 @@ impl NatsBus {
         outlet.put(base.event(BaseCause::Start)).await;
         let (publications, publication_queue) = mpsc::channel(MAX_CALLS);
         let (questions, question_queue) = mpsc::channel(MAX_CALLS);
+        let (beside, messages) = BesideQueue::new(outlet.clone());
         let mut tasks = JoinSet::new();
+        tasks.spawn(messages.publish_all(client.clone()));
         let (own, in_order) = watch::channel(None);
         let (sign, signs) = watch::channel(Vec::new());
         let reader = OrderReader {
@@ -144,6 +149,7 @@ impl NatsBus {
             client,
             publications,
             questions,
+            beside,
             outlet,
             events,
             sign,
@@ -157,19 +163,6 @@ impl NatsBus {
         if self.questions.try_send(question).is_err() {
             self.outlet.count_lost();
         }
-    }
-
-    /// Publishes beside the order, at most once.
-    fn publish_beside(&mut self, subject: String, bytes: Vec<u8>) {
-        let client = self.client.clone();
-        while self.tasks.try_join_next().is_some() {}
-        let publish = async move {
-            // Only a connection that is closed for good refuses it.
-            if let Err(error) = client.publish(subject, bytes.into()).await {
-                tracing::debug!("publish: {error}");
-            }
-        };
-        self.tasks.spawn_on(publish, &self.runtime);
     }
 }
 
@@ -245,20 +238,20 @@ impl Bus for NatsBus {
     }
 
     fn reply(&mut self, to: &str, reply: CommandReply) {
-        self.publish_beside(subject::reply(&self.node, to), reply.to_bytes());
+        self.beside.put(subject::reply(&self.node, to), reply.to_bytes());
     }
 
     fn send(&mut self, to: &str, bytes: Vec<u8>) {
         // Not larger than a message of the server may be: the caller cuts it.
         let marked = [&[subject::MESSAGE_MARK], bytes.as_slice()].concat();
-        self.publish_beside(subject::reply(&self.node, to), marked);
+        self.beside.put(subject::reply(&self.node, to), marked);
     }
 
     fn publish(&mut self, topic: Topic, bytes: Vec<u8>) {
         match topic {
             // This bus has the sender, and its task the receiver.
             Topic::Heartbeat => drop(self.sign.send_replace(bytes)),
-            _ => self.publish_beside(subject::topic(topic, &self.node), bytes),
+            _ => self.beside.put(subject::topic(topic, &self.node), bytes),
         }
     }
 
@@ -268,8 +261,8 @@ impl Bus for NatsBus {
         let signs = connections.clone();
         let published = move |message: async_nats::Message| {
             let Some(from) = subject::publisher(&message.subject) else { return Vec::new() };
-            if topic == Topic::Heartbeat {
-                signs.note(&from, &message);
+            if topic == Topic::Heartbeat && !signs.note(&from, &message) {
+                return Vec::new();
             }
             vec![BusEvent::Published { from, topic, bytes: message.payload.to_vec() }]
         };

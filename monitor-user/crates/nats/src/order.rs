@@ -63,7 +63,7 @@ struct Position {
 }
 
 /// Failures in a row.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Failures {
     /// Of anything.
     all: u32,
@@ -74,6 +74,10 @@ struct Failures {
 }
 
 impl Failures {
+    const fn new(has_election: bool) -> Self {
+        Self { all: 0, consumers: 0, has_election }
+    }
+
     /// How long the state of the stream is awaited.
     const fn state(self) -> Duration {
         if self.has_election && self.all < ELECTION { STATE } else { ONE_SERVER }
@@ -117,7 +121,8 @@ impl OrderReader {
     /// Reports all entries from a position on, until the bus is gone. `last` is the one after
     /// which the members were reported.
     pub async fn follow(self, next: Seq, last: Option<EntryMark>) {
-        let mut position = Position { next, last, failures: Failures::default() };
+        let failures = Failures::new(self.server.has_election());
+        let mut position = Position { next, last, failures };
         loop {
             if let Err(error) = self.follow_once(&mut position).await {
                 tracing::info!("bus: {error}");
@@ -132,11 +137,9 @@ impl OrderReader {
         let Self { server, reconnected, .. } = self;
         let (n_signs, mut signs) = (quiet_signs(server.has_election()), self.signs.clone());
         let leader = self.check_range(position).await?;
-        let leader_is_known = leader.is_some();
-        position.failures.has_election = leader_is_known;
         let Deliveries { mut messages, host, .. } = self.consume(position).await?;
         let servers = ConsumerServers { host, leader };
-        position.failures = Failures { has_election: leader_is_known, ..Failures::default() };
+        position.failures = Failures::new(server.has_election());
         let mut n_delivered = 0;
         loop {
             let message = tokio::select! {
@@ -158,8 +161,10 @@ impl OrderReader {
             let about = message.info().map_err(failed("position of an entry"))?;
             n_delivered += 1;
             if about.consumer_sequence != n_delivered {
-                tracing::info!("bus: messages before entry {} were lost", about.stream_sequence);
-                return Ok(());
+                // The next consumer is made after a pause: the server may be slow.
+                let before = about.stream_sequence;
+                let why = format!("what it delivered before entry {before} was lost");
+                return Err(failed("consumer")(why));
             }
             self.report(&message, position).await?;
         }

@@ -2,8 +2,11 @@
 //!
 //! ```text
 //!  multicast --> position in the order --> every port, in order --> execution where it is meant
-//!  reply, send, publish ------------------> the ports concerned, at most once, in no order
+//!  reply, send, publish ------------------> the ports concerned, at most once
 //! ```
+//!
+//! What a port sends beside the order to another one comes in the order in which it was sent,
+//! unless a connection was made again in between; it has no place among the entries.
 //!
 //! In: calls that never wait. Out: events, of `poll_event`. `local` joins ports of one process;
 //! the crate `nats` joins daemons of many nodes. Time comes in as a value, on the boot clock.
@@ -64,7 +67,7 @@ pub trait Bus: Send {
     /// The next event; if there is none, the waker is called when there is one.
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<BusEvent>;
 
-    /// Number of events that were lost because this port did not take them in time.
+    /// Number of events that this port did not take in time, and of messages that found no room.
     fn n_lost(&self) -> u64;
 }
 

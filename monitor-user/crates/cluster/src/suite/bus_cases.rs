@@ -193,6 +193,33 @@ pub fn a_message_reaches_one_node_alone(fixture: &mut dyn BusFixture) {
     assert_eq!(expect(c.as_mut(), "message", message), ("a".into(), b"own".to_vec()));
 }
 
+pub fn messages_to_a_node_do_not_overtake(fixture: &mut dyn BusFixture) {
+    const N_MESSAGES: u16 = 2_000;
+    let [mut a, mut b] = ["a", "b"].map(|name| fixture.connect(name, None));
+    for number in 0..N_MESSAGES {
+        let reply = CommandReply {
+            id: EntryId { start: 1, number: number.into() },
+            seq: Seq(1),
+            status: ReplyStatus::Executed,
+            result: Vec::new(),
+        };
+        match number % 2 {
+            0 => a.send("b", number.to_be_bytes().to_vec()),
+            _ => a.reply("b", reply),
+        }
+    }
+    for number in 0..N_MESSAGES {
+        let came = expect(b.as_mut(), "message", |event| match event {
+            BusEvent::Message { bytes, .. } => Some(bytes),
+            BusEvent::Reply { reply, .. } => {
+                u16::try_from(reply.id.number).ok().map(|number| number.to_be_bytes().to_vec())
+            }
+            _ => None,
+        });
+        assert_eq!(came, number.to_be_bytes());
+    }
+}
+
 fn lease(port: &mut dyn Bus, now: Ns, duration: Ns) -> Option<LeaseGrant> {
     port.request_lease(now, "members", duration);
     expect(port, "answer for the lease", |event| match event {

@@ -27,6 +27,7 @@ pub const CASES: &[(&str, SuiteCase)] = &[
     ("a_stay_that_was_removed_is_over_for_all_ports", bus::a_removed_stay),
     ("messages_go_beside_the_order", bus::messages_go_beside_the_order),
     ("a_message_reaches_one_node_alone", bus::a_message_reaches_one_node_alone),
+    ("messages_to_a_node_do_not_overtake_each_other", bus::messages_to_a_node_do_not_overtake),
     ("a_lease_has_one_holder", bus::a_lease_has_one_holder),
     ("members_execute_commands_once", command::members_execute_commands_once),
     ("a_node_executes_nothing_from_before_it_joined", command::a_late_joiner),
