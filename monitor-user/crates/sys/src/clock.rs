@@ -13,7 +13,7 @@ pub fn now() -> Instant {
 /// The wall clock less the boot clock: it changes only when the wall clock is set.
 pub fn realtime_offset() -> Ns {
     let Instant { boot, unix } = now();
-    Ns(unix.since(boot).0)
+    unix.since(boot)
 }
 
 /// The current time on `CLOCK_BOOTTIME`, the clock of process start times; it includes suspend.

@@ -129,12 +129,11 @@ impl LocalTransport {
 
 /// Monitors with a backend of their own: only they attach hooks.
 fn embedded_monitors(opener: Opener, node: &Arc<str>) -> Box<EmbeddedMonitors> {
-    let now = clock::now();
     let open = move || {
         let (backend, opening) = opener.backend(&[Capability::Snapshot])?;
         Ok(SharedReader::new((0, backend), opening))
     };
-    let (epoch, see) = (now.unix.since(now.boot), Box::new(files::stat));
+    let (epoch, see) = (clock::realtime_offset(), Box::new(files::stat));
     Box::new(EmbeddedMonitors::new(Arc::clone(node), epoch, Box::new(open), see))
 }
 

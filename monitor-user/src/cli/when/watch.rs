@@ -23,7 +23,7 @@ use monitor_event::tap::{Edge, Tap};
 use monitor_format as format;
 use monitor_loader::rule::{CallHook, KernelRules};
 use monitor_model::event::Signal;
-use monitor_model::id::{Identity, Ns, Pid};
+use monitor_model::id::{Identity, Pid};
 use monitor_model::read_spec::ReadSpec;
 use monitor_platform::rules::tracepoints::{self, Tracepoint};
 use monitor_platform::tap::{TapError, TapEvent, TapOptions, Taps, UnseenCalls};
@@ -108,7 +108,6 @@ impl WhenSession {
         let rules = Box::new(KernelRules::open_for_calls(&call_hooks(args, event, actions))?);
         let taps =
             Taps::new(Path::new("/proc"), rules, Arc::new(descriptions), Children::Included)?;
-        let now = clock::now();
         Ok(Self {
             taps,
             actions,
@@ -120,8 +119,8 @@ impl WhenSession {
             rules: Vec::new(),
             show: EventFormatter::new(
                 args.printed.is_json(),
-                now.boot,
-                Ns(now.unix.0.saturating_sub(now.boot.0)),
+                clock::boot(),
+                clock::realtime_offset(),
             ),
             out: Output::Stream,
             n_lines: 0,
