@@ -45,13 +45,13 @@ in_hub() {
     nsenter --target "$(cat "$FOLDER/hub.pid")" --net "$@"
 }
 
-# Executes a command on a node, with a folder for temporary files that is its own; it replaces the
-# shell.
+# Executes a command on a node, below the root folder of the node (this may be a chroot), and with a
+# folder for temporary files that is its own; it replaces the shell.
 enter() {
     local folder=$FOLDER/nodes/$1
     shift
     TMPDIR=$folder/tmp exec nsenter --target "$(cat "$folder/init.pid")" \
-        --net --uts --pid --mount -- "$@"
+        --net --uts --pid --mount --root -- "$@"
 }
 
 # Whether the namespace of this kind of a process is another one than that of this shell.

@@ -35,8 +35,21 @@ impl Namespaces {
         let path = path.iter().map(|it| (*it).to_owned()).collect();
         let nodes = Self { folder: Folder::in_memory(), path };
         let output = nodes.script(&["start"]).stdin(Stdio::null()).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
+        assert!(output.status.success(), "{output:?}\n{}", nodes.logs());
         nodes
+    }
+
+    /// What the server and the nodes have logged last.
+    fn logs(&self) -> String {
+        let nodes = ["n1", "n2", "n3"].map(|node| format!("nodes/{node}/log"));
+        let all = nodes.into_iter().chain(["server.log".to_owned()]);
+        let last = |file: String| {
+            let text = std::fs::read_to_string(self.folder.join(&file)).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().rev().take(20).collect();
+            let lines: Vec<&str> = lines.into_iter().rev().collect();
+            format!("{file}:\n{}\n", lines.join("\n"))
+        };
+        all.map(last).collect()
     }
 
     /// The script with an action, the folder, and the words of the action.

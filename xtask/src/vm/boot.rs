@@ -60,6 +60,10 @@ const MODULES: &[&str] = &[
     "tun",
     "mce-inject",
     "veth",
+    // A test of several nodes joins their networks.
+    "bridge",
+    "stp",
+    "llc",
 ];
 
 /// What to boot.
