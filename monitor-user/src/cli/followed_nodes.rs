@@ -190,9 +190,12 @@ impl FollowedNodes {
         }
     }
 
-    /// Notes that a node does not do what was asked for; why.
+    /// Notes that a node does not do what was asked for; why. What it refuses after that follows
+    /// from it.
     pub fn refused(&mut self, name: &str, why: &str) {
-        if let Some(node) = self.nodes.get_mut(name) {
+        if let Some(node) = self.nodes.get_mut(name)
+            && node.state != Some(FollowedState::Refused)
+        {
             (node.state, node.has_begun) = (Some(FollowedState::Refused), false);
             self.add_update(name.to_owned(), format!("refused: {why}"));
         }

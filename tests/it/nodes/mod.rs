@@ -9,6 +9,7 @@ mod example_cluster;
 mod files;
 mod followed;
 mod gateway;
+mod kernel_rules;
 #[cfg(feature = "tls")]
 mod migrations;
 mod namespace_cluster;
@@ -17,7 +18,6 @@ mod ranks;
 mod replies;
 #[cfg(feature = "tls")]
 mod sent_files;
-mod times;
 mod totals;
 
 use crate::root::privilege::skip;

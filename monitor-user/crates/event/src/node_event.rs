@@ -105,6 +105,7 @@ impl EventKind {
                 | Self::Blocked
                 | Self::Unblocked
                 | Self::Scheduled
+                | Self::Executed
         )
     }
 

@@ -49,7 +49,7 @@ pub fn when_nodes(
 ) -> Result<Exit, Failure> {
     check(args, event, actions)?;
     let times = TimedCalls::from_event(event).filter(|_| actions.time);
-    let mut rule_lines = rule_lines(event)?.to_vec();
+    let mut rule_lines = rule_lines(event).to_vec();
     // Then calls are counted where they are timed.
     let counts_events = actions.print || actions.count || times.is_none();
     rule_lines.retain(|_| counts_events);
@@ -101,7 +101,7 @@ fn check(args: &WhenArgs, event: &WhenEvent, actions: Actions) -> Result<(), Fai
 }
 
 /// The requests that store the rule on a node, and enable it.
-fn rule_lines(event: &WhenEvent) -> Result<[String; 2], Failure> {
+fn rule_lines(event: &WhenEvent) -> [String; 2] {
     let functions = |names: &[String]| Value::from(names.join("|").as_str());
     let (service, values) = match event {
         WhenEvent::Call(Edge::Start, names) => {
@@ -115,15 +115,12 @@ fn rule_lines(event: &WhenEvent) -> Result<[String; 2], Failure> {
             (format!("process_signal([],{numbers})"), "$1,$2")
         }
         WhenEvent::End => ("process_terminated([])".to_owned(), "$1,$2,$3"),
-        WhenEvent::Exec => {
-            let why = "--nodes: exec is no event there: use call, return, signal or end";
-            return Err(Failure::usage(why));
-        }
+        WhenEvent::Exec => ("process_exec([])".to_owned(), "$1"),
     };
-    Ok([
+    [
         format!("{RULE} [0] {service}: {SENDS} [0] print([{values}])"),
         format!("4 [0] enable({RULE})"),
-    ])
+    ]
 }
 
 /// A rule on many nodes.
@@ -421,15 +418,14 @@ mod tests {
 
     #[test]
     fn every_event_is_a_valid_request_of_the_service() {
-        for text in ["call open,close", "return libc:open@GLIBC_2.2.5", "signal TERM", "end"] {
+        let calls = ["call open,close", "return libc:open@GLIBC_2.2.5"];
+        for text in calls.into_iter().chain(["signal TERM", "exec", "end"]) {
             let event = WhenEvent::from_text(text).expect("an event");
-            for line in rule_lines(&event).expect("requests") {
+            for line in rule_lines(&event) {
                 let read = parse::request(line.as_bytes(), Dialect::Extended);
                 assert!(read.is_ok(), "{line}: {read:?}");
             }
         }
-        let exec = WhenEvent::from_text("exec").expect("an event");
-        assert!(rule_lines(&exec).is_err_and(|it| it.exit == Exit::Usage));
     }
 
     #[test]

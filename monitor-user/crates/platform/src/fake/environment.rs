@@ -1,6 +1,7 @@
 //! Faults and limits of a script: `environment SOURCE WHAT KIND VALUE` sets a counter, `oom PID` is
 //! the kill of a process because memory is used up, `machine-check CPU BANK STATUS` is what a
-//! processor has recorded.
+//! processor has recorded. After `reports exec`, the kernel reports that processes execute
+//! programs: `exec PID`.
 
 use super::FakePlatform;
 use crate::rules::tracepoints;
@@ -10,18 +11,27 @@ use monitor_model::environment::{ChangeRule, EnvironmentKey, EnvironmentSource, 
 use monitor_model::{Credentials, Ns, ProcessField};
 
 impl FakePlatform {
-    /// Sets the counter of a line; whether the line is of one.
+    /// Sets the counter of a line, or what the kernel reports; whether the line is of that.
     pub(super) fn sets_environment(&mut self, line: &str) -> bool {
+        if line == "reports exec" {
+            self.reports_exec = true;
+            return true;
+        }
         let Some(it) = value(line) else { return false };
         self.environment.retain(|other| other.key != it.key);
         self.environment.push(it);
         true
     }
 
-    /// The event of a line, if it is of a process that is killed, or of a machine check.
+    /// The event of a line, if it is of a process that is killed or executes a program, or of a
+    /// machine check.
     pub(super) fn kernel_report(&mut self, line: &str) -> Option<PlatformEvent> {
         if let Some(check) = machine_check(line) {
             return Some(check);
+        }
+        if let Some(pid) = line.strip_prefix("exec ") {
+            let id = self.find(pid)?;
+            return Some(PlatformEvent::Event(process_event(EventKind::Executed, Ns(0), id, None)));
         }
         let id = self.find(line.strip_prefix("oom ")?)?;
         let process = self.poller.read_processes(&[id.pid]).ok()?.pop()?;

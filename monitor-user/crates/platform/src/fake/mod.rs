@@ -57,6 +57,8 @@ pub struct FakePlatform {
     checkpoints: checkpoint::FakeCheckpoints,
     /// What the node reports of faults and limits.
     environment: Vec<EnvironmentValue>,
+    /// Whether the kernel reports that processes execute programs.
+    reports_exec: bool,
     monitors: Box<dyn MonitorCalls>,
 }
 
@@ -75,6 +77,7 @@ impl FakePlatform {
             pending: Vec::new(),
             checkpoints: checkpoint::FakeCheckpoints::default(),
             environment: Vec::new(),
+            reports_exec: false,
             monitors: Box::new(NoMonitors),
         })
     }
@@ -388,6 +391,7 @@ impl EventSource for FakePlatform {
             EventKind::Stopped | EventKind::Continued | EventKind::RunControl(_) => Ok(()),
             EventKind::Migrating | EventKind::Migrated => Ok(()),
             EventKind::Diagnosed(_) | EventKind::OomKilled | EventKind::MachineChecked => Ok(()),
+            EventKind::Executed if self.reports_exec => Ok(()),
             EventKind::Sampled(_) | EventKind::MonitorEnded(_) | EventKind::Alerted(_) => Ok(()),
             _ => self.poller.check_event(topic),
         }

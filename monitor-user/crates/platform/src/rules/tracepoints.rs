@@ -159,7 +159,11 @@ impl Tracepoint {
                 born.extend(own(EventKind::Created, Vec::new()));
                 born
             }
-            Self::Exec => vec![PlatformEvent::ProcessExecuted(it.process)],
+            Self::Exec => {
+                let mut executed = vec![PlatformEvent::ProcessExecuted(it.process)];
+                executed.extend(own(EventKind::Executed, Vec::new()));
+                executed
+            }
             Self::Exit => end_events(it.process, it.at, Some(first)),
             Self::OomKill => own(EventKind::OomKilled, Vec::new()),
             Self::MachineCheck => vec![machine_check(it.at, [first, second, third])],

@@ -1,11 +1,13 @@
-//! `new_process` and `process_terminated`.
+//! `new_process`, `process_exec` and `process_terminated`.
 
 use super::process_filter;
 use crate::{CallContext, Handler, ResultSpec, ServiceSpec, spec::param};
 use monitor_event::{EventFilter, EventKind, ProcessSelector, Refusal, Right};
-use monitor_omis::{Value, param_type::ParamType};
+use monitor_omis::Value;
+use monitor_omis::param_type::{Param, ParamType};
 
 const TID: ResultSpec = ResultSpec::new("tid", "integer");
+const TIDS: Param = param("tid_list", ParamType::Many(&ParamType::Process));
 
 /// The services.
 pub const SERVICES: &[ServiceSpec] = &[
@@ -22,8 +24,24 @@ pub const SERVICES: &[ServiceSpec] = &[
         ..ServiceSpec::BASE
     },
     ServiceSpec {
+        name: "process_exec",
+        params: &[TIDS],
+        results: &[TID],
+        right: Right::ObserveInFull,
+        help: "Occurs when one of the processes has executed another program with execve(2), and \
+               does not hold it: `after_exec` does. Needs eBPF. An extension.",
+        examples: &["process 7\nprocess 8\nreports exec\nattach 7\n\
+                     > 10 [0] process_exec([]): 11 [0] print([$1])\n\
+                     < 10 [0] process_exec(0)\n> 12 [0] enable(10)\n< 12 [0] enable(0)\n\
+                     at 1ms exec 8\nat 2ms exec 7\n< 11 [0] print(0,[7])"],
+        handler: Handler::Event(|ctx, args| {
+            process_filter(ctx, &args[0], EventKind::Executed, None)
+        }),
+        ..ServiceSpec::BASE
+    },
+    ServiceSpec {
         name: "process_terminated",
-        params: &[param("tid_list", ParamType::Many(&ParamType::Process))],
+        params: &[TIDS],
         results: &[TID, ResultSpec::new("code", "integer"), ResultSpec::new("signal", "integer")],
         right: Right::ObserveInFull,
         help: "Occurs when one of the processes has ended. `$2` is its exit code, or 128 and the \

@@ -158,6 +158,26 @@ fn root_a_tool_receives_23_signals_by_their_numbers() {
 }
 
 #[test]
+fn root_a_tool_receives_which_process_executes_a_program() {
+    if !granted("root_a_tool_receives_which_process_executes_a_program") {
+        return;
+    }
+    let mut tool = Tooled::new();
+    tool.waits(10, "process_exec([])", "11 [0] print([$1])");
+    tool.waits(20, "process_terminated([])", "21 [0] print([$1,$2])");
+    // It is not attached.
+    assert!(Command::new("/bin/true").status().unwrap().success());
+    // Both programs are executed by the child, which joins when it is made.
+    let script = "exec sh -c \\'exit 3\\'";
+    let pid =
+        tool.target.run(&format!("p = subprocess.Popen(['sh', '-c', '{script}']); it = p.pid"));
+    let _ = tool.target.run("p.wait()");
+    let executed = format!("11 [0] print(0,[{pid}])");
+    let want = [executed.clone(), executed, format!("21 [0] print(0,[{pid},3])")];
+    assert_eq!(tool.next_lines(3), want);
+}
+
+#[test]
 fn root_processes_that_start_while_a_name_is_attached_join() {
     if !granted("root_processes_that_start_while_a_name_is_attached_join") {
         return;

@@ -327,6 +327,7 @@ const fn tracepoint(kind: &EventKind) -> Option<u8> {
         EventKind::Signalled => Some(2),
         EventKind::Blocked | EventKind::Scheduled => Some(3),
         EventKind::Unblocked => Some(4),
+        EventKind::Executed => Some(5),
         _ => None,
     }
 }
