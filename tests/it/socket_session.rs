@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::io::{BufRead as _, BufReader, ErrorKind, Result, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A connection to a daemon.
 pub struct SocketSession {
@@ -42,6 +42,20 @@ impl SocketSession {
             Err(why) if why.kind() == ErrorKind::ConnectionReset => None,
             Ok(_) => Some(line.trim_end().to_owned()),
             Err(why) => panic!("no line within the deadline: {why}"),
+        }
+    }
+
+    /// The next line that is wanted. Lines may come faster than conditions are checked, so nothing
+    /// sleeps between two of them.
+    #[track_caller]
+    pub fn line_that(&mut self, is_wanted: impl Fn(&str) -> bool) -> String {
+        let (start, deadline) = (Instant::now(), deadline());
+        loop {
+            let line = self.line().expect("the daemon has not closed");
+            if is_wanted(&line) {
+                return line;
+            }
+            assert!(start.elapsed() < deadline, "not within {deadline:?}: {line}");
         }
     }
 

@@ -21,10 +21,10 @@ fn hold(session: &mut SocketSession, target: &Target) -> String {
     assert_eq!(session.request(&request), "10 [0] breakpoint(0)");
     session.send(b"11 [0] enable(10)\n").unwrap();
     let place = "91 [0] print(0,[";
-    let line = until(|| session.line().filter(|it| it.contains(place)));
+    let line = session.line_that(|it| it.contains(place));
     let token = line.split(place).nth(1).unwrap().trim_end_matches("])").to_owned();
     session.send(b"12 [0] delete(10)\n").unwrap();
-    until(|| session.line().filter(|it| it.starts_with("12 [0] delete(0)")));
+    let _deleted = session.line_that(|it| it.starts_with("12 [0] delete(0)"));
     token
 }
 

@@ -46,9 +46,9 @@ fn set_event(session: &mut SocketSession, number: u64, event: &str) -> bool {
          91 [0] read_int_registers($thread,0,1); 92 [0] read_int_registers($thread,5,1)"
     );
     session.send(format!("{request}\n").as_bytes()).unwrap();
-    until(|| session.line().unwrap().starts_with(&format!("{number} [0] break")).then_some(()));
+    let _stored = session.line_that(|it| it.starts_with(&format!("{number} [0] break")));
     session.send(format!("99 [0] enable({number})\n").as_bytes()).unwrap();
-    let enabled = until(|| session.line().filter(|it| it.starts_with("99 [0] enable(")));
+    let enabled = session.line_that(|it| it.starts_with("99 [0] enable("));
     match enabled.as_str() {
         "99 [0] enable(0)" => false,
         weaker if weaker.starts_with("99 [0] enable(2,") => true,
@@ -102,11 +102,11 @@ fn root_a_probe_is_set_again_when_the_first_thread_ends() {
     let meet = target.at("meet");
     let _may_end = set(&mut session, 10, (&target, meet));
     target.signal("USR2");
-    let is_hit = |line: &String| line.contains(&format!("print(0,[{meet}])"));
+    let is_hit = |line: &str| line.contains(&format!("print(0,[{meet}])"));
     until(|| target.states().starts_with('Z').then_some(()));
     // Of each of the threads that are left; what was hit before the first one ended is sent by now.
     for _ in 0..40 {
-        until(|| session.line().filter(is_hit));
+        let _hit = session.line_that(is_hit);
     }
     drop(session);
     until(|| (!target.is_traced()).then_some(()));

@@ -28,9 +28,9 @@ fn watch(session: &mut SocketSession, (target, address): (&Target, u64), access:
          91 [0] read_int_registers($thread,0,1)"
     );
     session.send(format!("{request}\n").as_bytes()).unwrap();
-    until(|| session.line().unwrap().starts_with("10 [0] watchpoint(0)").then_some(()));
+    let _stored = session.line_that(|it| it.starts_with("10 [0] watchpoint(0)"));
     session.send(b"99 [0] enable(10)\n").unwrap();
-    until(|| session.line().filter(|it| it.starts_with("99 [0] enable(")))
+    session.line_that(|it| it.starts_with("99 [0] enable("))
 }
 
 /// The pc and `rax` of the next access.
