@@ -1,7 +1,11 @@
-//! Gathers from light agents, beside the same number of bare clients in the same process.
+//! Gathers from light agents, beside the same number of bare clients in the same process: with one
+//! server, and with servers of racks.
 
 use super::gather::{REPLY, compare, floor_ms, floor_replies};
-use super::sites::{AGENTS, AT_A_TIME, AgentOutput, TOOL, agents, runtime, site};
+use super::sites::{
+    AGENTS, AT_A_TIME, AgentOutput, RACKED_AGENTS, TOOL, agents, racks, runtime, site,
+    site_with_racks,
+};
 use monitor_cluster::bus::entry::Targets;
 use monitor_cluster::command::{CallOptions, CommandOutcome};
 use monitor_model::Ns;
@@ -13,20 +17,32 @@ use tokio::task::JoinSet;
 const PAYLOAD: &[u8] = b"1 [0] number_of_nodes()";
 const WITHIN: Ns = Ns(5_000_000_000);
 
+/// With one server.
 pub fn run(most: usize) {
     let n_nodes = most.min(AGENTS);
-    let (ours_at, floor_at) = (site(n_nodes, ""), site(n_nodes, ""));
+    measure(&format!("{n_nodes} agents"), n_nodes, [site(n_nodes, ""), site(n_nodes, "")]);
+}
+
+/// With a server of each rack.
+pub fn run_in_racks(most: usize) {
+    let n_nodes = most.min(RACKED_AGENTS);
+    let racks = racks(n_nodes);
+    let what = format!("{n_nodes} agents in {} racks", racks.len());
+    measure(&what, n_nodes, [site_with_racks(&racks), site_with_racks(&racks)]);
+}
+
+fn measure(what: &str, n_nodes: usize, [ours_at, floor_at]: [TestSite; 2]) {
     let runtime = runtime();
     let reply = vec![b'x'; REPLY];
     let output = AgentOutput { reply: Some(reply.clone()), rows: None };
     let start = Instant::now();
     let agents = runtime.block_on(agents(&ours_at, n_nodes, &output));
-    println!("  {n_nodes} agents are members after {:.1} s", start.elapsed().as_secs_f64());
+    println!("  {what} are members after {:.1} s", start.elapsed().as_secs_f64());
     let (mut caller, _nodes) = runtime.block_on(floor(&floor_at, n_nodes, &reply_bytes(&reply)));
     let bytes = command_bytes(TOOL, PAYLOAD);
     let ours = || runtime.block_on(gather(&agents));
     let floor = || runtime.block_on(floor_ms(&mut caller, &bytes, n_nodes));
-    compare(&format!("2 KB from each of {n_nodes} agents"), ours, floor);
+    compare(&format!("2 KB from each of {what}"), ours, floor);
     let _guard = runtime.enter();
     drop(agents);
 }

@@ -2,7 +2,9 @@
 //! aggregators of racks need, with one server and with racks.
 
 use super::node::Node;
-use super::sites::{AGENTS, AgentOutput, TOOL, agents, runtime, site};
+use super::sites::{
+    AGENTS, AgentOutput, RACKED_AGENTS, agents, racks, runtime, site, site_with_racks,
+};
 use crate::verdict::{Bar, line};
 use monitor_nats::suite::{Agent, ServerProcess, TestSite};
 use monitor_protocol::rollup::{JobUsage, NodeRollup, NodeTotals, Usage, UserUsage, VERSION};
@@ -13,8 +15,6 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const JOBS: usize = 5;
-/// Racks, each with a server and an aggregator.
-const RACKS: usize = 8;
 /// Nodes of each job.
 const NODES_OF_JOB: usize = 8;
 const WARM_UP: Duration = Duration::from_secs(6);
@@ -33,17 +33,14 @@ pub fn run(most: usize) {
     measure(n_nodes, &site(n_nodes, ""), &[]);
 }
 
-/// With a server of each rack.
+/// With a server of each rack, and an aggregator.
 pub fn run_in_racks(most: usize) {
-    let n_nodes = most.min(AGENTS);
-    let n_racks = RACKS.min(n_nodes);
-    let first = |rack: usize| 1 + rack * n_nodes / n_racks;
-    let rack = |rack| format!("a{},n[{}-{}]", rack + 1, first(rack), first(rack + 1) - 1);
-    let racks: Vec<String> = (0..n_racks).map(rack).collect();
-    let mut racked = TestSite::write_with_racks(1, TOOL, TOOL, &racks);
-    racked.start();
-    let names: Vec<String> = (1..=n_racks).map(|rack| format!("a{rack}")).collect();
-    measure(n_nodes, &racked, &names);
+    let n_nodes = most.min(RACKED_AGENTS);
+    let racks = racks(n_nodes);
+    let names: Vec<String> = (1..=racks.len()).map(|rack| format!("a{rack}")).collect();
+    let with_aggregator = |(name, nodes): (&String, &String)| format!("{name},{nodes}");
+    let racks: Vec<String> = names.iter().zip(&racks).map(with_aggregator).collect();
+    measure(n_nodes, &site_with_racks(&racks), &names);
 }
 
 /// Measures a site with these aggregators, which are daemons.

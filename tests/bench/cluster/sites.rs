@@ -5,8 +5,12 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-/// Most light agents.
+/// Most light agents with one server, and of parts for which no number is set.
 pub const AGENTS: usize = 1000;
+/// Most light agents with servers of racks.
+pub const RACKED_AGENTS: usize = 10_000;
+/// Racks, each with a server.
+const RACKS: usize = 8;
 /// The user that sends commands.
 pub const TOOL: &str = "t1";
 /// How long anything may take.
@@ -27,6 +31,20 @@ pub fn site(n_nodes: usize, others: &str) -> TestSite {
 
 pub fn site_of(n_servers: usize, nodes: &str) -> TestSite {
     let mut site = TestSite::write(n_servers, nodes, TOOL);
+    site.start();
+    site
+}
+
+/// The nodes n1 to nN in racks, as sets.
+pub fn racks(n_nodes: usize) -> Vec<String> {
+    let n_racks = RACKS.min(n_nodes);
+    let first = |rack: usize| 1 + rack * n_nodes / n_racks;
+    (0..n_racks).map(|rack| format!("n[{}-{}]", first(rack), first(rack + 1) - 1)).collect()
+}
+
+/// A site of one server, where `TOOL` is, and of a server for each of these racks.
+pub fn site_with_racks(racks: &[String]) -> TestSite {
+    let mut site = TestSite::write_with_racks(1, TOOL, TOOL, racks);
     site.start();
     site
 }
