@@ -235,6 +235,9 @@ fn root_a_thread_that_ended_leaves_its_run_delay_behind_and_is_counted() {
          print('ready',flush=True)\nsys.stdin.read()",
     );
     assert_eq!(child.line(), "ready");
+    // Python joins a thread before that has ended.
+    let tasks = format!("/proc/{}/task", child.pid().0);
+    deadline::until(|| (std::fs::read_dir(&tasks).unwrap().count() == 1).then_some(()));
     let sample = backend.read(&processes()).unwrap();
     let it = super::workload::alive(&sample, child.pid()).unwrap();
     // The leader and 23 ended threads were each given a CPU at least once; /proc knows only the
