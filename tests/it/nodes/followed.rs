@@ -67,11 +67,12 @@ impl Followed {
         until(|| self.child.try_wait().unwrap()).code()
     }
 
-    /// Whether its rule is stored on n3.
-    pub fn is_watching(&self, cluster: &ExampleCluster) -> bool {
-        let rules =
-            cluster.command("n1", &["ask", "--nodes", "n3", r#"{"id":1,"method":"rules"}"#]);
-        String::from_utf8_lossy(&rules.stdout).contains("process_terminated")
+    /// Whether a node has stored its rule, which is for this event, and has enabled it.
+    pub fn is_watching(&self, cluster: &ExampleCluster, (node, event): (&str, &str)) -> bool {
+        let rules = r#"{"id":1,"method":"rules"}"#;
+        let rules = cluster.command("n1", &["ask", "--nodes", node, rules]).stdout;
+        let rules = String::from_utf8_lossy(&rules).into_owned();
+        rules.contains(event) && rules.contains(r#""enabled":true"#)
     }
 
     /// Interrupts it, and returns what it has printed on standard error.

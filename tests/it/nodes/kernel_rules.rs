@@ -76,13 +76,7 @@ fn root_programs_executed_on_nodes_are_counted_together() {
     let on = ["--comm", &name, "--nodes", "n[2-3]", "--total-above", "1", "--format", "json"];
     let mut when = Followed::start(&cluster, "n1", &[&["when", "exec"], &on[..]].concat());
     for node in ["n2", "n3"] {
-        until(|| {
-            let rules = r#"{"id":1,"method":"rules"}"#;
-            let rules = cluster.command("n1", &["ask", "--nodes", node, rules]).stdout;
-            let rules = String::from_utf8_lossy(&rules).into_owned();
-            let is_watched = rules.contains("process_exec") && rules.contains(r#""enabled":true"#);
-            is_watched.then_some(())
-        });
+        until(|| when.is_watching(&cluster, (node, "process_exec")).then_some(()));
     }
     let process = Ended(Command::new(&program).arg("999").spawn().unwrap());
     assert_eq!(when.code(), Some(0), "{}", when.errors());

@@ -45,9 +45,8 @@ impl Namespaces {
         let all = nodes.into_iter().chain(["server.log".to_owned()]);
         let last = |file: String| {
             let text = std::fs::read_to_string(self.folder.join(&file)).unwrap_or_default();
-            let lines: Vec<&str> = text.lines().rev().take(20).collect();
-            let lines: Vec<&str> = lines.into_iter().rev().collect();
-            format!("{file}:\n{}\n", lines.join("\n"))
+            let lines: Vec<&str> = text.lines().collect();
+            format!("{file}:\n{}\n", lines[lines.len().saturating_sub(20)..].join("\n"))
         };
         all.map(last).collect()
     }

@@ -86,7 +86,7 @@ pub fn ranks_on_nodes_are_those_of_one_job(cluster: &ExampleCluster) {
     ranks.wait_for_state('S');
     let rule = ["when", "end", "--comm", "it-nodes-rank", "--nodes", "n3", "--lines", "2"];
     let when = Followed::start(cluster, "n1", &rule);
-    until(|| when.is_watching(cluster).then_some(()));
+    until(|| when.is_watching(cluster, ("n3", "process_terminated")).then_some(()));
     prints("n1", &on(&["end"], &job), 0, &format!("job {job}: sent SIGTERM to ranks 0-1 on n3\n"));
     when.prints_until("ends of both", |when| {
         let is_printed = |rank: &Child| when.rows().contains(&format!(" {} ended", rank.id()));
@@ -101,7 +101,7 @@ pub fn a_total_of_a_job_acts_on_its_ranks(cluster: &ExampleCluster) {
     let once = ["--job", &job, "--nodes", "n[2-3]", "--total-above", "0", "--format", "json"];
     let mut when =
         Followed::start(cluster, "n1", &[&["when", "end", "kill TERM"], &once[..]].concat());
-    until(|| when.is_watching(cluster).then_some(()));
+    until(|| when.is_watching(cluster, ("n3", "process_terminated")).then_some(()));
     assert_eq!(when.rows(), "");
     ranks.0[0].kill().unwrap();
     assert_eq!(ranks.0[1].wait().unwrap().signal(), Some(15), "{}", when.errors());
@@ -130,7 +130,7 @@ pub fn a_rank_that_starts_later_is_watched(cluster: &ExampleCluster) {
     let mut ranks = Ranks::start(&job, &program);
     let rule = ["when", "end", "--job", &job, "--nodes", "n[2-3]"];
     let when = Followed::start(cluster, "n1", &rule);
-    until(|| when.is_watching(cluster).then_some(()));
+    until(|| when.is_watching(cluster, ("n3", "process_terminated")).then_some(()));
     let is_printed = |pid: u32| when.rows().contains(&format!(" {pid} ended"));
     ranks.0[1].kill().unwrap();
     when.prints_until("end of a rank", |_| is_printed(ranks.0[1].id()));
