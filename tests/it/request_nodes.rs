@@ -168,7 +168,7 @@ impl RequestNodes {
             self.settle();
             let n_nodes = self.nodes.len();
             let knows_all =
-                |it: &CaseNode| it.node.is_member() && it.node.members().iter().count() == n_nodes;
+                |it: &CaseNode| it.node.is_member() && it.node.members().count() == n_nodes;
             if self.nodes.values().all(knows_all) {
                 return self.settle();
             }

@@ -35,7 +35,8 @@ impl SampleLine {
         if seq == 0 {
             return Ok(match call_result(line) {
                 Ok(result) => {
-                    let SampleReply { event, partial } = SampleReply::from_result(result.get())?;
+                    let SampleReply { event, partial, .. } =
+                        SampleReply::from_result(result.get())?;
                     Self::Event { event: Box::new(event), is_partial: partial }
                 }
                 Err(why) => Self::Refused(why),

@@ -109,7 +109,7 @@ impl NodeSample {
     /// # Errors
     /// It is no such result.
     pub fn read(node: &str, result: &str) -> Result<Option<Self>, Failure> {
-        let SampleReply { event, partial } = SampleReply::from_result(result)?;
+        let SampleReply { event, partial, .. } = SampleReply::from_result(result)?;
         Self::of_event(node, &event, partial)
     }
 

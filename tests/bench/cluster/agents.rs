@@ -34,7 +34,8 @@ pub fn run_in_racks(most: usize) {
 fn measure(what: &str, n_nodes: usize, [ours_at, floor_at]: [TestSite; 2]) {
     let runtime = runtime();
     let reply = vec![b'x'; REPLY];
-    let output = AgentOutput { reply: Some(reply.clone()), rows: None };
+    let ticks_apart = n_nodes > AGENTS;
+    let output = AgentOutput { reply: Some(reply.clone()), ticks_apart, rows: None };
     let start = Instant::now();
     let agents = runtime.block_on(agents(&ours_at, n_nodes, &output));
     println!("  {what} are members after {:.1} s", start.elapsed().as_secs_f64());

@@ -1,5 +1,6 @@
 //! Sites with their servers, and agents that are their members.
 
+use monitor_model::Ns;
 use monitor_nats::suite::{Agent, AgentOptions, AgentRows, TestSite};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -15,8 +16,15 @@ const RACKS: usize = 8;
 pub const TOOL: &str = "t1";
 /// How long anything may take.
 pub const DEADLINE: Duration = Duration::from_secs(300);
-/// Agents that join at a time.
+/// Clients of the floor that connect at a time.
 pub const AT_A_TIME: usize = 100;
+/// Members that agents which join at a time read, all together: more would keep this process from
+/// the agents that are there for longer than the time after which a node was paused.
+const READ_AT_A_TIME: usize = 50_000;
+/// Agents that join at a time at most.
+const JOIN_AT_A_TIME: usize = 100;
+/// How far apart the clocks of nodes are: agents of one process would all tick at one moment.
+const CLOCKS: Ns = Ns(2_400_000_000);
 
 /// What the agents of this process share.
 pub fn runtime() -> Runtime {
@@ -54,6 +62,12 @@ pub fn site_with_racks(racks: &[String]) -> TestSite {
 pub struct AgentOutput {
     pub reply: Option<Vec<u8>>,
     pub rows: Option<AgentRows>,
+    /// Whether their clocks differ.
+    pub ticks_apart: bool,
+}
+
+fn random_below(limit: u64) -> u64 {
+    u64::from_le_bytes(monitor_sys::random::bytes().expect("the kernel has random numbers")) % limit
 }
 
 /// Starts the tool and the agents n1 to nN; returns when the tool sees all of them. The tool is the
@@ -61,16 +75,22 @@ pub struct AgentOutput {
 pub async fn agents(site: &TestSite, n_nodes: usize, output: &AgentOutput) -> Vec<Agent> {
     let start = |name: &str| {
         let ledger = site.ledger(name);
-        let AgentOutput { reply, rows } = output.clone();
+        let AgentOutput { reply, rows, .. } = output.clone();
         let (bus, removes_dead) = (site.options(name), name == TOOL);
         let aggregators = site.aggregators(name);
         let options = AgentOptions::new(bus, ledger);
-        let options = AgentOptions { removes_dead, aggregators, reply, rows, ..options };
+        let clock_offset = match output.ticks_apart {
+            true => Ns(options.clock_offset.0 + random_below(CLOCKS.0)),
+            false => options.clock_offset,
+        };
+        let options =
+            AgentOptions { removes_dead, aggregators, reply, rows, clock_offset, ..options };
         Agent::start(name, options)
     };
     let mut agents = vec![start(TOOL)];
     while agents.len() <= n_nodes {
-        let n_new = AT_A_TIME.min(n_nodes + 1 - agents.len());
+        let at_a_time = (READ_AT_A_TIME / agents.len()).clamp(1, JOIN_AT_A_TIME);
+        let n_new = at_a_time.min(n_nodes + 1 - agents.len());
         let first = agents.len();
         agents.extend((first..first + n_new).map(|it| start(&format!("n{it}"))));
         for agent in [&agents[0]].into_iter().chain(&agents[first..]) {

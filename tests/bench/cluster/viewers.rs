@@ -58,7 +58,7 @@ pub fn run(most: usize) {
     let site = site(n_nodes, ",v1");
     let runtime = runtime();
     let rows = AgentRows { every: EVERY, text: "x".repeat(ROW) };
-    let output = AgentOutput { reply: None, rows: Some(rows) };
+    let output = AgentOutput { rows: Some(rows), ..AgentOutput::default() };
     let agents = runtime.block_on(agents(&site, n_nodes, &output));
     // Two viewers share a daemon; the third one has another.
     let daemons = ["web", "v1"].map(|name| {

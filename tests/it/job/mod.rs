@@ -14,7 +14,7 @@ pub mod gate;
 mod held_background;
 mod launch;
 mod launch_init;
-mod launch_native;
+pub mod launch_native;
 mod launch_states;
 mod launcher_output;
 mod list;

@@ -4,6 +4,7 @@ use crate::client::tool::examples;
 use crate::deadline::{deadline, until};
 #[cfg(feature = "tls")]
 use crate::listener::files_listen;
+use crate::root::privilege::skip;
 use crate::served::{Folder, monitor};
 use crate::socket_session::SocketSession;
 use serde_json::{Value, json};
@@ -14,6 +15,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub const NODES: [&str; 3] = ["n1", "n2", "n3"];
 /// A request whose reply is the same on all nodes.
 pub const REQUEST: &str = "1 [0] number_of_nodes()";
+
+/// Whether there is a server; prints a skip if not.
+pub fn has_server(test: &str) -> bool {
+    let is_there = Command::new("nats-server").arg("--version").output().is_ok();
+    if !is_there {
+        skip(test, "no nats-server: apt install nats-server");
+    }
+    is_there
+}
 
 /// A cluster that ends with the test.
 pub struct ExampleCluster {

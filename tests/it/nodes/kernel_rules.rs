@@ -1,12 +1,12 @@
 //! Rules that programs of the kernel serve, on two nodes: calls of a job are timed, programs that
 //! are executed are counted. Each is one table, and one sum.
 
-use super::example_cluster::ExampleCluster;
+use super::example_cluster::{ExampleCluster, has_server};
 use super::followed::Followed;
 use crate::deadline::until;
-use crate::root::privilege::{granted, skip};
+use crate::root::privilege::granted;
 use serde_json::Value;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 /// Sleeps for a millisecond again and again, until it is killed.
 const PROGRAM: &str =
@@ -25,11 +25,7 @@ impl Drop for Ended {
 /// Three nodes, of which n2 and n3 see the processes of the machine: each event there is one of
 /// both.
 fn cluster(test: &str) -> Option<ExampleCluster> {
-    if Command::new("nats-server").arg("--version").stdout(Stdio::null()).status().is_err() {
-        skip(test, "no nats-server: apt install nats-server");
-        return None;
-    }
-    if !granted(test) {
+    if !has_server(test) || !granted(test) {
         return None;
     }
     let cluster = ExampleCluster::start();

@@ -14,23 +14,21 @@ mod kernel_rules;
 mod migrations;
 mod namespace_cluster;
 mod namespaces;
+mod pmix_targets;
 mod ranks;
 mod replies;
 #[cfg(feature = "tls")]
 mod sent_files;
 mod totals;
 
-use crate::root::privilege::skip;
-use example_cluster::{ExampleCluster, NODES, REQUEST};
+use example_cluster::{ExampleCluster, NODES, REQUEST, has_server};
 use followed::Followed;
-use std::process::{Command, Stdio};
 
 #[test]
 fn three_nodes_survive_a_killed_node_and_a_server_that_comes_back() {
     const TEST: &str = "three_nodes_survive_a_killed_node_and_a_server_that_comes_back";
-    let version = Command::new("nats-server").arg("--version").stdout(Stdio::null()).status();
-    if version.is_err() {
-        return skip(TEST, "no nats-server: apt install nats-server");
+    if !has_server(TEST) {
+        return;
     }
     let cluster = ExampleCluster::start();
     NODES.iter().for_each(|node| cluster.sees(node, ["up", "up", "up"]));

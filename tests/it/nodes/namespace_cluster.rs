@@ -1,6 +1,7 @@
 //! The three nodes of docs/examples/namespaces.sh, each with its own network, host name and
 //! processes.
 
+use super::example_cluster::has_server;
 use crate::client::tool::examples;
 use crate::deadline::{deadline, until};
 use crate::job::runtime::fetched;
@@ -12,15 +13,11 @@ use std::process::{Command, Output, Stdio};
 
 /// Whether there is all that the script needs; prints a skip if not.
 pub fn can_start(test: &str) -> bool {
-    for (tool, version, package) in
-        [("nats-server", "--version", "nats-server"), ("ip", "-V", "iproute2")]
-    {
-        if Command::new(tool).arg(version).output().is_err() {
-            skip(test, &format!("no {tool}: apt install {package}"));
-            return false;
-        }
+    if Command::new("ip").arg("-V").output().is_err() {
+        skip(test, "no ip: apt install iproute2");
+        return false;
     }
-    granted(test)
+    has_server(test) && granted(test)
 }
 
 /// Nodes that end with the test.

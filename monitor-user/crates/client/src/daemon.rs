@@ -55,13 +55,28 @@ impl Daemon {
     }
 }
 
-/// A single sample.
+/// The first reply of a monitor: a sample, or one of each node that has targets.
 #[derive(Debug)]
 pub struct SampleReply {
-    /// The event with the sample.
+    /// The event with the sample; of several nodes, that of the first one that has one.
     pub event: Event,
+    /// The events of the other nodes that have one.
+    pub others: Vec<Event>,
+    /// The nodes that have none.
+    pub missing: Vec<MissingNode>,
     /// Whether requested data is missing; its notes describe it.
     pub partial: bool,
+}
+
+/// A node without a sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingNode {
+    /// Its name.
+    pub node: String,
+    /// The name of the status, such as `TIMEOUT`. A node that is late sends later samples.
+    pub status: String,
+    /// Why.
+    pub message: String,
 }
 
 /// Connects to the first path where a daemon answers.
@@ -88,18 +103,76 @@ fn check_hello(text: &str) -> Result<Hello, Error> {
 }
 
 impl SampleReply {
-    /// Parses the result of `monitor`: an event, and whether it is partial.
+    /// Parses the result of `monitor`: an event and whether it is partial, or those of several
+    /// nodes.
     ///
     /// # Errors
     /// If the text is not such a result.
     pub fn from_result(text: &str) -> Result<Self, Error> {
         #[derive(Deserialize)]
-        struct StatusOnly {
+        struct Outline {
             status: String,
+            nodes: Option<Vec<NodePart>>,
         }
         // Parsed twice, because a raw sample cannot be combined with flattened fields.
-        let reply: StatusOnly = serde_json::from_str(text).map_err(Error::protocol)?;
-        let event = serde_json::from_str(text).map_err(Error::protocol)?;
-        Ok(Self { event, partial: reply.status == Status::PartialSuccess.name() })
+        let reply: Outline = serde_json::from_str(text).map_err(Error::protocol)?;
+        let partial = reply.status == Status::PartialSuccess.name();
+        let Some(nodes) = reply.nodes else {
+            let event = serde_json::from_str(text).map_err(Error::protocol)?;
+            return Ok(Self { event, others: Vec::new(), missing: Vec::new(), partial });
+        };
+        let (mut events, mut missing) = (Vec::new(), Vec::new());
+        for NodePart { node, status, message, event } in nodes {
+            match event {
+                Some(event) => events.push(event),
+                None => {
+                    let message = message.unwrap_or_default();
+                    missing.push(MissingNode { node, status, message });
+                }
+            }
+        }
+        let mut events = events.into_iter();
+        let event = events.next().ok_or_else(|| Error::protocol("no node has a sample"))?;
+        Ok(Self { event, others: events.collect(), missing, partial })
+    }
+}
+
+/// The part of one node.
+#[derive(Deserialize)]
+struct NodePart {
+    node: String,
+    status: String,
+    message: Option<String>,
+    event: Option<Event>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_of_several_nodes_has_an_event_of_each_that_has_a_sample() {
+        let event = |node: &str| {
+            format!(
+                r#"{{"id":"m","seq":0,"missed":0,"node":"{node}","time_unix_ns":1,"sample":[]}}"#
+            )
+        };
+        let text = format!(
+            r#"{{"status":"PARTIAL_SUCCESS","id":"m","nodes":[
+                {{"node":"a","status":"TIMEOUT","message":"late"}},
+                {{"node":"b","status":"SUCCESS","event":{}}},
+                {{"node":"c","status":"SUCCESS","event":{}}}]}}"#,
+            event("b"),
+            event("c")
+        );
+        let reply = SampleReply::from_result(&text).unwrap();
+        assert!(reply.partial);
+        assert_eq!((&*reply.event.node, &*reply.others[0].node), ("b", "c"));
+        assert_eq!(reply.missing[0].status, "TIMEOUT");
+        let alone =
+            SampleReply::from_result(&event("b").replacen('{', r#"{"status":"SUCCESS","#, 1));
+        assert!(!alone.unwrap().partial);
+        let none = r#"{"status":"PARTIAL_SUCCESS","id":"m","nodes":[]}"#;
+        assert!(SampleReply::from_result(none).is_err());
     }
 }

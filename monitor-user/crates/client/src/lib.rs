@@ -22,7 +22,7 @@ mod series;
 pub mod socket_path;
 pub mod tool;
 
-pub use daemon::SampleReply;
+pub use daemon::{MissingNode, SampleReply};
 pub use error::Error;
 pub use following::Following;
 pub use monitor_model::request::{MonitorRequest, NodeName, RankTarget, Target};

@@ -2,14 +2,16 @@
 //!
 //! When the daemon goes away, the series waits for it and repeats its call. The reader is notified
 //! of both: there are no samples in between, and a new series with new numbers and rates follows.
+//! A monitor with targets on several nodes has a series of each, and ends when all have ended.
 
 use super::Error;
 use super::connection::{OnDrop, Subscription};
-use super::daemon::{Daemon, SampleReply};
+use super::daemon::{Daemon, MissingNode, SampleReply};
 use backon::{ExponentialBuilder, Retryable};
 use monitor_model::{MonitorRequest, Status};
 use monitor_protocol::event::{EndReason, Event};
 use monitor_protocol::{answer::Lease, call::Call, params::MonitorName};
+use std::collections::{BTreeMap, VecDeque};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
 
@@ -35,9 +37,18 @@ pub struct Series {
     /// The call to repeat after a restart.
     call: Call,
     started: Started,
-    n_samples: u64,
+    /// What came of each node.
+    nodes: BTreeMap<String, NodeSamples>,
     disconnected_at: Option<Instant>,
     ended: bool,
+}
+
+/// What came of a node.
+#[derive(Default)]
+struct NodeSamples {
+    n_samples: u64,
+    /// Whether more will come.
+    goes_on: bool,
 }
 
 /// What a call has started.
@@ -45,7 +56,9 @@ struct Started {
     id: String,
     /// `None` while the daemon has gone away.
     subscription: Option<Subscription>,
-    first: Option<Event>,
+    /// The first event of each node.
+    first: VecDeque<Event>,
+    missing: Vec<MissingNode>,
     partial: bool,
     kept: usize,
 }
@@ -56,8 +69,15 @@ impl Series {
         call: Call,
     ) -> Result<Self, Error> {
         let started = start(&daemon, &call).await?;
-        let (n_samples, disconnected_at, ended) = (0, None, false);
-        Ok(Self { daemon, reconnect_timeout, call, started, n_samples, disconnected_at, ended })
+        Ok(Self {
+            daemon,
+            reconnect_timeout,
+            call,
+            started,
+            nodes: BTreeMap::new(),
+            disconnected_at: None,
+            ended: false,
+        })
     }
 
     /// The name of the monitor: the requested one, or one that the daemon chose.
@@ -68,6 +88,21 @@ impl Series {
     /// Whether requested data is missing in the first sample.
     pub const fn partial(&self) -> bool {
         self.started.partial
+    }
+
+    /// The first event of each node, which `next` does not return then.
+    pub fn take_first(&mut self) -> Vec<Event> {
+        let mut all = Vec::new();
+        while let Some(event) = self.started.first.pop_front() {
+            self.count(&event);
+            all.push(event);
+        }
+        all
+    }
+
+    /// The nodes that have no first sample, and why.
+    pub fn missing(&self) -> &[MissingNode] {
+        &self.started.missing
     }
 
     /// Number of kept events; they come first.
@@ -89,16 +124,20 @@ impl Series {
             let started = self.reconnect(since).await;
             self.ended = started.is_err();
             self.started = started?;
+            self.nodes.values_mut().for_each(|it| it.goes_on = false);
             self.disconnected_at = None;
             return Ok(Some(SeriesItem::Reconnected(since.elapsed())));
         }
-        if let Some(event) = self.started.first.take() {
+        if let Some(event) = self.started.first.pop_front() {
             return Ok(Some(self.deliver(event)));
         }
         let Some(subscription) = &self.started.subscription else { return Ok(None) };
         let event = subscription.next().await;
         Ok(Some(match event {
-            Some(event) if event.ended != Some(EndReason::Shutdown) => self.deliver(event),
+            // One of several nodes may shut down: the others go on.
+            Some(event) if event.ended != Some(EndReason::Shutdown) || self.nodes.len() > 1 => {
+                self.deliver(event)
+            }
             _ => {
                 self.disconnected_at = Some(Instant::now());
                 self.started.subscription = None;
@@ -108,12 +147,19 @@ impl Series {
     }
 
     fn deliver(&mut self, event: Event) -> SeriesItem {
-        self.n_samples += u64::from(event.sample.is_some());
-        if event.ended.is_some() {
+        self.count(&event);
+        SeriesItem::Event(Box::new(event))
+    }
+
+    /// Notes an event that is delivered.
+    fn count(&mut self, event: &Event) {
+        let node = self.nodes.entry(event.node.clone()).or_default();
+        node.n_samples += u64::from(event.sample.is_some());
+        node.goes_on = event.ended.is_none();
+        if self.started.first.is_empty() && !self.nodes.values().any(|it| it.goes_on) {
             self.ended = true;
             self.started.subscription.iter_mut().for_each(Subscription::mark_ended);
         }
-        SeriesItem::Event(Box::new(event))
     }
 
     /// Repeats the call until the daemon answers or the time limit is reached.
@@ -123,9 +169,10 @@ impl Series {
             .with_max_delay(RETRY_DELAYS.1)
             .with_jitter()
             .without_max_times();
+        let n_samples = self.nodes.values().map(|it| it.n_samples).max().unwrap_or(0);
         let attempt = || async {
             match &self.call {
-                Call::Monitor(request) => restart(&self.daemon, request, self.n_samples).await,
+                Call::Monitor(request) => restart(&self.daemon, request, n_samples).await,
                 call => start(&self.daemon, call).await,
             }
         };
@@ -145,11 +192,13 @@ async fn start(daemon: &Daemon, call: &Call) -> Result<Started, Error> {
         _ => OnDrop::Cancel,
     };
     let (text, subscription) = daemon.connection().await?.series(call, on_drop).await?;
-    let (mut first, mut partial, mut kept) = (None, false, 0);
+    let (mut first, mut missing, mut partial, mut kept) = (VecDeque::new(), Vec::new(), false, 0);
     match call {
         Call::Monitor(_) => {
             let reply = SampleReply::from_result(&text)?;
-            (first, partial) = (Some(reply.event), reply.partial);
+            first.push_back(reply.event);
+            first.extend(reply.others);
+            (missing, partial) = (reply.missing, reply.partial);
         }
         Call::Attach(_) => {
             let lease: Lease = serde_json::from_str(&text).map_err(Error::protocol)?;
@@ -159,7 +208,7 @@ async fn start(daemon: &Daemon, call: &Call) -> Result<Started, Error> {
         _ => {}
     }
     let id = subscription.id().to_owned();
-    Ok(Started { id, subscription: Some(subscription), first, partial, kept })
+    Ok(Started { id, subscription: Some(subscription), first, missing, partial, kept })
 }
 
 /// Starts the rest of a series. A leased monitor may have outlived the connection.

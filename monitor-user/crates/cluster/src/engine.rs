@@ -68,6 +68,8 @@ pub struct Cluster {
     pub(super) sessions: HashMap<Conn, RemoteSession>,
     pub(super) next: u64,
     pub(super) renewed: Ns,
+    /// Nodes with a part of a request that are no members, since when.
+    pub(super) absent: BTreeMap<String, Ns>,
 }
 
 impl Cluster {
@@ -83,13 +85,25 @@ impl Cluster {
             sessions: HashMap::new(),
             next: 0,
             renewed: Ns(0),
+            absent: BTreeMap::new(),
         }
     }
 
-    /// Sets the number of this node, and the other nodes.
-    pub fn set_nodes(&mut self, own_number: u32, others: Vec<Node>) {
+    /// Sets the number and the name of this node, and the other nodes.
+    pub fn set_nodes(&mut self, (own_number, own_name): (u32, String), others: Vec<Node>) {
         self.own.number = own_number;
+        if self.own.name != own_name {
+            // The name of the host is one more.
+            let host = std::mem::replace(&mut self.own.name, own_name);
+            self.own.aliases.push(host);
+        }
         self.others = others;
+    }
+
+    /// Whether the next input needs the nodes as they are now: parts of requests run on others.
+    pub fn needs_nodes(&self, now: Ns) -> bool {
+        let has_others = || self.fan_ins.values().any(|it| it.has_others(&self.own.name));
+        now.since(self.renewed) >= RENEW && has_others()
     }
 
     /// This node is no member: there are no other nodes.
@@ -303,6 +317,7 @@ impl Cluster {
         if now.since(self.renewed) >= RENEW {
             self.renewed = now;
             self.renew_all(acts);
+            self.end_lost_parts(now, acts);
         }
     }
 

@@ -1,11 +1,13 @@
 //! Requests to several nodes: their parts, replies and events.
 
+use super::engine::{LEASE, reply};
 use super::fan_in::{DEADLINE, FanIn, PartState, timed_out};
 use super::message::{ClientIds, Message, Ticket};
-use super::{Cluster, ClusterOutput, engine::reply};
+use super::{Cluster, ClusterOutput};
 use monitor_model::{MonitorRequest, Ns, Refusal, Status};
 use monitor_monitors::{MonitorKey, MonitorOutput, NodeAnswer};
-use monitor_protocol::{Conn, answer::MonitorSummary, call::Tag, event::Event};
+use monitor_protocol::event::{EndReason, Event};
+use monitor_protocol::{Conn, answer::MonitorSummary, call::Tag};
 use std::collections::BTreeMap;
 
 impl Cluster {
@@ -109,6 +111,7 @@ impl Cluster {
         let in_time = fan_in.deadline.is_some();
         let state = match answer {
             Ok((event, _)) if !in_time => {
+                let event = Event { node: node.clone(), ..event };
                 let goes_on = event.period_ns.is_some() && event.ended.is_none();
                 let to = fan_in.conn;
                 acts.push(ClusterOutput::Local(MonitorOutput::Event { to, event }));
@@ -119,6 +122,7 @@ impl Cluster {
                 }
             }
             Ok((event, partial)) => {
+                let event = Event { node: node.clone(), ..event };
                 let goes_on = event.period_ns.is_some() && event.ended.is_none();
                 let answer = NodeAnswer::from_sample(&node, event, partial);
                 if goes_on {
@@ -149,6 +153,7 @@ impl Cluster {
         // If the request has been cancelled, events that still arrive are dropped.
         let Some((key, node)) = self.tickets.get(&ticket).cloned() else { return };
         let Some(fan_in) = self.fan_ins.get_mut(&key) else { return };
+        let event = Event { node: node.clone(), ..event };
         let over = event.ended.is_some();
         let to = fan_in.conn;
         acts.push(ClusterOutput::Local(MonitorOutput::Event { to, event }));
@@ -205,6 +210,35 @@ impl Cluster {
         let over = |it: &FanIn| it.deadline.is_none() && it.tickets().next().is_none();
         if self.fan_ins.get(&key).is_some_and(over) {
             self.fan_ins.remove(&key);
+        }
+    }
+
+    /// Ends the parts on nodes that are no members for so long that their leases have expired.
+    pub(super) fn end_lost_parts(&mut self, now: Ns, acts: &mut Vec<ClusterOutput>) {
+        let is_there = |node: &String| {
+            *node == self.own.name || self.others.iter().any(|other| other.name == *node)
+        };
+        let parts = self.fan_ins.values().filter(|it| it.deadline.is_none());
+        let parts = parts.flat_map(|it| it.tickets().map(|(node, ticket)| (&it.id, node, ticket)));
+        let parts = parts.filter(|(_, node, _)| !is_there(node));
+        let parts: Vec<(String, String, Ticket)> =
+            parts.map(|(id, node, ticket)| (id.clone(), node.clone(), ticket)).collect();
+        self.absent.retain(|node, _| parts.iter().any(|(_, other, _)| other == node));
+        for (id, node, ticket) in parts {
+            let since = *self.absent.entry(node.clone()).or_insert(now);
+            if now.since(since) < LEASE {
+                continue;
+            }
+            let message = format!("node {node} is no member of the cluster any longer");
+            let event = Event {
+                id,
+                time_unix_ns: self.engine.realtime(now).0,
+                ended: Some(EndReason::Failed),
+                message: Some(message),
+                node,
+                ..Event::default()
+            };
+            self.part_event(ticket, event, acts);
         }
     }
 

@@ -56,7 +56,10 @@ impl Net {
         let cluster = |own: &Node| {
             let engine = MonitorEngine::new(own.name.as_str().into(), UserLimits::default());
             let mut it = Cluster::single_node(engine, own.clone());
-            it.set_nodes(own.number, all.iter().filter(|it| *it != own).cloned().collect());
+            it.set_nodes(
+                (own.number, own.name.clone()),
+                all.iter().filter(|it| *it != own).cloned().collect(),
+            );
             it
         };
         let nodes = all.iter().map(cluster).zip(backends).collect();
@@ -286,6 +289,39 @@ fn a_node_that_is_cut_off_ends_remote_sessions_when_their_lease_expires() {
     net.cut = vec!["a"];
     net.at(40 * S + LEASE.0);
     assert!(net.nodes[1].0.engine().is_empty());
+}
+
+#[test]
+fn the_part_of_a_node_that_has_gone_ends_when_its_lease_has() {
+    let mut net = Net::new();
+    net.monitor(&["b", "c"], Some(S));
+    net.cut = vec!["c"];
+    let others = vec![Node { name: "b".into(), number: 1, ..Node::default() }];
+    let all = net.nodes[0].0.others.clone();
+    net.nodes[0].0.set_nodes((0, "a".into()), others.clone());
+    let ended = |net: &Net| net.events.iter().filter(|it| it.ended.is_some()).count();
+    // It comes back in time.
+    (1..30).for_each(|second| net.at(second * S));
+    net.nodes[0].0.set_nodes((0, "a".into()), all);
+    (30..60).for_each(|second| net.at(second * S));
+    assert_eq!(ended(&net), 0);
+    net.nodes[0].0.set_nodes((0, "a".into()), others);
+    (60..105).for_each(|second| net.at(second * S));
+    let lost = net.events.iter().find(|it| it.ended.is_some()).expect("the end of a part");
+    assert_eq!((&*lost.node, &*lost.id, lost.ended), ("c", "m", Some(EndReason::Failed)));
+    assert_eq!(ended(&net), 1);
+    net.events.clear();
+    net.at(106 * S);
+    assert_eq!(net.event_nodes(), ["b"]);
+}
+
+#[test]
+fn a_node_has_the_name_of_the_cluster_and_that_of_its_host() {
+    let mut net = Net::new();
+    let others = net.nodes[0].0.others.clone();
+    net.nodes[0].0.set_nodes((0, "login".into()), others);
+    net.monitor(&["login", "a", "b"], None);
+    assert_eq!(net.answered(), ("SUCCESS", vec![("b", "SUCCESS"), ("login", "SUCCESS")]));
 }
 
 #[test]

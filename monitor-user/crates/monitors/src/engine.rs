@@ -89,7 +89,7 @@ impl MonitorEngine {
     }
 
     /// A time of the inputs' clock as realtime.
-    pub(super) const fn realtime(&self, now: Ns) -> Ns {
+    pub const fn realtime(&self, now: Ns) -> Ns {
         Ns(now.0.saturating_add(self.realtime_offset.0))
     }
 

@@ -60,6 +60,7 @@ use outlet::EventOutlet;
 use publish::{Publication, Publisher};
 use questions::Question;
 use server::Server;
+use silence::QuietSigns;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -110,7 +111,6 @@ impl NatsBus {
         let NatsOptions { connection, streams } = options;
         let client = connection.connect(on_event([reconnected.clone(), alive.clone()])).await?;
         let server = open(&client, &streams).await?;
-        let quiet_signs = silence::quiet_signs(server.has_election());
         let node = connection.node;
         let replies = client.subscribe(subject::replies_to(&node)).await;
         let replies = replies.map_err(failed("subscription to replies"))?;
@@ -120,6 +120,7 @@ impl NatsBus {
         let head = Seq(base.as_of.0 + 1);
         let next = from.map_or(head, |from| from.min(head));
         let last = base.last.clone();
+        let quiet_signs = QuietSigns::new(server.has_election(), base.count());
         outlet.put(base.event(BaseCause::Start)).await;
         let (publications, publication_queue) = mpsc::channel(MAX_CALLS);
         let (questions, question_queue) = mpsc::channel(MAX_CALLS);
@@ -134,6 +135,7 @@ impl NatsBus {
             outlet: outlet.clone(),
             reconnected,
             signs: signs.clone(),
+            quiet_signs: quiet_signs.clone(),
             own,
         };
         tasks.spawn(reader.follow(next, last));

@@ -10,7 +10,7 @@ use super::consumer::Deliveries;
 use super::failure::{Failed, ONE_SERVER, TIMEOUT, failed};
 use super::outlet::EventOutlet;
 use super::server::{EntryMark, OrderState, Server, stream_time};
-use super::silence::{quiet, quiet_signs};
+use super::silence::{QuietSigns, quiet};
 use super::subject;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::consumer::DeliverPolicy;
@@ -50,6 +50,8 @@ pub struct OrderReader {
     pub reconnected: Arc<Notify>,
     /// The signs of life of this node.
     pub signs: watch::Receiver<Vec<u8>>,
+    /// After how many of them the server is asked.
+    pub quiet_signs: QuietSigns,
     /// An entry that is in the order must not be sent again.
     pub own: watch::Sender<OwnEntry>,
 }
@@ -135,7 +137,7 @@ impl OrderReader {
     /// Follows the stream until the consumer has to be made again.
     async fn follow_once(&self, position: &mut Position) -> Result<(), Failed> {
         let Self { server, reconnected, .. } = self;
-        let (n_signs, mut signs) = (quiet_signs(server.has_election()), self.signs.clone());
+        let mut signs = self.signs.clone();
         let leader = self.check_range(position).await?;
         let Deliveries { mut messages, host, .. } = self.consume(position).await?;
         let servers = ConsumerServers { host, leader };
@@ -145,7 +147,7 @@ impl OrderReader {
             let message = tokio::select! {
                 message = messages.next() => message,
                 () = reconnected.notified() => return Ok(()),
-                () = quiet(n_signs, &mut signs) => {
+                () = quiet(&self.quiet_signs, &mut signs) => {
                     // Without an answer the consumer may be lost with its server.
                     let limit = position.failures.state();
                     let state = within(limit, "state of the stream", server.state()).await?;
@@ -213,6 +215,7 @@ impl OrderReader {
             position.last = Some(mark);
         }
         if let Some(entry) = subject::read_entry(&message.subject, &message.payload) {
+            self.quiet_signs.note(&entry.body);
             if entry.origin == self.node {
                 self.own.send_replace(Some((entry.id, seq)));
             }
@@ -246,6 +249,7 @@ impl OrderReader {
             BaseCause::Lost => Seq(base.as_of.0 + 1),
         };
         position.last.clone_from(&base.last);
+        self.quiet_signs.set_members(base.count());
         self.outlet.put(base.event(cause)).await;
         Ok(leader)
     }

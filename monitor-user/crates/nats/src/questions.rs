@@ -10,6 +10,10 @@ use monitor_model::Ns;
 use std::collections::VecDeque;
 use tokio::sync::mpsc;
 
+/// Time between two questions for the positions that the server keeps, which is the one that costs
+/// it most.
+const KEPT_PERIOD: Ns = Ns(20_000_000_000);
+
 /// A question.
 pub enum Question {
     OwnRecord { asked: Ns },
@@ -58,12 +62,15 @@ pub async fn answer_all(
 ) {
     let holder = server.jetstream.client().new_inbox();
     let mut leases = Leases::default();
+    let mut kept_asked: Option<Ns> = None;
     let mut waiting = WaitingQuestions::default();
     while let Some(question) = waiting.next(&mut questions).await {
         let answer = async {
             match question {
                 Question::OwnRecord { asked } => {
-                    let record = server.own_record(&node, asked).await?;
+                    let wants_kept = kept_asked.is_none_or(|at| asked.since(at) >= KEPT_PERIOD);
+                    let record = server.own_record(&node, (asked, wants_kept)).await?;
+                    kept_asked = record.kept.map(|_| asked).or(kept_asked);
                     Ok(Some(BusEvent::OwnRecord(record)))
                 }
                 Question::Lease { name, asked, duration } => {

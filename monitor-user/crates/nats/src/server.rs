@@ -6,7 +6,8 @@ use super::consumer::{Deliveries, consume};
 use super::failure::{Failed, failed};
 use super::streams::{LEASE_KEYS, MEMBER_KEYS, STREAM, Streams};
 use super::subject;
-use async_nats::header::NATS_MESSAGE_ID;
+use async_nats::HeaderMap;
+use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_ID};
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
 use async_nats::jetstream::message::StreamMessage;
@@ -16,6 +17,7 @@ use futures_util::StreamExt;
 use monitor_cluster::bus::entry::{BusEntry, EntryBody, Seq, StreamTime};
 use monitor_cluster::bus::{BaseCause, BusEvent, LeaseGrant, MemberRecord, OwnRecord};
 use monitor_model::Ns;
+use monitor_sys::clock;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -72,6 +74,11 @@ pub struct Base {
 }
 
 impl Base {
+    /// Number of members.
+    pub fn count(&self) -> usize {
+        self.members.len()
+    }
+
     /// The event that reports them.
     pub fn event(self, cause: BaseCause) -> BusEvent {
         BusEvent::Base { as_of: self.as_of, members: self.members, cause }
@@ -82,6 +89,9 @@ impl Base {
 pub struct MemberEntry {
     pub seq: Seq,
     pub entry: BusEntry,
+    /// The position of the one before it on its subject, as its sender knew it and the server
+    /// checked it; 0 if there was none.
+    before: Option<Seq>,
 }
 
 impl Server {
@@ -108,9 +118,11 @@ impl Server {
         Ok(Self { jetstream, stream, members, leases: None })
     }
 
-    /// Whether there are several servers, which elect the one that leads the stream.
+    /// Whether several servers keep the stream, and elect the one that leads it. A server that
+    /// keeps it alone says so too that it is in a cluster (`ClusterInfo`, 2.9.10 to 2.12), with
+    /// itself as the leader.
     pub fn has_election(&self) -> bool {
-        self.stream.cached_info().cluster.is_some()
+        self.stream.cached_info().config.num_replicas > 1
     }
 
     /// Makes a consumer of the entries whose subject fits.
@@ -159,11 +171,16 @@ impl Server {
     /// The members at the position that was the last one when they were asked for.
     pub async fn base(&self) -> Result<Base, Failed> {
         let (_, as_of) = self.range().await?;
+        self.base_at(as_of).await
+    }
+
+    /// The members at a position that was the last one not long ago.
+    pub async fn base_at(&self, as_of: Seq) -> Result<Base, Failed> {
         let last = self.mark(as_of).await?;
         let mut claims = self.last_entries(subject::MEMBERS).await?;
         let mut removals = self.last_entries(subject::REMOVALS).await?;
-        self.uncover(&mut claims, subject::member, as_of).await?;
-        self.uncover(&mut removals, subject::removed, as_of).await?;
+        self.uncover(&mut claims, as_of).await?;
+        self.uncover(&mut removals, as_of).await?;
         let members = claims.values().filter_map(|claim| {
             let member = member(claim, removals.get(&claim.entry.origin))?;
             // An announcement after the position comes in the order.
@@ -176,32 +193,39 @@ impl Server {
 
     /// Replaces entries that came after a position by what they hide: the last one until then,
     /// about the same node. One that repeats what was there hides nothing. Where many nodes join,
-    /// some do so during each reading of all.
+    /// some do so during each reading of all, and most of them hide nothing: a question for each
+    /// would be too many.
     async fn uncover(
         &self,
         entries: &mut BTreeMap<String, MemberEntry>,
-        subject_of: fn(&str) -> String,
         as_of: Seq,
     ) -> Result<(), Failed> {
         let later = entries.extract_if(.., |_, it| it.since() > as_of);
-        let later: Vec<String> = later.map(|(node, _)| node).collect();
-        for node in later {
-            let subject = subject_of(&node);
-            // Most have no earlier one. nats-server 2.9.10 gets slower with each consumer.
-            if self.first_seq(&subject).await?.is_none_or(|first| first > as_of) {
-                continue;
-            }
-            let all = self.entries(DeliverPolicy::All, &subject).await?;
-            let until_then = all.into_iter().rfind(|it| it.seq <= as_of);
-            entries.extend(until_then.map(|it| (node, it)));
+        let later: Vec<(String, MemberEntry)> = later.collect();
+        for (node, entry) in later {
+            let hidden = self.hidden(entry, as_of).await?;
+            entries.extend(hidden.map(|it| (node, it)));
         }
         Ok(())
     }
 
-    /// The position of the oldest entry on a subject.
-    async fn first_seq(&self, subject: &str) -> Result<Option<Seq>, Failed> {
-        let message = self.stream.get_first_raw_message_by_subject(subject, 1).await;
-        Ok(if_found("first entry about a node", message)?.map(|it| Seq(it.sequence)))
+    /// The last entry on the subject of a later one, up to a position.
+    async fn hidden(&self, later: MemberEntry, as_of: Seq) -> Result<Option<MemberEntry>, Failed> {
+        let mut entry = later;
+        while entry.since() > as_of {
+            let Some(before) = entry.before.filter(|it| *it > Seq(0)) else { return Ok(None) };
+            // The server has dropped none that counts: members repeat theirs before.
+            let Some(found) = self.member_entry(before).await? else { return Ok(None) };
+            entry = found;
+        }
+        Ok(Some(entry))
+    }
+
+    /// The entry about a node at a position.
+    async fn member_entry(&self, seq: Seq) -> Result<Option<MemberEntry>, Failed> {
+        let message = self.stream.get_raw_message(seq.0).await;
+        let message = if_found("entry about a node", message)?;
+        Ok(message.as_ref().and_then(MemberEntry::from_stored))
     }
 
     /// The last entry about each node, on subjects with a wildcard.
@@ -234,7 +258,8 @@ impl Server {
             n_pending = about.pending;
             let seq = Seq(about.stream_sequence);
             let entry = subject::read_entry(&message.subject, &message.payload);
-            found.extend(entry.map(|entry| MemberEntry { seq, entry }));
+            let before = message.headers.as_ref().and_then(before);
+            found.extend(entry.map(|entry| MemberEntry { seq, entry, before }));
         }
         Ok(found)
     }
@@ -242,11 +267,8 @@ impl Server {
     /// The last entry on a subject.
     pub async fn last_entry(&self, subject: &str) -> Result<Option<MemberEntry>, Failed> {
         let message = self.stream.get_last_raw_message_by_subject(subject).await;
-        let Some(message) = if_found("last entry about the node", message)? else {
-            return Ok(None);
-        };
-        let entry = subject::read_entry(&message.subject, &message.payload);
-        Ok(entry.map(|entry| MemberEntry { seq: Seq(message.sequence), entry }))
+        let message = if_found("last entry about the node", message)?;
+        Ok(message.as_ref().and_then(MemberEntry::from_stored))
     }
 
     /// The membership of a node.
@@ -256,21 +278,38 @@ impl Server {
         Ok(member(&claim, removal.as_ref()))
     }
 
-    /// Writes the node's key, and reads what the server has of it.
-    pub async fn own_record(&self, node: &str, asked: Ns) -> Result<OwnRecord, Failed> {
+    /// Writes the node's key, and reads what the server has of it; the positions that it keeps only
+    /// if they are wanted.
+    pub async fn own_record(
+        &self,
+        node: &str,
+        (asked, wants_kept): (Ns, bool),
+    ) -> Result<OwnRecord, Failed> {
         let (key, question) = (subject::token(node), "key of the node");
         let revision = self.members.put(&key, "".into()).await.map_err(failed(question))?;
         let written = self.members.entry(&key).await.map_err(failed(question))?;
         // The stamp of another writer would be later: it says nothing of this question.
         let written = written.filter(|it| it.revision == revision);
         let written = written.ok_or("another one has written it").map_err(failed(question))?;
-        let (first, last) = self.range().await?;
+        let (stamp, stamped) = (stream_time(written.created), clock::boot());
+        let kept = if wants_kept { Some(self.range().await?) } else { None };
         let member = self.member(node).await?;
-        Ok(OwnRecord { asked, stamp: stream_time(written.created), member, first, last })
+        Ok(OwnRecord { asked, stamp, stamped, member, kept })
     }
 }
 
+/// The position before an entry on its subject, by the header that the server has checked.
+fn before(headers: &HeaderMap) -> Option<Seq> {
+    headers.get(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE)?.as_str().parse().ok().map(Seq)
+}
+
 impl MemberEntry {
+    /// Of a message of the stream; `None` if it is no entry.
+    fn from_stored(message: &StreamMessage) -> Option<Self> {
+        let entry = subject::read_entry(&message.subject, &message.payload)?;
+        Some(Self { seq: Seq(message.sequence), entry, before: before(&message.headers) })
+    }
+
     /// Where what it says has begun.
     fn since(&self) -> Seq {
         match self.entry.body {
@@ -389,7 +428,7 @@ impl Leases {
                 let is_over = seen.is_some_and(|it| now.since(it.since) >= lasts);
                 if !is_own && !is_over && text != FREE {
                     if seen.is_none() {
-                        let (revision, since) = (entry.revision, monitor_sys::clock::boot());
+                        let (revision, since) = (entry.revision, clock::boot());
                         self.seen.insert(name.to_owned(), SeenLease { revision, since, own: None });
                     }
                     return Ok(None);

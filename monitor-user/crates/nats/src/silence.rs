@@ -7,7 +7,9 @@
 
 use async_nats::Client;
 use async_nats::connection::State;
-use std::sync::atomic::Ordering;
+use monitor_cluster::bus::entry::EntryBody;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -16,21 +18,62 @@ use tokio::sync::watch;
 const QUIET_SIGNS: u32 = 1;
 /// The same for one server, with which the connection is lost too.
 const QUIET_SIGNS_OF_ONE: u32 = 3;
+/// The servers answer the questions of all members one after the other, so that of many each asks
+/// less often: after one more sign of life for this number.
+const MEMBERS_OF_SIGN: usize = 1024;
 /// After this time a node that gives no signs of life asks.
 const QUIET: Duration = Duration::from_secs(5);
 /// The same for one that has given some, and may give none now.
 const LONG_QUIET: Duration = Duration::from_secs(20);
+/// That is at least this time for each sign that is waited for.
+const LONG_QUIET_OF_SIGN: Duration = Duration::from_secs(5);
 /// A server from which nothing comes for as long as it takes to ask it so often is lost.
 const QUESTIONS: u32 = 2;
 
-/// Number of signs of life after which the server is asked.
-pub const fn quiet_signs(has_election: bool) -> u32 {
-    if has_election { QUIET_SIGNS } else { QUIET_SIGNS_OF_ONE }
+/// After how many signs of life the server is asked.
+#[derive(Clone)]
+pub struct QuietSigns {
+    has_election: bool,
+    n_members: Arc<AtomicUsize>,
+}
+
+impl QuietSigns {
+    /// Of a cluster with this number of members.
+    pub fn new(has_election: bool, n_members: usize) -> Self {
+        Self { has_election, n_members: Arc::new(AtomicUsize::new(n_members)) }
+    }
+
+    /// The members at a position were read.
+    pub fn set_members(&self, n_members: usize) {
+        self.n_members.store(n_members, Ordering::Relaxed);
+    }
+
+    /// A member came or went.
+    pub fn note(&self, body: &EntryBody) {
+        let change = |count: usize| match body {
+            EntryBody::Joined { since: None, .. } => Some(count.saturating_add(1)),
+            EntryBody::Left { .. } | EntryBody::Removed { .. } => Some(count.saturating_sub(1)),
+            _ => None,
+        };
+        // One task changes it. Nothing has changed, if this fails.
+        let _same = self.n_members.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+    }
+
+    /// Number of signs.
+    fn count(&self) -> u32 {
+        let least = if self.has_election { QUIET_SIGNS } else { QUIET_SIGNS_OF_ONE };
+        let of_many = self.n_members.load(Ordering::Relaxed) / MEMBERS_OF_SIGN;
+        least.max(u32::try_from(of_many).unwrap_or(u32::MAX))
+    }
 }
 
 /// Waits until it is time to ask the server: for this number of signs of life.
-pub async fn quiet(n_signs: u32, signs: &mut watch::Receiver<Vec<u8>>) {
-    let limit = if signs.borrow_and_update().is_empty() { QUIET } else { LONG_QUIET };
+pub async fn quiet(signs_until: &QuietSigns, signs: &mut watch::Receiver<Vec<u8>>) {
+    let n_signs = signs_until.count();
+    let limit = match signs.borrow_and_update().is_empty() {
+        true => QUIET,
+        false => LONG_QUIET.max(LONG_QUIET_OF_SIGN.saturating_mul(n_signs)),
+    };
     let some = async {
         for _ in 0..n_signs {
             if signs.changed().await.is_err() {
@@ -44,11 +87,15 @@ pub async fn quiet(n_signs: u32, signs: &mut watch::Receiver<Vec<u8>>) {
 }
 
 /// Makes the connection again where nothing comes, until the bus is gone.
-pub async fn reconnect(client: Client, n_signs: u32, mut signs: watch::Receiver<Vec<u8>>) {
+pub async fn reconnect(
+    client: Client,
+    signs_until: QuietSigns,
+    mut signs: watch::Receiver<Vec<u8>>,
+) {
     let statistics = client.statistics();
     let mut silence = Silence::default();
     loop {
-        quiet(n_signs, &mut signs).await;
+        quiet(&signs_until, &mut signs).await;
         if client.connection_state() != State::Connected {
             // It connects by itself; a request to do so would be carried out after that.
             silence = Silence::default();
@@ -89,6 +136,7 @@ impl Silence {
 mod tests {
     use super::*;
     use crate::suite::{Agent, AgentOptions, Partition, TestSite, has_server};
+    use monitor_cluster::bus::entry::{FORMATS, Incarnation, LedgerId};
     use std::time::Duration;
 
     /// Less than the ping of the client library takes.
@@ -122,6 +170,28 @@ mod tests {
             members(1).await;
             members(2).await;
         });
+    }
+
+    #[test]
+    fn of_many_members_each_asks_less_often() {
+        let count = |has_election, n_members| QuietSigns::new(has_election, n_members).count();
+        assert_eq!([3, 4000, 10_000].map(|n| count(false, n)), [3, 3, 9]);
+        assert_eq!([3, 4000, 10_000].map(|n| count(true, n)), [1, 3, 9]);
+        let signs = QuietSigns::new(false, 4095);
+        let incarnation = Incarnation(1);
+        assert_eq!(signs.count(), 3);
+        signs.note(&EntryBody::Joined {
+            incarnation,
+            ledger: LedgerId(1),
+            since: None,
+            formats: FORMATS,
+            aggregators: String::new(),
+        });
+        assert_eq!(signs.count(), 4);
+        signs.note(&EntryBody::Left { incarnation });
+        assert_eq!(signs.count(), 3);
+        signs.set_members(8192);
+        assert_eq!(signs.count(), 8);
     }
 
     #[test]

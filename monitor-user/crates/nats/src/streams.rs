@@ -6,7 +6,7 @@
 use super::failure::{Failed, failed};
 use super::subject;
 use async_nats::jetstream::stream::{Config, DiscardPolicy};
-use monitor_cluster::bus::{DUPLICATE_WINDOW, RETENTION};
+use monitor_cluster::bus::{DUPLICATE_WINDOW, RETENTION, RETENTION_BYTES};
 use std::time::Duration;
 
 /// The stream of the order.
@@ -15,8 +15,6 @@ pub const STREAM: &str = "MONCMD";
 pub const MEMBER_KEYS: &str = "mon_members";
 /// A key for each lease.
 pub const LEASE_KEYS: &str = "mon_lease";
-/// Bytes of the stream; the oldest entries are dropped.
-const MAX_BYTES: i64 = 256 << 20;
 /// Consumers of the stream: a node has one. nats-server 2.15 takes 1,000 if it is not set.
 const MAX_CONSUMERS: i32 = 20_000;
 /// What is before the name of the cluster in the description of the stream.
@@ -40,7 +38,7 @@ impl Streams {
             name: STREAM.to_owned(),
             description: (!self.cluster.is_empty()).then(|| format!("{OWNER}{}", self.cluster)),
             subjects: vec![subject::ORDER.to_owned()],
-            max_bytes: MAX_BYTES,
+            max_bytes: i64::try_from(RETENTION_BYTES).unwrap_or(i64::MAX),
             max_age: Duration::from_nanos(RETENTION.0),
             max_consumers: MAX_CONSUMERS,
             duplicate_window: Duration::from_nanos(DUPLICATE_WINDOW.0),

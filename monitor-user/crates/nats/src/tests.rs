@@ -1,9 +1,11 @@
 //! The suite of buses on a real server, which each case starts for itself and kills in between.
 
+use super::server::Server;
 use super::suite::{has_server, server_program};
 use super::{NatsBus, NatsConnection, NatsOptions, Streams};
 use monitor_cluster::bus::entry::{
-    BusEntry, Command as BusCommand, EntryBody, EntryId, Seq, StreamTime, Targets,
+    BusEntry, Command as BusCommand, EntryBody, EntryId, FORMATS, Incarnation, LedgerId, Seq,
+    StreamTime, Targets,
 };
 use monitor_cluster::bus::{BaseCause, Bus, BusEvent, try_event};
 use monitor_cluster::suite::{BusFixture, CASES};
@@ -177,6 +179,61 @@ fn copy(from: &Path, to: &Path) {
     // An earlier copy is replaced; there may be none.
     let _ = std::fs::remove_dir_all(to);
     assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+}
+
+/// Entries that come while the members are read hide earlier ones, which the members of the
+/// position are made of.
+#[test]
+fn members_of_a_position_are_read_also_if_others_come_meanwhile() {
+    if !has_server() {
+        return;
+    }
+    let mut fixture = NatsFixture::new();
+    let mut port = fixture.connect("a", None);
+    let bodies = [
+        joined(1),
+        EntryBody::Left { incarnation: Incarnation(1) },
+        joined(2),
+        joined(3),
+        EntryBody::Removed { node: "a".to_owned(), incarnation: Incarnation(3) },
+        joined(4),
+    ];
+    let mut positions = Vec::new();
+    for (number, body) in (1..).zip(bodies) {
+        let id = EntryId { start: 1, number };
+        let entry = BusEntry { origin: "a".to_owned(), id, body };
+        port.multicast(clock::boot(), entry, Ns(clock::boot().0 + 30_000_000_000));
+        positions.push(expect(port.as_mut(), |event| match event {
+            BusEvent::Sequenced { id: it, seq } => (it == id).then_some(seq),
+            _ => None,
+        }));
+    }
+    let address = fixture.address.to_string();
+    fixture.runtime.block_on(async {
+        let jetstream = async_nats::jetstream::new(async_nats::connect(address).await.unwrap());
+        let streams = Streams { n_replicas: 1, makes: true, cluster: String::new() };
+        let server = Server::open(jetstream, &streams).await.unwrap();
+        let want = [None, Some(1), None, Some(2), Some(3), None, Some(4)];
+        let before = Seq(positions[0].0 - 1);
+        for (as_of, want) in [before].into_iter().chain(positions).zip(want) {
+            let base = server.base_at(as_of).await.unwrap();
+            let BusEvent::Base { members, .. } = base.event(BaseCause::Start) else {
+                unreachable!()
+            };
+            let found = members.first().map(|it| it.incarnation.0);
+            assert_eq!((found, members.len()), (want, usize::from(want.is_some())), "{as_of:?}");
+        }
+    });
+}
+
+fn joined(incarnation: u64) -> EntryBody {
+    EntryBody::Joined {
+        incarnation: Incarnation(incarnation),
+        ledger: LedgerId(7),
+        since: None,
+        formats: FORMATS,
+        aggregators: String::new(),
+    }
 }
 
 /// A server that came back with an earlier state, and got as many entries as it has lost before

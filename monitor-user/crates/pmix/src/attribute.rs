@@ -34,12 +34,29 @@ pub enum Datum {
     Attributes(Vec<Attribute>),
     /// Ranks of namespaces.
     Procs(Vec<ProcName>),
+    /// Texts.
+    Texts(Vec<CString>),
+    /// Numbers of one type.
+    Numbers(u16, Vec<u64>),
+    /// Processes of nodes.
+    NodePids(Vec<NodePid>),
     /// A variable: name, value, and what is between two elements.
     Variable(CString, CString, u8),
     /// Lines of a process table.
     Table(Vec<TableLine>),
     /// Of another type, which is not read.
     Other(u16),
+}
+
+/// A process by its node and pid (`pmix_node_pid_t`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodePid {
+    /// The name of the node; without it, the number counts.
+    pub host: Option<CString>,
+    /// The number of the node.
+    pub node: u32,
+    /// The pid; -1 for all processes of the node.
+    pub pid: i32,
 }
 
 /// A line of a process table.

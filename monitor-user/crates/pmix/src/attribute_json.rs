@@ -1,6 +1,6 @@
 //! Values of PMIx as JSON.
 
-use crate::attribute::{Datum, TableLine};
+use crate::attribute::{Datum, NodePid, TableLine};
 use crate::kind;
 use serde_json::{Value as Json, json};
 use std::ffi::CStr;
@@ -23,6 +23,11 @@ pub fn as_json(value: &Datum) -> Json {
         Datum::Bytes(bytes) => json!(bytes),
         Datum::Proc(name) => json!({ "namespace": name.nspace, "rank": name.rank }),
         Datum::Procs(names) => names.iter().map(|it| as_json(&Datum::Proc(it.clone()))).collect(),
+        Datum::Texts(texts) => texts.iter().map(|it| words(it)).collect(),
+        Datum::Numbers(kind, all) => {
+            all.iter().map(|it| as_json(&Datum::Number(*kind, *it))).collect()
+        }
+        Datum::NodePids(all) => all.iter().map(node_pid).collect(),
         Datum::Attributes(all) => {
             Json::Object(all.iter().map(|it| (it.key.clone(), as_json(&it.value))).collect())
         }
@@ -34,6 +39,11 @@ pub fn as_json(value: &Datum) -> Json {
 
 fn words(text: &CStr) -> String {
     text.to_string_lossy().into_owned()
+}
+
+fn node_pid(process: &NodePid) -> Json {
+    let host = process.host.as_deref().map(words);
+    json!({ "host": host, "node": process.node, "pid": process.pid })
 }
 
 fn row(row: &TableLine) -> Json {

@@ -16,6 +16,8 @@ pub const INT32: u16 = 9;
 pub const UINT16: u16 = 13;
 /// `uint32_t`.
 pub const UINT32: u16 = 14;
+/// `uint64_t`.
+pub const UINT64: u16 = 15;
 /// `float`.
 pub const FLOAT: u16 = 16;
 /// `struct timeval`.
@@ -38,3 +40,5 @@ pub const DATA_ARRAY: u16 = 39;
 pub const RANK: u16 = 40;
 /// `pmix_envar_t`.
 pub const ENVAR: u16 = 46;
+/// `pmix_node_pid_t`, only in arrays; since OpenPMIx 6.
+pub const NODE_PID: u16 = 73;

@@ -15,6 +15,7 @@ mod kind;
 mod libpmix;
 pub mod registration;
 pub mod rendezvous;
+mod service_usage;
 pub mod status;
 pub mod system_server;
 mod upcall;
@@ -22,4 +23,5 @@ mod upcall;
 pub use libpmix::{
     InputSender, MOST_INPUT, OutputReceiver, PmixError, Tool, ToolEvent, check_installed,
 };
+pub use service_usage::{NodeWithoutSample, ServiceUsage};
 pub use upcall::SpawnedApp;

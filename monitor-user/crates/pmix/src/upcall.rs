@@ -2,6 +2,7 @@
 
 use crate::attribute::{Attribute, Datum, ProcName};
 use crate::libpmix::{Blob, Reply};
+use crate::service_usage::ServiceUsage;
 use monitor_control::host_protocol::{HostAnswer, HostRequest};
 use std::ffi::{CString, c_int};
 use std::sync::mpsc::Sender;
@@ -85,6 +86,8 @@ pub enum Upcall {
     OutputSent(String),
     /// A tool, or a client that has not called `PMIx_Finalize`, has closed its connection.
     Left(ProcName),
+    /// A monitor that the service of the node has sends this.
+    ServiceUsage(u64, ServiceUsage),
     /// Report resource usage: what, with which event code, and how.
     Monitor(ProcName, Attribute, c_int, Vec<Attribute>, Reply),
 }

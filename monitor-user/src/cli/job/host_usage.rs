@@ -4,11 +4,12 @@
 //! In: processes and fields. Out: their numbers. A service that ends or does not answer in time is
 //! no failure: the host reads by itself, says so once, and asks the service again when one is back.
 
+use super::service_monitors::ServiceMonitors;
 use monitor_backend::BackendChoice;
 use monitor_client::{Client, Error, MonitorRequest, Target};
 use monitor_loader::{Readings, select};
 use monitor_model::{Capability, Category as _, Pid, Process, ProcessField, ReadSpec, Sample};
-use monitor_pmix::host::UsageSource;
+use monitor_pmix::host::{UsageSink, UsageSource};
 use monitor_protocol::decode;
 use monitor_sampling::pipeline::SampleReader;
 use monitor_sampling::session::Session;
@@ -30,6 +31,7 @@ pub struct HostUsage {
     /// Rates of what the service reads.
     of_service: Session,
     own: OwnReader,
+    monitors: ServiceMonitors,
     notice: Option<String>,
     /// Whether a notice has said that the host reads by itself.
     said: bool,
@@ -43,6 +45,14 @@ impl UsageSource for HostUsage {
             return processes;
         }
         self.own.read(pids, fields)
+    }
+
+    fn begin(&mut self, number: u64, request: MonitorRequest, sink: UsageSink) {
+        self.monitors.begin(number, request, sink);
+    }
+
+    fn end(&mut self, number: u64) {
+        self.monitors.end(number);
     }
 
     fn take_notice(&mut self) -> Option<String> {

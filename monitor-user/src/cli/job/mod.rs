@@ -61,6 +61,7 @@ mod rank_rules;
 mod reader;
 mod release;
 mod rendezvous;
+mod service_monitors;
 mod show;
 mod show_nodes;
 mod show_text;

@@ -240,9 +240,9 @@ impl Bus for LocalPort {
             let record = OwnRecord {
                 asked: now,
                 stamp: StreamTime(now.0),
+                stamped: now,
                 member: shared.members.get(&self.name).cloned(),
-                first: shared.first(),
-                last: shared.last,
+                kept: Some((shared.first(), shared.last)),
             };
             self.push(shared, BusEvent::OwnRecord(record));
         });

@@ -48,6 +48,11 @@ impl Membership {
         self.members.get(node)
     }
 
+    /// Number of members.
+    pub fn count(&self) -> usize {
+        self.members.len()
+    }
+
     /// All members, by name.
     pub fn iter(&self) -> impl Iterator<Item = &MemberRecord> {
         self.members.values()

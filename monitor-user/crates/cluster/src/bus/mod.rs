@@ -28,6 +28,8 @@ pub const DUPLICATE_WINDOW: Ns = Ns(120_000_000_000);
 /// How long a bus keeps entries at least, unless there are too many: a member repeats its entry
 /// before that.
 pub const RETENTION: Ns = Ns(24 * 3_600_000_000_000);
+/// How many bytes of entries a bus keeps at most.
+pub const RETENTION_BYTES: u64 = 256 << 20;
 
 /// A node's connection to the bus.
 ///
@@ -197,14 +199,15 @@ pub enum UnsequencedCause {
 pub struct OwnRecord {
     /// When the node asked.
     pub asked: Ns,
-    /// A time on the stream's clock between question and answer.
+    /// A time on the stream's clock between `asked` and `stamped`.
     pub stamp: StreamTime,
+    /// When the node knew the stamp.
+    pub stamped: Ns,
     /// Its membership.
     pub member: Option<MemberRecord>,
-    /// The oldest position that the bus still has.
-    pub first: Seq,
-    /// The last position.
-    pub last: Seq,
+    /// The oldest and the last position that the bus has, unless it was asked for them not long
+    /// ago.
+    pub kept: Option<(Seq, Seq)>,
 }
 
 /// A lease that a port has.

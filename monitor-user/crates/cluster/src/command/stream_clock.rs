@@ -48,6 +48,15 @@ impl StreamClock {
         Some(Ns(u64::try_from(deadline.max(0)).unwrap_or(u64::MAX)))
     }
 
+    /// Whether an entry that arrived at `received`, in time or at most so late, does not have the
+    /// stamp that the bounds permit.
+    pub fn contradicts(&self, stamp: StreamTime, received: Ns, late: Ns) -> bool {
+        let difference = i128::from(received.0) - i128::from(stamp.0);
+        self.bounds_at(received).is_some_and(|Bounds { least, most, .. }| {
+            difference < least || difference > most + i128::from(late.0)
+        })
+    }
+
     /// By how much a deadline may be early; `None` before the first round trip.
     pub fn uncertainty(&self, now: Ns) -> Option<Ns> {
         let Bounds { least, most, .. } = self.bounds_at(now)?;

@@ -105,9 +105,7 @@ impl SuiteNodes {
         }
         let n_nodes = names.len();
         nodes.until("members", fixture, |nodes| {
-            nodes
-                .values()
-                .all(|it| it.node.is_member() && it.node.members().iter().count() == n_nodes)
+            nodes.values().all(|it| it.node.is_member() && it.node.members().count() == n_nodes)
         });
         nodes
     }

@@ -15,6 +15,7 @@ use monitor_cluster::command::{
 };
 use monitor_cluster::message::PeerMessage;
 use monitor_cluster::node_set::expand;
+use monitor_model::Ns;
 use monitor_sys::{clock, random};
 use serde_json::value::RawValue;
 use std::collections::{BTreeSet, HashMap};
@@ -42,6 +43,8 @@ pub struct AgentOptions {
     pub bus: NatsOptions,
     /// The file of its ledger.
     pub ledger: PathBuf,
+    /// Its realtime clock less the boot clock: agents with the same one tick at the same time.
+    pub clock_offset: Ns,
     /// Whether it removes dead members.
     pub removes_dead: bool,
     /// The nodes that may publish its readings, as it says of itself.
@@ -54,9 +57,16 @@ pub struct AgentOptions {
 
 impl AgentOptions {
     /// An agent that replies with the payload, and removes no members.
-    pub const fn new(bus: NatsOptions, ledger: PathBuf) -> Self {
-        let aggregators = String::new();
-        Self { bus, ledger, removes_dead: false, aggregators, reply: None, rows: None }
+    pub fn new(bus: NatsOptions, ledger: PathBuf) -> Self {
+        Self {
+            bus,
+            ledger,
+            clock_offset: clock::realtime_offset(),
+            removes_dead: false,
+            aggregators: String::new(),
+            reply: None,
+            rows: None,
+        }
     }
 }
 
@@ -199,7 +209,7 @@ async fn run(
         name: &name,
         start,
         aggregators: &options.aggregators,
-        clock_offset: clock::realtime_offset(),
+        clock_offset: options.clock_offset,
     };
     let node = CommandNode::join(identity, ledger, clock::boot(), &mut bus);
     let mut node = node.expect("the ledger can be written");
@@ -297,8 +307,7 @@ impl AgentLife {
         let is_member = self.node.is_member();
         if has_changed || is_member != self.view.borrow().is_member {
             self.view.send_modify(|view| {
-                let n_members = self.node.members().iter().count();
-                (view.is_member, view.n_members) = (is_member, n_members);
+                (view.is_member, view.n_members) = (is_member, self.node.members().count());
                 view.removed.extend(removed);
             });
         }

@@ -22,7 +22,7 @@ mod tools;
 mod usage;
 
 pub use job_data::{SERVER, server as server_attributes};
-pub use usage::UsageSource;
+pub use usage::{UsageSink, UsageSource};
 
 use crate::attribute::ProcName;
 use crate::libpmix::{PmixError, Server, set_queue};
@@ -153,7 +153,7 @@ pub fn run(plan: HostPlan, usage: Box<dyn UsageSource>) -> Result<u8, HostError>
     let folder = JobFolder::create(&plan.folder, &plan.nspace)
         .map_err(|error| HostError::Failed { what: "the folder of the job", error })?;
     let (queue, upcalls) = unbounded_channel();
-    set_queue(queue);
+    set_queue(queue.clone());
     let server = Server::start(&job_data::server(folder.path()))?;
     // The library lets all users enter it (`pmix_os_dirpath_create`, 4.2.2).
     let closed = folder.close_to_others();
@@ -162,7 +162,7 @@ pub fn run(plan: HostPlan, usage: Box<dyn UsageSource>) -> Result<u8, HostError>
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| HostError::Failed { what: "the event loop", error })?;
     let (ended, ends) = unbounded_channel();
-    let (published, monitors) = (Published::default(), Monitors::new(usage));
+    let (published, monitors) = (Published::default(), Monitors::new(usage, queue));
     let mut host = Host {
         plan,
         jobs: Vec::new(),
@@ -397,6 +397,9 @@ impl Host {
             }
             Upcall::Left(name) => self.left(&name),
             Upcall::Pull(names, streams) => self.pull(&names, streams),
+            Upcall::ServiceUsage(number, usage) => {
+                self.monitors.service_usage(number, usage, &self.server);
+            }
             Upcall::Monitor(name, what, code, attributes, reply) => {
                 self.monitors.request(&self.jobs, (&name, &what, code), &attributes, reply);
                 self.show_usage_notice();

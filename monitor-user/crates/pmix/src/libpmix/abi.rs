@@ -154,6 +154,18 @@ pub struct ProcInfo {
     pub state: u8,
 }
 
+/// `pmix_node_pid_t`: a process by its node.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct HostPid {
+    /// The name of the node, or NULL.
+    pub host: *mut c_char,
+    /// The number of the node.
+    pub node: u32,
+    /// The process.
+    pub pid: libc::pid_t,
+}
+
 /// `pmix_op_cbfunc_t`. This and those that follow are absent where the library needs no answer.
 pub type OpCallback = Option<unsafe extern "C" fn(c_int, *mut c_void)>;
 /// `PMIx_Notify_event`, of a server and of a tool.
@@ -249,4 +261,5 @@ const _: () = {
     assert!(size_of::<Published>() == 808);
     assert!(size_of::<App>() == 56);
     assert!(size_of::<ProcInfo>() == 296);
+    assert!(size_of::<HostPid>() == 16);
 };

@@ -4,9 +4,10 @@
 //! back: [`InfoArray`] owns structures that the library may read until it has answered.
 
 use super::abi::{
-    ByteObject, DataArray, Envar, KEY, KeyedValue, NAMESPACE, Proc, ProcInfo, Value, ValueData,
+    ByteObject, DataArray, Envar, HostPid, KEY, KeyedValue, NAMESPACE, Proc, ProcInfo, Value,
+    ValueData,
 };
-use crate::attribute::{Attribute, Datum, ProcName, TableLine};
+use crate::attribute::{Attribute, Datum, NodePid, ProcName, TableLine};
 use crate::kind;
 use std::any::Any;
 use std::ffi::{CStr, CString, c_char};
@@ -192,6 +193,28 @@ unsafe fn read_array(array: &DataArray) -> Datum {
             // SAFETY: of the caller.
             Datum::Table(lines.iter().map(|it| unsafe { read_line(it) }).collect())
         }
+        kind::STRING => {
+            // SAFETY: of the caller.
+            let texts = unsafe { slice(array.array.cast::<*const c_char>(), array.size) };
+            // SAFETY: of the caller.
+            Datum::Texts(texts.iter().filter_map(|it| unsafe { read_text(*it) }).collect())
+        }
+        kind::UINT32 => {
+            // SAFETY: of the caller.
+            let numbers = unsafe { slice(array.array.cast::<u32>(), array.size) };
+            Datum::Numbers(kind::UINT32, numbers.iter().map(|it| (*it).into()).collect())
+        }
+        kind::NODE_PID => {
+            // SAFETY: of the caller.
+            let processes = unsafe { slice(array.array.cast::<HostPid>(), array.size) };
+            let read = |it: &HostPid| NodePid {
+                // SAFETY: of the caller.
+                host: unsafe { read_text(it.host) },
+                node: it.node,
+                pid: it.pid,
+            };
+            Datum::NodePids(processes.iter().map(read).collect())
+        }
         other => Datum::Other(other),
     }
 }
@@ -270,11 +293,24 @@ pub fn value(datum: &Datum, storage: &mut Vec<Box<dyn Any>>) -> Value {
             let array = DataArray { kind: kind::INFO, size, array };
             (kind::DATA_ARRAY, ValueData { array: kept(array, storage) })
         }
-        Datum::Procs(names) => {
-            let procs: Vec<Proc> = names.iter().map(Proc::from).collect();
-            let (size, array) = (procs.len(), kept(procs, storage).as_mut_ptr().cast());
-            let array = DataArray { kind: kind::PROC, size, array };
-            (kind::DATA_ARRAY, ValueData { array: kept(array, storage) })
+        Datum::Procs(names) => array(kind::PROC, names.iter().map(Proc::from).collect(), storage),
+        Datum::Texts(texts) => {
+            let texts: Vec<_> = texts.iter().map(|it| kept_text(it, storage)).collect();
+            array(kind::STRING, texts, storage)
+        }
+        // Of this type alone are arrays read.
+        Datum::Numbers(_, numbers) => {
+            let number = |it: &u64| u32::try_from(*it).unwrap_or(u32::MAX);
+            array(kind::UINT32, numbers.iter().map(number).collect(), storage)
+        }
+        Datum::NodePids(processes) => {
+            let process = |it: &NodePid| HostPid {
+                host: it.host.as_ref().map_or(std::ptr::null_mut(), |it| kept_text(it, storage)),
+                node: it.node,
+                pid: it.pid,
+            };
+            let processes: Vec<HostPid> = processes.iter().map(process).collect();
+            array(kind::NODE_PID, processes, storage)
         }
         Datum::Table(lines) => {
             let line = |it: &TableLine| ProcInfo {
@@ -286,13 +322,18 @@ pub fn value(datum: &Datum, storage: &mut Vec<Box<dyn Any>>) -> Value {
                 state: it.state,
             };
             let lines: Vec<ProcInfo> = lines.iter().map(line).collect();
-            let (size, array) = (lines.len(), kept(lines, storage).as_mut_ptr().cast());
-            let array = DataArray { kind: kind::PROC_INFO, size, array };
-            (kind::DATA_ARRAY, ValueData { array: kept(array, storage) })
+            array(kind::PROC_INFO, lines, storage)
         }
         Datum::Other(_) => (kind::UNDEFINED, words(0, 0)),
     };
     Value { kind, data }
+}
+
+/// An array of elements of a type.
+fn array<T: Any>(kind: u16, elements: Vec<T>, storage: &mut Vec<Box<dyn Any>>) -> (u16, ValueData) {
+    let (size, array) = (elements.len(), kept(elements, storage).as_mut_ptr().cast());
+    let array = DataArray { kind, size, array };
+    (kind::DATA_ARRAY, ValueData { array: kept(array, storage) })
 }
 
 fn kept_text(text: &CString, storage: &mut Vec<Box<dyn Any>>) -> *mut c_char {
@@ -323,6 +364,12 @@ mod tests {
             Datum::Bytes(vec![1, 0, 2]),
             Datum::Proc(name.clone()),
             Datum::Procs(vec![name.clone(), name]),
+            Datum::Texts(vec![text("node0"), text("")]),
+            Datum::Numbers(kind::UINT32, vec![0, 7]),
+            Datum::NodePids(vec![
+                NodePid { host: Some(text("node0")), node: 0, pid: -1 },
+                NodePid { host: None, node: 7, pid: 1234 },
+            ]),
             Datum::Variable(text("PATH"), text("/bin"), b':'),
             Datum::Table(vec![TableLine {
                 name: ProcName { nspace: "a".to_owned(), rank: 1 },

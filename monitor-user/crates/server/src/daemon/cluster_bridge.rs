@@ -118,8 +118,9 @@ impl ClusterBridge {
         self.sessions.values().map(AsRef::as_ref).find(|it| !it.has_room())
     }
 
-    /// The number of this node, and the other members; `None` for a node that is no member.
-    pub fn nodes(&self) -> Option<(u32, Vec<scope::Node>)> {
+    /// The number and the name of this node, and the other members; `None` for a node that is no
+    /// member.
+    pub fn nodes(&self) -> Option<((u32, String), Vec<scope::Node>)> {
         let own = self.language.number(&self.node)?;
         let others = self.language.members().into_iter().filter(|it| it.node != own);
         let node = |it: ClusterMember| scope::Node {
@@ -127,7 +128,7 @@ impl ClusterBridge {
             number: it.node.0,
             aliases: Vec::new(),
         };
-        Some((own.0, others.map(node).collect()))
+        Some(((own.0, self.node.clone()), others.map(node).collect()))
     }
 
     /// Sends a message about a monitor to a node.

@@ -21,9 +21,14 @@ const fn may_be_elsewhere(target: &Target) -> bool {
 impl DaemonLoop {
     /// Passes an input to the cluster, and dispatches the outputs.
     pub(super) fn input(&mut self, input: MonitorInput) {
-        if let MonitorInput::Called { call: Call::Monitor(request), .. } = &input
-            && request.targets.iter().any(may_be_elsewhere)
-        {
+        let is_elsewhere = match &input {
+            MonitorInput::Called { call: Call::Monitor(request), .. } => {
+                request.targets.iter().any(may_be_elsewhere)
+            }
+            _ => false,
+        };
+        let now = self.now();
+        if is_elsewhere || self.cluster.needs_nodes(now) {
             match self.cluster_bridge.nodes() {
                 Some((own, others)) => self.cluster.set_nodes(own, others),
                 None => self.cluster.forget_nodes(),
@@ -33,7 +38,6 @@ impl DaemonLoop {
             MonitorInput::Called { from, .. } => Some((*from, clock::thread_cpu())),
             _ => None,
         };
-        let now = self.now();
         self.cluster.set_unread(self.clients.over_share());
         let outputs = self.cluster.input(now, input);
         self.dispatch(outputs);

@@ -15,7 +15,7 @@ use super::ledger::{EntryKey, Ledger};
 use super::stream_clock::StreamClock;
 use crate::bus::entry::{EntryBody, EntryId, Incarnation, Seq, SequencedEntry};
 use crate::bus::membership::MembershipChange;
-use crate::bus::{BaseCause, MemberRecord, OwnRecord};
+use crate::bus::{BaseCause, MemberRecord, OwnRecord, RETENTION_BYTES};
 use monitor_model::Ns;
 use output::{Outputs, failed};
 use std::collections::{BTreeMap, VecDeque};
@@ -26,8 +26,18 @@ pub const PAUSE: Ns = Ns(1_000_000_000);
 /// Time between two ticks: less than `PAUSE`, also with the rounding of long waits to slots of
 /// 64 ms. Each wakes an idle node.
 pub const TICK: Ns = Ns(800_000_000);
-/// Time between two round trips that keep the stream's clock known.
-const CLOCK_PERIOD: Ns = Ns(30_000_000_000);
+/// Time between two round trips that keep the stream's clock known. Servers answer those of all
+/// nodes one after the other.
+const CLOCK_PERIOD: Ns = Ns(120_000_000_000);
+/// The same after an entry whose stamp does not fit: the stream's clock may have been set.
+const DOUBTFUL_PERIOD: Ns = Ns(30_000_000_000);
+/// By how much the arrival of an entry may be late without a doubt about the clock.
+const LATE: Ns = Ns(2_000_000_000);
+/// Bytes of entries after which the bus is asked what it keeps: the entry of the stay is repeated
+/// before it is dropped.
+const ASK_BYTES: u64 = RETENTION_BYTES / 16;
+/// Bytes of an entry without its payload, at least.
+const ENTRY_BYTES: u64 = 128;
 /// A clock that is less certain is asked for sooner: else commands with little time would be
 /// expired here, because the first round trip was slow.
 const UNCERTAIN: Ns = Ns(250_000_000);
@@ -113,6 +123,12 @@ pub struct CommandExecutor<L> {
     /// Number of questions since the last answer, and since the clock was certain.
     unanswered: u32,
     uncertain: u32,
+    /// Bytes of entries since the last question.
+    n_bytes: u64,
+    /// Whether an entry came whose stamp does not fit, since then.
+    is_doubtful: bool,
+    /// Whether the order has said something of this node that is not of its stay, since then.
+    is_stay_doubtful: bool,
     last_input: Ns,
     held: VecDeque<Held>,
     running: BTreeMap<Seq, (String, EntryId)>,
@@ -167,6 +183,9 @@ impl<L: Ledger> CommandExecutor<L> {
             asked: now,
             unanswered: 0,
             uncertain: 0,
+            n_bytes: 0,
+            is_doubtful: false,
+            is_stay_doubtful: false,
             last_input: now,
             held: VecDeque::new(),
             running: BTreeMap::new(),
@@ -215,6 +234,7 @@ impl<L: Ledger> CommandExecutor<L> {
             return out;
         }
         self.seen = at.seq;
+        self.note_entry(now, &at);
         let held = Held { received: now, at, change };
         if self.pause.is_none() {
             self.handle(now, held, &mut out);
@@ -232,8 +252,8 @@ impl<L: Ledger> CommandExecutor<L> {
     /// Handles what the bus has of this node.
     pub fn own_record(&mut self, now: Ns, record: &OwnRecord) -> Outputs {
         let mut out = self.note_input(now);
-        self.clock.add_round_trip(record.asked, now, record.stamp);
-        self.unanswered = 0;
+        self.clock.add_round_trip(record.asked, record.stamped.min(now), record.stamp);
+        (self.unanswered, self.is_doubtful) = (0, false);
         if self.phase == Phase::NameInUse {
             self.follow_name(now, record.member.as_ref(), &mut out);
         }
@@ -333,9 +353,11 @@ impl<L: Ledger> CommandExecutor<L> {
             _ if self.pause.is_some() => doubled(PAUSE, self.unanswered.saturating_sub(1)),
             Phase::NameInUse => REPEAT,
             _ if is_uncertain => self.varied(doubled(UNCERTAIN_PERIOD, self.uncertain)),
+            _ if self.is_doubtful => self.varied(DOUBTFUL_PERIOD),
             _ => self.varied(CLOCK_PERIOD),
         };
-        if now.since(self.asked) >= period {
+        let has_many = self.n_bytes >= self.varied(Ns(ASK_BYTES)).0;
+        if now.since(self.asked) >= period || has_many || self.is_stay_doubtful {
             self.uncertain += u32::from(is_uncertain);
             self.ask(now, &mut out);
         }
@@ -369,6 +391,16 @@ impl<L: Ledger> CommandExecutor<L> {
         out
     }
 
+    /// Notes how large an entry is, and whether its stamp fits.
+    fn note_entry(&mut self, now: Ns, at: &SequencedEntry) {
+        let payload = match &at.entry.body {
+            EntryBody::Command(command) => command.payload.len() as u64,
+            _ => 0,
+        };
+        self.n_bytes = self.n_bytes.saturating_add(ENTRY_BYTES + payload);
+        self.is_doubtful |= self.clock.contradicts(at.stamp, now, LATE);
+    }
+
     /// Three to five quarters of a time, different on each node and each time: nodes tick at the
     /// same time, and would all ask then.
     fn varied(&self, time: Ns) -> Ns {
@@ -378,7 +410,7 @@ impl<L: Ledger> CommandExecutor<L> {
     }
 
     fn ask(&mut self, now: Ns, out: &mut Outputs) {
-        self.asked = now;
+        (self.asked, self.n_bytes, self.is_stay_doubtful) = (now, 0, false);
         self.unanswered = self.unanswered.saturating_add(1);
         out.push(ExecutorOutput::ReadOwnRecord);
     }

@@ -104,6 +104,14 @@ impl<L: Ledger> CommandExecutor<L> {
             {
                 self.rejoin(now, out);
             }
+            // A late copy of an entry of an earlier stay may have ended this one.
+            MembershipChange::Joined(member)
+            | MembershipChange::Left(member)
+            | MembershipChange::Removed(member)
+                if member.node == self.node =>
+            {
+                self.is_stay_doubtful = true;
+            }
             _ => {}
         }
     }
@@ -177,11 +185,14 @@ impl<L: Ledger> CommandExecutor<L> {
     pub(super) fn must_repeat(&mut self, now: Ns, record: &OwnRecord) -> bool {
         let (sent, seen) = self.announced;
         let is_old = now.since(seen).0 >= RETENTION.0 / 4;
-        let n_kept = record.last.0.saturating_sub(record.first.0);
-        // While nothing is dropped, an early entry stays: repeats would make those of others early.
-        let is_dropping = *self.first_kept.get_or_insert(record.first) < record.first;
-        let is_early = n_kept > 1000 && self.announced_at.0 < record.first.0 + n_kept / 2;
-        (is_old || (is_early && is_dropping)) && now.since(sent) >= REPEAT
+        let may_be_dropped = record.kept.is_some_and(|(first, last)| {
+            let n_kept = last.0.saturating_sub(first.0);
+            // While nothing is dropped, an early entry stays: repeats would make those of others
+            // early.
+            let is_dropping = *self.first_kept.get_or_insert(first) < first;
+            is_dropping && n_kept > 1000 && self.announced_at.0 < first.0 + n_kept / 2
+        });
+        (is_old || may_be_dropped) && now.since(sent) >= REPEAT
     }
 
     /// Whether a member is this node, not removed since it joined.

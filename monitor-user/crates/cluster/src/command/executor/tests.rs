@@ -13,6 +13,8 @@ struct Bench {
     executor: CommandExecutor<MemoryLedger>,
     members: Membership,
     now: u64,
+    /// By how much the clock of the stream was set, ns.
+    set_by: i64,
 }
 
 impl Bench {
@@ -20,7 +22,7 @@ impl Bench {
         let (executor, out) =
             CommandExecutor::new(("n", ""), MemoryLedger::new(LEDGER.0), Ns(SECOND)).unwrap();
         assert!(is_joining(&out, 1), "{out:?}");
-        Self { executor, members: Membership::default(), now: SECOND }
+        Self { executor, members: Membership::default(), now: SECOND, set_by: 0 }
     }
 
     fn member() -> Self {
@@ -28,6 +30,15 @@ impl Bench {
         drop(bench.entry(10, "n", joined(1)));
         assert!(bench.executor.is_member());
         bench
+    }
+
+    /// Sets the clock of the stream.
+    fn clock_set_by(&mut self, seconds: i64) {
+        self.set_by = seconds * SECOND.cast_signed();
+    }
+
+    fn stamp(&self) -> StreamTime {
+        StreamTime(self.now.saturating_add_signed(self.set_by))
     }
 
     fn now(&mut self) -> Ns {
@@ -43,7 +54,7 @@ impl Bench {
         let (origin, number) = (id.0.to_owned(), id.1);
         let entry = BusEntry { origin, id: EntryId { start: 1, number }, body };
         let now = self.now();
-        let at = SequencedEntry { seq: Seq(seq), stamp: StreamTime(now.0), entry };
+        let at = SequencedEntry { seq: Seq(seq), stamp: self.stamp(), entry };
         let change = self.members.apply(&at);
         self.executor.entry(now, at, change)
     }
@@ -64,9 +75,10 @@ impl Bench {
         (first, last): (u64, u64),
         member: Option<MemberRecord>,
     ) -> Outputs {
-        let (asked, stamp) = (Ns(self.now), StreamTime(self.now));
-        let record = OwnRecord { asked, stamp, member, first: Seq(first), last: Seq(last) };
+        let (asked, stamp) = (Ns(self.now), self.stamp());
         let now = self.now();
+        let kept = Some((Seq(first), Seq(last)));
+        let record = OwnRecord { asked, stamp, stamped: now, member, kept };
         self.executor.own_record(now, &record)
     }
 
@@ -350,5 +362,37 @@ fn a_slow_round_trip_is_soon_followed_by_another_one() {
     assert!(is_asking(&bench.pass(3)));
     // A deadline was up to three seconds early until then.
     drop(bench.own_record(Some(record(1, LEDGER, 10))));
-    assert!(!is_asking(&bench.pass(20)) && is_asking(&bench.pass(20)));
+    assert!(!is_asking(&bench.pass(80)) && is_asking(&bench.pass(80)));
+}
+
+#[test]
+fn a_clock_that_was_set_is_asked_for_at_the_next_entries() {
+    let is_asking = |out: &Outputs| out.contains(&ExecutorOutput::ReadOwnRecord);
+    for set_by in [-5, 5] {
+        let mut bench = Bench::member();
+        drop(bench.own_record(Some(record(1, LEDGER, 10))));
+        assert!(!is_asking(&bench.pass(50)));
+        bench.clock_set_by(set_by);
+        drop(bench.entry(11, "c", command(SECOND)));
+        assert!(is_asking(&bench.pass(2)), "{set_by}");
+        drop(bench.own_record(Some(record(1, LEDGER, 10))));
+        assert!(!is_asking(&bench.pass(50)), "{set_by}");
+    }
+}
+
+#[test]
+fn where_many_bytes_come_the_bus_is_asked_what_it_keeps() {
+    let is_asking = |out: &Outputs| out.contains(&ExecutorOutput::ReadOwnRecord);
+    let mut bench = Bench::member();
+    let mut n_asked = 0;
+    for seq in 0..40 {
+        let EntryBody::Command(mut large) = command(SECOND) else { unreachable!() };
+        large.payload = vec![b'x'; 1 << 20];
+        drop(bench.entry(11 + seq, "c", EntryBody::Command(large)));
+        if is_asking(&bench.pass(1)) {
+            n_asked += 1;
+            drop(bench.own_record(Some(record(1, LEDGER, 10))));
+        }
+    }
+    assert!((2..=3).contains(&n_asked), "{n_asked}");
 }

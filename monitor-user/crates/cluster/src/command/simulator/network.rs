@@ -355,9 +355,10 @@ impl Shared {
         let record = OwnRecord {
             asked,
             stamp: StreamTime(self.now + WRONG_BY),
+            // The answer is not there yet.
+            stamped: Ns(u64::MAX),
             member: self.members.get(&port.name).cloned(),
-            first: self.first,
-            last: Seq(self.log.len() as u64),
+            kept: Some((self.first, Seq(self.log.len() as u64))),
         };
         self.send_event(number, BusEvent::OwnRecord(record));
     }
