@@ -1,5 +1,5 @@
 //! `PMIx_Process_monitor` of nodes and of processes of other nodes: what a client of the PMIx host
-//! asks is handed over to the service, which asks the nodes over the bus.
+//! asks is passed on to the service, which asks the nodes over the bus.
 
 use super::example_cluster::{ExampleCluster, has_server};
 use crate::job::launch_native::{client, native};

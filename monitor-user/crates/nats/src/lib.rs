@@ -20,6 +20,7 @@ mod denials;
 mod disconnects;
 pub mod doctor;
 mod failure;
+mod leases;
 mod order;
 mod outlet;
 mod permissions;

@@ -3,8 +3,9 @@
 //! more often than it answers.
 
 use super::failure::{Failed, TIMEOUT};
+use super::leases::Leases;
 use super::outlet::EventOutlet;
-use super::server::{Leases, Server};
+use super::server::Server;
 use monitor_cluster::bus::BusEvent;
 use monitor_model::Ns;
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! Monitors that the service of the node has for the clients of a job: what its host hands over.
+//! Monitors that the service of the node has for the clients of a job: what its host does not read.
 //!
 //! In: requests. Out: their samples, of this node and of others, until they end. Each has a
 //! connection of its own, which is closed when it ends, so that no node goes on with it. A service

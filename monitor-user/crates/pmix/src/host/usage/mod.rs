@@ -4,7 +4,7 @@
 //! as an event each period, to the process that asked. Keys and units are those of OpenPMIx 6
 //! (`pmix_common.h`): `MB` are MiB as a float, times are seconds and microseconds. Processes of
 //! this host are read here; all of them are of one user. Nodes, and processes of others, also on
-//! other nodes, are those of the service of the node: what a host hands over.
+//! other nodes, are those of the service of the node, which the host asks.
 
 mod ranks;
 mod service_request;
