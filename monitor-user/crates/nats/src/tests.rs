@@ -144,6 +144,11 @@ fn passes_the_suite(program: &Path) {
 /// Sends an entry and returns its position.
 fn send(port: &mut dyn Bus, start: u64, number: u64) -> Seq {
     let id = multicast(port, start, number);
+    sequenced(port, id)
+}
+
+/// Waits for the position of an entry.
+fn sequenced(port: &mut dyn Bus, id: EntryId) -> Seq {
     expect(port, |event| match event {
         BusEvent::Sequenced { id: it, seq } => (it == id).then_some(seq),
         _ => None,
@@ -156,9 +161,12 @@ fn multicast(port: &mut dyn Bus, start: u64, number: u64) -> EntryId {
     let (begin_within, not_after) = (Ns(1), StreamTime(u64::MAX));
     let targets = Targets::Names(std::collections::BTreeSet::new());
     let command = BusCommand { targets, uid: 0, begin_within, not_after, payload: vec![] };
-    let entry = BusEntry { origin: String::new(), id, body: EntryBody::Command(command) };
-    port.multicast(clock::boot(), entry, Ns(clock::boot().0 + 30_000_000_000));
+    publish(port, BusEntry { origin: String::new(), id, body: EntryBody::Command(command) });
     id
+}
+
+fn publish(port: &mut dyn Bus, entry: BusEntry) {
+    port.multicast(clock::boot(), entry, Ns(clock::boot().0 + 30_000_000_000));
 }
 
 fn expect<T>(port: &mut dyn Bus, mut select: impl FnMut(BusEvent) -> Option<T>) -> T {
@@ -201,12 +209,8 @@ fn members_of_a_position_are_read_also_if_others_come_meanwhile() {
     let mut positions = Vec::new();
     for (number, body) in (1..).zip(bodies) {
         let id = EntryId { start: 1, number };
-        let entry = BusEntry { origin: "a".to_owned(), id, body };
-        port.multicast(clock::boot(), entry, Ns(clock::boot().0 + 30_000_000_000));
-        positions.push(expect(port.as_mut(), |event| match event {
-            BusEvent::Sequenced { id: it, seq } => (it == id).then_some(seq),
-            _ => None,
-        }));
+        publish(port.as_mut(), BusEntry { origin: "a".to_owned(), id, body });
+        positions.push(sequenced(port.as_mut(), id));
     }
     let address = fixture.address.to_string();
     fixture.runtime.block_on(async {
