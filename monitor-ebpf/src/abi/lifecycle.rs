@@ -17,6 +17,10 @@ pub const THREAD_WAITS: &str = "THREAD_WAITS";
 
 /// Name of the array with the time, on `CLOCK_BOOTTIME`, by which the hooks are attached.
 pub const ATTACHED_NS: &str = "ATTACHED_NS";
+/// Name of the array of the processes whose final sums are asked for, up to the first that is zero.
+pub const RELEASED_OWNERS: &str = "RELEASED_OWNERS";
+/// Number of processes in [`RELEASED_OWNERS`].
+pub const RELEASED_AT_ONCE: u32 = 64;
 /// Name of the table of peak resident sizes of processes at their first exec.
 pub const INHERITED_PEAKS: &str = "INHERITED_PEAKS";
 

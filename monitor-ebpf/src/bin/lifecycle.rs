@@ -22,7 +22,8 @@ mod program {
     use monitor_ebpf::abi::Owner;
     use monitor_ebpf::abi::lifecycle::{
         BinprmOffsets, EndedWaits, ExecRecord, ExitRecord, ForkRecord, KIND_EXEC, KIND_EXIT,
-        KIND_FORK, KIND_FREE, PATH_BYTES, ReleasedRecord, ThreadTails, ThreadWaits,
+        KIND_FORK, KIND_FREE, PATH_BYTES, RELEASED_AT_ONCE, ReleasedRecord, ThreadTails,
+        ThreadWaits,
     };
     use monitor_ebpf::kernel::iter::{Meta, Step};
     use monitor_ebpf::kernel::{atomic, constant, load, loss, ring, rss, table};
@@ -61,6 +62,10 @@ mod program {
     #[map]
     static INHERITED_PEAKS: HashMap<Owner, u64> =
         HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
+
+    /// Set by the loader: the processes that `released` reads, up to the first that is zero.
+    #[map]
+    static RELEASED_OWNERS: Array<Owner> = Array::with_max_entries(RELEASED_AT_ONCE, 0);
 
     /// Determines the per-CPU offsets of resident page counts; runs once.
     #[unsafe(no_mangle)]
@@ -272,32 +277,32 @@ mod program {
         Some(end.max_rss_pages)
     }
 
-    /// `struct bpf_iter__bpf_map_elem`.
-    #[repr(C)]
-    struct Element {
-        meta: &'static Meta,
-        map: *const u8,
-        key: *const Owner,
-        value: *const ExitRecord,
-    }
-
-    /// The processes that the kernel has removed from its lists and not freed yet.
+    /// The final sums of the named processes that the kernel has removed from its lists and not
+    /// freed yet. An iteration is how a program runs on request; the tasks are not read.
     #[unsafe(no_mangle)]
-    #[unsafe(link_section = "iter/bpf_map_elem")]
-    fn released(element: &Element) -> i32 {
-        if element.key.is_null() || element.value.is_null() {
+    #[unsafe(link_section = "iter/task")]
+    fn released(step: &Step) -> i32 {
+        if step.meta.seq_num != 0 {
             return 0;
         }
-        // SAFETY: the kernel passes an element; another one may replace it meanwhile.
-        let owner = unsafe { *element.key };
-        // SAFETY: as above.
-        let leader = unsafe { (*element.value).leader };
+        for place in 0..RELEASED_AT_ONCE {
+            let Some(owner) = RELEASED_OWNERS.get(place).copied() else { break };
+            if owner.start_boottime_ns == 0 {
+                break;
+            }
+            write_released(step.meta, owner);
+        }
+        0
+    }
+
+    #[inline(always)]
+    fn write_released(stream: &Meta, owner: Owner) {
+        let Some(leader) = leader_of(owner) else { return };
         if let Some((sums, waited)) = Released::new(leader, owner).and_then(Released::totals)
             && leader_of(owner) == Some(leader)
         {
-            element.meta.write(&ReleasedRecord { owner, sums, waited });
+            stream.write(&ReleasedRecord { owner, sums, waited });
         }
-        0
     }
 
     /// The address of a leader that is not freed yet.

@@ -87,6 +87,16 @@ mod program {
         0
     }
 
+    /// In the place of `receive`, without `take`: for kernels that let no program `mark` sockets.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "tp_btf/sock_recv_length")]
+    fn receive_call(&[sock, result, flags]: &[u64; 3]) -> i32 {
+        let Some(sock) = Sock::from_kernel(sock as *const u8) else { return 0 };
+        let direction = Direction::Received(flags as u32);
+        count(&SOCKETS, &Task::current().owner(), sock.traffic(), direction, result as i32);
+        0
+    }
+
     /// A process has taken payload from a TCP socket, whose lock it holds.
     #[unsafe(no_mangle)]
     #[unsafe(link_section = "tp_btf/tcp_rcv_space_adjust")]

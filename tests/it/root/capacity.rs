@@ -1,5 +1,6 @@
-//! No interval of any output has more CPU time than the processors, and no counter falls, while
-//! processes and threads start and end all the time.
+//! No interval of any output has more CPU time than the processors, no counter falls, and a process
+//! that is removed from the kernel's lists has its last total, while processes and threads start
+//! and end all the time.
 
 use super::privilege::granted;
 use crate::served::{Folder, Served, monitor};
@@ -104,6 +105,26 @@ fn identity(process: &Value) -> Identity {
     (process["pid"].as_u64().unwrap(), process["start_time_ns"].as_u64().unwrap())
 }
 
+/// Checks that each process that was about to end then ended with the CPU time it had; returns how
+/// many there were.
+fn check_totals_before_ends(samples: &[Value]) -> usize {
+    let mut ending = HashMap::new();
+    let mut found = 0;
+    for sample in samples {
+        for process in sample["processes"].as_array().unwrap() {
+            let id = identity(process);
+            if let Some(before) = ending.remove(&id) {
+                assert_eq!(process["cpu_ns"], before, "{process}");
+                found += 1;
+            }
+            if process["state"] == "X" && process["ended"] != true {
+                let _none = ending.insert(id, process["cpu_ns"].clone());
+            }
+        }
+    }
+    found
+}
+
 /// The sample before, and what is wrong so far.
 #[derive(Default)]
 struct Checked {
@@ -186,7 +207,9 @@ fn root_no_interval_has_more_cpu_time_than_the_processors() {
         return;
     }
     let _churn = Churn::start();
-    check(&local("ebpf"));
+    let samples = local("ebpf");
+    check(&samples);
+    assert!(check_totals_before_ends(&samples) > 0);
 }
 
 #[test]
@@ -196,7 +219,9 @@ fn root_no_interval_of_the_service_has_more_cpu_time_than_the_processors() {
     }
     let service = Served::start("ebpf");
     let _churn = Churn::start();
-    check(&recorded(service.command("record")));
+    let samples = recorded(service.command("record"));
+    check(&samples);
+    check_totals_before_ends(&samples);
 }
 
 #[test]

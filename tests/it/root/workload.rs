@@ -48,10 +48,11 @@ pub fn exact(test: &str, capabilities: &[Capability]) -> Option<Ebpf> {
     opened(test, capabilities, lacks)
 }
 
-/// Whether a machine forbids a program that its kernel has a hook for: it is refused before the
-/// verifier has seen an instruction, and so without a reason.
+/// Whether a kernel refuses a program that others of its release run: before the verifier has seen
+/// an instruction, and so without a reason, or because it does not trust the socket of a file.
 pub fn is_forbidden(why: &str) -> bool {
     why.ends_with("the kernel refused it: no reason given; report it with the kernel's release")
+        || why.contains("R1 type=untrusted_ptr_ expected=sock_common")
 }
 
 #[track_caller]

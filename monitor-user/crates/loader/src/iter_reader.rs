@@ -127,7 +127,7 @@ fn open(object: &mut Object, program: &IterProgram) -> Result<File, Error> {
 }
 
 fn open_map(object: &Object, program: &IterProgram, map: &str) -> Result<File, Error> {
-    let Some(Map::SkStorage(data) | Map::HashMap(data)) = object.ebpf.map(map) else {
+    let Some(Map::SkStorage(data)) = object.ebpf.map(map) else {
         return Err(object.no_map(map));
     };
     let loaded = program.fd(object)?;

@@ -4,7 +4,7 @@
 //! those at their exit, and parents and executed paths of live processes.
 
 use crate::iter_reader::{IterBuffer, IterProgram};
-use crate::object::{Object, Record};
+use crate::object::{Fallback, Object, Record};
 use crate::unreported_exits::{self, UnreportedExits};
 use crate::{decode, last_reading::LastReading, owner, probe_reader::ProbeReader, zombie_peaks};
 use crate::{kernel::Kernel, snapshot::LEARN, zombie_peaks::ZombiePeaks};
@@ -28,8 +28,7 @@ use zerocopy::FromBytes;
 const FINAL_RECORD_WITHIN: Ns = Ns(1_000_000_000);
 
 /// Reads processes that the kernel has removed from its lists and not freed yet.
-const RELEASED: IterProgram =
-    IterProgram { name: "released", walks: "bpf_map_elem", map: Some(lifecycle::EXIT_RECORDS) };
+const RELEASED: IterProgram = IterProgram { name: "released", walks: "task", map: None };
 
 /// The lifecycle hooks and their pending records.
 pub struct Lifecycle {
@@ -48,8 +47,6 @@ pub struct Lifecycle {
     /// Waits of ended threads before the snapshot: with those of later ones, a thread that ends
     /// meanwhile would be counted twice.
     waits: HashMap<Owner, EndedWaits>,
-    /// Whether this kernel can iterate over exit records.
-    reads_released: bool,
     buffer: IterBuffer,
 }
 
@@ -84,7 +81,14 @@ impl Lifecycle {
         }
         let attached = clock::boot();
         object.set_number(lifecycle::ATTACHED_NS, attached.0)?;
-        let reads_released = RELEASED.load(&mut object, &kernel.btf).is_ok();
+        match RELEASED.load(&mut object, &kernel.btf) {
+            Ok(()) => object.hooks.push(RELEASED.hook()),
+            Err(error) => {
+                let why =
+                    format!("the last CPU time of a process is in the reading after: {error}");
+                object.fallback = Some(Fallback { why, exact: false });
+            }
+        }
         let ring = object.ring(lifecycle::RING)?;
         Ok(Self {
             object,
@@ -97,7 +101,6 @@ impl Lifecycle {
             last: LastReading::default(),
             zombie_peaks: ZombiePeaks::default(),
             waits: HashMap::new(),
-            reads_released,
             buffer: IterBuffer::new(),
         })
     }
@@ -147,20 +150,30 @@ impl Lifecycle {
 
     /// The rows of dying processes.
     fn dying_rows(&mut self, dying: &[ProcessParent]) -> Vec<Process> {
-        let released = if dying.is_empty() { HashMap::new() } else { self.released() };
+        let mut released = HashMap::new();
+        for some in dying.chunks(lifecycle::RELEASED_AT_ONCE as usize) {
+            // Without them, the totals are those at the exit.
+            if let Err(error) = self.read_released(some, &mut released) {
+                tracing::debug!(%error, "released processes cannot be read");
+            }
+        }
         dying.iter().filter_map(|it| self.dying_row(it.id, &released)).collect()
     }
 
-    /// The final totals of those that their parents have waited for.
-    fn released(&mut self) -> HashMap<Identity, ReleasedRecord> {
-        if !self.reads_released {
-            return HashMap::new();
-        }
-        // Without them, the totals are those at the exit.
-        let stream = self.buffer.read(&mut self.object, &RELEASED).unwrap_or_default();
+    /// Adds the final totals of those among these that their parents have waited for.
+    fn read_released(
+        &mut self,
+        some: &[ProcessParent],
+        released: &mut HashMap<Identity, ReleasedRecord>,
+    ) -> Result<(), Error> {
+        let owners = some.iter().map(|it| owner::from_identity(it.id));
+        self.object.set_list(lifecycle::RELEASED_OWNERS, owners)?;
+        let own = Pid(std::process::id());
+        let stream = self.buffer.read_each(&self.object, &RELEASED, &[own])?;
         let whole = stream.len() / size_of::<ReleasedRecord>() * size_of::<ReleasedRecord>();
         let records = <[ReleasedRecord]>::ref_from_bytes(&stream[..whole]).unwrap_or_default();
-        records.iter().map(|it| (decode::identity(it.owner), *it)).collect()
+        released.extend(records.iter().map(|it| (decode::identity(it.owner), *it)));
+        Ok(())
     }
 
     /// The row of a dying process, from its exit record and what it has used since; none if it

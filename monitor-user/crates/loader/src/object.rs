@@ -182,6 +182,22 @@ impl Object {
         array.and_then(|mut array| array.set(0, value, 0).ok()).ok_or(error)
     }
 
+    /// Sets the first elements of one of its arrays, and the one after them, if any, to zero.
+    pub fn set_list<T: Plain + Default>(
+        &mut self,
+        map: &str,
+        elements: impl Iterator<Item = T>,
+    ) -> Result<(), Error> {
+        let error = self.no_map(map);
+        let array =
+            self.ebpf.map_mut(map).and_then(|map| Array::<_, Record<T>>::try_from(map).ok());
+        let set = array.and_then(|mut array| {
+            let mut all = (0..array.len()).zip(elements.chain(std::iter::once(T::default())));
+            all.try_for_each(|(place, element)| array.set(place, Record(element), 0).ok())
+        });
+        set.ok_or(error)
+    }
+
     /// Every row of one of its hash tables.
     pub fn rows<K: Plain, V: Plain>(&self, map: &str) -> Vec<(K, V)> {
         let table = |map| Table::<_, Record<K>, Record<V>>::try_from(map).ok();

@@ -1,5 +1,5 @@
-//! Variants of hooks that count socket payload, best first: typed tracepoints (6.3), `fexit`, entry
-//! and return probes, packets.
+//! Variants of hooks that count socket payload, best first: typed tracepoints (6.3), `fexit`, the
+//! tracepoints of calls alone, entry and return probes, packets.
 //!
 //! In: the running kernel. Out: an object whose programs fill the table of `abi/socket.rs`, or why
 //! this kernel does not accept the variant. `socket.rs` selects one by trying.
@@ -34,7 +34,7 @@ pub enum Sees {
 }
 
 /// All variants, best first.
-pub const VARIANTS: [SocketHooks; 4] = [
+pub const VARIANTS: [SocketHooks; 5] = [
     SocketHooks { attach: tracepoints, sees: Sees::Calls, misses: None },
     SocketHooks {
         attach: exits,
@@ -42,6 +42,13 @@ pub const VARIANTS: [SocketHooks; 4] = [
         misses: Some(
             "exact for IP, UNIX, netlink and packet sockets; those of other families are not \
              counted",
+        ),
+    },
+    SocketHooks {
+        attach: call_tracepoints,
+        sees: Sees::Calls,
+        misses: Some(
+            "without what splice(2), sendfile(2) and mappings take from TCP sockets that receive",
         ),
     },
     // The kernel tracks a limited number of returns at a time, about ten.
@@ -114,6 +121,14 @@ fn tracepoints(kernel: &Kernel) -> Result<Object, Error> {
     let _nothing = IterBuffer::new().read(&mut object, &MARK)?;
     object.attach("receive", "sock_recv_length", &kernel.btf)?;
     object.attach("take", "tcp_rcv_space_adjust", &kernel.btf)?;
+    Ok(object)
+}
+
+/// For kernels that do not trust the socket of a file, so that open sockets cannot be marked.
+fn call_tracepoints(kernel: &Kernel) -> Result<Object, Error> {
+    let mut object = load("socket", kernel, &[socket::TABLE])?;
+    object.attach("send", "sock_send_length", &kernel.btf)?;
+    object.attach("receive_call", "sock_recv_length", &kernel.btf)?;
     Ok(object)
 }
 
@@ -289,7 +304,7 @@ mod tests {
             return;
         }
         let kernel = Kernel::read(0).unwrap();
-        let names = ["typed tracepoints", "fexit", "kprobe", "cgroup_skb"];
+        let names = ["tracepoints", "fexit", "tracepoints of calls", "kprobe", "cgroup_skb"];
         for (name, hooks) in names.into_iter().zip(VARIANTS) {
             match (hooks.attach)(&kernel) {
                 Ok(object) => {
