@@ -29,7 +29,7 @@ const PICTURES: &[Picture] = &[
     Picture {
         name: "watch",
         size: (80, 16),
-        words: &["watch", "--local", "--count", "2", "--top", "12"],
+        words: &["watch", "--local", "--count", "2", "--top", "9"],
         turns: &[],
         shows: "sha256sum",
     },

@@ -41,6 +41,7 @@ fn three_nodes_survive_a_killed_node_and_a_server_that_comes_back() {
     followed::what_a_node_executes_ends_with_the_tool(&cluster);
     replies::groups_are_those_of_the_user(&cluster);
     replies::users_of_other_nodes_only_observe(&cluster);
+    replies::commands_leave_no_connections(&cluster);
     replies::a_session_of_the_cluster_has_all_nodes(&cluster);
     #[cfg(feature = "tls")]
     let mut members = files::members_are_nodes_of_the_files(&cluster);

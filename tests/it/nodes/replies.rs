@@ -1,6 +1,7 @@
 //! Commands with one reply from each node.
 
 use super::example_cluster::{ExampleCluster, NODES, REQUEST};
+use crate::deadline::until;
 use crate::served::monitor;
 use serde_json::Value;
 
@@ -89,6 +90,24 @@ pub fn a_session_of_the_cluster_has_all_nodes(cluster: &ExampleCluster) {
     let of_two = format!(r#"{{"id":1,"method":"monitor","params":{params}}}"#);
     cluster.prints(("n1", &["ask", &of_two]), 0, r#""node":"n2","status":"SUCCESS""#);
     cluster.prints(("n1", &["ask", r#"{"id":1,"method":"x"}"#]), 2, "unknown method");
+}
+
+/// Connections inside the service end with the reply, or when nothing waits for it any longer.
+pub fn commands_leave_no_connections(cluster: &ExampleCluster) {
+    let status = ["ask", r#"{"id":1,"method":"status"}"#];
+    let connections = || {
+        let printed = String::from_utf8(cluster.command("n3", &status).stdout).unwrap();
+        let status: Value = serde_json::from_str(&printed).unwrap();
+        status["result"]["connections"].as_u64().unwrap()
+    };
+    let before = connections();
+    let sample = r#"{"id":1,"method":"monitor","params":{"part":"node","fields":["load1"]}}"#;
+    let status = status[1];
+    for line in [REQUEST, status, sample, "1 [] print(1", "1 [] nothing()"].repeat(3) {
+        let output = cluster.command("n2", &["ask", "--nodes", "n3", line]);
+        assert!(!output.stdout.is_empty() || !output.stderr.is_empty(), "{line}");
+    }
+    until(|| (connections() <= before).then_some(()));
 }
 
 pub fn users_of_other_nodes_only_observe(cluster: &ExampleCluster) {

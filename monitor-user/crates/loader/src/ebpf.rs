@@ -258,9 +258,10 @@ impl Ebpf {
                 .about(NoteAbout::Fields(&[F::Rss, F::RssAnon, F::RssFile, F::RssShmem, F::Swap]))
         });
         let inexact = self.readers.iter().filter_map(|(spec, reader)| {
-            let fallback = reader.fallback().filter(|fallback| !fallback.exact)?;
+            let fallback = reader.fallback()?;
             let name = spec.serves[0].name();
-            let note = Note::remark(format!("{name} not exact: {}", fallback.why));
+            let note =
+                Note::remark(format!("{name} not exact: {} (see monitor doctor)", fallback.misses));
             Some(note.about(NoteAbout::Capabilities(spec.serves)))
         });
         refused.chain(rss).chain(inexact).collect()

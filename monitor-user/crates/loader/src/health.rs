@@ -29,9 +29,7 @@ pub fn probe(capability: Capability, object: &Object, dropped: u64) -> Probe {
         (runs > 0).then(|| Cost { ns_per_event: run_ns as f64 / runs as f64, estimated: false });
     Probe {
         capability,
-        health: object.fallback.as_ref().map_or(Health::Active, |Fallback { why, exact }| {
-            Health::Fallback { why: why.clone(), exact: *exact }
-        }),
+        health: object.fallback.as_ref().map_or(Health::Active, Fallback::health),
         with: None,
         hooks: object.hooks.to_vec(),
         events: counts_events(capability).then_some(loss.events),

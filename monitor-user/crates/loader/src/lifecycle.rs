@@ -84,9 +84,8 @@ impl Lifecycle {
         match RELEASED.load(&mut object, &kernel.btf) {
             Ok(()) => object.hooks.push(RELEASED.hook()),
             Err(error) => {
-                let why =
-                    format!("the last CPU time of a process is in the reading after: {error}");
-                object.fallback = Some(Fallback { why, exact: false });
+                let misses = "the last CPU time of a process is in the reading after".to_owned();
+                object.fallback = Some(Fallback { misses, refused: error.to_string() });
             }
         }
         let ring = object.ring(lifecycle::RING)?;

@@ -12,6 +12,7 @@ use aya::{Btf, Ebpf, EbpfError, Pod};
 use aya_log::EbpfLogger;
 use monitor_backend::Error;
 use monitor_ebpf::abi::loss::{self, Loss};
+use monitor_model::Health;
 use rustix::io::Errno;
 use std::{cell::RefCell, collections::BTreeMap, os::fd::AsFd};
 use zerocopy::{FromBytes, IntoBytes};
@@ -46,13 +47,20 @@ pub struct Object {
     diagnostics: RefCell<Option<EbpfLogger<&'static dyn log::Log>>>,
 }
 
-/// Why an object does not use the best hooks.
+/// Other hooks than the best ones, which count less exactly.
 #[derive(Clone)]
 pub struct Fallback {
-    /// The reason.
-    pub why: String,
-    /// Whether its counts are as exact.
-    pub exact: bool,
+    /// What they miss.
+    pub misses: String,
+    /// Why the kernel refused better ones.
+    pub refused: String,
+}
+
+impl Fallback {
+    /// As the health of a capability.
+    pub fn health(&self) -> Health {
+        Health::Fallback { why: format!("{}; {}", self.misses, self.refused), exact: false }
+    }
 }
 
 impl Object {

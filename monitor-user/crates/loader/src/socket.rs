@@ -32,8 +32,8 @@ impl Socket {
             match (hooks.attach)(kernel) {
                 Ok(mut object) => {
                     if let Some(misses) = hooks.misses {
-                        let why = format!("{misses}; {}", refused.join("; "));
-                        object.fallback = Some(Fallback { why, exact: false });
+                        let (misses, refused) = (misses.to_owned(), refused.join("; "));
+                        object.fallback = Some(Fallback { misses, refused });
                     }
                     return Ok(Self {
                         object,

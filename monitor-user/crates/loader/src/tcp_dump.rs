@@ -7,7 +7,7 @@ use crate::object::{Fallback, Object};
 use crate::probe_reader::ProbeReader;
 use monitor_backend::Error;
 use monitor_backends::inet_diag::{InetDiag, MISSES, SOURCES};
-use monitor_model::{Capability, Health, Note, NoteAbout, Ns, Probe, Sample};
+use monitor_model::{Capability, Note, NoteAbout, Ns, Probe, Sample};
 
 /// The dump.
 pub struct TcpDump {
@@ -20,8 +20,8 @@ impl TcpDump {
     /// Opens it; if it fails too, returns the error of the programs.
     pub fn open(refused: Error, since: Ns) -> Result<Self, Error> {
         let Ok(sockets) = InetDiag::open("/proc".into()) else { return Err(refused) };
-        let why = format!("{MISSES}; {refused}");
-        Ok(Self { sockets, fallback: Fallback { why, exact: false }, since })
+        let fallback = Fallback { misses: MISSES.to_owned(), refused: refused.to_string() };
+        Ok(Self { sockets, fallback, since })
     }
 }
 
@@ -46,8 +46,7 @@ impl ProbeReader for TcpDump {
     }
 
     fn probe(&self, capability: Capability) -> Probe {
-        let Fallback { why, exact } = self.fallback.clone();
         let hooks = SOURCES.map(str::to_owned).to_vec();
-        Probe { health: Health::Fallback { why, exact }, hooks, ..Probe::off(capability) }
+        Probe { health: self.fallback.health(), hooks, ..Probe::off(capability) }
     }
 }
