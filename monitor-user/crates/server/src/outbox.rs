@@ -154,11 +154,6 @@ impl<T: OutboxItem> Outbox<T> {
         }
     }
 
-    /// Whether it is closed: what is queued is still sent, and nothing else.
-    pub fn is_closed(&self) -> bool {
-        lock(&self.queue).closed
-    }
-
     /// Closes the queue: what is queued is still sent.
     pub fn close(&self) {
         lock(&self.queue).closed = true;

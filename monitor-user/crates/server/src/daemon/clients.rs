@@ -38,8 +38,6 @@ const LOGGED_FAULTS: u64 = 64;
 /// All connections.
 pub struct Clients {
     all: HashMap<Conn, Client>,
-    /// Those inside the daemon that end with their only reply.
-    one_reply: Vec<(Conn, Arc<Outbox>)>,
     next: Conn,
     tasks: JoinSet<()>,
     arrivals: Sender<Arrival>,
@@ -87,7 +85,6 @@ impl Clients {
     ) -> Self {
         Self {
             all: HashMap::new(),
-            one_reply: Vec::new(),
             next: 0,
             tasks: JoinSet::new(),
             arrivals,
@@ -163,24 +160,6 @@ impl Clients {
             return Err(refusal.message);
         }
         self.admit(peer, self.granted(peer, rights), ClientOutbox::Lines(outbox))
-    }
-
-    /// Has a loopback connection, whose input has ended, close with its reply.
-    pub fn close_with_reply(&mut self, conn: Conn, outbox: Arc<Outbox>) {
-        self.one_reply.push((conn, outbox));
-    }
-
-    /// Closes those that have their reply. The request thread has closed their sessions with it.
-    pub fn close_replied(&mut self) -> Vec<MonitorInput> {
-        let replied: Vec<_> =
-            self.one_reply.extract_if(.., |(_, outbox)| outbox.is_closed()).collect();
-        let inputs = replied.into_iter().flat_map(|(conn, _)| self.closed(conn));
-        inputs
-            .filter_map(|it| match it {
-                ClientInput::Input(input) => Some(input),
-                ClientInput::Request(..) | ClientInput::Closed(_) => None,
-            })
-            .collect()
     }
 
     /// What a user of this machine may see and control, at the request of another node.
@@ -325,7 +304,6 @@ impl Clients {
 
     fn closed(&mut self, conn: Conn) -> Vec<ClientInput> {
         let Some(client) = self.all.remove(&conn) else { return Vec::new() };
-        self.one_reply.retain(|it| it.0 != conn);
         self.dropped += client.outbox.dropped();
         for (kind, n) in self.shares.share(client.tool.uid).take_refused() {
             *self.refused.entry(kind).or_default() += n;

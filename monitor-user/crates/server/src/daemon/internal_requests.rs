@@ -102,11 +102,9 @@ impl DaemonLoop {
             }
         };
         self.input(opened);
-        self.clients.close_with_reply(conn, Arc::clone(&outbox));
-        self.heap.schedule();
         let input = self.client_arrival(Arrival::Line(conn, line.into()));
-        // Fails only if nothing waits for the lines any longer.
-        if reply.send(Ok(conn)).is_err() && !outbox.is_closed() {
+        // Fails only if nothing waits for the lines any longer: then it is closed.
+        if reply.send(Ok(conn)).is_err() {
             return self.client_arrival(Arrival::Closed(conn));
         }
         input

@@ -302,11 +302,7 @@ impl DaemonLoop {
 
     async fn run(&mut self) {
         loop {
-            let event = self.next_event().await;
-            for closed in self.clients.close_replied() {
-                self.input(closed);
-            }
-            let input = match event {
+            let input = match self.next_event().await {
                 LoopEvent::Input(input) => input,
                 LoopEvent::Sampler(result) => self.sampler_result(result),
                 LoopEvent::Watchdog(tick) => self.watchdog_tick(tick),

@@ -233,9 +233,9 @@ impl RequestLoop {
                 if self.queue_room.bytes.fetch_sub(line.len(), Ordering::Relaxed) >= QUEUE_BYTES {
                     self.queue_room.freed.notify_one();
                 }
-                let (began, outbox) = (clock::thread_cpu(), self.outboxes.get(&conn).cloned());
+                let began = clock::thread_cpu();
                 self.input(EngineInput::ClientLine(conn, line.to_vec()));
-                if let Some(outbox) = outbox {
+                if let Some(outbox) = self.outboxes.get(&conn) {
                     outbox.charge(clock::thread_cpu().since(began));
                 }
             }
@@ -272,12 +272,9 @@ impl RequestLoop {
         }
     }
 
-    /// Closes a session, unless its last reply has.
     fn session_closed(&mut self, conn: Conn) {
-        if self.outboxes.remove(&conn).is_none() {
-            return;
-        }
         self.input(EngineInput::Closed(conn));
+        self.outboxes.remove(&conn);
         self.drop_notices.forget(conn);
         if self.requests.n_sessions() == 0 {
             self.idle_since = Some(clock::boot());
@@ -353,15 +350,11 @@ impl RequestLoop {
     }
 
     fn dispatch(&mut self, outputs: Vec<RequestOutput>) {
-        let mut replied = Vec::new();
         for output in outputs {
             match output {
                 RequestOutput::Reply(conn, line) => {
-                    let Some(outbox) = self.outboxes.get(&conn) else { continue };
-                    outbox.reply(with_newline(line));
-                    // Its input has ended, and this was the last reply.
-                    if outbox.is_closed() {
-                        replied.push(conn);
+                    if let Some(outbox) = self.outboxes.get(&conn) {
+                        outbox.reply(with_newline(line));
                     }
                 }
                 RequestOutput::Notice(conn, line) => {
@@ -373,7 +366,6 @@ impl RequestLoop {
                 output => drop(self.outgoing.send(output)),
             }
         }
-        replied.into_iter().for_each(|conn| self.session_closed(conn));
     }
 }
 

@@ -1,8 +1,7 @@
 //! One line inside the daemon: a connection that is opened with its only line, in one step.
 //!
 //! In: a user, its rights, a line. Out: what the daemon sends, or why the line was not handled. A
-//! line is one message to the daemon loop; with a connection, it would be three, one after the
-//! other: the reply ends the connection, and needs no message that it was read.
+//! line is one message to the daemon loop; with a connection, it would be two, one after the other.
 
 use super::daemon_request::{DaemonRequest, LineRefusal, LineRequest, LoopbackRights};
 use super::loopback::QUEUE_BYTES;
@@ -22,7 +21,7 @@ pub enum NoLines {
     Ended,
 }
 
-/// A connection for one line; closed with its reply, or when dropped.
+/// A connection for one line; closed when dropped.
 pub struct LoopbackLine {
     connected: Option<oneshot::Receiver<Result<Conn, LineRefusal>>>,
     outbox: Arc<Outbox>,
@@ -38,7 +37,6 @@ impl LoopbackLine {
     ) -> Self {
         let outbox = Arc::new(Outbox::new(QUEUE_BYTES));
         outbox.reserve_reply();
-        outbox.finish_input();
         let (reply, connected) = oneshot::channel();
         let request = LineRequest { peer, rights, line, until, outbox: Arc::clone(&outbox), reply };
         // Fails only if the daemon is stopping: then nothing is received.
@@ -69,9 +67,6 @@ impl LoopbackLine {
 impl Drop for LoopbackLine {
     fn drop(&mut self) {
         let Some(connected) = self.connected.take() else { return };
-        if self.outbox.is_closed() {
-            return;
-        }
         let requests = self.requests.clone();
         drop(tokio::spawn(async move {
             if let Ok(Ok(conn)) = connected.await {
