@@ -84,7 +84,7 @@ impl Lifecycle {
         match RELEASED.load(&mut object, &kernel.btf) {
             Ok(()) => object.hooks.push(RELEASED.hook()),
             Err(error) => {
-                let misses = "the last CPU time of a process is in the reading after".to_owned();
+                let misses = "the last CPU time of a process is in the reading after";
                 object.fallback = Some(Fallback { misses, refused: error.to_string() });
             }
         }

@@ -48,10 +48,9 @@ pub struct Object {
 }
 
 /// Other hooks than the best ones, which count less exactly.
-#[derive(Clone)]
 pub struct Fallback {
     /// What they miss.
-    pub misses: String,
+    pub misses: &'static str,
     /// Why the kernel refused better ones.
     pub refused: String,
 }

@@ -32,8 +32,7 @@ impl Socket {
             match (hooks.attach)(kernel) {
                 Ok(mut object) => {
                     if let Some(misses) = hooks.misses {
-                        let (misses, refused) = (misses.to_owned(), refused.join("; "));
-                        object.fallback = Some(Fallback { misses, refused });
+                        object.fallback = Some(Fallback { misses, refused: refused.join("; ") });
                     }
                     return Ok(Self {
                         object,

@@ -20,7 +20,7 @@ impl TcpDump {
     /// Opens it; if it fails too, returns the error of the programs.
     pub fn open(refused: Error, since: Ns) -> Result<Self, Error> {
         let Ok(sockets) = InetDiag::open("/proc".into()) else { return Err(refused) };
-        let fallback = Fallback { misses: MISSES.to_owned(), refused: refused.to_string() };
+        let fallback = Fallback { misses: MISSES, refused: refused.to_string() };
         Ok(Self { sockets, fallback, since })
     }
 }
