@@ -13,19 +13,38 @@ pub const RETURN: u64 = 10;
 /// The name of the function in the table of symbols.
 pub const NAME: &str = "monitor_probed_code";
 
-/// Does nothing.
+/// Functions that do nothing, with the instructions above.
 #[cfg(target_arch = "x86_64")]
-#[unsafe(export_name = "monitor_probed_code")]
-#[unsafe(naked)]
-pub extern "C" fn call() {
-    std::arch::naked_asm!(
-        "push rbp",
-        "mov rbp, rsp",
-        ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00",
-        "pop rbp",
-        "ret",
-    )
+macro_rules! empty_functions {
+    ($($(#[$attribute:meta])* $visibility:vis fn $name:ident;)*) => {$(
+        $(#[$attribute])*
+        #[unsafe(naked)]
+        $visibility extern "C" fn $name() {
+            std::arch::naked_asm!(
+                "push rbp",
+                "mov rbp, rsp",
+                ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00",
+                "pop rbp",
+                "ret",
+            )
+        }
+    )*};
 }
+
+#[cfg(target_arch = "x86_64")]
+empty_functions! {
+    /// Does nothing.
+    #[unsafe(export_name = "monitor_probed_code")]
+    pub fn call;
+    fn second;
+    fn third;
+    fn fourth;
+    fn fifth;
+}
+
+/// Functions with the same instructions, so that each can have another probe at the same time.
+#[cfg(target_arch = "x86_64")]
+pub const COPIES: [extern "C" fn(); 5] = [call, second, third, fourth, fifth];
 
 /// A function that begins with a five-byte NOP.
 #[cfg(target_arch = "x86_64")]

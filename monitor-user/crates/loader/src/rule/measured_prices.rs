@@ -1,40 +1,72 @@
-//! Measures what a probe adds to a call, on a function of this process.
+//! Measures what a probe adds to a call, on functions of this process.
 //!
 //! In: the rules. Out: nanoseconds of each kind of probe. The probes are only in this process, and
-//! are removed before this returns; nothing but the measurement calls the function.
+//! are removed before this returns; nothing but the measurement calls the functions.
 
 use super::encode::unsupported;
 use monitor_backend::Error;
 use monitor_backend::rule::call_prices::CallPrices;
-use monitor_backend::rule::insn::{CellKind, Insn};
-use monitor_backend::rule::{HookPoint, RuleProgram, RuleResource, Rules, Site};
+use monitor_backend::rule::insn::{Cell, CellKind, Insn};
+use monitor_backend::rule::{HookPoint, ProgramId, RuleProgram, RuleResource, Rules, Site};
 use monitor_model::Pid;
 use monitor_proc::maps;
-use monitor_sys::probed_code;
+use monitor_sys::probed_code::{self, COPIES};
 use std::{hint::black_box, path::Path, time::Instant};
 
 /// The probed file.
 const SELF: &str = "/proc/self/exe";
-/// Calls in a batch, and batches: the fastest one counts, because whatever else runs here adds.
+/// Calls in a batch. Each round has a batch of each function, so that a slower moment of the
+/// machine slows all of them; the fastest batch of each counts, because whatever else runs here
+/// adds.
 const CALLS: u32 = 50;
-const BATCHES: u32 = 9;
+const ROUNDS: u32 = 15;
+
+/// A kind of probe at an instruction of the functions.
+type ProbeAt = fn(Site) -> HookPoint;
+
+/// The probes of the copies; the first copy has none.
+const PROBES: [(ProbeAt, u64); COPIES.len() - 1] = [
+    (HookPoint::Entry, probed_code::EMULATED),
+    (HookPoint::Entry, probed_code::PATCHED),
+    (|site| HookPoint::Ends(vec![site]), probed_code::RETURN),
+    (HookPoint::Trampoline, probed_code::EMULATED),
+];
 
 /// Measures all kinds.
 pub fn measure(rules: &mut dyn Rules) -> Result<CallPrices, Error> {
-    let site = site(probed_code::call as extern "C" fn() as usize)?;
-    let at = |distance| Site { path: site.path.clone(), offset: site.offset + distance };
-    let free_ns = batch_ns();
-    let mut price = |hook| -> Result<u64, Error> {
-        Ok(probed_ns(rules, hook)?.saturating_sub(free_ns) / u64::from(CALLS))
-    };
-    let emulated_ns = price(HookPoint::Entry(at(probed_code::EMULATED)))?;
-    let by_trampoline_ns = price(HookPoint::Trampoline(at(probed_code::EMULATED)))?;
-    Ok(CallPrices {
-        emulated_ns,
-        patched_ns: price(HookPoint::Entry(at(probed_code::PATCHED)))?,
-        stepped_ns: price(HookPoint::Ends(vec![at(probed_code::RETURN)]))?,
-        trampoline_ns: by_trampoline_ns.saturating_sub(emulated_ns),
-    })
+    let mut probes = Vec::new();
+    let measured = attach(rules, &mut probes).and_then(|()| {
+        let fastest = fastest_batches();
+        let seen = probes.iter().all(|(_, cell)| rules.cell(*cell) > Some(0));
+        seen.then_some(fastest).ok_or_else(|| {
+            unsupported("calls of a probed function are not seen".into(), "see doctor")
+        })
+    });
+    for (program, cell) in probes {
+        rules.remove(program);
+        rules.free(RuleResource::Cell(cell));
+    }
+    let [free, probed @ ..] = measured?;
+    let [emulated_ns, patched_ns, stepped_ns, by_trampoline_ns] =
+        probed.map(|ns| ns.saturating_sub(free) / u64::from(CALLS));
+    let trampoline_ns = by_trampoline_ns.saturating_sub(emulated_ns);
+    Ok(CallPrices { emulated_ns, patched_ns, stepped_ns, trampoline_ns })
+}
+
+/// Sets a probe that counts the calls on each copy but the first, and enables it.
+fn attach(rules: &mut dyn Rules, probes: &mut Vec<(ProgramId, Cell)>) -> Result<(), Error> {
+    for ((probe_at, distance), copy) in PROBES.into_iter().zip(&COPIES[1..]) {
+        let start = site(*copy as usize)?;
+        let hook = probe_at(Site { offset: start.offset + distance, ..start });
+        let cell = rules.make_cell(CellKind::Sum)?;
+        let process = Some(Pid(std::process::id()));
+        let program = RuleProgram::new(hook, None, vec![Insn::Count(cell)]);
+        let added = rules.add(&RuleProgram { process, ..program });
+        let program = added.inspect_err(|_| rules.free(RuleResource::Cell(cell)))?;
+        rules.enable(program);
+        probes.push((program, cell));
+    }
+    Ok(())
 }
 
 /// Site of a function in the file of this program, by its address.
@@ -48,31 +80,16 @@ pub fn site(address: usize) -> Result<Site, Error> {
     Ok(Site { path: SELF.into(), offset: address - mapping.start + mapping.offset })
 }
 
-/// The fastest batch with a probe that counts the calls.
-fn probed_ns(rules: &mut dyn Rules, hook: HookPoint) -> Result<u64, Error> {
-    let cell = rules.make_cell(CellKind::Sum)?;
-    let program = RuleProgram::new(hook, None, vec![Insn::Count(cell)]);
-    let process = Some(Pid(std::process::id()));
-    let measured = rules.add(&RuleProgram { process, ..program }).and_then(|id| {
-        rules.enable(id);
-        let (ns, seen) = (batch_ns(), rules.cell(cell));
-        rules.remove(id);
-        match seen {
-            Some(1..) => Ok(ns),
-            _ => Err(unsupported("calls of a probed function are not seen".into(), "see doctor")),
+/// Nanoseconds of the fastest batch of each copy.
+fn fastest_batches() -> [u64; COPIES.len()] {
+    let mut fastest = [u64::MAX; COPIES.len()];
+    for _ in 0..ROUNDS {
+        for (fastest, copy) in fastest.iter_mut().zip(black_box(COPIES)) {
+            let start = Instant::now();
+            (0..CALLS).for_each(|_| copy());
+            let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            *fastest = ns.min(*fastest);
         }
-    });
-    rules.free(RuleResource::Cell(cell));
-    measured
-}
-
-/// Nanoseconds of the fastest batch.
-fn batch_ns() -> u64 {
-    let function: extern "C" fn() = black_box(probed_code::call);
-    let batch = |_| {
-        let start = Instant::now();
-        (0..CALLS).for_each(|_| function());
-        u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    };
-    (0..BATCHES).map(batch).min().unwrap_or(0)
+    }
+    fastest
 }
