@@ -16,8 +16,9 @@ use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use futures_util::StreamExt;
 use futures_util::future::select_ok;
-use monitor_cluster::bus::entry::{EntryId, Seq, SequencedEntry};
+use monitor_cluster::bus::entry::{EntryId, Seq, SequencedEntry, StreamTime};
 use monitor_cluster::bus::{BaseCause, BusEvent};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
@@ -143,10 +144,12 @@ impl OrderReader {
         let servers = ConsumerServers { host, leader };
         position.failures = Failures::new(server.has_election());
         let mut n_delivered = 0;
+        // One for all entries: each registration takes a lock.
+        let mut reconnected = pin!(reconnected.notified());
         loop {
             let message = tokio::select! {
                 message = messages.next() => message,
-                () = reconnected.notified() => return Ok(()),
+                () = &mut reconnected => return Ok(()),
                 () = quiet(&self.quiet_signs, &mut signs) => {
                     // Without an answer the consumer may be lost with its server.
                     let limit = position.failures.state();
@@ -168,7 +171,8 @@ impl OrderReader {
                 let why = format!("what it delivered before entry {before} was lost");
                 return Err(failed("consumer")(why));
             }
-            self.report(&message, position).await?;
+            let published = (Seq(about.stream_sequence), stream_time(about.published));
+            self.report(&message, published, position).await;
         }
     }
 
@@ -200,12 +204,11 @@ impl OrderReader {
     async fn report(
         &self,
         message: &async_nats::jetstream::Message,
+        (seq, stamp): (Seq, StreamTime),
         position: &mut Position,
-    ) -> Result<(), Failed> {
-        let about = message.info().map_err(failed("position of an entry"))?;
-        let (seq, stamp) = (Seq(about.stream_sequence), stream_time(about.published));
+    ) {
         if seq < position.next {
-            return Ok(());
+            return;
         }
         position.next = Seq(seq.0 + 1);
         let id = message.headers.as_ref().and_then(|it| it.get(NATS_MESSAGE_ID));
@@ -221,7 +224,6 @@ impl OrderReader {
             }
             self.outlet.put(BusEvent::Entry(SequencedEntry { seq, stamp, entry })).await;
         }
-        Ok(())
     }
 
     /// Reports the members again if the stream no longer has the next entry, or has lost some.

@@ -12,6 +12,8 @@
 use super::{EntryKey, Ledger, fnv1a};
 use crate::bus::entry::{Incarnation, LedgerId, Seq};
 use monitor_sys::random;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -39,8 +41,33 @@ pub struct FileLedger {
     /// Record that is written next.
     next_record: usize,
     last: Option<Seq>,
-    /// The kept positions, at their index.
-    positions: Vec<Option<(Seq, EntryKey)>>,
+    positions: KeptPositions,
+}
+
+/// The kept positions, at the index of their record.
+#[derive(Debug)]
+struct KeptPositions {
+    records: Vec<Option<(Seq, EntryKey)>>,
+    /// How many of them each key has: every entry is looked for.
+    counts: HashMap<EntryKey, usize>,
+}
+
+impl KeptPositions {
+    fn new() -> Self {
+        Self { records: vec![None; KEPT], counts: HashMap::with_capacity(KEPT) }
+    }
+
+    fn put(&mut self, index: usize, seq: Seq, key: EntryKey) {
+        *self.counts.entry(key).or_default() += 1;
+        if let Some((_, old)) = self.records[index].replace((seq, key))
+            && let Entry::Occupied(mut count) = self.counts.entry(old)
+        {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
 }
 
 struct Header {
@@ -76,7 +103,7 @@ impl FileLedger {
             next_header,
             next_record: 0,
             last: None,
-            positions: vec![None; KEPT],
+            positions: KeptPositions::new(),
         };
         if is_same_boot {
             ledger.read_positions();
@@ -87,13 +114,13 @@ impl FileLedger {
     }
 
     fn read_positions(&mut self) {
-        for (index, position) in self.positions.iter_mut().enumerate() {
+        for index in 0..KEPT {
             let mut record = [0; RECORD];
             // A short file has no record there.
             let is_read = self.file.read_exact_at(&mut record, offset(index)).is_ok();
             let [seq, key, check] = words(&record);
             if is_read && check == checked(&record[..16]) {
-                *position = Some((Seq(seq), EntryKey(key)));
+                self.positions.put(index, Seq(seq), EntryKey(key));
                 if seq > 0 && self.last < Some(Seq(seq)) {
                     (self.last, self.next_record) = (Some(Seq(seq)), (index + 1) % KEPT);
                 }
@@ -160,12 +187,12 @@ impl Ledger for FileLedger {
     }
 
     fn contains(&self, key: EntryKey) -> bool {
-        self.positions.iter().flatten().any(|(_, kept)| *kept == key)
+        self.positions.counts.contains_key(&key)
     }
 
     fn write_position(&mut self, seq: Seq, key: EntryKey) -> io::Result<()> {
         self.write_record(self.next_record, seq, key)?;
-        self.positions[self.next_record] = Some((seq, key));
+        self.positions.put(self.next_record, seq, key);
         self.next_record = (self.next_record + 1) % KEPT;
         self.last = self.last.max((seq > Seq(0)).then_some(seq));
         Ok(())
@@ -173,9 +200,9 @@ impl Ledger for FileLedger {
 
     fn forget_positions(&mut self) -> io::Result<()> {
         for index in 0..KEPT {
-            if let Some((_, key)) = self.positions[index] {
+            if let Some((_, key)) = self.positions.records[index] {
                 self.write_record(index, Seq(0), key)?;
-                self.positions[index] = Some((Seq(0), key));
+                self.positions.records[index] = Some((Seq(0), key));
             }
         }
         self.last = None;
@@ -293,6 +320,27 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
+        /// Also those that were written twice, of which one was overwritten, and after a restart.
+        #[test]
+        fn the_newest_entries_are_known(
+            keys in prop::collection::vec(1..2000_u64, 0..4 * KEPT),
+            restart in 0..4 * KEPT,
+        ) {
+            let path = TempPath::new();
+            let mut ledger = FileLedger::open(&path.0, BOOT).unwrap();
+            ledger.begin_stay().unwrap();
+            for (at, key) in keys.iter().enumerate() {
+                if at == restart {
+                    drop(ledger);
+                    ledger = FileLedger::open(&path.0, BOOT).unwrap();
+                }
+                ledger.write_position(Seq(at as u64 + 1), EntryKey(*key)).unwrap();
+            }
+            let kept = &keys[keys.len().saturating_sub(KEPT)..];
+            let wrong = (1..2000).find(|key| ledger.contains(EntryKey(*key)) != kept.contains(key));
+            prop_assert_eq!(wrong, None);
+        }
+
         /// A daemon that was killed while it wrote: all but the last record are known, and no
         /// other one is.
         #[test]

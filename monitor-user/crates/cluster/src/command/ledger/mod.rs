@@ -48,7 +48,7 @@ pub trait Ledger: Send {
 }
 
 /// Hash of the origin and the id of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EntryKey(pub u64);
 
 impl EntryKey {
