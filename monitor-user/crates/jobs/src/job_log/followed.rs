@@ -3,6 +3,8 @@
 //! In: the job of a reading, or that none has it any more. Out: transitions. A job whose processes
 //! are replaced for ever takes a bounded room: the ends of those of the past are put together.
 
+use super::launches::Launches;
+use super::tracer_lookups::{ASKED_FOR_TRACER, TracerLookups};
 use super::transition::{EndStatus, FoundJob, JobChange, JobTransition, ProcessStates};
 use crate::discovery::{JobState, ParallelJob};
 use crate::hold_table::HoldPoint;
@@ -18,31 +20,6 @@ pub(super) const KNOWN_ENDS: usize = 64;
 pub(super) const LAUNCHER_GRACE: Ns = Ns(5_000_000_000);
 /// The same of the host of this program, which may keep the output of ranks that have ended.
 const HOST_GRACE: Ns = Ns(1_000_000_000);
-/// Most processes of which each reading asks whether they are traced: of a job, of a user, and of
-/// all jobs together.
-pub(super) const ASKED_FOR_TRACER: [usize; 3] = [512, 1024, 4096];
-
-/// How often a reading has asked whether a process is traced.
-#[derive(Debug, Default)]
-pub(super) struct TracerLookups {
-    of_users: BTreeMap<Option<u32>, usize>,
-    of_all: usize,
-}
-
-impl TracerLookups {
-    /// Counts a question about a process of a user; whether it may be asked.
-    fn add(&mut self, uid: Option<u32>) -> bool {
-        let [_, most_of_user, most] = ASKED_FOR_TRACER;
-        let of_user = self.of_users.entry(uid).or_default();
-        let has_room = *of_user < most_of_user && self.of_all < most;
-        if has_room {
-            *of_user += 1;
-            self.of_all += 1;
-        }
-        has_room
-    }
-}
-
 /// What the ranks of a job do together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum JobPhase {
@@ -76,8 +53,9 @@ pub(super) struct FollowedJob {
     /// The rank of each of these processes.
     rank_of: BTreeMap<Identity, u32>,
     phase: JobPhase,
-    /// Whether the last reading was the first one with all ranks stopped, before they ever ran.
-    begins_stopped: bool,
+    /// The number of ranks of the last reading, if they had not run before, and the tool that
+    /// launches them may hold them.
+    may_be_held: Option<usize>,
     /// The hold that was reported, until its end is.
     pub(super) hold: Option<ReportedHold>,
     has_failed: bool,
@@ -96,7 +74,7 @@ impl FollowedJob {
             past: PastEnds::default(),
             rank_of: BTreeMap::new(),
             phase: JobPhase::Launching,
-            begins_stopped: false,
+            may_be_held: None,
             hold: None,
             has_failed: false,
             is_traced: false,
@@ -113,7 +91,8 @@ impl FollowedJob {
     pub(super) fn see(
         &mut self,
         found: &FoundJob,
-        (now, states, asked): (Ns, &ProcessStates<'_>, &mut TracerLookups),
+        (now, states): (Ns, &ProcessStates<'_>),
+        (launches, asked): (&Launches, &mut TracerLookups),
         new: &mut Vec<JobTransition>,
     ) {
         new.extend(self.failure());
@@ -132,7 +111,7 @@ impl FollowedJob {
         if self.ends.len() > self.job.ranks.len() + 1 + KNOWN_ENDS {
             self.fold_past_ends();
         }
-        self.change_phase((now, states), new);
+        self.change_phase((now, states), (launches, asked), new);
         new.extend(self.trace_change((now, states), asked));
     }
 
@@ -140,6 +119,7 @@ impl FollowedJob {
     fn change_phase(
         &mut self,
         (now, states): (Ns, &ProcessStates<'_>),
+        (launches, asked): (&Launches, &mut TracerLookups),
         new: &mut Vec<JobTransition>,
     ) {
         let expected = self.job.local_size.and_then(|it| usize::try_from(it).ok()).unwrap_or(1);
@@ -150,16 +130,21 @@ impl FollowedJob {
         let is_part_stopped = all.any(|it| (states.is_stopped)(*it));
         self.hold = self.hold.filter(|it| is_part_stopped || !it.by_kernel);
         let before = self.phase;
-        let begins_stopped = before == JobPhase::Launching && is_stopped;
+        // A rank of Slurm executes its program, is stopped by slurmstepd, and then by the tool:
+        // between these it may seem to run.
+        let mut seems_to_run = || is_part_stopped || launches.is_traced(&self.job, states, asked);
+        let may_be_held =
+            before == JobPhase::Launching && (is_stopped || is_complete && seems_to_run());
+        let may_be_held = may_be_held.then_some(self.job.ranks.len());
         self.phase = match self.hold {
             Some(_) if is_complete => JobPhase::Held,
             // The tool that holds ranks while it launches them reports the place just after.
-            None if begins_stopped && !self.begins_stopped => before,
+            None if may_be_held.is_some() && may_be_held != self.may_be_held => before,
             _ if is_stopped => JobPhase::Stopped,
             _ if is_complete || before != JobPhase::Launching => JobPhase::Running,
             _ => before,
         };
-        self.begins_stopped = begins_stopped;
+        self.may_be_held = may_be_held;
         let place = self.hold.map(|it| it.place);
         let changes: &[JobChange] = match (before, self.phase) {
             (JobPhase::Stopped, JobPhase::Held) => &[JobChange::ReadyForDebug],

@@ -4,7 +4,9 @@
 //! the transition `created`, and the end of one of which no rank was found. One whose ranks were
 //! found is of their job from then on.
 
+use super::tracer_lookups::TracerLookups;
 use super::transition::{EndStatus, JobChange, JobTransition, ProcessStates};
+use crate::discovery::ParallelJob;
 use crate::runtime::Runtime;
 use monitor_model::{Credentials, Identity, Ns};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,6 +70,23 @@ impl Launches {
             *known = Some((at, end));
         }
         true
+    }
+
+    /// Whether another process traces the launcher of a job, or, where that is no ancestor of its
+    /// ranks, one that may be.
+    pub(super) fn is_traced(
+        &self,
+        job: &ParallelJob,
+        states: &ProcessStates<'_>,
+        asked: &mut TracerLookups,
+    ) -> bool {
+        let mut is_traced = |id| asked.add(job.uid) && (states.tracer)(id).is_some();
+        let may_be = |it: &FoundLauncher| (it.runtime, it.uid) == (job.runtime, job.uid);
+        let mut running = self.waiting.values().filter(|(_, end)| end.is_none());
+        match job.launcher {
+            Some(id) => is_traced(id),
+            None => running.any(|(it, _)| may_be(it) && is_traced(it.id)),
+        }
     }
 
     /// Those whose ends are awaited.

@@ -9,6 +9,7 @@ mod followed;
 mod launches;
 #[cfg(test)]
 mod tests;
+mod tracer_lookups;
 mod transition;
 
 pub use followed::ReportedHold;
@@ -16,12 +17,13 @@ pub use launches::FoundLauncher;
 pub use transition::{EndStatus, FoundJob, JobChange, JobTransition, ProcessStates};
 
 use crate::discovery::{JobState, ParallelJob};
-use followed::{FollowedJob, TracerLookups};
+use followed::FollowedJob;
 use launches::Launches;
 use monitor_model::id::is_same;
 use monitor_model::{Identity, Ns};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use tracer_lookups::TracerLookups;
 
 /// Most transitions that are kept.
 pub const MAX_TRANSITIONS: usize = 1024;
@@ -62,7 +64,7 @@ impl JobLog {
         self.followed.retain(|key, followed| {
             match living.get(key).filter(|it| followed.has_rank_of(&it.job)) {
                 Some(found) => {
-                    followed.see(found, (now, states, &mut asked), &mut new);
+                    followed.see(found, (now, states), (launches, &mut asked), &mut new);
                     living.remove(key);
                     true
                 }
@@ -83,7 +85,7 @@ impl JobLog {
                 followed.hold = self.holds.remove(&key);
                 found.job.launcher.into_iter().for_each(|it| launches.remove(it));
                 new.push(followed.transition(now, JobChange::Launching));
-                followed.see(found, (now, states, &mut asked), &mut new);
+                followed.see(found, (now, states), (launches, &mut asked), &mut new);
                 self.followed.insert(key, followed);
             }
         }

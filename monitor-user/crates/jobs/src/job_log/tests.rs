@@ -1,6 +1,7 @@
 //! Transitions of jobs that readings describe.
 
-use super::followed::{ASKED_FOR_TRACER, KNOWN_ENDS, LAUNCHER_GRACE};
+use super::followed::{KNOWN_ENDS, LAUNCHER_GRACE};
+use super::tracer_lookups::ASKED_FOR_TRACER;
 use super::*;
 use crate::discovery::RankProcesses;
 use crate::hold_table::HoldPoint;
@@ -9,6 +10,8 @@ use monitor_model::Pid;
 use std::cell::Cell;
 
 const LAUNCHER: u32 = 10;
+/// A launcher that is no ancestor of ranks.
+const SRUN: u32 = 11;
 
 fn id(pid: u32) -> Identity {
     Identity { pid: Pid(pid), start: Ns(u64::from(pid)) }
@@ -39,6 +42,7 @@ struct World {
     log: JobLog,
     launcher_runs: bool,
     tracer: Option<Pid>,
+    is_launch_traced: bool,
 }
 
 /// Processes that are all there, and that nothing traces.
@@ -49,10 +53,15 @@ impl World {
     #[track_caller]
     fn check(&mut self, at: u64, jobs: &[FoundJob], want: &str) -> Vec<JobTransition> {
         let (runs, tracer, stopped) = (self.launcher_runs, self.tracer, self.is_stopped);
+        let of_launch = self.is_launch_traced.then_some(Pid(99));
         let states = ProcessStates {
             is_running: &|it| runs && it == id(LAUNCHER),
             is_stopped: &|_| stopped,
-            tracer: &|it| tracer.filter(|_| it == id(21)),
+            tracer: &|it| match it.pid {
+                Pid(21) => tracer,
+                Pid(LAUNCHER | SRUN) => of_launch,
+                _ => None,
+            },
         };
         let new = self.log.compare(Ns(at), jobs, &states);
         let names: Vec<_> =
@@ -120,6 +129,40 @@ fn a_job_that_begins_stopped_is_so_with_the_place_that_its_launch_reports() {
     world.log.report_hold(&stopped.job, hold(HoldPoint::Init, true));
     let new = world.check(50, &[stopped], "a ready-for-debug");
     assert_eq!(new[0].place, Some(HoldPoint::Init));
+}
+
+#[test]
+fn a_job_with_some_ranks_stopped_from_the_first_reading_on_runs_at_the_second() {
+    let mut world = World { is_stopped: true, ..World::default() };
+    let [part, mixed, stopped] = [
+        job("a", &[20], JobState::Stopped),
+        job("a", &[20, 21], JobState::Running),
+        job("a", &[20, 21], JobState::Stopped),
+    ];
+    world.check(30, std::slice::from_ref(&part), "a launching");
+    world.check(40, std::slice::from_ref(&mixed), "");
+    world.log.report_hold(&stopped.job, hold(HoldPoint::Exec, true));
+    world.check(50, std::slice::from_ref(&stopped), "a stopped, a ready-for-debug");
+    // One of them is stopped by another program.
+    let mut world = World { is_stopped: true, ..World::default() };
+    world.check(30, std::slice::from_ref(&mixed), "a launching");
+    world.check(40, &[mixed], "a running");
+}
+
+#[test]
+fn ranks_of_a_launch_that_is_traced_may_be_held_a_reading_later() {
+    let mut world = World { is_launch_traced: true, ..World::default() };
+    let all = job("a", &[20, 21], JobState::Running);
+    world.check(30, std::slice::from_ref(&all), "a launching");
+    world.check(40, &[all], "a running");
+    let mut step = job("b", &[20, 21], JobState::Running);
+    (step.job.runtime, step.job.launcher) = (Runtime::Slurm, None);
+    let srun = |uid| FoundLauncher { id: id(SRUN), runtime: Runtime::Slurm, uid, reader: None };
+    for (uid, want) in [(Some(8), "b launching, b running"), (Some(7), "b launching")] {
+        let mut world = World { is_launch_traced: true, ..World::default() };
+        assert!(world.log.note_launcher(srun(uid), Ns(20)).is_some());
+        world.check(30, std::slice::from_ref(&step), want);
+    }
 }
 
 #[test]
@@ -314,7 +357,8 @@ fn a_reading_asks_of_a_bounded_number_of_processes_whether_they_are_traced() {
     let states = ProcessStates { tracer: &count, ..ALL_RUN };
     let mut log = JobLog::default();
     let _new = log.compare(Ns(30), &jobs[..1], &states);
-    assert_eq!(asked.replace(0), of_job);
+    // And of its launcher, which may hold it.
+    assert_eq!(asked.replace(0), of_job + 1);
     let _new = log.compare(Ns(40), &jobs[..=of_user / of_job], &states);
     assert_eq!(asked.replace(0), of_user);
     let _new = log.compare(Ns(50), &jobs, &states);

@@ -11,15 +11,17 @@ use monitor_backend::call_profile::{
     CallEnds, CallProbePrices, CallProfiler, NO_ARGUMENT, ProbeLinks, ProfiledFile,
     ProfiledFunction,
 };
+use monitor_backend::rule::Site;
 use monitor_model::Pid;
 use monitor_sys::probed_code;
 use std::hint::black_box;
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// Calls in a batch, and batches: the fastest one counts, because whatever else runs here adds.
+/// Calls in a batch. Each round has a batch of each function, so that a slower moment of the
+/// machine slows all of them; the fastest batch counts, because whatever else runs here adds.
 const CALLS: u64 = 50;
-const BATCHES: u32 = 9;
+const ROUNDS: u32 = 15;
 
 /// Held while they are measured.
 static MEASURING: Mutex<()> = Mutex::new(());
@@ -44,40 +46,43 @@ fn measure(ends: CallEnds, links: ProbeLinks) -> Result<CallProbePrices, Error> 
     let timed = ProfiledFunction { ends: ends_byte, count_argument, type_argument, zero: 0 };
     profiler.set_functions(&[timed; 3])?;
     let own = Pid(std::process::id());
+    let starts =
+        (0..).zip(FUNCTIONS).map(|(kind, (function, _))| Ok((site(function as usize)?, kind)));
+    let starts: Vec<(Site, u32)> = starts.collect::<Result<_, Error>>()?;
+    let path = starts[0].0.path.clone();
+    let starts: Vec<(u64, u32)> = starts.iter().map(|(it, kind)| (it.offset, *kind)).collect();
+    let alone = ProfiledFile { path, starts: starts.clone(), ..ProfiledFile::default() };
+    let free_ns = fastest_batches();
+    let _lives = profiler.probe((0, own), std::slice::from_ref(&alone))?;
+    let started_ns = fastest_batches();
     let mut prices = CallProbePrices::default();
-    let mut each_end_ns = Vec::new();
-    for (kind, (function, return_offset)) in (0..).zip(FUNCTIONS) {
-        let start = site(function as usize)?;
-        let starts = vec![(start.offset, kind)];
-        let alone = ProfiledFile { path: start.path, starts, ..ProfiledFile::default() };
-        let free_ns = batch_ns(function);
-        let _lives = profiler.probe((0, own), std::slice::from_ref(&alone))?;
-        let start_ns = batch_ns(function).saturating_sub(free_ns);
-        let index = kind as usize;
-        prices.start_ns[index] = start_ns / CALLS;
-        let probed = match ends {
-            CallEnds::Unseen => continue,
-            CallEnds::Instructions => {
-                ProfiledFile { returns: vec![(start.offset + return_offset, kind)], ..alone }
-            }
-            CallEnds::Trampolines => {
-                ProfiledFile { trampolines: vec![(start.offset, kind)], ..alone }
-            }
-        };
-        let _lives = profiler.probe((0, own), &[probed])?;
-        let mut times = Vec::new();
-        for _ in 0..BATCHES {
+    for (price, (started, free)) in prices.start_ns.iter_mut().zip(started_ns.iter().zip(free_ns)) {
+        *price = started.saturating_sub(free) / CALLS;
+    }
+    let returns = starts.iter().zip(FUNCTIONS).map(|((start, kind), (_, at))| (start + at, *kind));
+    let probed = match ends {
+        CallEnds::Unseen => return Ok(prices),
+        CallEnds::Instructions => ProfiledFile { returns: returns.collect(), ..alone },
+        CallEnds::Trampolines => ProfiledFile { trampolines: starts.clone(), ..alone },
+    };
+    let _lives = profiler.probe((0, own), &[probed])?;
+    let (mut end_ns, mut empty_ns) = (u64::MAX, [const { Vec::new() }; FUNCTIONS.len()]);
+    for _ in 0..ROUNDS {
+        for (kind, (function, _)) in (0..).zip(FUNCTIONS) {
+            let index = kind as usize;
             let before = profiler.time_of(kind);
-            let end_ns = calls_ns(function).saturating_sub(free_ns + start_ns);
-            each_end_ns.push(end_ns / CALLS);
-            times.push((profiler.time_of(kind) - before) / CALLS);
+            let added_ns = calls_ns(function).saturating_sub(started_ns[index]);
+            end_ns = end_ns.min(added_ns / CALLS);
+            empty_ns[index].push((profiler.time_of(kind) - before) / CALLS);
         }
+    }
+    for (empty, mut times) in prices.empty_ns.iter_mut().zip(empty_ns) {
         times.sort_unstable();
         let (shortest, median) = (times[0], times[times.len() / 2]);
-        prices.empty_ns[index] = shortest;
+        *empty = shortest;
         prices.error_ns = prices.error_ns.max(median - shortest);
     }
-    prices.end_ns = each_end_ns.into_iter().min().unwrap_or(0);
+    prices.end_ns = end_ns;
     Ok(prices)
 }
 
@@ -100,9 +105,15 @@ impl KernelCallProfiler {
     }
 }
 
-/// Nanoseconds of the fastest batch.
-fn batch_ns(function: EmptyFunction) -> u64 {
-    (0..BATCHES).map(|_| calls_ns(function)).min().unwrap_or(0)
+/// Nanoseconds of the fastest batch of each function.
+fn fastest_batches() -> [u64; FUNCTIONS.len()] {
+    let mut fastest = [u64::MAX; FUNCTIONS.len()];
+    for _ in 0..ROUNDS {
+        for (fastest, (function, _)) in fastest.iter_mut().zip(FUNCTIONS) {
+            *fastest = calls_ns(function).min(*fastest);
+        }
+    }
+    fastest
 }
 
 /// Nanoseconds of a batch.

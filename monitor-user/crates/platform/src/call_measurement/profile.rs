@@ -76,11 +76,13 @@ fn open_call(session: &CallSession, call: &OpenCall, end_ns: u64) -> RankCalls {
 fn totals(session: &CallSession, site: &CallSite, sums: &CallSums) -> CallTotals {
     let added_ns = session.prices.empty(session.functions.kind(site.function));
     let size = session.sizes.get(&(site.process, site.element_type)).copied().flatten();
+    let max_ns = sums.max_ns.saturating_sub(added_ns);
     let totals = CallTotals {
         calls: sums.calls,
         timed: sums.ended,
-        time_ns: sums.time_ns.saturating_sub(sums.ended * added_ns),
-        max_ns: sums.max_ns.saturating_sub(added_ns),
+        // What probes add is measured; where that is too much, the longest call remains.
+        time_ns: sums.time_ns.saturating_sub(sums.ended * added_ns).max(max_ns),
+        max_ns,
         open: 0,
         left: sums.left,
         // Those before the function was given up are a sample of all.
