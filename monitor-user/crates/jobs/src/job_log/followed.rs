@@ -20,6 +20,7 @@ pub(super) const KNOWN_ENDS: usize = 64;
 pub(super) const LAUNCHER_GRACE: Ns = Ns(5_000_000_000);
 /// The same of the host of this program, which may keep the output of ranks that have ended.
 const HOST_GRACE: Ns = Ns(1_000_000_000);
+
 /// What the ranks of a job do together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum JobPhase {

@@ -5,29 +5,19 @@
 //! themselves.
 
 use super::KernelCallProfiler;
-use crate::rule::measured_prices::site;
+use crate::rule::measured_prices::{SELF, site};
+use crate::rule::probed_batches::{CALLS, EmptyFunction, ROUNDS, batch_ns, fastest_batches};
 use monitor_backend::Error;
 use monitor_backend::call_profile::{
     CallEnds, CallProbePrices, CallProfiler, NO_ARGUMENT, ProbeLinks, ProfiledFile,
     ProfiledFunction,
 };
-use monitor_backend::rule::Site;
 use monitor_model::Pid;
 use monitor_sys::probed_code;
-use std::hint::black_box;
 use std::sync::Mutex;
-use std::time::Instant;
-
-/// Calls in a batch. Each round has a batch of each function, so that a slower moment of the
-/// machine slows all of them; the fastest batch counts, because whatever else runs here adds.
-const CALLS: u64 = 50;
-const ROUNDS: u32 = 15;
 
 /// Held while they are measured.
 static MEASURING: Mutex<()> = Mutex::new(());
-
-/// A function that does nothing.
-type EmptyFunction = extern "C" fn();
 
 /// A function with a start of each kind, and the offset of its return instruction.
 const FUNCTIONS: [(EmptyFunction, u64); 3] = [
@@ -46,15 +36,15 @@ fn measure(ends: CallEnds, links: ProbeLinks) -> Result<CallProbePrices, Error> 
     let timed = ProfiledFunction { ends: ends_byte, count_argument, type_argument, zero: 0 };
     profiler.set_functions(&[timed; 3])?;
     let own = Pid(std::process::id());
-    let starts =
-        (0..).zip(FUNCTIONS).map(|(kind, (function, _))| Ok((site(function as usize)?, kind)));
-    let starts: Vec<(Site, u32)> = starts.collect::<Result<_, Error>>()?;
-    let path = starts[0].0.path.clone();
-    let starts: Vec<(u64, u32)> = starts.iter().map(|(it, kind)| (it.offset, *kind)).collect();
+    let start = |(kind, (function, _)): (u32, (EmptyFunction, u64))| {
+        Ok((site(function as usize)?.offset, kind))
+    };
+    let starts = (0..).zip(FUNCTIONS).map(start).collect::<Result<Vec<_>, Error>>()?;
+    let (path, functions) = (SELF.into(), FUNCTIONS.map(|(function, _)| function));
     let alone = ProfiledFile { path, starts: starts.clone(), ..ProfiledFile::default() };
-    let free_ns = fastest_batches();
+    let free_ns = fastest_batches(functions);
     let _lives = profiler.probe((0, own), std::slice::from_ref(&alone))?;
-    let started_ns = fastest_batches();
+    let started_ns = fastest_batches(functions);
     let mut prices = CallProbePrices::default();
     for (price, (started, free)) in prices.start_ns.iter_mut().zip(started_ns.iter().zip(free_ns)) {
         *price = started.saturating_sub(free) / CALLS;
@@ -68,10 +58,10 @@ fn measure(ends: CallEnds, links: ProbeLinks) -> Result<CallProbePrices, Error> 
     let _lives = profiler.probe((0, own), &[probed])?;
     let (mut end_ns, mut empty_ns) = (u64::MAX, [const { Vec::new() }; FUNCTIONS.len()]);
     for _ in 0..ROUNDS {
-        for (kind, (function, _)) in (0..).zip(FUNCTIONS) {
+        for (kind, function) in (0..).zip(functions) {
             let index = kind as usize;
             let before = profiler.time_of(kind);
-            let added_ns = calls_ns(function).saturating_sub(started_ns[index]);
+            let added_ns = batch_ns(function).saturating_sub(started_ns[index]);
             end_ns = end_ns.min(added_ns / CALLS);
             empty_ns[index].push((profiler.time_of(kind) - before) / CALLS);
         }
@@ -103,23 +93,4 @@ impl KernelCallProfiler {
         let of_function = self.sums().into_iter().filter(|(site, _)| site.function == function);
         of_function.map(|(_, sums)| sums.time_ns).sum()
     }
-}
-
-/// Nanoseconds of the fastest batch of each function.
-fn fastest_batches() -> [u64; FUNCTIONS.len()] {
-    let mut fastest = [u64::MAX; FUNCTIONS.len()];
-    for _ in 0..ROUNDS {
-        for (fastest, (function, _)) in fastest.iter_mut().zip(FUNCTIONS) {
-            *fastest = calls_ns(function).min(*fastest);
-        }
-    }
-    fastest
-}
-
-/// Nanoseconds of a batch.
-fn calls_ns(function: EmptyFunction) -> u64 {
-    let function = black_box(function);
-    let start = Instant::now();
-    (0..CALLS).for_each(|_| function());
-    u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

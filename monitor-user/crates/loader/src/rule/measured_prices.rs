@@ -4,6 +4,7 @@
 //! are removed before this returns; nothing but the measurement calls the functions.
 
 use super::encode::unsupported;
+use super::probed_batches::{CALLS, fastest_batches};
 use monitor_backend::Error;
 use monitor_backend::rule::call_prices::CallPrices;
 use monitor_backend::rule::insn::{Cell, CellKind, Insn};
@@ -11,15 +12,10 @@ use monitor_backend::rule::{HookPoint, ProgramId, RuleProgram, RuleResource, Rul
 use monitor_model::Pid;
 use monitor_proc::maps;
 use monitor_sys::probed_code::{self, COPIES};
-use std::{hint::black_box, path::Path, time::Instant};
+use std::path::Path;
 
 /// The probed file.
-const SELF: &str = "/proc/self/exe";
-/// Calls in a batch. Each round has a batch of each function, so that a slower moment of the
-/// machine slows all of them; the fastest batch of each counts, because whatever else runs here
-/// adds.
-const CALLS: u32 = 50;
-const ROUNDS: u32 = 15;
+pub const SELF: &str = "/proc/self/exe";
 
 /// A kind of probe at an instruction of the functions.
 type ProbeAt = fn(Site) -> HookPoint;
@@ -36,7 +32,7 @@ const PROBES: [(ProbeAt, u64); COPIES.len() - 1] = [
 pub fn measure(rules: &mut dyn Rules) -> Result<CallPrices, Error> {
     let mut probes = Vec::new();
     let measured = attach(rules, &mut probes).and_then(|()| {
-        let fastest = fastest_batches();
+        let fastest = fastest_batches(COPIES);
         let seen = probes.iter().all(|(_, cell)| rules.cell(*cell) > Some(0));
         seen.then_some(fastest).ok_or_else(|| {
             unsupported("calls of a probed function are not seen".into(), "see doctor")
@@ -48,7 +44,7 @@ pub fn measure(rules: &mut dyn Rules) -> Result<CallPrices, Error> {
     }
     let [free, probed @ ..] = measured?;
     let [emulated_ns, patched_ns, stepped_ns, by_trampoline_ns] =
-        probed.map(|ns| ns.saturating_sub(free) / u64::from(CALLS));
+        probed.map(|ns| ns.saturating_sub(free) / CALLS);
     let trampoline_ns = by_trampoline_ns.saturating_sub(emulated_ns);
     Ok(CallPrices { emulated_ns, patched_ns, stepped_ns, trampoline_ns })
 }
@@ -78,18 +74,4 @@ pub fn site(address: usize) -> Result<Site, Error> {
     let mapping =
         mapping.ok_or_else(|| Error::malformed("/proc/self/maps", "the code of this program"))?;
     Ok(Site { path: SELF.into(), offset: address - mapping.start + mapping.offset })
-}
-
-/// Nanoseconds of the fastest batch of each copy.
-fn fastest_batches() -> [u64; COPIES.len()] {
-    let mut fastest = [u64::MAX; COPIES.len()];
-    for _ in 0..ROUNDS {
-        for (fastest, copy) in fastest.iter_mut().zip(black_box(COPIES)) {
-            let start = Instant::now();
-            (0..CALLS).for_each(|_| copy());
-            let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            *fastest = ns.min(*fastest);
-        }
-    }
-    fastest
 }

@@ -12,6 +12,7 @@ pub mod measured_prices;
 mod mmapped_arrays;
 mod per_cpu;
 mod probe_closer;
+pub mod probed_batches;
 pub mod probed_thread;
 mod probes;
 mod process_sets;
